@@ -51,6 +51,7 @@ from climate_core.operations.promises import NeedsReduction, Promises
 from climate_core.operations.provision import Provisioner
 from climate_core.operations.quota import Quota, added
 from climate_core.operations.reduction import ClosedUnits, Reduction
+from climate_core.operations.room_steps import RoomSteps
 from climate_core.operations.waiting import Queue
 from climate_core.plugins.base import ResourcePlugin, Wait
 
@@ -89,9 +90,8 @@ class LeaseOperations:
             self.cloud,
         )
         self.reduction = Reduction(self.database, self.clock, self.plugins, self.promises)
-        self.room = RoomMaker(
-            self.conf, self.database, self.clock, self.promises, self.queue, self.cloud
-        )
+        self.room = RoomMaker(self.conf, self.database, self.promises, self.cloud)
+        self.room_steps = RoomSteps(self.room, self.queue, self.clock)
         self.write_path = WritePath(
             self.database,
             self.quota,
@@ -109,7 +109,7 @@ class LeaseOperations:
             'release_trust': self._release_trust,
             'notify_external_end': self.external.tell_end,
             'retry_lease': self.queue.retry,
-            'make_room': self.room.step,
+            'make_room': self.room_steps.step,
         }
 
     def _release_trust(self, lease: model.Lease) -> None:

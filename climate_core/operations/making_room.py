@@ -1,44 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Empty shared hosts for a lease: the kind ``best_effort``.
+"""Choose shared hosts that are emptied for a lease: the kind ``best_effort``.
 
 The hosts are taken from ordinary servers in the transaction that writes the lease. From then on
-each look compares: a host must be kept from ordinary servers, and each server on it must be moved.
-Nova knows what is being moved, so a manager that dies leaves nothing to repair. No server is
-stopped or deleted. Hosts that are not needed any more :mod:`climate_core.sync.hosts.shared_hosts`
-gives back, whatever became of the lease.
+:mod:`climate_core.operations.room_steps` empties them.
 """
 
-import contextlib
 import dataclasses
 import datetime
-import functools
-import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Final
 
 from oslo_config import cfg
 from oslo_log import log
 from sqlalchemy import orm
 from stevedore import driver
 
-from climate_common import dates
 from climate_core import exceptions
 from climate_core.calendar import emptying
-from climate_core.calendar.emptying import CandidateHost, CannotMakeRoom, RunningServer
-from climate_core.cloud import errors, placement
+from climate_core.calendar.emptying import CandidateHost, CannotMakeRoom
+from climate_core.cloud import errors
 from climate_core.db import shared_hosts as db_shared
-from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
-from climate_core.db.shared_hosts import SharedHost
-from climate_core.lease import changes, model, states
+from climate_core.lease import changes, model
 from climate_core.operations import emptied_hosts, movable
 from climate_core.operations.draft import Draft
 from climate_core.operations.forecasting import UserConnector
 from climate_core.operations.promises import Promises
-from climate_core.operations.waiting import Queue
-from climate_core.plugins.base import Wait
 from climate_core.plugins.loading import PluginError
-from climate_core.sync.hosts import pool_aggregate
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -50,23 +38,12 @@ _STRATEGIES: Final[Mapping[str, emptying.Strategy]] = {
     each.__name__: each
     for each in (emptying.fewest_servers, emptying.least_memory, emptying.oldest_first)
 }
-#: Seconds until the next look at servers that are being moved.
-_LOOK: Final = 2.0
-#: After so many requests that did not move a server its host is given up.
-_TRIES: Final = 3
 #: How many hosts are read at once, or twice as many as are wanted, with two calls for each.
 _BATCH: Final = 10
 #: If too few of them can be emptied others are, up to so many: then the request is refused.
 _MOST: Final = 100
-#: What is kept with the reservation: when it is given up, since when each host is closed at the
-#: latest, how often each server was to be moved, and the hosts that were given up.
-_UNTIL: Final = 'until'
-_CLOSED: Final = 'closed'
-_SERVERS: Final = 'servers'
-_REFUSED: Final = 'refused'
-#: Without the name of the host, which the owner of the lease never gets.
-_ANOTHER: Final = 'A host could not be emptied, so another one is looked for.'
-_TIMED_OUT: Final = 'No hosts were emptied for it by {}. {}'
+#: What is kept with the reservation: until when its hosts are to be empty.
+UNTIL: Final = 'until'
 
 
 def strategy(name: str) -> emptying.Strategy:
@@ -88,16 +65,14 @@ def strategy(name: str) -> emptying.Strategy:
 
 @dataclasses.dataclass(eq=False)
 class RoomMaker:
-    """Find hosts that can be emptied for a lease, and empty them.
+    """Find hosts that can be emptied for a lease.
 
     :param cloud: None: there are no hosts
     """
 
     conf: cfg.ConfigOpts
     database: Database
-    clock: Clock
     promises: Promises
-    queue: Queue
     cloud: UserConnector | None = None
 
     def __post_init__(self) -> None:
@@ -139,31 +114,11 @@ class RoomMaker:
         for host_id in draft.emptied:
             emptied_hosts.take(session, host_id, lease.id)
         until = draft.now + datetime.timedelta(seconds=asked.best_effort_timeout or most)
-        progress = {_UNTIL: until.isoformat()}
+        progress = {UNTIL: until.isoformat()}
         return changes.wait.begin_room(lease, progress, asked.lasts, draft.waits, draft.now)
 
-    def step(self, lease: model.Lease) -> Wait | None:
-        """Take the next step of emptying hosts.
-
-        :returns: until when to wait; None: the lease needs no room any more
-        :raises climate_core.exceptions.Permanent: it took too long
-        """
-        (reservation,) = changes.wait.asleep(lease) or (None,)
-        if reservation is None:
-            return None
-        progress, now = dict(reservation.progress or {}), self.clock.now()
-        until = datetime.datetime.fromisoformat(progress[_UNTIL])
-        if now >= until:
-            # sync.hosts.shared_hosts gives its hosts back once the lease is written as given up.
-            told = _TIMED_OUT.format(dates.sentence(until), lease.status_reason or '')
-            raise exceptions.Permanent(told.strip())
-        wait = _Emptying(self, self._connect(), lease, progress, now).step()
-        if wait is None:
-            return None
-        seconds = min(wait.seconds, (until - now).total_seconds())
-        return dataclasses.replace(wait, seconds=seconds, progress=progress)
-
-    def _connect(self) -> 'connection.Connection':
+    def connect(self) -> 'connection.Connection':
+        """Return the connection with the rights of the service."""
         assert self.cloud is not None, 'there are hosts'
         return self.cloud.service()
 
@@ -184,7 +139,7 @@ class RoomMaker:
         count = max(0, missing - sum(each.emptied_for == lease.id for each in emptied))
         if count > len(present) or not count:
             return emptying.choose([CandidateHost(id=e.id, name='') for e in present], count, ())
-        conn = self._connect()
+        conn = self.connect()
         nodes = movable.Nodes(conn)
         room = emptying.FreeRoom(nodes.targets())
         # What is being emptied takes its room first.
@@ -201,178 +156,3 @@ class RoomMaker:
         if len(up) <= len(looked):
             raise wrong
         raise CannotMakeRoom(f'{wrong} Those with more servers were not looked at.')
-
-    def fits(self, chosen: Sequence[CandidateHost], before: Iterable[SharedHost]) -> bool:
-        """Tell whether the servers of chosen hosts find room beside those of hosts before them."""
-        conn = self._connect()
-        targets = movable.Nodes(conn).targets()
-        moving = movable.candidates(conn, before)
-        spares = self.conf.queue.spare_servers
-        return emptying.place([*moving, *chosen], targets, spares) is not None
-
-    def replace(
-        self,
-        lease: model.Lease,
-        host: SharedHost,
-        without: Collection[int],
-        now: datetime.datetime,
-    ) -> list[int]:
-        """Replace a host that cannot be emptied by others, if there are, and give it back.
-
-        :param without: the ids of hosts that were given up
-        :returns: the ids of the others
-        """
-        self.database.write(emptied_hosts.release, host.id, lease.id)
-        try:
-            chosen = [each.id for each in self.choose(lease, now, without)]
-        except CannotMakeRoom:
-            return []
-        self.database.write(emptied_hosts.take_all, chosen, lease.id)
-        return chosen
-
-    def grant(self, lease: model.Lease, emptied: Sequence[int]) -> None:
-        """Promise a lease the hosts that are empty.
-
-        :raises climate_core.exceptions.ClimateError: its project exceeds its limits by now, or
-            others were promised what is to be added to them
-        """
-        self.queue.grant(
-            lease,
-            states.LeaseStatus.IN_PROGRESS,
-            emptied,
-            functools.partial(emptied_hosts.open_all, emptied=emptied, lease_id=lease.id),
-        )
-
-
-class _Emptying:
-    """One look at the hosts of a lease.
-
-    :param progress: is changed
-    """
-
-    def __init__(
-        self,
-        maker: RoomMaker,
-        conn: 'connection.Connection',
-        lease: model.Lease,
-        progress: dict[str, Any],
-        now: datetime.datetime,
-    ) -> None:
-        self._maker = maker
-        self._conn = conn
-        self._lease = lease
-        self._progress = progress
-        self._now = now
-        self._tries: dict[str, int] = dict(progress.get(_SERVERS, {}))
-        self._closed: dict[str, str] = dict(progress.get(_CLOSED, {}))
-
-    def step(self) -> Wait | None:
-        emptied = self._maker.database.read(db_shared.emptied)
-        taken = [each for each in emptied if each.emptied_for == self._lease.id]
-        missing, _ = self._maker.promises.shortage(self._lease, self._now)
-        if not missing:
-            # Others have freed enough: what was taken is given back.
-            self._maker.grant(self._lease, [])
-            return None
-        more = self._look_for_more(taken, missing)
-        if more is not None:
-            return more
-        self._close(taken)
-        found: list[CandidateHost] = []
-        for host in taken:
-            try:
-                found.append(movable.candidate(self._conn, host))
-            except errors.Gone:
-                return self._give_up(host, 'Placement does not have it any more.')
-            wrong = self._wrong(found[-1])
-            if wrong is not None:
-                return self._give_up(host, wrong)
-        left = [server for each in found for server in each.servers]
-        if left and not self._tries and all(e.status in movable.MOVABLE for e in left):
-            # Another lease may have got its hosts at the same moment.
-            ahead = itertools.takewhile(lambda each: each not in taken, emptied)
-            if not self._maker.fits(found, ahead):
-                return self._give_up(taken[-1], 'Its servers do not fit elsewhere any more.')
-        self._move([each.id for each in left if each.status in movable.MOVABLE], left, emptied)
-        if left:
-            number = max(len(self._tries), len(left))
-            told = f'Hosts are being emptied for it: moved {number - len(left)} of {number}.'
-            return Wait(_LOOK, told)
-        return self._grant(taken)
-
-    def _grant(self, taken: Sequence[SharedHost]) -> Wait | None:
-        """Grant the lease its hosts, which are empty, when no server can come to them any more."""
-        # A server that was scheduled before the hosts were closed claims its host a moment later.
-        since = max(map(datetime.datetime.fromisoformat, self._closed.values()))
-        rest = self._maker.conf.hosts.enrol_seconds - (self._now - since).total_seconds()
-        if rest > 0:
-            return Wait(rest)
-        nodes = movable.Nodes(self._conn)
-        for host in taken:
-            # The watch of hosts does not look at hosts that take no promises.
-            if not nodes.is_up(host.provider_id):
-                return self._give_up(host, 'Its nova-compute is down or disabled.')
-        self._maker.grant(self._lease, [each.id for each in taken])
-        return None
-
-    def _look_for_more(self, taken: Sequence[SharedHost], missing: int) -> Wait | None:
-        """Choose more hosts if the lease has too few; None: it has enough."""
-        if len(taken) >= missing:
-            return None
-        refused = self._progress.get(_REFUSED, [])
-        try:
-            more = self._maker.choose(self._lease, self._now, refused)
-        except CannotMakeRoom as exc:
-            return Wait(self._maker.conf.queue.retry_interval / 10, str(exc))
-        self._maker.database.write(
-            emptied_hosts.take_all, [each.id for each in more], self._lease.id
-        )
-        return Wait(0.0)
-
-    def _close(self, taken: Iterable[SharedHost]) -> None:
-        """Keep ordinary servers off hosts.
-
-        The time of one that a manager closed that died before it wrote so is that of this look.
-        """
-        before, now = self._closed, self._now.isoformat()
-        self._closed = {}
-        for host in taken:
-            self._closed[str(host.id)] = before.get(str(host.id), now)
-            with contextlib.suppress(errors.Gone):
-                if not placement.is_in_pool(self._conn, host.provider_id):
-                    pool_aggregate.update(self._maker.database, self._conn, host.provider_id)
-                    self._closed[str(host.id)] = now
-        self._progress[_CLOSED] = self._closed
-
-    def _wrong(self, found: CandidateHost) -> str | None:
-        """Return why a host cannot be emptied; None: it can."""
-        for each in found.servers:
-            if each.obstacle and each.status != movable.MOVING:
-                return f'Server {each.id} {each.obstacle}.'
-            if self._tries.get(each.id, 0) >= _TRIES and each.status in movable.MOVABLE:
-                return f'Nova did not move server {each.id}.'
-        return None
-
-    def _give_up(self, host: SharedHost, wrong: str) -> Wait:
-        refused = [*self._progress.get(_REFUSED, []), host.id]
-        self._progress[_REFUSED] = refused
-        self._maker.replace(self._lease, host, refused, self._now)
-        LOG.warning('%s is not emptied for lease %s: %s', host.name, self._lease.id, wrong)
-        return Wait(0.0, _ANOTHER)
-
-    def _move(
-        self, idle: Sequence[str], left: Sequence[RunningServer], emptied: Iterable[SharedHost]
-    ) -> None:
-        """Ask for servers to be moved, as many at once as this lease may have moved.
-
-        :param left: all that are to leave its hosts
-        :param emptied: the hosts that are being emptied for any lease
-        """
-        for server_id in idle:
-            self._tries.setdefault(server_id, 0)
-        share = self._maker.conf.queue.migrations // len({each.emptied_for for each in emptied})
-        moving = len(left) - len(idle)
-        for server_id in idle[: max(0, max(1, share) - moving)]:
-            self._tries[server_id] += 1
-            movable.migrate(self._conn, server_id)
-        self._progress[_SERVERS] = self._tries

@@ -23,7 +23,7 @@ from climate_core.context import RequestContext
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
 from climate_core.delivery import webhooks
-from climate_core.operations import making_room, reduction
+from climate_core.operations import reduction, room_steps
 from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins import loading, progress
@@ -95,7 +95,7 @@ def run(config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connect
     reconcile._FIRST_SECONDS = 3600.0
     # The fake cloud takes a step at each look, and needs no time for it.
     progress._FIRST = 0.02
-    lane_plugin.LOOK = departures.LOOK = making_room._LOOK = 0.02  # type: ignore[misc]
+    lane_plugin.LOOK = departures.LOOK = room_steps._LOOK = 0.02  # type: ignore[misc]
     host_watch._FIRST_SECONDS = 0.0
     made_servers.IN_FLIGHT = 0.2  # type: ignore[misc]
     # What a dead manager was sending is sent again when its claim expires, in two seconds.

@@ -15,7 +15,7 @@ from climate_core.db import calendar, tables
 from climate_core.db import hosts as db
 from climate_core.db import usage as db_usage
 from climate_core.lease import usage
-from climate_core.operations import emptied_hosts, making_room
+from climate_core.operations import emptied_hosts, room_steps
 from climate_core.sync.hosts.refresh import HostRefresher
 from climate_core.sync.hosts.shared_hosts import SharedHosts
 from tests.functional.nova.host_leases import HostLeasesTest
@@ -188,10 +188,10 @@ class TestBestEffort(BestEffortTest):
     def test_host_that_is_lost_to_the_lease_is_not_promised_to_it(self):
         self.boot_on('host1')
         lease, host = self.ask(), self.host()
-        room = self.world.operations.room
+        steps = self.world.operations.room_steps
         self.world.database.write(emptied_hosts.release, host.id, lease.id)
         with pytest.raises(exceptions.Transient):
-            room.grant(self.world.lease(lease.id), [host.id])
+            steps.grant(self.world.lease(lease.id), [host.id])
         assert self.world.lease(lease.id).status == 'IN_PROGRESS'
         self.assert_given_back()
 
@@ -275,7 +275,7 @@ class TestTwoShared(BestEffortTest):
             session.execute(row.values(provider_id=str(uuid.uuid4())))
         self.world.run_until_idle()
         # Whose host it was is none of its user's business.
-        assert self.world.lease(lease.id).status_reason == making_room._ANOTHER
+        assert self.world.lease(lease.id).status_reason == room_steps._ANOTHER
         lease = self.went_on(lease)
         assert (lease.status, self.hosts_of(lease)) == ('ACTIVE', {'host2'})
         self.shared.look()
@@ -293,13 +293,13 @@ class TestTwoShared(BestEffortTest):
         """A manager closed the second one much later, and died before it wrote that."""
         self.conf.set_override('enrol_seconds', 30, group='hosts')
         lease = self.ask(min=2)
-        room = self.world.operations.room
-        progress = room.step(lease).progress
+        steps = self.world.operations.room_steps
+        progress = steps.step(lease).progress
         self.time.forward(seconds=60)
         del progress['closed'][str(self.host('host2').id)]
         (reservation,) = lease.reservations
         reservation = dataclasses.replace(reservation, progress=progress)
-        wait = room.step(dataclasses.replace(lease, reservations=(reservation,)))
+        wait = steps.step(dataclasses.replace(lease, reservations=(reservation,)))
         assert wait.seconds == 30
 
     def test_leases_share_what_is_moved_at_once(self):

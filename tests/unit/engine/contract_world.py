@@ -270,8 +270,9 @@ class ContractWorld(World):
         self.plugins |= {kind: made(self.ledger) for kind, made in others.items()}
         self.conf.set_override('retry_interval', 60, group='queue')
         self.conf.set_override('max_retries', 3, group='queue')
-        room = Room(self)
-        self.operations.room = self.operations.write_path.room = room  # type: ignore[assignment]
+        room: Any = Room(self)
+        self.operations.room = self.operations.room_steps = room
+        self.operations.write_path.room = room
         self.executor = self.new_executor()
         self.ledger.look = self._look
         self._dead = False
