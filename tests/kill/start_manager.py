@@ -97,7 +97,7 @@ def run(config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connect
     progress._FIRST = 0.02
     lane_plugin.LOOK = departures.LOOK = room_steps._LOOK = 0.02  # type: ignore[misc]
     host_watch._FIRST_SECONDS = 0.0
-    made_servers.IN_FLIGHT = 0.2  # type: ignore[misc]
+    made_servers.IN_FLIGHT = 2.0  # type: ignore[misc]
     # What a dead manager was sending is sent again when its claim expires, in two seconds.
     webhooks._MARGIN = 1.0
     _add_points()
