@@ -5,8 +5,9 @@ What is made for a lease, as a stack from a template, is to hold its capacity as
 reservation is written. What cannot be held is freed again, and the lease is in ERROR until its
 user takes it out. What only makes the start quick, as for hosts, is done some time before it.
 
-Resources of a group are made for the lease together or not at all: if one cannot be, the others
-are freed with it. The start waits for them, so that none is awake before all are there.
+What a request wants to be made for the lease is made together or not at all: if one resource
+cannot be, the others are freed with it, also those of other groups. The start waits for them, so
+that none is awake before all are there.
 """
 
 import dataclasses
@@ -119,18 +120,20 @@ def _settle_pending(
         lease = lease.with_reservations(dataclasses.replace(new, updated_at=now))
         lease = lease.moved_to(_L.ERROR if failed else lease.status, _reason(lease))
     if failed:
-        lease = _fail_group(lease, new, now)
+        lease = _fail_together(lease, new, now)
         rollback = schedule.reschedule(event, now, now)
         return Change(lease.with_events(rollback), {'lease.update': lease.status_reason})
     return Change(lease.with_events(schedule.settle(event, outcome, now)))
 
 
-def _fail_group(lease: Lease, failed: Reservation, now: datetime) -> Lease:
-    """Free the other reservations of a group of which one cannot be made."""
+def _fail_together(lease: Lease, failed: Reservation, now: datetime) -> Lease:
+    """Free what the same request wanted to be made as one that cannot be."""
+    times = _made_since(lease)
     others = [
         each
         for each in lease.live
-        if each.group and each.group == failed.group and each.status == _R.PENDING
+        if each.id in times and times[each.id] == times.get(failed.id)
+        if each.status == _R.PENDING
     ]
     lease = lease.with_reservations(
         *(
@@ -148,15 +151,30 @@ def _fail_group(lease: Lease, failed: Reservation, now: datetime) -> Lease:
 def holding_start(lease: Lease) -> frozenset[str]:
     """Return the ids of the reservations with which the start waits until all are made.
 
-    It waits for the whole group; of a lease of the kind retry, that waits again if one finds no
-    room, for all groups.
+    It waits for all that the same request wanted; of a lease of the kind retry, that waits again
+    if one finds no room, for all.
     """
-    made = [r for r in lease.reservations if r.group and r.status == _R.PENDING]
+    times = _made_since(lease)
+    made = [r for r in lease.reservations if r.id in times and r.status == _R.PENDING]
     open_ = {e.reservation_id for e in lease.events_of(model.PREPARE) if e.open}
-    making = {r.group for r in made if r.id in open_}
+    making = {times[r.id] for r in made if r.id in open_}
     if making and lease.kind == states.LeaseKind.RETRY:
         return frozenset(r.id for r in made)
-    return frozenset(r.id for r in made if r.group in making)
+    return frozenset(r.id for r in made if times[r.id] in making)
+
+
+def _made_since(lease: Lease) -> Mapping[str, datetime]:
+    """Return when it was asked for that resources are made, by the ids of their reservations.
+
+    What one request asks for, or is made after one grant, has the same time.
+    """
+    groups = {each.id for each in lease.reservations if each.group}
+    times: dict[str, datetime] = {}
+    for each in lease.events_of(model.PREPARE):
+        if each.reservation_id in groups:
+            before = times.get(each.reservation_id, each.created_at)
+            times[each.reservation_id] = max(before, each.created_at)
+    return times
 
 
 def _let_start(before: Lease, after: Lease, now: datetime) -> Lease:

@@ -113,7 +113,7 @@ class MadeServersTest(HostsTest):
             return refusal(exc.http_status, exc.message)
         return webob.Response(status=201, json_body={'reservation': {'id': lease_id, **body}})
 
-    def lease(self, start='now', more=None, **server):
+    def lease(self, start='now', more=None, groups=1, **server):
         """Create a lease of servers that are to be made; return its id."""
         wanted = {
             'name': 'web',
@@ -125,7 +125,8 @@ class MadeServersTest(HostsTest):
         wanted = {name: value for name, value in wanted.items() if value is not None}
         body = {'name': 'lease', 'start_date': start, 'end_date': END, **(more or {})}
         body = {name: value for name, value in body.items() if value is not None}
-        body['reservations'] = [{'resource_type': 'virtual:instance', 'server': wanted}]
+        reservation = {'resource_type': 'virtual:instance', 'server': wanted}
+        body['reservations'] = [reservation] * groups
         lease_id = self.world.operations.create_lease(user(self.api.project_id, 'fake'), body)
         shown = {'id': lease_id, 'name': 'lease', 'status': 'PENDING'}
         dates = {'start_date': '2026-12-01T13:00:00', 'end_date': '2026-12-01T14:00:00'}
@@ -224,6 +225,13 @@ class TestMadeServers(MadeServersTest):
         assert '(1 VCPUs, 512 MB of memory, 1 GB of disk) could not be made: ' in reason
         assert reason.count('No valid host was found') == 1
         assert {str(each.amounts) for each in self.world.lease(lease_id).reservations} == {'{}'}
+        self.assert_nothing_left()
+
+    def test_without_room_for_all_reservations_none_is_left(self):
+        self.set_ratio('VCPU', 1.0)
+        lease_id = self.lease(groups=3)
+        self.look_around(10)
+        assert self.state(lease_id) == ('ERROR', ['error'] * 3)
         self.assert_nothing_left()
 
     def end_after_looks(self, begin, looks):

@@ -168,3 +168,18 @@ def test_what_is_missing_says_why_when_the_rest_is_prepared() -> None:
     one = HANDLER.settle(one.with_reservations(gone), due, {'thing': done}, NOON).lease
     (after,) = one.reservations
     assert (after.status_reason, after.progress) == ('Host cn1 failed.', {'kept': 1})
+
+
+def test_groups_of_one_request_are_made_and_freed_together() -> None:
+    """One that was asked for later is not."""
+    made = [reservation(name, **{model.GROUP: name}) for name in ('a', 'b', 'later')]
+    one = events.prepare.add(lease(*made), dict.fromkeys(('a', 'b')), NOON)
+    one = events.prepare.add(one, {'later': None}, NOON + HOUR)
+    due = {str(each.reservation_id): each for each in one.events_of(model.PREPARE)}
+    for name in ('a', 'later'):
+        one = HANDLER.settle(one, due[name], {name: results.DONE}, NOON).lease
+    assert events.prepare.holding_start(one) == {'a', 'b'}
+    one = HANDLER.settle(one, due['b'], {'b': FAILED}, NOON).lease
+    assert [each.status for each in one.reservations] == ['error', 'error', 'pending']
+    assert events.prepare.unprepared(one) == {'a', 'b'}
+    assert events.prepare.holding_start(one) == set()
