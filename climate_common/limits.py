@@ -17,6 +17,8 @@ NAME_LENGTH = 255
 NAME_PATTERN = r'(?=.*\S)[^\u0000-\u001f\ud800-\udfff]*'
 #: The name of a trait in Placement.
 TRAIT_PATTERN = rf'[A-Z0-9_]{{1,{NAME_LENGTH}}}'
+#: The name of an extra property of a host.
+PROPERTY_PATTERN = r'[A-Za-z][A-Za-z0-9_.:-]{0,63}'
 RESERVATIONS = 1000
 #: Reservations of one request for which the calendar is asked: hosts and shares of them.
 PROMISED = 100

@@ -13,7 +13,6 @@ from climate_core import policies
 from climate_core.api import microversion
 from climate_core.api.route import Route, Table
 from climate_core.api.schemas import common, lease, reservation
-from climate_core.lease import hosts
 from climate_core.plugins import base
 
 JSON: Final = 'application/json'
@@ -34,7 +33,7 @@ _VARIABLE = re.compile(r'\{(\w+)\}')
 _VARIABLES: Final = {'type': 'string', 'pattern': r'^[0-9A-Za-z-]+(?!\n)$'}
 #: Descriptions of the path variables that are no ids.
 _OTHER_VARIABLES: Final = {
-    'property_name': {'type': 'string', 'pattern': limits.json_pattern(hosts.PROPERTY_PATTERN)}
+    'property_name': {'type': 'string', 'pattern': limits.json_pattern(limits.PROPERTY_PATTERN)}
 }
 #: Schemas that have a name of their own in the document.
 _NAMES: Final = {

@@ -16,7 +16,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.db import allocations, calendar, host_pools, rows, tables, utcnow
 from climate_core.db.engine import signal
-from climate_core.lease import hosts, states
+from climate_core.lease import hosts, nodes, states
 
 _UNIT, _HOST, _ALLOCATION = tables.UNITS, tables.HOSTS, tables.ALLOCATIONS
 _LEASE, _RESERVATION, _PROPERTY = tables.LEASES, tables.RESERVATIONS, tables.HOST_PROPERTIES
@@ -76,7 +76,7 @@ def insert(
     pool: str,
     provider_id: str,
     lane_ids: tuple[str, ...],
-    known: hosts.Known,
+    known: nodes.Node,
     extra: Mapping[str, Any],
     state: hosts.State = hosts.State.ENROLLED,
     available: bool = True,
@@ -135,7 +135,7 @@ def update(
     rows.change(session, sa.update(_HOST).where(_HOST.c.unit_id == host_id).values(stamped))
 
 
-def refresh(session: orm.Session, host_id: int, known: hosts.Known) -> None:
+def refresh(session: orm.Session, host_id: int, known: nodes.Node) -> None:
     """Write what Nova and Placement know of a host, if it is another than what is written."""
     host = get(session, host_id, lock=True)
     if host.knows(known):

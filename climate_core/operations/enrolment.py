@@ -26,7 +26,7 @@ from climate_core.db import hosts as db
 from climate_core.db import shared_hosts as db_shared
 from climate_core.db.engine import TROUBLE, Database, signal
 from climate_core.db.shared_hosts import SharedHost
-from climate_core.lease import hosts
+from climate_core.lease import hosts, nodes
 from climate_core.operations import movable
 from climate_core.sync.hosts import pool_aggregate
 from climate_core.sync.hosts.refresh import learn_one
@@ -99,9 +99,9 @@ def _choose(found: list[dict[str, Any]], name: str) -> dict[str, Any]:
     if not found:
         raise exceptions.UnknownHost(f'name: Nova has no hypervisor {name}.', field='name')
     if len(found) > 1:
-        nodes = ', '.join(sorted(each['hypervisor_hostname'] for each in found))
+        listed = ', '.join(sorted(each['hypervisor_hostname'] for each in found))
         raise exceptions.UnknownHost(
-            f'name: {name} has several nodes, and each is a host: {nodes}.', field='name'
+            f'name: {name} has several nodes, and each is a host: {listed}.', field='name'
         )
     return found[0]
 
@@ -210,7 +210,7 @@ def _begin(
     session: orm.Session,
     provider_id: str,
     lane_ids: tuple[str, ...],
-    known: hosts.Known,
+    known: nodes.Node,
     values: Mapping[str, Any],
 ) -> int:
     """Write a host that is being enrolled; return its id.

@@ -15,7 +15,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors, lane_providers, placement
 from climate_core.db import hosts as db
 from climate_core.db.engine import Database
-from climate_core.lease import hosts
+from climate_core.lease import host_request, hosts
 from climate_core.operations.enrolment import check_empty
 from climate_core.sync.hosts import pool_aggregate
 
@@ -72,7 +72,7 @@ def _retire(session: orm.Session, host_id: int) -> hosts.Host:
     :returns: the host as it was
     """
     host = db.get(session, host_id, lock=True)
-    hosts.check_not_emptied(host)
+    host_request.check_not_emptied(host)
     promised = db.last_promise(session, host_id)
     if promised is not None:
         count, end = promised

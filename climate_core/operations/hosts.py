@@ -24,7 +24,7 @@ from climate_core.context import RequestContext
 from climate_core.db import host_failures, host_pools, host_properties
 from climate_core.db import hosts as db
 from climate_core.db.engine import Database
-from climate_core.lease import hosts
+from climate_core.lease import host_request, hosts
 from climate_core.operations import enrolment, host_removal
 from climate_core.sync.hosts.refresh import learn_one
 
@@ -73,8 +73,8 @@ class HostOperations:
         :raises climate_core.exceptions.HostInUse: it has servers, or one came meanwhile, or they
             cannot be moved; the host takes ordinary servers as before
         """
-        hosts.check_extra(values.get('extra', {}))
-        hosts.check_reason(values.get('disabled_reason'), values.get('available', True))
+        host_request.check_extra(values.get('extra', {}))
+        host_request.check_reason(values.get('disabled_reason'), values.get('available', True))
         enrolment.check_empty_request(values)
         with _answered():
             conn = self.cloud.service()
@@ -101,7 +101,7 @@ class HostOperations:
                     'it again.',
                     field=name,
                 )
-        hosts.check_extra(extra)
+        host_request.check_extra(extra)
         host = self.database.write(_change, host_id, values)
         try:
             conn = self.cloud.service()
@@ -166,7 +166,7 @@ def _change(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> ho
     # A host that its operator disables stays disabled when its nova-compute is up again.
     kept = None if host.failed and 'available' in values else host.disabled_reason
     reason = values.get('disabled_reason', kept)
-    hosts.check_reason(values.get('disabled_reason'), available)
+    host_request.check_reason(values.get('disabled_reason'), available)
     extra = {**host.extra, **values.get('extra', {})}
     extra = {name: value for name, value in extra.items() if value is not None}
     unit = {
@@ -204,7 +204,7 @@ def _check_settled(host: hosts.Host) -> None:
             f'Host {name} is being taken out of its pool. Delete it again to finish that; to have '
             'it in a pool, enrol it afterwards.'
         )
-    hosts.check_not_emptied(host)
+    host_request.check_not_emptied(host)
     if host.is_returning:
         raise exceptions.HostChanging(
             f'Host {name} is being given back to ordinary servers. Try again.'

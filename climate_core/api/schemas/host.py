@@ -5,7 +5,6 @@ from typing import Any
 
 from climate_common import limits
 from climate_core.api.schemas import common, paging
-from climate_core.lease import hosts
 
 _NAME: dict[str, Any] = {
     'type': 'string',
@@ -194,7 +193,7 @@ PROPERTY: dict[str, Any] = common.envelope(
             'resource_type': {'type': 'string', 'enum': ['physical:host']},
             'property_name': {
                 'type': 'string',
-                'pattern': limits.json_pattern(hosts.PROPERTY_PATTERN),
+                'pattern': limits.json_pattern(limits.PROPERTY_PATTERN),
             },
             'private': {'type': 'boolean'},
         }

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from climate_common import conditions, limits
 from climate_core import exceptions
 from climate_core.calendar.model import Lack
-from climate_core.lease.hosts import number
+from climate_core.lease.nodes import number
 
 #: Tells whether a host with these properties would do.
 Matches = Callable[[Mapping[str, Any]], bool]

@@ -18,7 +18,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors, hypervisors, placement
 from climate_core.db import hosts as db
 from climate_core.db.engine import TROUBLE, Database, Stale
-from climate_core.lease import hosts
+from climate_core.lease import hosts, nodes
 from climate_core.sync.hosts import lanes as host_lanes
 from climate_core.sync.hosts import pool_aggregate
 from climate_core.threads import Worker
@@ -36,20 +36,20 @@ _FIRST_SECONDS = 60.0
 
 def learn(
     conn: 'connection.Connection',
-    nodes: Iterable[Mapping[str, Any]],
+    listed: Iterable[Mapping[str, Any]],
     rooms: Mapping[str, placement.HostRoom],
     units: Mapping[str, Mapping[str, Sequence[int]]],
-) -> dict[str, hosts.Known]:
+) -> dict[str, nodes.Node]:
     """Return what is known of hosts, by the id of the root provider; two calls.
 
     :param units: how much of each host one server may have, by the same id
-    :param nodes: hypervisors as Nova lists them
+    :param listed: hypervisors as Nova lists them
     :param rooms: what Placement has of hosts with lanes; other nodes are left out
     """
     services = hypervisors.list_services(conn)
     aggregates = hypervisors.list_aggregates(conn)
     return {
-        node['id']: hosts.describe(
+        node['id']: nodes.describe(
             node,
             services.get(node['service']['host'], {}),
             aggregates.get(node['service']['host'], ()),
@@ -59,18 +59,18 @@ def learn(
             rooms[node['id']].divided,
             units.get(node['id'], {}),
         )
-        for node in nodes
+        for node in listed
         if node['id'] in rooms
     }
 
 
 def learn_one(
-    conn: 'connection.Connection', nodes: Iterable[Mapping[str, Any]], provider_id: str
-) -> hosts.Known | None:
+    conn: 'connection.Connection', listed: Iterable[Mapping[str, Any]], provider_id: str
+) -> nodes.Node | None:
     """Return what is known of one host; None if Placement does not have it."""
     rooms = placement.find_rooms(conn, provider_id)
     units = {each: placement.find_units(conn, room) for each, room in rooms.items()}
-    return learn(conn, nodes, rooms, units).get(provider_id)
+    return learn(conn, listed, rooms, units).get(provider_id)
 
 
 class HostRefresher(Worker):
@@ -120,7 +120,7 @@ class HostRefresher(Worker):
             learnt = known.get(host.provider_id)
             if learnt is not None and not host.knows(learnt):
                 room = rooms.get(host.provider_id) or outside[host.provider_id]
-                self._refresh(host, hosts.with_units(learnt, placement.find_units(conn, room)))
+                self._refresh(host, nodes.with_units(learnt, placement.find_units(conn, room)))
             found |= set(self._judge(conn, host, rooms.get(host.provider_id), outside))
         for told in sorted(found - self._reported):
             LOG.warning('%s', told)
@@ -130,7 +130,7 @@ class HostRefresher(Worker):
         for told in host_lanes.close_open(self._database, conn, present, opened):
             LOG.warning('%s; it is closed now', told)
 
-    def _refresh(self, host: hosts.Host, known: hosts.Known) -> None:
+    def _refresh(self, host: hosts.Host, known: nodes.Node) -> None:
         with contextlib.suppress(exceptions.HostNotFound):
             self._database.write(db.refresh, host.id, known)
             LOG.info('Host %s was read anew', host.hypervisor_hostname)

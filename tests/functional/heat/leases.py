@@ -21,7 +21,7 @@ from climate_core.api import deploy
 from climate_core.calendar.model import Demand, ReservationDemand
 from climate_core.db import hosts, tables
 from climate_core.lease import states
-from climate_core.lease.hosts import Known
+from climate_core.lease.nodes import Node
 from climate_core.plugins import base
 from climate_core.rpc import server
 from climateclient.extension import hints as parsing
@@ -242,7 +242,7 @@ class LeaseService(fixtures.Fixture):
     def build_host(self):
         """Have one host more that leases can get."""
         name = str(uuid.uuid4())
-        known = Known(hypervisor_hostname=name, service_name=name, capacity={}, details={})
+        known = Node(hypervisor_hostname=name, service_name=name, capacity={}, details={})
         self.world.database.write(hosts.insert, 'default', name, ('lane',), known, {})
 
     def start(self, lease_id):

@@ -14,12 +14,12 @@ from climate_core import exceptions
 from climate_core.db import host_properties, tables
 from climate_core.db import hosts as db
 from climate_core.db.engine import Database
-from climate_core.lease.hosts import Known
+from climate_core.lease.nodes import Node
 from tests.support import hosts
 from tests.support.world import World
 
 LONG_AGO = datetime.datetime(2001, 2, 3, tzinfo=datetime.UTC)
-KNOWN = Known(
+KNOWN = Node(
     hypervisor_hostname='cn1',
     service_name='cn1',
     capacity={'vcpus': 64},

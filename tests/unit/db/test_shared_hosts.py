@@ -10,14 +10,15 @@ import sqlalchemy as sa
 
 from climate_core.db import hosts as db
 from climate_core.db import leases, rows, shared_hosts, tables
-from climate_core.lease.hosts import Known, State
+from climate_core.lease.hosts import State
+from climate_core.lease.nodes import Node
 from climate_core.sync.hosts.shared_hosts import SharedHosts
 from tests.support.hosts import START, promise
 from tests.support.world import World
 
 
 def add(world: World, name: str, unit: Any = (), **columns: Any) -> int:
-    known = Known(hypervisor_hostname=name, service_name=name, capacity={}, details={})
+    known = Node(hypervisor_hostname=name, service_name=name, capacity={}, details={})
     host_id = world.database.write(db.insert, 'default', str(uuid.uuid4()), ('a',), known, {})
     world.database.write(db.update, host_id, dict(unit), {'takes_ordinary': False, **columns})
     return host_id

@@ -15,7 +15,7 @@ import pytest
 from climate_common import dates
 from climate_core import exceptions
 from climate_core.db import hosts as db
-from climate_core.lease.hosts import Known
+from climate_core.lease.nodes import Node
 from climate_core.plugins.capacity.sizes import SizesPlugin
 from climate_core.plugins.host.plugin import HostPlugin
 from climate_core.plugins.lanes.plugin import LanePlugin
@@ -51,7 +51,7 @@ def change(world: World, plugin: type[LanePlugin]) -> Change:
     one, two = WANTED[plugin]
     for name in ('cn1', 'cn2'):
         capacity = {'vcpus': 64, 'memory_mb': 1024}
-        known = Known(
+        known = Node(
             hypervisor_hostname=name, service_name=name, capacity=capacity, details={'vcpus': 64}
         )
         world.database.write(db.insert, 'default', str(uuid.uuid4()), ('a', 'b'), known, {})

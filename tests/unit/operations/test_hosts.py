@@ -14,7 +14,8 @@ from oslo_db import exception as db_exc
 from climate_core import exceptions
 from climate_core.cloud import lane_providers, services
 from climate_core.db import hosts as db
-from climate_core.lease.hosts import STAYING, Known, State
+from climate_core.lease.hosts import STAYING, State
+from climate_core.lease.nodes import Node
 from climate_core.operations import enrolment, host_removal
 from climate_core.sync.hosts import pool_aggregate
 from climate_core.sync.hosts.refresh import HostRefresher
@@ -148,7 +149,7 @@ def test_enrolment_that_ends_while_another_begins_is_kept_or_is_told(any_world, 
     """SQLite lets the end wait; elsewhere it comes after the other has read the row."""
     database, find = any_world.database, db.find
     names = {'hypervisor_hostname': 'cn3', 'service_name': 'cn3'}
-    begin = ('root', ('lane',), Known(**names, capacity={}, details={}), {})
+    begin = ('root', ('lane',), Node(**names, capacity={}, details={}), {})
     first = database.write(enrolment._begin, *begin)
     refused = []
 

@@ -12,7 +12,8 @@ from climate_core.calendar.model import Access
 from climate_core.context import RequestContext
 from climate_core.db import host_pools
 from climate_core.db import hosts as db
-from climate_core.lease.hosts import Known, Pool
+from climate_core.lease.hosts import Pool
+from climate_core.lease.nodes import Node
 from climate_core.plugins.capacity.sizes import SizesPlugin
 from climate_core.plugins.host.plugin import HostPlugin
 from tests.support.world import World
@@ -25,7 +26,7 @@ Lease = Callable[..., set[str]]
 
 
 def enrol(world: World, name: str, pool: str) -> int:
-    known = Known(
+    known = Node(
         hypervisor_hostname=name,
         service_name=name,
         capacity={'vcpus': 64, 'memory_mb': 1024},

@@ -8,7 +8,7 @@ import pytest
 
 from climate_core.cloud import Cloud
 from climate_core.db import hosts as db_hosts
-from climate_core.lease import api_view, hosts
+from climate_core.lease import api_view, nodes
 from climate_core.plugins.host.plugin import HostPlugin
 from tests.support.world import World, user
 
@@ -26,7 +26,7 @@ def world(world: World) -> World:
     world.conf.register_opts(HostPlugin.options, group=HostPlugin.resource_type)
     world.plugins[HostPlugin.resource_type] = HostPlugin(world.conf, cast(Cloud, None))
     for name in ('cn1', 'cn2', 'cn3', 'cn4'):
-        known = hosts.Known(
+        known = nodes.Node(
             hypervisor_hostname=name, service_name=name, capacity={'vcpus': 4}, details={}
         )
         world.database.write(db_hosts.insert, 'default', name, (f'{name}-lane',), known, {})

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator may ask of a host, beside what a schema says: pure."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from climate_common import limits
+from climate_core import exceptions
+from climate_core.lease.hosts import Host
+from climate_core.lease.nodes import FACTS
+
+#: What the API shows of a host, or its clients send, by other means than an extra property.
+OWN_FIELDS: Final = frozenset(
+    {
+        *FACTS,
+        'id',
+        'name',
+        'pool',
+        'reservable',
+        'disabled',
+        'disabled_reason',
+        'capacity',
+        'lanes',
+        'shared',
+        'empty',
+        'cpu_info',
+        'status',
+        'state',
+        'trust_id',
+        'created_at',
+        'updated_at',
+        'values',
+    }
+)
+
+
+def check_reason(reason: str | None, available: bool) -> None:
+    """Refuse a reason for which a host is disabled if it is not.
+
+    :raises climate_core.exceptions.BadRequest: naming the field
+    """
+    if available and reason:
+        raise exceptions.BadRequest(
+            'disabled_reason: goes with disabled: true, or with a host that is disabled.',
+            field='disabled_reason',
+        )
+
+
+def check_not_emptied(host: Host) -> None:
+    """Refuse to change a host while its servers leave it for a lease.
+
+    :raises climate_core.exceptions.HostChanging: they do
+    """
+    if host.emptied_for is not None:
+        raise exceptions.HostChanging(
+            f'Host {host.hypervisor_hostname} is being emptied for lease {host.emptied_for}. Wait '
+            'for that, or end the lease.'
+        )
+
+
+def check_extra(extra: Mapping[str, Any]) -> None:
+    """Refuse extra properties whose names are no names, or those of something else.
+
+    :raises climate_core.exceptions.BadRequest: naming the field
+    """
+    for name in extra:
+        if name in OWN_FIELDS:
+            raise exceptions.BadRequest(
+                f'{name}: comes from Nova or Placement; an extra property must have another name.',
+                field=name,
+            )
+        if not re.fullmatch(limits.PROPERTY_PATTERN, name):
+            raise exceptions.BadRequest(
+                f'{name}: must begin with a letter and have only letters, digits and "_.:-", 64 '
+                'characters at most.',
+                field=name,
+            )

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Nova and Placement know of one node of a nova-compute, and what filters see of it: pure."""
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+#: The details that filters can name, beside the extra properties.
+FACTS: Final = (
+    'hypervisor_hostname',
+    'service_name',
+    'hypervisor_type',
+    'hypervisor_version',
+    'vcpus',
+    'memory_mb',
+    'local_gb',
+    'cpu_arch',
+    'cpu_model',
+    'cpu_vendor',
+    'availability_zone',
+    'traits',
+    'aggregates',
+    'root_traits',
+    'divided',
+    'units',
+)
+
+#: Amounts of a unit that every host has -> the resource classes of Placement.
+_AMOUNTS: Final = {'vcpus': 'VCPU', 'memory_mb': 'MEMORY_MB', 'disk_gb': 'DISK_GB'}
+_NAMES: Final = {each: name for name, each in _AMOUNTS.items()}
+_NUMBER: Final = re.compile(r'[+-]?\d{1,18}(\.\d{1,18})?', re.ASCII)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """What Nova and Placement know of one node.
+
+    :param capacity: what its servers can have of it, by the names of amounts
+    :param details: the facts that are no columns of their own, and what else is shown
+    """
+
+    hypervisor_hostname: str
+    service_name: str
+    capacity: Mapping[str, int]
+    details: Mapping[str, Any]
+
+    def properties(self, extra: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what filters see: the facts and the extra properties, numbers as numbers."""
+        names = {
+            'hypervisor_hostname': self.hypervisor_hostname,
+            'service_name': self.service_name,
+        }
+        facts = {name: self.details[name] for name in FACTS if name in self.details}
+        return {name: number(value) for name, value in extra.items()} | facts | names
+
+
+def describe(
+    hypervisor: Mapping[str, Any],
+    service: Mapping[str, Any],
+    aggregates: Iterable[str],
+    capacity: Mapping[str, int],
+    traits: Iterable[str],
+    root_traits: Iterable[str] = (),
+    divided: Iterable[str] = (),
+    units: Mapping[str, Sequence[int]] = MappingProxyType({}),
+) -> Node:
+    """Build what is known of a node from the answers of Nova and Placement.
+
+    :param hypervisor: as ``/os-hypervisors/detail`` shows it up to microversion 2.87
+    :param service: as ``/os-services`` shows it
+    :param aggregates: names of its host aggregates
+    :param capacity: by resource class: what can be claimed
+    :param root_traits: those of its root provider alone
+    :param divided: the resource classes that several of its providers have
+    :param units: by resource class, the least and the most that one server may have, and the step
+        of what is between, where that excludes something
+    """
+    cpu = hypervisor.get('cpu_info') or {}
+    details = {
+        'hypervisor_type': hypervisor['hypervisor_type'],
+        'hypervisor_version': hypervisor['hypervisor_version'],
+        'vcpus': hypervisor['vcpus'],
+        'memory_mb': hypervisor['memory_mb'],
+        'local_gb': hypervisor['local_gb'],
+        'cpu_info': cpu,
+        **{f'cpu_{name}': cpu[name] for name in ('arch', 'model', 'vendor') if cpu.get(name)},
+        'availability_zone': service.get('zone'),
+        'state': hypervisor['state'],
+        'status': hypervisor['status'],
+        'traits': sorted(traits),
+        'aggregates': sorted(aggregates),
+        'root_traits': sorted(root_traits),
+        'divided': sorted(divided),
+        'units': _units(units),
+    }
+    return Node(
+        hypervisor_hostname=hypervisor['hypervisor_hostname'],
+        service_name=hypervisor['service']['host'],
+        capacity=amounts(capacity),
+        details=details,
+    )
+
+
+def with_units(known: Node, units: Mapping[str, Sequence[int]]) -> Node:
+    """Return what is known of a node, with how much of it one server may have."""
+    return dataclasses.replace(known, details={**known.details, 'units': _units(units)})
+
+
+def _units(units: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+    return {_NAMES.get(name, name): list(each) for name, each in units.items()}
+
+
+def amounts(capacity: Mapping[str, int]) -> dict[str, int]:
+    """Return amounts of a unit; of resource classes that have no amount, by the classes.
+
+    :param capacity: by the resource classes of Placement
+    """
+    others = {name: each for name, each in capacity.items() if name not in _AMOUNTS.values()}
+    return {name: capacity.get(each, 0) for name, each in _AMOUNTS.items()} | others
+
+
+def number(value: Any) -> Any:
+    """Return the number that a text is, so that "16" is more than "9"; else the value as it is."""
+    if not isinstance(value, str) or not _NUMBER.fullmatch(value.strip()):
+        return value
+    return float(value) if '.' in value else int(value)

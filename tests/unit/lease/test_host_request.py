@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator may ask of a host."""
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.lease import host_request
+from climate_core.lease.hosts import State
+from tests.unit.lease.samples import host
+
+
+def test_host_that_is_emptied_for_a_lease_is_not_changed() -> None:
+    host_request.check_not_emptied(host(state=State.EMPTYING))
+    with pytest.raises(exceptions.HostChanging, match='cn1 is being emptied for lease lease1'):
+        host_request.check_not_emptied(host(emptied_for='lease1'))
+
+
+@pytest.mark.parametrize(
+    ('extra', 'said'),
+    [
+        ({'vcpus': 1}, 'vcpus: comes from Nova or Placement'),
+        ({'pool': 'x'}, 'pool: comes from Nova or Placement'),
+        ({'7up': 1}, '7up: must begin with a letter'),
+        ({'a b': 1}, 'a b: must begin with a letter'),
+        ({'a' * 65: 1}, '64 characters at most'),
+    ],
+)
+def test_extra_property_with_a_wrong_name_is_refused(extra, said) -> None:
+    host_request.check_extra({'a' * 64: 1, 'gpu:model-2.x': 'y'})
+    with pytest.raises(exceptions.BadRequest, match=said) as caught:
+        host_request.check_extra(extra)
+    assert caught.value.field == next(iter(extra))
+
+
+def test_reason_for_a_host_that_is_not_disabled_is_refused() -> None:
+    host_request.check_reason('disk', available=False)
+    host_request.check_reason(None, available=True)
+    with pytest.raises(exceptions.BadRequest, match='goes with disabled: true') as caught:
+        host_request.check_reason('disk', available=True)
+    assert caught.value.field == 'disabled_reason'
