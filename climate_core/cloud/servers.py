@@ -41,7 +41,7 @@ def get(conn: 'connection.Connection', server_id: str, *, hints: bool = False) -
 
 
 def create(
-    conn: 'connection.Connection', wanted: Mapping[str, Any], hints: Mapping[str, str]
+    conn: 'connection.Connection', wanted: Mapping[str, Any], hints: Mapping[str, Any]
 ) -> str:
     """Ask for a server, RESERVED if the hints say so; return its id.
 
@@ -67,6 +67,11 @@ def find(conn: 'connection.Connection', tag: str, every_project: bool) -> str | 
 def check_key(conn: 'connection.Connection', name: str) -> None:
     """Raise Gone if the user of these rights has no key of this name."""
     NOVA.ask(conn, 'GET', f'/os-keypairs/{parse.quote(name, safe="")}')
+
+
+def check_group(conn: 'connection.Connection', group_id: str) -> None:
+    """Raise Gone if the project of these rights has no server group of this id."""
+    NOVA.ask(conn, 'GET', f'/os-server-groups/{group_id}')
 
 
 def on_host(conn: 'connection.Connection', service_name: str) -> dict[str, dict[str, Any]]:

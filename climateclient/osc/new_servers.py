@@ -18,7 +18,7 @@ _EXAMPLE: Final = 'flavor=m1.small,image=cirros,network=shared,count=3'
 #: Keys that stand for themselves in the body of POST /servers.
 _SAME: Final = ('name', 'key_name', 'availability_zone', 'description')
 _LISTS: Final = ('network', 'security_group')
-_KEYS: Final = (*_SAME, 'flavor', 'image', *_LISTS, 'count', 'user_data')
+_KEYS: Final = (*_SAME, 'flavor', 'image', *_LISTS, 'count', 'user_data', 'server_group')
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
         default=[],
         help='Have servers made for the lease, all or none; also name (default: that of the '
         'lease), key_name, security_group, availability_zone, description, and user_data, which '
-        'is the name of a file; network=none for none (repeat for several)',
+        'is the name of a file, and server_group; network=none for none (repeat for several)',
     )
 
 
@@ -75,6 +75,9 @@ def _server(cmd: command.Command, text: str, name: str | None) -> dict[str, Any]
         server['security_groups'] = [{'name': each} for each in groups]
     if 'count' in given:
         server['count'] = _count(text, given['count'])
+    if 'server_group' in given:
+        group = _id(text, 'server_group', given['server_group'], sdk.compute.find_server_group)
+        server['scheduler_hints'] = {'group': group}
     if 'user_data' in given:
         server['user_data'] = _file(text, given['user_data'])
     return server

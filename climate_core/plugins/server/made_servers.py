@@ -55,14 +55,15 @@ def make(context: StepContext, keys: Sequence[str]) -> Wait:
     reservation, conn = context.reservation, context.conn
     found = servers.find(conn, specification.tag(reservation), every_project=False)
     if found is None:
-        asked_by = {
+        told = {
+            **reservation.params[specification.KEY].get(specification.HINTS, {}),
             hints.RESERVED: 'True',
             hints.LEASE_ID: context.lease.id,
             hints.MADE_FOR: reservation.id,
         }
         wanted = specification.body(context.lease, reservation, keys)
         try:
-            found = servers.create(conn, wanted, asked_by)
+            found = servers.create(conn, wanted, told)
         except errors.Gone as exc:
             raise exceptions.Permanent(_failed(reservation, str(exc))) from exc
         except exceptions.Permanent as exc:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 #: The property of a reservation that says what is to be made, and of one that says it was.
 KEY: Final = 'server'
 MADE_FOR: Final = 'made_for'
+#: What nova-scheduler is told of the servers.
+HINTS: Final = 'scheduler_hints'
 _SECRETS: Final = ('adminPass', 'user_data')
 #: Keep with a reservation what is sealed, and a digest of what the request said; not shown.
 _SEALED: Final = '_sealed'
@@ -40,6 +42,7 @@ _ROUNDS: Final = 100_000
 
 _TEXT: Final = {'type': 'string', 'minLength': 1, 'maxLength': limits.NAME_LENGTH}
 _UUID: Final = {'type': 'string', 'format': 'uuid'}
+_SERVERS: Final = {'type': ['array', 'string'], 'items': _UUID, 'maxItems': 64, **_UUID}
 _NETWORK: Final = {
     'type': 'object',
     'properties': {'uuid': _UUID, 'port': _UUID, 'fixed_ip': _TEXT, 'tag': _TEXT},
@@ -100,6 +103,18 @@ SCHEMA: Final[Mapping[str, Any]] = {
                 'items': {'type': 'object'},
             },
             'description': {'type': 'string', 'maxLength': limits.NAME_LENGTH},
+            HINTS: {
+                'type': 'object',
+                'description': 'What POST /servers takes beside the server as '
+                'os:scheduler_hints: the id of a server group, and ids of servers on whose host '
+                'they are to be, or not to be.',
+                'properties': {
+                    'group': _UUID,
+                    'same_host': _SERVERS,
+                    'different_host': _SERVERS,
+                },
+                'additionalProperties': False,
+            },
         },
         'required': ['name', 'flavorRef'],
         'additionalProperties': False,
@@ -193,6 +208,9 @@ def _check(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> dict[str
     if 'key_name' in wanted:
         with errors.for_user(f'{KEY}.key_name'):
             servers.check_key(conn, wanted['key_name'])
+    if 'group' in wanted.get(HINTS, ()):
+        with errors.for_user(f'{KEY}.{HINTS}.group'):
+            servers.check_group(conn, wanted[HINTS]['group'])
     listed = wanted.get('networks', ())
     for number, each in enumerate(() if isinstance(listed, str) else listed):
         _check_network(conn, each, f'{KEY}.networks[{number}]', wanted.get('count', 1))
@@ -240,11 +258,11 @@ def is_made_for(reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
 
 
 def body(lease: 'Lease', reservation: 'Reservation', keys: Sequence[str]) -> dict[str, Any]:
-    """Return what Nova is to make a server from.
+    """Return what Nova is to make a server from, without its scheduler hints.
 
     :raises climate_core.exceptions.Permanent: no key of the operator opens what is sealed
     """
-    kept = dict(reservation.params[KEY])
+    kept = {name: each for name, each in reservation.params[KEY].items() if name != HINTS}
     kept.setdefault('networks', 'auto')
     for each in lease.reservations:
         if each.group == reservation.group and _SEALED in each.params:

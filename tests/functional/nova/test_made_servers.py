@@ -29,6 +29,7 @@ from tests.support.world import NOON, Time, World, user
 IMAGE = '155d900f-4e14-4e4c-a73d-069cbf4541e6'
 SCRIPT = base64.b64encode(b'#!/bin/sh\n').decode()
 HOUR = datetime.timedelta(hours=1)
+HOST = 'OS-EXT-SRV-ATTR:host'
 START, END = '2026-12-01 13:00', '2026-12-01 14:00'
 
 
@@ -325,6 +326,22 @@ class TestMadeServers(MadeServersTest):
                 self.lease(**wanted)
             assert caught.value.field == f'reservations[0].server.{field}'
         assert self.world.trusts.present == set()
+
+
+class TestServerGroup(MadeServersTest):
+    COMPUTES = ('host1', 'host2')
+
+    def hosts_of(self, **server):
+        """Have two servers made; return their hosts."""
+        lease_id = self.lease(START, count=2, **server)
+        self.look_around()
+        found = self.world.lease(lease_id).reservations
+        return {self.show({'id': each.resource_id})[HOST] for each in found}
+
+    def test_servers_of_a_group_are_where_its_policy_says(self):
+        assert self.hosts_of() == {'host1', 'host2'}
+        group = self.api.post_server_groups({'name': 'together', 'policy': 'affinity'})
+        assert len(self.hosts_of(scheduler_hints={'group': group['id']})) == 1
 
 
 class SmallHostTest(MadeServersTest):

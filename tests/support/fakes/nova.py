@@ -12,6 +12,9 @@ from typing import Any
 from tests.support.fakes import cinder, placement
 from tests.support.fakes.state import Record, Refusal, State, owns
 
+#: The only server group.
+SERVER_GROUP = 'a3f7c0d2-5b18-4e69-9f04-7c1e2d8b6a55'
+
 #: action -> (statuses it is allowed in, task state meanwhile, statuses that follow)
 ACTIONS: Mapping[str, tuple[frozenset[str], str, tuple[str, ...]]] = {
     'wake_up': (frozenset({'RESERVED'}), 'scheduling', ('BUILD', 'ACTIVE')),
@@ -325,6 +328,11 @@ ROUTES = (
     ('GET', f'{_COMPUTE}/servers', _list),
     ('POST', f'{_COMPUTE}/servers', _create),
     ('GET', f'{_COMPUTE}/os-keypairs/key', lambda r: {'keypair': {'name': 'key'}}),
+    (
+        'GET',
+        f'{_COMPUTE}/os-server-groups/{SERVER_GROUP}',
+        lambda r: {'server_group': {'id': SERVER_GROUP}},
+    ),
     ('GET', f'{_COMPUTE}/servers/detail', _detail),
     ('GET', _SERVER, _show),
     ('DELETE', _SERVER, _remove),

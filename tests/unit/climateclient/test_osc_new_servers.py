@@ -76,6 +76,14 @@ def test_new_server_with_user_data_of_a_file(run, sent, tmp_path):
     }
 
 
+def test_new_servers_of_a_server_group(run, sent, http):
+    group = {'id': NETWORK, 'name': 'apart', 'policy': 'anti-affinity'}
+    http.get(f'{samples.NOVA}/os-server-groups/apart', status_code=404)
+    http.get(f'{samples.NOVA}/os-server-groups', json={'server_groups': [group]})
+    run(*CREATE, '--new-server', f'flavor={FLAVOR},server_group=apart')
+    assert made(sent)['server']['scheduler_hints'] == {'group': NETWORK}
+
+
 @pytest.mark.parametrize(
     ('text', 'said'),
     [

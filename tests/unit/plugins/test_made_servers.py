@@ -135,6 +135,7 @@ def test_server_of_a_user_with_the_hint_of_another_reservation_does_not_join(mad
         ({'flavorRef': 'large'}, 'flavorRef'),
         ({'imageRef': neutron.PORT}, 'imageRef'),
         ({'key_name': 'other'}, 'key_name'),
+        ({'scheduler_hints': {'group': neutron.PORT}}, 'scheduler_hints.group'),
         ({'networks': [{'uuid': neutron.PORT}]}, 'networks[0].uuid'),
         ({'networks': [{'port': neutron.NETWORK}]}, 'networks[0].port'),
         ({'networks': [{}]}, 'networks[0]'),
@@ -150,7 +151,8 @@ def test_what_is_not_there_is_refused_and_nothing_written(made, server, field):
 
 def test_what_is_there_is_accepted(made):
     networks = [{'uuid': neutron.NETWORK}, {'port': neutron.PORT}]
-    create(made, item(networks=networks, key_name='key'))
+    hints = {'group': nova.SERVER_GROUP}
+    create(made, item(networks=networks, key_name='key', scheduler_hints=hints))
 
 
 @pytest.mark.parametrize(
