@@ -104,8 +104,18 @@ def test_join_adds_servers_to_a_lease_that_runs(made):
     assert {each['status'] for each in made.stacks.state.servers.values()} == {'ACTIVE'}
 
 
-def test_one_without_room_takes_its_own_group_along_and_no_other(made):
+def test_one_without_room_takes_its_request_along(made):
     lease_id = create(made, item(), item(name='big', flavorRef='none', count=2))
+    made.look_around(10)
+    assert [each.status for each in made.lease(lease_id).reservations] == ['error'] * 3
+    assert names(made) == []
+
+
+def test_one_without_room_takes_no_other_request_along(made):
+    lease_id = create(made)
+    made.look_around(1)
+    big = item(name='big', flavorRef='none', count=2)
+    made.operations.add_reservation(made.stacks.user(), lease_id, big)
     made.look_around(10)
     lease = made.lease(lease_id)
     assert [each.status for each in lease.reservations] == ['pending', 'error', 'error']
