@@ -307,6 +307,13 @@ class TestCapacityLeases(HostLeasesTest):
         self.delete(server)
         assert [self.inside(lease)[1] for _ in range(2)] == [host, None]
 
+    def test_lease_that_runs_gets_room_for_more_servers_at_once(self):
+        lease = self.lease_room(1, names='host1')
+        for amount in (1, 2):
+            self.change(lease, amount=amount)
+            self.settled(lease)
+            assert [self.inside(lease)[1] for _ in range(2)] == ['host1', None]
+
     def test_room_on_a_host_without_servers_is_given_back_first(self):
         lease = self.lease_room(2, affinity=False)
         _, used = self.inside(lease)
