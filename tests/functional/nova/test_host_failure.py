@@ -47,7 +47,10 @@ class TestBeforeTheStart(HostFailureTest):
     def test_host_is_replaced_and_promised_to_nobody_until_it_is_there_again(self):
         lease = self.lease_hosts('2026-12-01 13:00', min=1)
         (host,) = self.hosts_of(lease)
+        self.cloud.requests.clear()
         self.fail(host)
+        # Placement hears of it when the lease is prepared.
+        assert not self.cloud.requests
         lease, reservation = self.read(lease)
         assert (lease.status, lease.degraded, lease.status_reason) == ('PENDING', False, None)
         assert (reservation.resources_changed, reservation.missing_resources) == (True, False)
