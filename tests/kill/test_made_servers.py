@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from climate_core.db import tables
 from climate_core.lease import model
+from climate_core.lease.events import wait_again
 from tests.kill.deaths import EVENT, check_no_error
 from tests.support.databases import ENGINES
 from tests.support.fakes import leases
@@ -101,13 +102,15 @@ def test_waiting_again_when_there_is_no_room(stage, point, look):
     stage.survive(f'{point}:prepare_reservation:{look}')
     stage.until(lambda: waits_for_room(stage.lease(lease)))
 
-    assert 'No valid host' in stage.lease(lease).status_reason
+    after = stage.lease(lease)
+    assert 'No valid host' in after.status_reason
+    assert not [each for each in after.reservations if each.is_made]
     check_none_left(stage)
 
 
 def waits_for_room(lease):
-    made = [each for each in lease.reservations if each.is_made]
-    return (lease.status, made) == ('WAITING', [])
+    """Tell whether a lease waits and has freed all that was made, or is asked to be made."""
+    return lease.status == 'WAITING' and not wait_again.is_freeing(lease)
 
 
 def gave_back(lease):
