@@ -17,12 +17,13 @@ GIGABYTES = 'gigabytes'
 STACKS = 'stacks'
 #: Whole compute hosts.
 HOSTS = 'hosts'
+FLOATING_IPS = 'floatingips'
 
 #: The units of a server and of a volume.
 SERVER_UNITS = (SERVERS, VCPUS, MEMORY_MB, DISK_GB)
 VOLUME_UNITS = (VOLUMES, GIGABYTES)
 #: The units that projects have limits for, in the order in which they are shown.
-LIMITED = (SERVERS, VCPUS, MEMORY_MB, VOLUMES, GIGABYTES, STACKS, HOSTS)
+LIMITED = (SERVERS, VCPUS, MEMORY_MB, VOLUMES, GIGABYTES, STACKS, HOSTS, FLOATING_IPS)
 
 
 def of_server(

@@ -8,6 +8,8 @@ cinder-api and heat-engine what the lease service would refuse later. A pattern 
 
 import re
 
+from climate_common import event_types
+
 #: Characters of the text of a date or duration.
 TIME_LENGTH = 64
 #: Characters of a name, an id of a project or a resource, and other short texts: Nova, Cinder and
@@ -19,33 +21,17 @@ NAME_PATTERN = r'(?=.*\S)[^\u0000-\u001f\ud800-\udfff]*'
 TRAIT_PATTERN = rf'[A-Z0-9_]{{1,{NAME_LENGTH}}}'
 #: The name of an extra property of a host.
 PROPERTY_PATTERN = r'[A-Za-z][A-Za-z0-9_.:-]{0,63}'
+#: The id of a project, as Keystone makes them, and as other sources of its projects have them.
+PROJECT_PATTERN = r'[A-Za-z0-9][A-Za-z0-9_.-]{0,63}'
 RESERVATIONS = 1000
 #: Reservations of one request for which the calendar is asked: hosts and shares of them.
 PROMISED = 100
 EVENTS = 100
-#: Servers that one reservation of a request makes, or that are asked for in the availability.
+#: Servers or volumes that one reservation of a request makes, or that are asked for in the
+#: availability.
 NEW_SERVERS = 100
 #: What ends in .error or .stop is told of the service's own events.
 EVENT_TYPE_PATTERN = r'(?!.*\.(?:error|stop)$)[a-z][a-z0-9_.-]{0,65}'
-#: The type of the event before the end of a lease. Clients of today may give it with a new lease.
-BEFORE_END_EVENT = 'before_end_lease'
-#: Types of events that the service makes and a user cannot give: the types in the table of
-#: ``climate_core.lease.events``, which clients do not import.
-OWN_EVENT_TYPES = frozenset(
-    (
-        'start_lease',
-        'ready_to_start',
-        'before_start_lease',
-        'end_lease',
-        'end_reservation',
-        'prepare_reservation',
-        'reallocate_reservation',
-        'retry_lease',
-        'make_room',
-        'release_trust',
-        'external_end',
-    )
-)
 START_POLICIES = ('auto', 'manual')
 #: The kinds of lease, see the documents.
 KINDS = ('immediate', 'scheduled', 'retry', 'best_effort')
@@ -99,12 +85,12 @@ def check_event_type(value: object) -> str:
     :raises ValueError: it is not a type, or the service uses it itself
     """
     fine = isinstance(value, str) and _EVENT_TYPE.fullmatch(value)
-    if fine and value not in OWN_EVENT_TYPES:
+    if fine and value not in event_types.OWN:
         return str(value)
     raise ValueError(
         f'{value!r:.80} cannot be given as the type of an event: it must be lower-case letters, '
         'digits, "_", "-" and ".", with no ".error" or ".stop" at the end, and not '
-        f'{", ".join(sorted(OWN_EVENT_TYPES))}.'
+        f'{", ".join(sorted(event_types.OWN))}.'
     )
 
 

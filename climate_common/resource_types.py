@@ -8,11 +8,15 @@ VOLUME = 'virtual:volume'
 STACK = 'virtual:stack'
 HOST = 'physical:host'
 CAPACITY = 'flavor:instance'
+FLOATING_IP = 'virtual:floatingip'
 #: Room for servers by their sizes. In the API it is :data:`SERVER` without a ``resource_id``, as
 #: Blazar has it.
 SIZES = 'size:instance'
+#: A floating IP that its owner has already. In the API it is :data:`FLOATING_IP` with a
+#: ``resource_id``.
+HELD_FLOATING_IP = 'held:floatingip'
 
-_API_NAMES = {SIZES: SERVER}
+_API_NAMES = {SIZES: SERVER, HELD_FLOATING_IP: FLOATING_IP}
 
 #: What may happen to a resource at the end of its lease (``on_end``); the first is the default.
 ON_END = {
@@ -22,6 +26,7 @@ ON_END = {
     HOST: ('delete', 'migrate'),
     CAPACITY: ('delete', 'migrate'),
     SIZES: ('delete', 'migrate'),
+    HELD_FLOATING_IP: ('delete', 'nothing'),
 }
 
 

@@ -127,6 +127,10 @@ class HostPoolNotFound(NotFound, code='host.pool_not_found'):
     """There is no such pool of hosts, or it is for others."""
 
 
+class FloatingIpNotFound(NotFound, code='floatingip.not_found'):
+    """No such floating IP is set apart for leases."""
+
+
 class Conflict(ClimateError, status=409, code='conflict'):
     """The request does not fit the present state."""
 
@@ -177,6 +181,14 @@ class HostInUse(Conflict, code='host.in_use'):
 
 class HostChanging(Conflict, code='host.changing'):
     """The host is being put into a pool, or taken out of it."""
+
+
+class FloatingIpExists(Conflict, code='floatingip.exists'):
+    """The floating IP is set apart for leases already."""
+
+
+class FloatingIpInUse(Conflict, code='floatingip.in_use'):
+    """The address has a port in Neutron, or is promised to reservations."""
 
 
 class NotEnough(Conflict, code='calendar.not_enough'):

@@ -34,6 +34,7 @@ from climate_core.engine.scheduler import Scheduler
 from climate_core.lease import model
 from climate_core.operations import interfaces
 from climate_core.operations.build import webhook_rules
+from climate_core.operations.floatingips import FloatingIpOperations
 from climate_core.operations.host_emptier import HostEmptier
 from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
@@ -149,9 +150,17 @@ class ManagerService:
         endpoint = server.LeaseEndpoint(operations, self._wrote, self._nudged)
         hosts = HostOperations(self.conf, self.database, self.cloud)
         host_endpoint = server.HostEndpoint(hosts, self._wrote)
+        addresses = FloatingIpOperations(self.database, self.cloud)
+        address_endpoint = server.FloatingIpEndpoint(addresses, self._wrote)
         return MessageServer(
             'rpc',
-            server.make(self._transport, self.conf.manager.host, endpoint, host_endpoint),
+            server.make(
+                self._transport,
+                self.conf.manager.host,
+                endpoint,
+                host_endpoint,
+                address_endpoint,
+            ),
         )
 
     def _make_intake(self, watch: bool) -> Iterator[Background]:
@@ -166,10 +175,8 @@ class ManagerService:
             nudge = self.scheduler.nudge
             trusts = Trusts(self.cloud)
             yield Reconciler(conf, self.database, self.plugins, trusts, nudge)
-            yield HostRefresher(conf, self.database, self.cloud)
-            yield SharedHosts(self.database, self.cloud.service)
-            yield HostEmptier(conf, self.database, self.cloud.service)
-            yield HostWatch(
+            refresher = HostRefresher(conf, self.database, self.cloud)
+            watcher = HostWatch(
                 conf,
                 self.database,
                 self.cloud,
@@ -178,7 +185,16 @@ class ManagerService:
                 nudge,
                 self.metrics.outage,
             )
-            yield from listener.make(conf, self.database, self.plugins, nudge)
+            yield refresher
+            yield SharedHosts(self.database, self.cloud.service)
+            yield HostEmptier(conf, self.database, self.cloud.service)
+            yield watcher
+
+            def look_at_hosts() -> None:
+                watcher.nudge()
+                refresher.nudge()
+
+            yield from listener.make(conf, self.database, self.plugins, nudge, look_at_hosts)
         if conf.metrics.listen:
             # Its address is taken at once: a manager that does not get it does not start.
             yield metrics.serve(conf.metrics.listen, self.metrics.registry)

@@ -20,6 +20,7 @@ from keystoneauth1 import adapter, session
 from keystoneauth1.exceptions import http
 
 from climateclient import exceptions
+from climateclient.floatingips import FloatingIps
 from climateclient.hosts import Hosts
 from climateclient.leases import Leases
 from climateclient.models import Limit, Plugin, ProjectUsage, Window
@@ -49,6 +50,7 @@ class Client(adapter.Adapter):
         super().__init__(session, **adapter_kwargs)  # type: ignore[arg-type]
         self.leases = Leases(self)
         self.hosts = Hosts(self)
+        self.floatingips = FloatingIps(self)
 
     def request(self, url: str, method: str, **kwargs: Any) -> requests.Response:
         """Send a request, as any Adapter does.

@@ -80,6 +80,10 @@ class HostNameNotFound(ksa_base.ClientException):
     """No pool has a host of this name or id."""
 
 
+class FloatingIpNotFound(ksa_base.ClientException):
+    """No floating IP with this address is set apart for leases."""
+
+
 class AmbiguousName(ksa_base.ClientException):
     """Several leases have this name: give an id.
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from climate_common import limits
+from climate_common import event_types
 
 _RESERVATION_KEYS = frozenset(
     {
@@ -60,12 +60,12 @@ class Event:
     @property
     def is_before_end(self) -> bool:
         """Return whether it tells that the end of the lease comes."""
-        return self.event_type == limits.BEFORE_END_EVENT
+        return event_types.is_before_end(self.event_type)
 
     @property
     def is_by_user(self) -> bool:
         """Return whether a user named it and gave its time."""
-        return not self.is_before_end and self.event_type not in limits.OWN_EVENT_TYPES
+        return event_types.is_of_user(self.event_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +148,7 @@ class Lease:
     kind: str | None = None
     retries_left: int | None = None
     priority: int | None = None
+    preemptible: bool = False
     next_retry_at: datetime.datetime | None = None
     queue_position: int | None = None
     start_policy: str | None = None
@@ -160,7 +161,7 @@ class Lease:
     def waits_for_user(self) -> bool:
         """Return whether its start has come, and its user has not started it yet."""
         statuses = {each.event_type: each.status for each in self.events}
-        return statuses.get('ready_to_start') == 'DONE' and 'start_lease' not in statuses
+        return statuses.get(event_types.READY) == 'DONE' and event_types.START not in statuses
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> Self:
@@ -186,6 +187,7 @@ class Lease:
             kind=body.get('kind'),
             retries_left=body.get('retries_left'),
             priority=body.get('priority'),
+            preemptible=bool(body.get('preemptible')),
             next_retry_at=time_of(body.get('next_retry_at')),
             queue_position=body.get('queue_position'),
             start_policy=body.get('start_policy'),
@@ -274,7 +276,7 @@ class ProjectUsage:
 
     ``reserved`` and ``used`` map ``server_hours``, ``vcpu_hours``, ``memory_gib_hours``,
     ``disk_gb_hours``, ``volume_hours``, ``volume_gb_hours``, ``stack_hours`` and
-    ``host_hours`` to numbers.
+    ``host_hours`` and ``floatingip_hours`` to numbers.
     """
 
     project_id: str

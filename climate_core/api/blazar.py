@@ -21,6 +21,13 @@ _NOTHING = {
     'affinity': 'None',
     'resource_properties': '',
 }
+#: Types that are another form of one of the API -> how they are asked for.
+_FORMS = {
+    resource_types.SIZES: f'room for servers by their sizes is {resource_types.SERVER}, without a '
+    'resource_id',
+    resource_types.HELD_FLOATING_IP: f'a floating IP that you have is '
+    f'{resource_types.FLOATING_IP}, with its resource_id',
+}
 
 
 def reservations(listed: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -37,20 +44,20 @@ def reservation(values: Mapping[str, Any]) -> dict[str, Any]:
 
     It sends a filter of resources, ``resource_properties``; the one that names a resource,
     ``["==", "$id", "<id>"]``, is understood as ``resource_id``. A ``virtual:instance`` without one
-    that has sizes is room for servers, of a type of its own. Everything else stays, to be judged
-    as it is.
+    that has sizes is room for servers, of a type of its own, and so is a ``virtual:floatingip``
+    with one. Everything else stays, to be judged as it is.
 
     :raises climate_core.exceptions.UnknownResourceType: it names that type itself
     """
-    if values.get('resource_type') == resource_types.SIZES:
+    kind = values.get('resource_type')
+    if kind in _FORMS:
         raise exceptions.UnknownResourceType(
-            f'resource_type: room for servers by their sizes is {resource_types.SERVER}, without '
-            f'a resource_id, and not {resource_types.SIZES}.',
-            field='resource_type',
+            f'resource_type: {_FORMS[kind]}, and not {kind}.', field='resource_type'
         )
     wanted = _wanted_id(values.get('resource_properties'))
     if 'resource_id' in values:
-        return dict(values)
+        held = {'resource_type': resource_types.HELD_FLOATING_IP}
+        return {**values, **(held if kind == resource_types.FLOATING_IP else {})}
     if wanted is None:
         return _by_sizes(values)
     rest = {

@@ -14,6 +14,12 @@ def limit(backend: Backend, request: Request) -> int:
     return min(request.parameters.get('limit', most), most)
 
 
+def number(text: str) -> int | None:
+    """Return the id of a unit of the calendar as a number; None if no unit can have it."""
+    is_one = text.isascii() and text.isdigit() and len(text) < 19
+    return int(text) if is_one else None
+
+
 def links(request: Request, marker: str) -> list[dict[str, str]]:
     """Make the link to the page after ``marker``: the same request with another marker."""
     kept = [(name, text) for name, text in request.GET.items() if name != 'marker']

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts as they are on the wire, in the format that today's clients read, as leases are."""
+"""Hosts and floating IPs as they are on the wire, in the format that today's clients read."""
 
 from collections.abc import Collection, Iterable
 from typing import Any, Final
@@ -9,6 +9,7 @@ from oslo_serialization import jsonutils
 from climate_common import dates
 from climate_core.db.hosts import HostPromise
 from climate_core.lease import api_view, hosts
+from climate_core.lease.floatingips import FloatingIp
 
 #: What is shown of the details of a host as it is.
 _DETAILS: Final = (
@@ -57,6 +58,18 @@ def pool(one: hosts.Pool) -> dict[str, Any]:
         'generation': one.generation,
         'project_ids': list(one.project_ids),
         'domain_ids': list(one.domain_ids),
+    }
+
+
+def floatingip(one: FloatingIp) -> dict[str, Any]:
+    """Return a floating IP as the API shows it."""
+    return {
+        'id': str(one.id),
+        'floating_network_id': one.network_id,
+        'subnet_id': one.subnet_id,
+        'floating_ip_address': one.address,
+        'reservable': one.available,
+        'created_at': api_view.stamp(one.created_at),
     }
 
 

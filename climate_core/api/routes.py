@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from climate_core.api import etag
 from climate_core.api.handlers import (
     availability,
+    floatingips,
     history,
     hosts,
     lease_list,
@@ -20,11 +21,20 @@ from climate_core.api.handlers import (
 )
 from climate_core.api.route import Route, Table
 from climate_core.api.schemas import availability as availability_schema
+from climate_core.api.schemas import (
+    floatingip,
+    host,
+    lease,
+    lease_query,
+    plugin,
+    reservation,
+    version,
+)
 from climate_core.api.schemas import history as history_schema
-from climate_core.api.schemas import host, lease, lease_query, plugin, reservation, version
 from climate_core.api.schemas import limits as limits_schema
 from climate_core.api.schemas import usage as usage_schema
 from climate_core.policies import availability as availability_rules
+from climate_core.policies import floatingips as floatingip_rules
 from climate_core.policies import hosts as host_rules
 from climate_core.policies import leases as lease_rules
 from climate_core.policies import limits as limits_rules
@@ -169,6 +179,26 @@ ROUTES: Table = {
             host_rules.GET_ALLOCATIONS,
             response_schema=host.ONE_ALLOCATION,
         ),
+    },
+    '/v1/floatingips': {
+        'GET': Route(
+            floatingips.list_,
+            200,
+            floatingip_rules.GET,
+            response_schema=floatingip.MANY,
+            query=floatingip.QUERY,
+        ),
+        'POST': Route(
+            floatingips.create,
+            201,
+            floatingip_rules.CREATE,
+            floatingip.CREATE,
+            floatingip.CREATED,
+        ),
+    },
+    '/v1/floatingips/{floatingip_id}': {
+        'GET': Route(floatingips.show, 200, floatingip_rules.GET, response_schema=floatingip.ONE),
+        'DELETE': Route(floatingips.delete, 204, floatingip_rules.DELETE),
     },
     '/v1/availability': {
         'GET': Route(

@@ -18,6 +18,20 @@ from climate_core.calendar.emptying import FreeRoom, RunningServer, TargetHost
 _TOLD: Final = 5
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Nouns:
+    """How users are told of the room.
+
+    :param host: what has room
+    :param server: what takes it
+    :param unfit: of hosts on which it may not be, what they do
+    """
+
+    host: str = 'host'
+    server: str = 'server'
+    unfit: str = 'lack a trait, or are in another availability zone'
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
     """What a lease frees of a host at its end.
@@ -61,6 +75,7 @@ class Forecast:
     :param hosts: with what is free now; a host may have less than nothing
     :param releases: what becomes free later; of a host that is not listed nothing does
     :param claims: what others will take, in the order in which they were asked for
+    :param nouns: for what users are told
     """
 
     def __init__(
@@ -68,7 +83,9 @@ class Forecast:
         hosts: Iterable[TargetHost],
         releases: Iterable[Release] = (),
         claims: Iterable[FutureDemand] = (),
+        nouns: Nouns = Nouns(),
     ) -> None:
+        self._nouns = nouns
         self._hosts = {each.name: each for each in hosts}
         known = (each for each in releases if each.host in self._hosts)
         self._releases = sorted(known, key=lambda each: each.at)
@@ -158,21 +175,22 @@ class Forecast:
         ]
 
     def _reason(self, asked: FutureDemand, placed: Sequence[_Placed]) -> str:
-        free = self._free(asked, placed)
+        free, nouns = self._free(asked, placed), self._nouns
         for server in asked.servers:
             would_do = [each for each in free if each.takes(server)]
             if any(_missing(each, server) == [] for each in would_do):
                 continue
             lacking = Counter(kind for each in would_do for kind in _missing(each, server))
             told = [
-                f'{kind} on {words.counted(count, "host")}'
+                f'{kind} on {words.counted(count, nouns.host)}'
                 for kind, count in lacking.most_common(_TOLD)
             ]
-            of = f'Of {words.counted(len(free), "host")} {len(would_do)} would do'
+            of = f'Of {words.counted(len(free), nouns.host)} {len(would_do)} would do'
             if not told:
-                return f'{of}: the others lack a trait, or are in another availability zone.'
-            return f'{of} for one of the servers, but there is too little {", ".join(told)}.'
-        number = words.counted(len(asked.servers), 'server')
+                return f'{of}: the others {nouns.unfit}.'
+            little = f'there is too little {", ".join(told)}'
+            return f'{of} for one of the {nouns.server}s, but {little}.'
+        number = words.counted(len(asked.servers), nouns.server)
         return f'Each would find room alone, but {number} do not fit together.'
 
 

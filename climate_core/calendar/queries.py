@@ -7,12 +7,12 @@ Nothing is written. The answers are those of one look: who comes first to write 
 import dataclasses
 import random
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from sqlalchemy import orm
 
-from climate_core.calendar import queue, windows
+from climate_core.calendar import preemption, queue, windows
 from climate_core.calendar.index import Index
 from climate_core.calendar.model import ReservationDemand, WaitingDemand, Window
 from climate_core.calendar.moments import duration, moment, time_of
@@ -70,6 +70,33 @@ class CalendarQueries:
             else:
                 return
         raise refused.explain()
+
+    def find_preempted(
+        self,
+        wanted: Sequence[ReservationDemand],
+        start: datetime,
+        end: datetime,
+        promises: Mapping[str, Sequence[OwnPromise]],
+    ) -> list[str]:
+        """Find the leases without whose promises there would be room; see :mod:`.preemption`.
+
+        :param promises: what leases are promised that may be taken, the youngest first
+        :returns: their ids; nothing if there would be none without all of them either
+        """
+        with self._database.reader() as session:
+            work = self._work(session)
+            work.verify()
+            searches = searches_of(work.now, wanted, start, end)
+
+            def is_enough(leases: Sequence[str]) -> bool:
+                kinds = work.kinds([own for lease_id in leases for own in promises[lease_id]])
+                try:
+                    find_together(searches, kinds, self._dice)
+                except NoRoom:
+                    return False
+                return True
+
+            return preemption.choose(list(promises), is_enough)
 
     def shortage(
         self, wanted: ReservationDemand, start: datetime, end: datetime

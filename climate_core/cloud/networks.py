@@ -4,14 +4,12 @@
 They raise the exceptions of :mod:`climate_core.cloud.errors`. Facts: Networking API v2.0.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from climate_core.cloud import services
+from climate_core.cloud.neutron import NEUTRON
 
 if TYPE_CHECKING:
     from openstack import connection
-
-NEUTRON: Final = services.Service('Neutron', services.optional('network', version='2'))
 
 
 def check_network(conn: 'connection.Connection', network_id: str) -> None:

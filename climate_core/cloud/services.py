@@ -96,8 +96,9 @@ class Service:
             response = self.send(conn, 'GET', path, query=params, microversion=microversion)
             page = errors.read(response, self.name, name)
             yield from page
-            # Heat gives no links.
-            if len(page) < PAGE and not response.json().get(f'{name}_links'):
+            # Heat gives no links; Neutron one to the page before, too.
+            links = response.json().get(f'{name}_links') or ()
+            if len(page) < PAGE and not any(each['rel'] == 'next' for each in links):
                 return
             marker = {'marker': page[-1]['id']}
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from oslo_log import log
 
+from climate_common import hints as hint_names
 from climate_core import exceptions
 from climate_core.cloud import errors, services
 
@@ -31,6 +32,71 @@ def get(conn: 'connection.Connection', volume_id: str) -> dict[str, Any]:
     """Return a volume as the API shows it."""
     volume: dict[str, Any] = CINDER.read(conn, f'/volumes/{volume_id}', 'volume')
     return volume
+
+
+def create(
+    conn: 'connection.Connection', wanted: Mapping[str, Any], hints: Mapping[str, str]
+) -> str:
+    """Ask for a volume, reserved if the hints say so; return its id.
+
+    :param wanted: the ``volume`` of the body of POST /volumes
+    :raises climate_core.exceptions.Permanent: Cinder refuses it. So is a 413, that a quota is
+        exceeded
+    """
+    body = {'volume': dict(wanted), 'OS-SCH-HNT:scheduler_hints': dict(hints)}
+    response = CINDER.send(conn, 'POST', '/volumes', body)
+    kind = exceptions.Permanent if response.status_code == 413 else None
+    errors.check(response, CINDER.name, kind)
+    return str(errors.read(response, CINDER.name, 'volume')['id'])
+
+
+def find(conn: 'connection.Connection', reservation_id: str, every_project: bool) -> str | None:
+    """Return the id of the volume that was made for a reservation, if there is one.
+
+    Its metadata says so; Cinder shows it as soon as its row is there.
+    """
+    metadata = str({hint_names.MADE_FOR: reservation_id})
+    return next(every_id(conn, every_project, metadata=metadata), None)
+
+
+def check_type(conn: 'connection.Connection', wanted: str) -> None:
+    """Raise Gone if the user of these rights has no volume type of this name or id."""
+    found = CINDER.pages(conn, '/types', 'volume_types', {})
+    if not any(wanted in (each['id'], each['name']) for each in found):
+        raise errors.Gone(f'There is no volume type {wanted} that you may use.')
+
+
+def list_pools(conn: 'connection.Connection') -> list[dict[str, Any]]:
+    """Return the storage pools with their capabilities, as the schedulers know them.
+
+    Cinder gives them to administrators only. They are as old as the last report of each
+    cinder-volume. Its filter ``volume_type`` is of no use: cinder-scheduler 29 fails at it if a
+    pool has a limit (CapacityFilter compares with a size that is None).
+    """
+    query = {'detail': 'true'}
+    pools: list[dict[str, Any]] = CINDER.read(conn, '/scheduler-stats/get_pools', 'pools', query)
+    return pools
+
+
+def list_types(conn: 'connection.Connection') -> list[dict[str, Any]]:
+    """Return all volume types, those of single projects as well; with their ``extra_specs``.
+
+    Cinder shows these, and types that are not public, to administrators only.
+    """
+    return list(CINDER.pages(conn, '/types', 'volume_types', {'is_public': 'None'}))
+
+
+def default_type(conn: 'connection.Connection') -> str | None:
+    """Return the name of the type that a volume has of which no type is said, if there is one."""
+    try:
+        return str(CINDER.read(conn, '/types/default', 'volume_type')['name'])
+    except errors.Gone:
+        return None
+
+
+def check_snapshot(conn: 'connection.Connection', snapshot_id: str) -> None:
+    """Raise Gone if the user of these rights has no such snapshot."""
+    CINDER.read(conn, f'/snapshots/{snapshot_id}', 'snapshot')
 
 
 def act(

@@ -30,6 +30,13 @@ OPTS: list[cfg.Opt] = [
         help='Seconds in which shared hosts must be empty for a lease of the kind best_effort; '
         'then it is TIMEDOUT, and they serve ordinary servers again. A request may ask for less.',
     ),
+    cfg.IntOpt(
+        'preemption_notice',
+        default=120,
+        min=0,
+        help='Seconds from when a preemptible lease that runs is told that another lease needs '
+        'what it has until it gives that up. So long the other lease begins later than now.',
+    ),
     cfg.StrOpt(
         'migration_strategy',
         default='fewest_servers',

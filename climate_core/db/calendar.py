@@ -328,6 +328,12 @@ def end(
     return not promises or db_rows.change(session, ended) == len(promises)
 
 
+def mark_released(session: orm.Session, reservation_ids: Collection[str]) -> None:
+    """Mark all that was promised to reservations as given up."""
+    mine = _ALLOCATION.c.reservation_id.in_(sorted(reservation_ids))
+    db_rows.change(session, sa.update(_ALLOCATION).where(mine).values(released=True))
+
+
 def begin(session: orm.Session, promise: OwnPromise, time: datetime.datetime) -> None:
     """Set the start of a promise."""
     db_rows.change(session, sa.update(_ALLOCATION).where(_are([promise])).values(start=time))

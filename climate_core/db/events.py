@@ -159,3 +159,30 @@ def _change(
         _EVENT.c.id == event_id, _EVENT.c.generation == generation, *conditions
     )
     return rows.change(session, statement.values(**new)) == 1
+
+
+def last_written(event_type: str, reservation: sa.Table) -> sa.ScalarSelect[Any]:
+    """Return when the last event of a type was written for each reservation of a query."""
+    mine = sa.and_(
+        _EVENT.c.lease_id == reservation.c.lease_id,
+        _EVENT.c.reservation_id == reservation.c.id,
+        _EVENT.c.event_type == event_type,
+    )
+    return sa.select(sa.func.max(_EVENT.c.created_at)).where(mine).scalar_subquery()
+
+
+def has_begun(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElement[bool]:
+    """Return the condition that a lease has an event of a type that was claimed, or is over."""
+    return _exists(lease_id, event_type, _EVENT.c.status != states.EventStatus.UNDONE)
+
+
+def is_open(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElement[bool]:
+    """Return the condition that a lease has an event of a type that is still to be done."""
+    return _exists(lease_id, event_type, _EVENT.c.status.in_(sorted(states.OPEN)))
+
+
+def _exists(
+    lease_id: sa.ColumnElement[str], event_type: str, which: sa.ColumnElement[bool]
+) -> sa.ColumnElement[bool]:
+    mine = sa.and_(_EVENT.c.lease_id == lease_id, _EVENT.c.event_type == event_type, which)
+    return sa.exists().where(mine)

@@ -245,21 +245,3 @@ def promised(
     if reservation_id is not None:
         query = query.where(_RESERVATION.c.id == reservation_id)
     return [HostPromise(*row) for row in session.execute(query)]
-
-
-def last_promise(session: orm.Session, host_id: int) -> tuple[int, datetime.datetime] | None:
-    """Count the live reservations that a host is promised to, and tell when the last one ends.
-
-    :returns: None if there is none
-    """
-    query = (
-        sa.select(sa.func.count(_RESERVATION.c.id.distinct()), sa.func.max(_ALLOCATION.c.end))
-        .join_from(_ALLOCATION, _RESERVATION, _ALLOCATION.c.reservation_id == _RESERVATION.c.id)
-        .where(
-            _ALLOCATION.c.unit_id == host_id,
-            _RESERVATION.c.status.in_(_LIVE),
-            sa.not_(allocations.is_released()),
-        )
-    )
-    count, end = session.execute(query).one()
-    return (count, end) if count else None

@@ -20,7 +20,13 @@ _LEASE, _RESERVATION, _EVENT = tables.LEASES, tables.RESERVATIONS, tables.EVENTS
 _EVENT_COLUMNS = rows.columns(_EVENT, Event)
 
 #: The order of those that wait. They are few, so it needs no index.
-_QUEUE = (_LEASE.c.priority.desc(), _LEASE.c.created_at, _LEASE.c.id)
+#: Preemptible leases come last.
+_QUEUE = (
+    _LEASE.c.preemptible,
+    _LEASE.c.priority.desc(),
+    _LEASE.c.created_at,
+    _LEASE.c.id,
+)
 
 #: What is read with a lease unless it is not asked for.
 PARTS: Final = frozenset({'reservations', 'events'})
@@ -62,6 +68,7 @@ def is_any_waiting(session: orm.Session, priority: int) -> bool:
     query = sa.select(_LEASE.c.id).where(
         _LEASE.c.status == states.LeaseStatus.WAITING,
         _LEASE.c.deleted_at.is_(None),
+        _LEASE.c.preemptible.is_(False),
         _LEASE.c.priority >= priority,
     )
     return session.execute(query.limit(1)).first() is not None

@@ -106,9 +106,12 @@ LEASES = _table(
     sa.Column('retries_left', sa.Integer),
     sa.Column('duration', sa.Integer),
     _required('priority', sa.SmallInteger, server_default='0'),
+    _required('preemptible', sa.Boolean, server_default='0'),
     # A page of the leases of a project, and of all; what may be purged.
     sa.Index('leases_listed_idx', 'project_id', 'deleted_at', 'created_at', 'id'),
     sa.Index('leases_all_idx', 'deleted_at', 'created_at', 'id'),
+    # Those whose promises others may take.
+    sa.Index('leases_preemptible_idx', 'preemptible', 'start_date'),
     # What a project holds, for its limits.
     sa.Index('leases_live_idx', 'project_id', 'status'),
     # A page of those of a name, of a status, of a time.
@@ -341,4 +344,16 @@ HOST_PROPERTIES = _table(
     'host_properties',
     _required('name', _Name, primary_key=True),
     _required('private', sa.Boolean),
+)
+
+#: A floating IP that is set apart for leases: its unit, which is promised as a whole.
+FLOATING_IPS = _table(
+    'floatingips',
+    _unit_id('floatingips', primary_key=True),
+    _required('network_id', _Uuid),
+    _required('subnet_id', _Uuid),
+    _required('address', sa.String(15)),
+    _required('created_at', Time),
+    # Nobody is promised an address by two units.
+    sa.UniqueConstraint('network_id', 'address', name='floatingips_address_key'),
 )

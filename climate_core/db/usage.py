@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_common import amounts
-from climate_core.db import allocations, rows, tables
-from climate_core.lease import states, usage
+from climate_core.db import allocations, events, rows, tables
+from climate_core.lease import model, states, usage
 
 _LEASE, _RESERVATION, _PERIOD = tables.LEASES, tables.RESERVATIONS, tables.USAGE_PERIODS
 _ALLOCATION = tables.ALLOCATIONS
@@ -28,13 +28,19 @@ _FREED = sa.case(
     (_RESERVATION.c.hold == 1, sa.null()),
     else_=sa.func.coalesce(_RESERVATION.c.freed_at, _RESERVATION.c.updated_at),
 )
-#: What is made for leases of these kinds is made at their start, or when they wait no more.
-_LATER = (states.LeaseKind.SCHEDULED, states.LeaseKind.RETRY)
-# Until the start of its lease others can have what the calendar promises, or is made later.
+# Until the start of its lease others can have what the calendar promises, or is made at the start.
 _IS_PROMISED = sa.and_(
-    sa.or_(_RESERVATION.c.unit_kind.is_not(None), _LEASE.c.kind.in_(_LATER)),
+    sa.or_(_RESERVATION.c.unit_kind.is_not(None), _LEASE.c.kind == states.LeaseKind.SCHEDULED),
     _LEASE.c.start_date > _RESERVATION.c.created_at,
+    # What a preempted lease gave up was awake before it starts again.
+    sa.or_(_RESERVATION.c.woken_at.is_(None), _RESERVATION.c.woken_at >= _LEASE.c.start_date),
 )
+# What is made for a lease that may wait is made, and keeps something from others, when it waits no
+# more. Its preparation is written then.
+_IS_MADE_WHEN_GRANTED = sa.and_(
+    _RESERVATION.c.unit_kind.is_(None), _LEASE.c.kind == states.LeaseKind.RETRY
+)
+_GRANTED = events.last_written(model.PREPARE, _RESERVATION)
 _SUM = (
     sa.select(sa.func.sum(_ALLOCATION.c.pieces))
     .where(_ALLOCATION.c.reservation_id == _RESERVATION.c.id, sa.not_(allocations.is_released()))
@@ -46,7 +52,11 @@ _PIECES = sa.case(
     (_LEASE.c.kind == states.LeaseKind.BEST_EFFORT, sa.func.coalesce(_SUM, 0)),
     (_RESERVATION.c.unit_kind.is_not(None), _SUM),
 )
-_HELD = sa.case((_IS_PROMISED, _LEASE.c.start_date), else_=_RESERVATION.c.created_at)
+_HELD = sa.case(
+    (_IS_PROMISED, _LEASE.c.start_date),
+    (_IS_MADE_WHEN_GRANTED, sa.func.coalesce(_GRANTED, _LEASE.c.start_date)),
+    else_=_RESERVATION.c.created_at,
+)
 #: In the order of the fields of :class:`climate_core.lease.usage.ReservationUse`, and the pieces.
 _COLUMNS = (
     _RESERVATION.c.id,

@@ -14,6 +14,7 @@ from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core.calendar.admission import Calendar
+from climate_core.db import calendar as db_calendar
 from climate_core.db import reservations
 from climate_core.db.engine import signal
 from climate_core.engine import retry
@@ -21,6 +22,8 @@ from climate_core.lease import model, states
 from climate_core.plugins.base import ResourcePlugin
 
 LOG = log.getLogger(__name__)
+
+_R = states.ReservationStatus
 
 #: How much longer than until the next look a unit is kept that is still used.
 _KEPT = datetime.timedelta(seconds=60)
@@ -48,9 +51,26 @@ class AllocationKeeper:
         held = {each.id for each in after.live}
         freed = [each for each in before.live if each.id not in held]
         self._release(session, [each for each in freed if each.unit_kind is not None], now)
+        self._give_up(session, before, after, now)
         if any(each.amounts for each in freed):
             signal(session, reservations.FREED)
         self._keep(session, after, next_look)
+
+    def _give_up(
+        self,
+        session: orm.Session,
+        before: model.Lease,
+        after: model.Lease,
+        now: datetime.datetime,
+    ) -> None:
+        """Release what a preempted lease had, which does not count with what it gets later."""
+        if not before.is_being_preempted or after.status not in states.UNGRANTED:
+            return
+        waiting = {each.id for each in after.live if each.status == _R.PENDING}
+        given_up = [each for each in before.live if each.id in waiting]
+        self._release(session, given_up, now)
+        db_calendar.mark_released(session, [each.id for each in given_up])
+        signal(session, reservations.FREED)
 
     def end_again(self, lease: model.Lease) -> None:
         """End the reservations of units that end, after the claim of an event was lost.
@@ -94,7 +114,7 @@ class AllocationKeeper:
         late: dict[datetime.datetime, dict[str, Collection[int]]] = defaultdict(dict)
         for each in lease.live:
             plugin = self.plugins.get(each.resource_type)
-            if plugin is None or not each.allocations or not _is_ending(lease, each):
+            if plugin is None or not each.allocations or not _is_leaving(lease, each):
                 continue
             used, cleaning = plugin.used_units(each), plugin.cleaning(each)
             ends = (one.end for one in each.allocations if one.unit_id in used)
@@ -105,5 +125,10 @@ class AllocationKeeper:
 
 
 def _is_ending(lease: model.Lease, reservation: model.Reservation) -> bool:
-    ending = reservation.status == states.ReservationStatus.DELETING
+    ending = reservation.status == _R.DELETING
     return ending or lease.status in states.ENDING
+
+
+def _is_leaving(lease: model.Lease, reservation: model.Reservation) -> bool:
+    preempted = lease.is_being_preempted and reservation.status == _R.ACTIVE
+    return preempted or _is_ending(lease, reservation)

@@ -33,6 +33,7 @@ def lease(one: model.Lease, position: int | None = None) -> dict[str, Any]:
         'kind': str(one.kind),
         'retries_left': one.retries_left,
         'priority': one.priority,
+        'preemptible': one.preemptible,
         'next_retry_at': dates.serialize(one.next_retry_at),
         'queue_position': position,
         'start_policy': str(one.start_policy),

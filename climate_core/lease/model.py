@@ -12,23 +12,21 @@ from typing import Any, Final
 
 from oslo_utils import uuidutils
 
+from climate_common.event_types import BEFORE_END as BEFORE_END
+from climate_common.event_types import BEFORE_START as BEFORE_START
+from climate_common.event_types import END as END
+from climate_common.event_types import END_RESERVATION as END_RESERVATION
+from climate_common.event_types import EXTERNAL_END as EXTERNAL_END
+from climate_common.event_types import MAKE_ROOM as MAKE_ROOM
+from climate_common.event_types import PREEMPT as PREEMPT
+from climate_common.event_types import PREPARE as PREPARE
+from climate_common.event_types import READY as READY
+from climate_common.event_types import REALLOCATE as REALLOCATE
+from climate_common.event_types import RELEASE_TRUST as RELEASE_TRUST
+from climate_common.event_types import RETRY as RETRY
+from climate_common.event_types import START as START
 from climate_core import exceptions
 from climate_core.lease import states
-
-#: Types of events that are looked up by name; :mod:`climate_core.lease.events` has what they do.
-START: Final = 'start_lease'
-END: Final = 'end_lease'
-BEFORE_START: Final = 'before_start_lease'
-BEFORE_END: Final = 'before_end_lease'
-#: Stands for the start of a lease that its user starts: it only notifies.
-READY: Final = 'ready_to_start'
-RELEASE_TRUST: Final = 'release_trust'
-EXTERNAL_END: Final = 'external_end'
-END_RESERVATION: Final = 'end_reservation'
-PREPARE: Final = 'prepare_reservation'
-REALLOCATE: Final = 'reallocate_reservation'
-RETRY: Final = 'retry_lease'
-MAKE_ROOM: Final = 'make_room'
 
 #: What the id of a resource begins with that is to be made for its lease, and is not there yet.
 UNMADE: Final = 'new:'
@@ -163,6 +161,7 @@ class Lease:
     :param retries_left: of a lease that waits, how often it is tried again; also of one whose
         servers are being made, since it waits again if they find no room
     :param priority: of those that wait, the ones with a higher one come first
+    :param preemptible: whether what it is promised may be promised to others
     :param duration: of the same, the seconds that it lasts from when there is enough; None: it
         ends at its end date in any case
     :param reservations: ordered by creation
@@ -191,6 +190,7 @@ class Lease:
     kind: str = states.LeaseKind.IMMEDIATE
     retries_left: int | None = None
     priority: int = 0
+    preemptible: bool = False
     duration: int | None = None
     reservations: tuple[Reservation, ...] = ()
     events: tuple[Event, ...] = ()
@@ -214,6 +214,16 @@ class Lease:
             return True
         never = not self.events_of(START, READY)
         return self.status == states.LeaseStatus.ERROR and never and bool(self.events_of(RETRY))
+
+    @property
+    def preempted_at(self) -> datetime | None:
+        """Return when it gives up what it has, or began to; None if nobody needs that."""
+        return next((e.time for e in self.events_of(PREEMPT) if e.open), None)
+
+    @property
+    def is_being_preempted(self) -> bool:
+        """Return whether it has begun to give up what it has."""
+        return any(e.open and e.generation for e in self.events_of(PREEMPT))
 
     def event(self, event_type: str) -> Event | None:
         """Return the first event of this type, or None."""

@@ -33,6 +33,7 @@ class LeaseRequest:
     :param priority: None if nothing is said about it
     :param best_effort_timeout: how many seconds it may take to empty hosts for it; None if nothing
         is said
+    :param preemptible: whether what it is promised may be promised to others
     :param may_join: the policy was asked whether resources may join a lease that is there
     """
 
@@ -53,6 +54,7 @@ class LeaseRequest:
     max_retries: int | None = None
     priority: int | None = None
     best_effort_timeout: int | None = None
+    preemptible: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ def read_request(
         best_effort_timeout=get(
             None, best_effort_timeout, values.get('best_effort_timeout'), values.get('kind')
         ),
+        preemptible=get(False, preemptible, values.get('preemptible')),
     )
     if new:
         _check_time(asked, now, rules, errors)
@@ -217,6 +220,16 @@ def _priority_of(value: Any, of_kind: Any) -> int | None:
             'It is for the kind retry: leases of other kinds do not wait.', field='priority'
         )
     return priority(value)
+
+
+def preemptible(value: Any) -> bool:
+    """Read whether what a lease is promised may be promised to others; by default it may not.
+
+    :raises climate_core.exceptions.BadRequest: it is neither true nor false
+    """
+    if value is not None and not isinstance(value, bool):
+        raise exceptions.BadRequest('It must be true or false.', field='preemptible')
+    return bool(value)
 
 
 def best_effort_timeout(value: Any, of_kind: Any) -> int | None:

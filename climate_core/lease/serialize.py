@@ -8,7 +8,7 @@ claims and attempts, which are the engine's own affair, are never shown.
 from typing import Any
 
 from climate_common import dates, resource_types
-from climate_core.lease import hosts, model
+from climate_core.lease import floatingips, hosts, model
 
 
 def lease(one: model.Lease) -> dict[str, Any]:
@@ -48,9 +48,13 @@ def params(one: model.Reservation) -> dict[str, Any]:
 
 def _allocated(one: model.Reservation) -> dict[str, Any]:
     """Return what the calendar promises, by the names that users know."""
-    if one.unit_kind != hosts.KIND:
-        return {}
-    return {'hosts': [each.unit['hypervisor_hostname'] for each in one.allocations], **_made(one)}
+    match one.unit_kind:
+        case hosts.KIND:
+            names = [each.unit['hypervisor_hostname'] for each in one.allocations]
+            return {'hosts': names, **_made(one)}
+        case floatingips.KIND:
+            return {'floatingips': [each.unit['address'] for each in one.allocations]}
+    return {}
 
 
 def _made(one: model.Reservation) -> dict[str, Any]:

@@ -31,6 +31,7 @@ HOURS: Final[Mapping[str, tuple[str, int]]] = {
     'volume_gb_hours': (amounts.GIGABYTES, 1),
     'stack_hours': (amounts.STACKS, 1),
     'host_hours': (amounts.HOSTS, 1),
+    'floatingip_hours': (amounts.FLOATING_IPS, 1),
 }
 
 

@@ -40,6 +40,7 @@ def payload(lease: model.Lease, reason: str | None = None) -> dict[str, Any]:
         'kind': str(lease.kind),
         'retries_left': lease.retries_left,
         'priority': lease.priority,
+        'preemptible': lease.preemptible,
         'start_policy': str(lease.start_policy),
         'created_at': dates.serialize(lease.created_at),
         'updated_at': dates.serialize(lease.updated_at),

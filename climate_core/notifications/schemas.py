@@ -88,6 +88,7 @@ _LEASE: dict[str, Any] = {
         minimum=0,
     ),
     'priority': _value('integer', 'Those with a higher one wait shorter.', minimum=0),
+    'preemptible': _value('boolean', 'Others may take what it is promised.'),
     'start_policy': _status(
         states.StartPolicy, 'Whether it starts by itself or is started by its user.'
     ),

@@ -62,7 +62,7 @@ def find_windows(
     if any('server' in each for each in values['reservations']):
         servers = _servers(cloud, context, values['reservations'])
         assert cloud is not None, 'it told what the servers are'
-        forecast = forecasting.read(builder.database, cloud)
+        forecast = forecasting.Expectation(builder.database, cloud).forecast()
         expected = forecasting.find(forecast, servers, length, earliest, latest, limit)
         return [_serialize_window(*each, guaranteed=False) for each in expected]
     reserver = Reserver(builder.plugins, context, uuidutils.generate_uuid(), now)

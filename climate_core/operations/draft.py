@@ -33,6 +33,7 @@ class Draft:
     :param asked: what was asked for if that is a whole lease
     :param waits: why it waits until there is enough for it; None: it does not
     :param emptied: the ids of the shared hosts that are to be emptied for it
+    :param preempted: the ids of the leases that are to wait for it
     :param generation: that of the lease that the user has seen; None: it does not matter
     """
 
@@ -45,3 +46,4 @@ class Draft:
     generation: int | None = None
     waits: str | None = None
     emptied: tuple[int, ...] = ()
+    preempted: tuple[str, ...] = ()

@@ -16,15 +16,13 @@ from climate_core.operations.build import Builder
 from climate_core.operations.draft import Draft
 from climate_core.operations.duplicates import check_free, equal_holder
 from climate_core.operations.making_room import RoomMaker
-from climate_core.operations.promises import Promises
+from climate_core.operations.persist import WritePath
 from climate_core.operations.quota import Quota
 
 
 def check(
     builder: Builder,
-    quota: Quota,
-    promises: Promises,
-    room: RoomMaker,
+    path: WritePath,
     context: RequestContext,
     values: Mapping[str, Any],
 ) -> dict[str, Any]:
@@ -50,19 +48,27 @@ def check(
             own = holder.project_id == context.project_id
             free = own and builder.plugins[kind].reusable
             waits.append(max(draft.now, holder.end_date) if free else None)
-        waits += _check_quota(quota, draft, errors)
+        waits += _check_quota(path.quota, draft, errors)
         known = len(errors.found)
-        promises.check(draft, errors)
-        forecasting.admit(builder.database, room.cloud, context, draft, errors)
+        path.promises.check(draft, errors)
+        preempted = path.preemption.find(draft) if errors.found[known:] else None
+        if preempted is not None:
+            del errors.found[known:]
+            draft = preempted
+        forecasting.admit(builder.database, path.room.cloud, context, draft, errors)
+        forecasting.expect_now(builder.database, path.room.cloud, draft, errors)
         waits += [_available_from(each, draft) for each in errors.found[known:]]
     asked, lease = draft.asked, draft.lease
+    start, end = lease.start_date, lease.end_date
+    if asked is not None and not draft.preempted:
+        start, end = asked.start, asked.end
     return {
         'granted': not errors.found,
-        'waits': _waits(room, draft, errors),
+        'waits': _waits(path.room, draft, errors),
         'refusals': [each.body for each in errors.found],
         'available_from': dates.serialize(_latest(waits, draft, errors)),
-        'start_date': dates.serialize(asked.start if asked else lease.start_date),
-        'end_date': dates.serialize(asked.end if asked else lease.end_date),
+        'start_date': dates.serialize(start),
+        'end_date': dates.serialize(end),
     }
 
 

@@ -26,7 +26,7 @@ from climate_core.operations.draft import Draft
 
 #: How much earlier a relative time may be than it was in an equal request.
 _AT_ONCE = datetime.timedelta(minutes=1)
-_OPTIONS = ('start_policy', 'before_start', 'webhook', 'kind', 'priority')
+_OPTIONS = ('start_policy', 'before_start', 'webhook', 'kind', 'priority', 'preemptible')
 
 P = ParamSpec('P')
 T = TypeVar('T')

@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tell when servers that are not made yet will find room on the hosts that everybody uses.
+"""Tell when servers and volumes that are not made yet will find room in what everybody uses.
 
-What is free Placement says, in two calls; what leases free at their ends, and of which hosts, and
-what others will take at their starts, the database and Nova say. Nothing is asked for a single
-host. It is expected, and never guaranteed.
+What is free Placement says, in two calls, or Cinder; what leases free at their ends, and of which
+hosts, and what others will take at their starts, the database and Nova say. Nothing is asked for a
+single host. It is expected, and never guaranteed.
 """
 
+import contextlib
 import dataclasses
 import datetime
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from climate_common import dates, resource_types
 from climate_core import exceptions
 from climate_core.calendar import moments
-from climate_core.calendar.emptying import RunningServer
-from climate_core.calendar.forecast import Forecast, FutureDemand, NotExpected, Release
+from climate_core.calendar.emptying import RunningServer, TargetHost
+from climate_core.calendar.forecast import Forecast, FutureDemand, NotExpected, Nouns, Release
 from climate_core.cloud import errors as cloud_errors
 from climate_core.cloud import flavors
 from climate_core.context import RequestContext
@@ -27,7 +28,9 @@ from climate_core.lease.changes.update import moved_date
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
 from climate_core.lease.model import Lease, Reservation
 from climate_core.operations.draft import Draft
-from climate_core.plugins.server import room, specification
+from climate_core.plugins.server import room
+from climate_core.plugins.server.room import HostRoom
+from climate_core.plugins.volume.room import BackendRoom
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -55,9 +58,9 @@ def admit(
     draft: Draft,
     errors: ErrorCollector = RAISE_FIRST,
 ) -> None:
-    """Refuse servers that are to be made, but not in any case now, if they will find no room.
+    """Refuse what is to be made, but not in any case now, if it will find no room.
 
-    Nothing is asked for a draft without such servers.
+    Nothing is asked for a draft that has nothing to be made.
 
     :param cloud: None: nobody can tell
     :raises climate_core.exceptions.NotEnough: see :func:`check`
@@ -65,24 +68,47 @@ def admit(
     """
     if draft.lease.kind not in (states.LeaseKind.SCHEDULED, states.LeaseKind.RETRY):
         return
-    made = {
+    start, end = max(draft.lease.start_date, draft.now), draft.lease.end_date
+    expected = Expectation(database, cloud)
+    servers = {
         f'{item.field}.server' if item.field else 'server': item.values['server']
         for item in draft.items
-        if item.reservation.group
+        if item.reservation in _to_make(draft, resource_types.SERVER)
     }
-    if not made:
+    if servers:
+        with errors.collected():
+            forecast = expected.forecast()
+            assert cloud is not None, 'it told what is free'
+            field = next(iter(servers)) if len(servers) == 1 else 'reservations'
+            check(forecast, read_servers(cloud, context, servers), start, end, field)
+    volumes = _to_make(draft, resource_types.VOLUME)
+    if volumes:
+        with errors.collected():
+            expected.take(volumes, start, end)
+
+
+def expect_now(
+    database: Database, cloud: UserConnector | None, draft: Draft, errors: ErrorCollector
+) -> None:
+    """Refuse in a dry run what would be made at once, if it is not expected to find room.
+
+    A create leaves that to Nova and Cinder, which do not look at what scheduled leases will take:
+    nor does this. Nothing is refused where nobody can tell.
+    """
+    made = to_make(each.reservation for each in draft.items)
+    if cloud is None or not made or draft.lease.kind != states.LeaseKind.IMMEDIATE:
         return
     with errors.collected():
-        forecast = read(database, cloud)
-        assert cloud is not None, 'it told what is free'
-        servers = read_servers(cloud, context, made)
-        field = next(iter(made)) if len(made) == 1 else 'reservations'
-        start = max(draft.lease.start_date, draft.now)
-        check(forecast, servers, start, draft.lease.end_date, field)
+        Expectation(database, cloud, alone=True).take(made, draft.now, draft.lease.end_date)
+
+
+def _to_make(draft: Draft, resource_type: str) -> list[Reservation]:
+    found = to_make(item.reservation for item in draft.items)
+    return [each for each in found if each.resource_type == resource_type]
 
 
 class NeedsForecast(Exception):
-    """A change of dates is granted only if servers that are not made yet will find room then.
+    """A change of dates is granted only if what is not made yet will find room then.
 
     :ivar before: the lease as it is
     :ivar after: the lease as it would be
@@ -97,14 +123,14 @@ class NeedsForecast(Exception):
 def check_change(before: Lease, after: Lease) -> None:
     """Raise :class:`NeedsForecast` if a change has to be admitted. Nothing is asked."""
     moved = moved_date(before, after) is not None
-    if moved and after.kind == states.LeaseKind.SCHEDULED and _to_make(after):
+    if moved and after.kind == states.LeaseKind.SCHEDULED and to_make(after.live):
         raise NeedsForecast(before, after)
 
 
 def admit_change(
     database: Database, cloud: UserConnector | None, needed: NeedsForecast, now: datetime.datetime
 ) -> None:
-    """Refuse other dates of servers that are not made yet, if they will find no room then.
+    """Refuse other dates of what is not made yet, if it will find no room then.
 
     :param cloud: None: nobody can tell
     :raises climate_core.exceptions.NotEnough: see :func:`check`
@@ -114,11 +140,12 @@ def admit_change(
     field = moved_date(before, after)
     assert field is not None, 'the forecast is needed because a date moves'
     expected = Expectation(database, cloud, without=before.id)
-    expected.take(_to_make(after), max(after.start_date, now), after.end_date, field)
+    expected.take(to_make(after.live), max(after.start_date, now), after.end_date, field)
 
 
-def _to_make(lease: Lease) -> list[Reservation]:
-    return [each for each in lease.live if each.group and not each.is_made]
+def to_make(reservations: Iterable[Reservation]) -> list[Reservation]:
+    """Return those whose resources are made for the lease, and are not there yet."""
+    return [each for each in reservations if each.group and not each.is_made]
 
 
 def read_servers(
@@ -187,34 +214,63 @@ def find(
         yield moments.time_of(start), moments.time_of(end)
 
 
+class Room(Protocol):
+    """What is free for the resources of one type, as it is now."""
+
+    @property
+    def nouns(self) -> Nouns:
+        """Return how users are told of it."""
+
+    @property
+    def hosts(self) -> Sequence[TargetHost]:
+        """Return what has room; for all that was demanded."""
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        """Return where each resource is that is there, by its id, as far as that is known."""
+
+    def demand(
+        self, name: str, params: Mapping[str, Any], amounts: Mapping[str, int]
+    ) -> RunningServer:
+        """Return what is taken by a resource that is to be made for a reservation.
+
+        :param name: its id in the forecast
+        """
+
+    def released(self, amounts: Mapping[str, int]) -> Mapping[str, int]:
+        """Return what becomes free with a resource of these amounts."""
+
+
+_ROOMS: Final[Mapping[str, Callable[['connection.Connection'], Room]]] = {
+    resource_types.SERVER: HostRoom,
+    resource_types.VOLUME: BackendRoom,
+}
+
+
 @dataclasses.dataclass
 class Expectation:
-    """What is expected of the room on the hosts that everybody uses, as it is now.
+    """What is expected of the room that everybody uses, as it is now; read when it is needed.
 
     :ivar without: the id of a lease that is to take nothing
-    :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer
+    :ivar alone: whether no lease is to take anything
+    :raises climate_core.exceptions.ServiceUnavailable: nobody tells what is free
     """
 
     database: Database
     cloud: UserConnector | None
     without: str | None = None
+    alone: bool = False
+    _rooms: dict[str, Room] = dataclasses.field(default_factory=dict)
+    _demands: dict[str, list[FutureDemand]] = dataclasses.field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        if self.cloud is None:
-            raise exceptions.ServiceUnavailable('Nobody tells what is free in the cloud.')
-        try:
-            conn = self.cloud.service()
-            up = room.hosts_up(conn)
-            self._hosts = list(room.read(conn, up))
-            self._releases = list(_releases(self.database, up))
-            self._demands = list(_claims(self.database, self.without))
-        except cloud_errors.EXPECTED as exc:
-            raise exceptions.ServiceUnavailable(str(exc)) from exc
+    def forecast(self, resource_type: str = resource_types.SERVER) -> Forecast:
+        """Return the forecast for resources of a type.
 
-    @property
-    def forecast(self) -> Forecast:
-        """Return the forecast."""
-        return Forecast(self._hosts, self._releases, self._demands)
+        :raises climate_core.exceptions.ServiceUnavailable: the cloud does not answer
+        """
+        room = self._room(resource_type)
+        releases = _releases(self.database, resource_type, room)
+        return Forecast(room.hosts, releases, self._demands[resource_type], room.nouns)
 
     def take(
         self,
@@ -223,67 +279,68 @@ class Expectation:
         end: datetime.datetime,
         field: str = 'reservations',
     ) -> None:
-        """Expect room for the servers of a lease that are to be made; others get it no more.
+        """Expect room for what is to be made for a lease; others get it no more.
 
         :param field: of the request that asks for it
-        :raises climate_core.exceptions.NotEnough: there will not be enough, or it is not known
+        :raises climate_core.exceptions.NotEnough: there will not be enough
+        :raises climate_core.exceptions.ServiceUnavailable: the cloud does not answer
         """
-        servers = [_server(each.id, each.params, each.amounts) for each in reservations]
-        check(self.forecast, servers, start, end, field)
         first, last = moments.moment(start), moments.moment(end)
-        self._demands.append(FutureDemand(start=first, end=last, servers=servers))
+        taken: dict[str, FutureDemand] = {}
+        for kind in sorted({each.resource_type for each in reservations}):
+            ours = [each for each in reservations if each.resource_type == kind]
+            room = self._room(kind)
+            with _answering():
+                wanted = [room.demand(each.id, each.params, each.amounts) for each in ours]
+            check(self.forecast(kind), wanted, start, end, field)
+            taken[kind] = FutureDemand(start=first, end=last, servers=wanted)
+        for kind, demand in taken.items():
+            self._demands[kind].append(demand)
+
+    def _room(self, resource_type: str) -> Room:
+        if resource_type not in self._rooms:
+            if self.cloud is None:
+                raise exceptions.ServiceUnavailable('Nobody tells what is free in the cloud.')
+            with _answering():
+                room = _ROOMS[resource_type](self.cloud.service())
+                claims = _claims(self.database, resource_type, room, self.without)
+                self._demands[resource_type] = [] if self.alone else list(claims)
+            self._rooms[resource_type] = room
+        return self._rooms[resource_type]
 
 
-def read(database: Database, cloud: UserConnector | None) -> Forecast:
-    """Return the forecast as it is now.
-
-    :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer
-    """
-    return Expectation(database, cloud).forecast
-
-
-def _server(
-    server_id: str, params: Mapping[str, Any], amounts: Mapping[str, int]
-) -> RunningServer:
-    """Return what a server takes that is to be made for a reservation."""
-    needs = params.get(specification.NEEDS) or {'amounts': room.by_class(amounts)}
-    return RunningServer(
-        id=server_id,
-        amounts=needs['amounts'],
-        required=frozenset(needs.get('required', ())),
-        forbidden=frozenset(needs.get('forbidden', ())),
-        zone=needs.get('zone'),
-    )
+@contextlib.contextmanager
+def _answering() -> Iterator[None]:
+    try:
+        yield
+    except cloud_errors.EXPECTED as exc:
+        raise exceptions.ServiceUnavailable(str(exc)) from exc
 
 
-def _claims(database: Database, without: str | None) -> Iterator[FutureDemand]:
-    """Return what scheduled leases will take whose servers are not made yet, all but one."""
-    for lease_id, found in database.read(db.to_be_made, resource_types.SERVER).items():
+def _claims(
+    database: Database, resource_type: str, room: Room, without: str | None
+) -> Iterator[FutureDemand]:
+    """Return what scheduled leases will take that is not made yet, all but one."""
+    for lease_id, found in database.read(db.to_be_made, resource_type).items():
         if lease_id == without:
             continue
-        servers = [
-            _server(f'{lease_id}.{number}', each.params, each.amounts)
+        wanted = [
+            room.demand(f'{lease_id}.{number}', each.params, each.amounts)
             for number, each in enumerate(found)
         ]
         yield FutureDemand(
-            start=moments.moment(found[0].start), end=moments.moment(found[0].end), servers=servers
+            start=moments.moment(found[0].start), end=moments.moment(found[0].end), servers=wanted
         )
 
 
-def _releases(database: Database, up: Mapping[str, Any]) -> Iterator[Release]:
-    hosts: dict[str, str] = {}
-    unclear: set[str] = set()
-    for provider_id, each in up.items():
-        for server in each.get('servers') or ():
-            # Nova shows the servers of a nova-compute at each of its nodes.
-            if hosts.setdefault(server['uuid'], provider_id) != provider_id:
-                unclear.add(server['uuid'])
-    for server_id in unclear:
-        del hosts[server_id]
-    for end in database.read(db.ends, resource_types.SERVER):
-        if end.resource_id in hosts and end.on_end in _FREES:
+def _releases(database: Database, resource_type: str, room: Room) -> Iterator[Release]:
+    places = room.places
+    if not places:
+        return
+    for end in database.read(db.ends, resource_type):
+        if end.resource_id in places and end.on_end in _FREES:
             yield Release(
                 at=moments.moment(end.at),
-                host=hosts[end.resource_id],
-                amounts=room.by_class(end.amounts),
+                host=places[end.resource_id],
+                amounts=room.released(end.amounts),
             )

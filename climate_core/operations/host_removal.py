@@ -13,6 +13,7 @@ from sqlalchemy import orm
 from climate_common import dates, words
 from climate_core import exceptions
 from climate_core.cloud import errors, lane_providers, placement
+from climate_core.db import allocations
 from climate_core.db import hosts as db
 from climate_core.db.engine import Database
 from climate_core.lease import host_request, hosts
@@ -73,7 +74,7 @@ def _retire(session: orm.Session, host_id: int) -> hosts.Host:
     """
     host = db.get(session, host_id, lock=True)
     host_request.check_not_emptied(host)
-    promised = db.last_promise(session, host_id)
+    promised = allocations.last_promise(session, host_id)
     if promised is not None:
         count, end = promised
         raise exceptions.HostInUse(

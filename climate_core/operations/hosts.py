@@ -7,11 +7,10 @@ is done with the service's own rights. Each step may be done again, so a request
 is finished by the same one again.
 """
 
-import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from oslo_config import cfg
 from oslo_log import log
@@ -26,21 +25,12 @@ from climate_core.db import hosts as db
 from climate_core.db.engine import Database
 from climate_core.lease import host_request, hosts
 from climate_core.operations import enrolment, host_removal
+from climate_core.operations.operators import ServiceConnector, answered
 from climate_core.sync.hosts.refresh import learn_one
-
-if TYPE_CHECKING:
-    from openstack import connection
 
 LOG = log.getLogger(__name__)
 
 _LEFT: Final = 'A lease that runs gave it up. It is looked at for servers that are left.'
-
-
-class ServiceConnector(Protocol):
-    """Give the connection with the rights of the service, see ``climate_core.cloud``."""
-
-    def service(self) -> 'connection.Connection':
-        """Return the connection."""
 
 
 @dataclasses.dataclass
@@ -76,7 +66,7 @@ class HostOperations:
         host_request.check_extra(values.get('extra', {}))
         host_request.check_reason(values.get('disabled_reason'), values.get('available', True))
         enrolment.check_empty_request(values)
-        with _answered():
+        with answered():
             conn = self.cloud.service()
             return enrolment.enrol(self.conf, self.database, conn, values, self.pause)
 
@@ -123,7 +113,7 @@ class HostOperations:
         :raises climate_core.exceptions.HostChanging: it is being emptied for a lease
         """
         host = self.database.read(db.get, host_id)
-        with _answered():
+        with answered():
             host_removal.take_out(self.database, self.cloud.service(), host)
 
     def set_host_property(self, context: RequestContext, name: str, private: bool) -> None:  # noqa: ARG002
@@ -219,15 +209,3 @@ def _check_settled(host: hosts.Host) -> None:
             f'Host {name} is not enrolled yet. Wait for the request that does so, or repeat it; '
             'delete the host to give it up.'
         )
-
-
-@contextlib.contextmanager
-def _answered() -> Iterator[None]:
-    """Turn what Nova and Placement answer to the service itself into a 503 for its caller."""
-    try:
-        yield
-    except exceptions.ClimateError:
-        raise
-    except errors.EXPECTED as exc:
-        LOG.warning('An operation on a host failed: %s', exc)
-        raise exceptions.ServiceUnavailable(str(exc)) from exc

@@ -47,6 +47,7 @@ from climate_core.operations.interfaces import (
 )
 from climate_core.operations.making_room import RoomMaker
 from climate_core.operations.persist import WritePath
+from climate_core.operations.preemption import Preemption
 from climate_core.operations.promises import NeedsReduction, Promises
 from climate_core.operations.provision import Provisioner
 from climate_core.operations.quota import Quota, added
@@ -90,6 +91,7 @@ class LeaseOperations:
             self.cloud,
         )
         self.reduction = Reduction(self.database, self.clock, self.plugins, self.promises)
+        self.preemption = Preemption(self.conf, self.database, self.promises)
         self.room = RoomMaker(self.conf, self.database, self.promises, self.cloud)
         self.room_steps = RoomSteps(self.room, self.queue, self.clock)
         self.write_path = WritePath(
@@ -100,6 +102,7 @@ class LeaseOperations:
             self.promises,
             self.queue,
             self.room,
+            self.preemption,
         )
 
     @property
@@ -131,8 +134,8 @@ class LeaseOperations:
             ``idempotency_key``, ``may_join``, ``start_date`` (default now), ``before_end_date``,
             ``reservations`` (each ``resource_type`` and what its plugin takes), ``events`` (each
             ``event_type`` and ``time``), ``start_policy``, ``before_start``, ``webhook``,
-            ``kind``, ``max_retries``, ``priority``, ``best_effort_timeout``; ``api_release``: the
-            release of the API that asks
+            ``kind``, ``max_retries``, ``priority``, ``best_effort_timeout``, ``preemptible``;
+            ``api_release``: the release of the API that asks
         :returns: a new lease as it is shown if the API shows it alike; else its id
         """
         draft = self.builder.build_lease(context, values)
@@ -145,7 +148,7 @@ class LeaseOperations:
 
     def check_lease(self, context: RequestContext, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return what would become of :meth:`create_lease`, see :func:`.dry_run.check`."""
-        return dry_run.check(self.builder, self.quota, self.promises, self.room, context, values)
+        return dry_run.check(self.builder, self.write_path, context, values)
 
     def find_windows(
         self, context: RequestContext, values: Mapping[str, Any]

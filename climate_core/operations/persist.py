@@ -20,6 +20,7 @@ from climate_core.operations.build import check_generation
 from climate_core.operations.draft import Draft, Item
 from climate_core.operations.duplicates import DUPLICATE, find_answer, noticed
 from climate_core.operations.making_room import RoomMaker
+from climate_core.operations.preemption import Preemption
 from climate_core.operations.promises import Promises
 from climate_core.operations.provision import Provisioned, Provisioner
 from climate_core.operations.quota import Quota
@@ -57,6 +58,7 @@ class WritePath:
     promises: Promises
     queue: Queue
     room: RoomMaker
+    preemption: Preemption
 
     def write_draft(self, context: RequestContext, draft: Draft) -> Written:
         """Write what a request adds, or find that it is written already.
@@ -104,9 +106,12 @@ class WritePath:
                 emptied = self.room.find(draft, exc)
                 waits = f'{words.counted(len(emptied), "shared host")} must be emptied for it.'
                 return dataclasses.replace(draft, waits=waits, emptied=emptied)
-            if not _may_wait(draft):
+            if _may_wait(draft):
+                return dataclasses.replace(draft, waits=exc.message)
+            preempted = self.preemption.find(draft)
+            if preempted is None:
                 raise
-            return dataclasses.replace(draft, waits=exc.message)
+            return preempted
         behind = _may_wait(draft) and self.database.read(
             leases.is_any_waiting, draft.lease.priority
         )
@@ -151,6 +156,7 @@ class WritePath:
             store.create(session, lease, draft.now, cause)
             if lease.status in states.UNGRANTED:
                 return lease
+            self.preemption.preempt(session, draft)
             return self._promise(session, draft, lease, lease.reservations)
         lease = leases.get(session, draft.lease.id, lock=True)
         missing = self._missing(lease, done)

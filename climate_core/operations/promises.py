@@ -23,6 +23,7 @@ from climate_core.calendar.model import (
     WaitingDemand,
     Window,
 )
+from climate_core.db.calendar import OwnPromise
 from climate_core.lease import changes, model, states
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, within
 from climate_core.operations.draft import Draft, Item
@@ -170,6 +171,26 @@ class Promises:
         had = {(r.id, each.unit_id, each.pieces) for r in before.live for each in r.allocations}
         more = (p for p in new if (p.reservation_id, p.unit_id, p.pieces) not in had)
         return {each.reservation_id for each in more} | less.keys() if started else set()
+
+    def give_up(self, session: orm.Session, lease: model.Lease, time: datetime.datetime) -> None:
+        """Free what a lease is promised from a time on, when it is cleaned; nothing is refused.
+
+        :param time: when others can have it
+        """
+        for each in lease.live:
+            cleaning = self.cleaning(each)
+            self.calendar.release(session, {each.id: ()}, time - cleaning, cleaning)
+
+    def cleaning(self, reservation: model.Reservation) -> datetime.timedelta:
+        """Return how long what a reservation had is kept free after it."""
+        return self.plugins[reservation.resource_type].cleaning(reservation)
+
+    def find_preempted(
+        self, draft: Draft, promises: Mapping[str, Sequence[OwnPromise]]
+    ) -> Sequence[str]:
+        """Find the leases that a draft preempts, see :meth:`Calendar.find_preempted`."""
+        wanted = self._wanted((item.reservation for item in draft.items), {})
+        return self.calendar.find_preempted(wanted, *_period(draft.lease, draft.now), promises)
 
     def fewer(
         self, before: model.Lease, after: model.Lease, now: datetime.datetime

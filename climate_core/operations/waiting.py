@@ -128,7 +128,7 @@ class Queue:
                 one = self.promises.waiting(lease, now)
                 if one.start >= one.end or wait_again.is_freeing(lease):
                     continue
-                made = [each for each in changes.wait.asleep(lease) if each.group]
+                made = forecasting.to_make(changes.wait.asleep(lease))
                 if made:
                     expected = expected or forecasting.Expectation(self.database, self.cloud)
                     expected.take(made, one.start, one.end)

@@ -115,6 +115,8 @@ class ResourcePlugin(abc.ABC):
     required: ClassVar[Sequence[str]] = ()
     #: Names of those that a user may change until the end begins; the plugin is not asked.
     changeable: ClassVar[Sequence[str]] = ()
+    #: Whether leases of it can be preemptible: what runs in it can be stopped and woken again.
+    preemptible: ClassVar[bool] = False
     #: The place in the order of one lease: a resource of a lower rank is awake before those of a
     #: higher one are woken, and is ended after them. A server uses volumes, so it comes later.
     rank: ClassVar[int] = 20
@@ -233,20 +235,29 @@ class ResourcePlugin(abc.ABC):
         return None
 
     @abc.abstractmethod
-    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | Done | None:
         """Bring the resource to life with the rights of the lease's owner.
 
-        :returns: None when it runs, a :class:`Wait` when it is on its way
+        :returns: None or :class:`Done` when it runs, a :class:`Wait` when it is on its way
         """
 
-    def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+    def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> Wait | Done | None:
         """Follow the calendar, which promises something else since the start of the lease.
 
         It wakes what is new and puts what is in ``released`` out of use, without ending anything.
 
-        :returns: None when it is done, a :class:`Wait` when it is on its way
+        :returns: None or :class:`Done` when it is done, a :class:`Wait` when it is on its way
         """
         return self.wake_up(lease, reservation)
+
+    def preempt(self, lease: 'Lease', reservation: 'Reservation') -> Wait | Done | None:
+        """Put out of use what another lease needs, of a lease that waits from then on.
+
+        It is retried for ever. What :class:`Done` says is kept for the next :meth:`wake_up`.
+
+        :returns: None or :class:`Done` when it is done, a :class:`Wait` when it is on its way
+        """
+        raise NotImplementedError
 
     def choose_less(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
         """Choose what a reservation that is awake gives back of its units; change nothing.

@@ -11,13 +11,17 @@ from stevedore import named
 from climate_common import resource_types
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.plugins.capacity.sizes import SizesPlugin
+from climate_core.plugins.floatingip.held import HeldFloatingIpPlugin
 
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud
 
 NAMESPACE = 'climate.resource.plugins'
 #: What comes with a plugin: another form of the same name on the wire.
-_WITH: Final[Mapping[str, type[ResourcePlugin]]] = {resource_types.SERVER: SizesPlugin}
+_WITH: Final[Mapping[str, type[ResourcePlugin]]] = {
+    resource_types.SERVER: SizesPlugin,
+    resource_types.FLOATING_IP: HeldFloatingIpPlugin,
+}
 
 
 class PluginError(Exception):

@@ -34,7 +34,7 @@ _FEW = 10
 
 
 def on_end_option(
-    choices: Sequence[tuple[str, str]], resource: str, never_woken: str
+    choices: Sequence[tuple[str, str]], resource: str, never_woken: str | None = None
 ) -> cfg.StrOpt:
     """Return the option of the end action that a reservation has if it says none."""
     return cfg.StrOpt(
@@ -42,7 +42,7 @@ def on_end_option(
         default='delete',
         choices=choices,
         help=f'What happens to a {resource} at the end of its lease, unless the reservation says '
-        f'it. {never_woken} is always deleted.',
+        f'it.{f" {never_woken} is always deleted." if never_woken else ""}',
     )
 
 
@@ -69,8 +69,8 @@ class WakeablePlugin(base.ResourcePlugin):
     calls: ClassVar[Any]
     #: Says that a resource is no more, without a full stop.
     gone: ClassVar[str]
-    #: The name of the option that says what the name of a copy begins with.
-    prefix: ClassVar[str]
+    #: The name of the option that says what the name of a copy begins with; of what can be copied.
+    prefix: ClassVar[str] = ''
 
     def __init__(self, conf: cfg.ConfigOpts, cloud: 'Cloud') -> None:
         super().__init__(conf, cloud)
@@ -153,7 +153,7 @@ class WakeablePlugin(base.ResourcePlugin):
             Progress.load(reservation.progress, progress.END, now),
             now,
             options,
-            prefix=options[self.prefix],
+            prefix=options[self.prefix] if self.prefix else '',
         )
         try:
             return self._end(context)

@@ -5,6 +5,7 @@ from oslo_policy import policy
 
 from climate_core.policies import (
     availability,
+    floatingips,
     hosts,
     leases,
     limits,
@@ -16,5 +17,5 @@ from climate_core.policies import (
 
 def list_rules() -> list[policy.RuleDefault]:
     """Return every default, for the enforcer and for the tools of oslo.policy."""
-    nouns = (leases, reservations, hosts, availability, plugins, usage, limits)
+    nouns = (leases, reservations, hosts, floatingips, availability, plugins, usage, limits)
     return [rule for noun in nouns for rule in noun.RULES]

@@ -6,11 +6,12 @@ user and finds what the first one wrote, and a lost hint costs nothing, since th
 wrote the rows has told its own engine without RPC.
 
 Version 1.0 is what the first release answers. 1.1 adds ``check_lease``, ``start_lease``,
-``end_lease``, ``ping``, ``update_reservation``, ``remove_reservation``, the operations on hosts, a
-generation to ``delete_lease`` and ``add_reservation``, and more fields to the values of the
-others, as the template of a stack, or what a server is made from: a manager that does not know the
-event that makes them must not make one. Each call is sent with the lowest version that has what it
-needs, so that releases of two ages understand each other in what both can.
+``end_lease``, ``ping``, ``update_reservation``, ``remove_reservation``, the operations on hosts
+and floating IPs, a generation to ``delete_lease`` and ``add_reservation``, and more fields to the
+values of the others, as the template of a stack, or what a server or a volume is made from: a
+manager that does not know the event that makes them must not make one. Each call is sent with the
+lowest version that has what it needs, so that releases of two ages understand each other in what
+both can.
 """
 
 import functools
@@ -24,6 +25,7 @@ from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.context import RequestContext, RpcSerializer
+from climate_core.operations.floatingips import FloatingIpOperations
 from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
 
@@ -52,7 +54,7 @@ _CREATE = frozenset(
     }
 )
 #: What a reservation has whose resource is made for the lease, or was.
-_MADE = frozenset({'template', 'server', 'made_for'})
+_MADE = frozenset({'template', 'server', 'volume', 'made_for'})
 _UPDATE = frozenset({'name', 'start_date', 'end_date', 'before_end_date'})
 #: For so many seconds a manager that has answered is not asked whether it is there.
 _KNOWN: Final = 10.0
@@ -160,6 +162,8 @@ class ManagerClient:
     add_reservation = _remote(LeaseOperations.add_reservation, _first_adds)
     update_reservation = _remote(LeaseOperations.update_reservation)
     remove_reservation = _remote(LeaseOperations.remove_reservation)
+    create_floatingips = _remote(FloatingIpOperations.create_floatingips)
+    delete_floatingip = _remote(FloatingIpOperations.delete_floatingip)
     create_host = _remote(HostOperations.create_host)
     update_host = _remote(HostOperations.update_host)
     delete_host = _remote(HostOperations.delete_host)

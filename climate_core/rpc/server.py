@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The RPC server of climate-manager.
 
-Its methods have the signatures of :class:`climate_core.operations.leases.LeaseOperations` and
-:class:`climate_core.operations.hosts.HostOperations`.
+Its methods have the signatures of :class:`climate_core.operations.leases.LeaseOperations`,
+:class:`climate_core.operations.hosts.HostOperations` and
+:class:`climate_core.operations.floatingips.FloatingIpOperations`.
 """
 
 import functools
@@ -16,6 +17,7 @@ from climate_core import exceptions
 from climate_core.concurrency import ReservingLimit
 from climate_core.context import RpcSerializer
 from climate_core.db.engine import TROUBLE, Stale
+from climate_core.operations.floatingips import FloatingIpOperations
 from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
 from climate_core.rpc import client
@@ -106,6 +108,13 @@ class _Served:
         self.reserving = ReservingLimit(None)
         self._operations = operations
         self._wrote = wrote
+
+
+class FloatingIpEndpoint(_Served):
+    """The operations on floating IPs."""
+
+    create_floatingips = _writes(FloatingIpOperations.create_floatingips)
+    delete_floatingip = _reads(FloatingIpOperations.delete_floatingip)
 
 
 class HostEndpoint(_Served):

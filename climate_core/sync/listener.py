@@ -10,7 +10,9 @@ with ``compute.``, and the id is ``instance_id``; versioned ones have ``uuid`` i
 ``orchestration.`` (heat/engine/notification/stack.py, heat/engine/api.py
 ``format_notification_body``); abandoning a stack is told as its deletion. That no backend takes a
 volume is told by cinder-scheduler with the priority ``error``
-(cinder/scheduler/flows/create_volume.py).
+(cinder/scheduler/flows/create_volume.py). Of a nova-compute that is enabled, disabled, forced down
+or forced no more, new or deleted Nova sends versioned notifications ``service.`` alone
+(nova/objects/service.py).
 
 Each service has a pool of listeners of its own. RabbitMQ deals the messages of one pool out to
 its listeners, and a listener drops a message that it does not note.
@@ -18,6 +20,7 @@ its listeners, and a listener drops a message that it does not note.
 
 import dataclasses
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +28,7 @@ import oslo_messaging as messaging
 from oslo_config import cfg
 from oslo_log import log
 
+from climate_common import resource_types
 from climate_core.conf import notifications
 from climate_core.db import missing, store
 from climate_core.db.engine import TROUBLE, Database
@@ -89,6 +93,8 @@ STACKS = Source(
     },
 )
 SOURCES = (SERVERS, VOLUMES, STACKS)
+#: The types whose reservations are of hosts.
+_OF_HOSTS = {resource_types.HOST, resource_types.CAPACITY}
 
 
 class NotificationEndpoint:
@@ -131,31 +137,64 @@ class NotificationEndpoint:
     error = info
 
 
+class ComputeEndpoint:
+    """Look at the hosts of the pools when Nova tells of a nova-compute.
+
+    :param look: called for each of them; it need not be one of a pool
+    """
+
+    filter_rule = messaging.NotificationFilter(event_type=r'^service\.(create|update|delete)$')
+
+    def __init__(self, look: Callable[[], None]) -> None:
+        self._look = look
+
+    def info(
+        self,
+        context: Mapping[str, Any],  # noqa: ARG002
+        publisher_id: str,  # noqa: ARG002
+        event_type: str,
+        payload: Mapping[str, Any],
+        metadata: Mapping[str, Any],  # noqa: ARG002
+    ) -> None:
+        service = payload.get('nova_object.data', {})
+        if service.get('binary') == 'nova-compute':
+            LOG.info('%s of nova-compute on %s', event_type, service.get('host'))
+            self._look()
+
+
 def make(
     conf: cfg.ConfigOpts,
     database: Database,
-    resource_types: Collection[str],
+    types: Collection[str],
     nudge: Callable[[], None] = lambda: None,
+    look_at_hosts: Callable[[], None] = lambda: None,
 ) -> list[MessageServer]:
     """Make the listeners for these types; they hear nothing before their ``start``.
 
     :param nudge: called when something was written that the engine should look at
+    :param look_at_hosts: called when something has happened to a nova-compute
     :returns: none for what is turned off
     """
+    endpoints: dict[str, list[NotificationEndpoint | ComputeEndpoint]] = defaultdict(list)
+    for source in SOURCES:
+        if source.resource_type in types:
+            endpoints[source.group].append(NotificationEndpoint(source, database, nudge))
+    if _OF_HOSTS & set(types):
+        endpoints[SERVERS.group].append(ComputeEndpoint(look_at_hosts))
     return [
-        _listener(conf, source.group, NotificationEndpoint(source, database, nudge))
-        for source in SOURCES
-        if source.resource_type in resource_types and conf[source.group].enabled
+        _listener(conf, group, found) for group, found in endpoints.items() if conf[group].enabled
     ]
 
 
-def _listener(conf: cfg.ConfigOpts, group: str, endpoint: NotificationEndpoint) -> MessageServer:
+def _listener(
+    conf: cfg.ConfigOpts, group: str, endpoints: Sequence[NotificationEndpoint | ComputeEndpoint]
+) -> MessageServer:
     options = conf[group]
     transport = messaging.get_notification_transport(conf, url=options.transport_url)
     targets = [
         messaging.Target(topic=topic, exchange=options.exchange) for topic in options.topics
     ]
     listener = messaging.get_notification_listener(
-        transport, targets, [endpoint], executor='threading', pool=options.pool
+        transport, targets, endpoints, executor='threading', pool=options.pool
     )
     return MessageServer(group, listener)

@@ -10,12 +10,13 @@ from osc_lib import exceptions
 from osc_lib.command import command
 
 from climate_common import dates, durations
-from climateclient.osc import arguments, hosts, options
+from climateclient.osc import arguments, floating_ips, hosts, options
 
 _SERVERS = '--servers'
 _NOTHING = (
     'No time was found at which this could be reserved. --to looks further ahead than 30 days; '
-    'openstack lease create --dry-run with the same --hosts or --capacity says what is lacking.'
+    'openstack lease create --dry-run with the same --hosts or --capacity, or --new-server, says '
+    'what is lacking.'
 )
 
 Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
@@ -31,6 +32,7 @@ class Availability(command.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         hosts.add_options(parser)
+        floating_ips.add_option(parser)
         parser.add_argument(
             _SERVERS,
             metavar='flavor=<flavor>[,count=<n>]',
@@ -70,10 +72,12 @@ class Availability(command.Lister):
         )
         length = arguments.duration('--for', parsed_args.length)
         wanted = hosts.reservations(self, parsed_args)
+        wanted += floating_ips.reservations(self, parsed_args)
         wanted += [hosts.servers(self, _SERVERS, text) for text in parsed_args.servers]
         if not wanted:
             raise exceptions.CommandError(
-                f'Say what is to be reserved, with {hosts.HOSTS}, {hosts.CAPACITY} or {_SERVERS}.'
+                f'Say what is to be reserved, with {hosts.HOSTS}, {hosts.CAPACITY}, '
+                f'--floating-ips or {_SERVERS}.'
             )
         found = options.clients(self).climate.availability(
             wanted, length, since=since, until=until, limit=parsed_args.limit

@@ -168,7 +168,7 @@ def _changed(
     new = [each for each in given if 'id' not in each] + resources.kinds(parsed_args)
     if parsed_args.on_end and not changed and not new:
         live = [each for each in lease.reservations if each.status in reservation.LIVE]
-        changed = [{'id': each.id, 'resource_type': each.resource_type} for each in live]
+        changed = [{**resources.kind(each), 'id': each.id} for each in live]
     resources.check_on_end(parsed_args, [*changed, *new])
     changed = [resources.on_end(parsed_args, each) | each for each in changed]
     for each in changed:
@@ -179,7 +179,7 @@ def _changed(
 def _with_type(lease: Any, given: dict[str, Any]) -> dict[str, Any]:
     """Add to what is given for a reservation of the lease its id and its type."""
     found = reservation.select(lease, given['id'])
-    return given | {'id': found.id, 'resource_type': found.resource_type}
+    return given | {'id': found.id} | resources.kind(found)
 
 
 def _events(lease: Any, given: list[dict[str, Any]], alone: bool) -> list[dict[str, Any]] | None:

@@ -41,6 +41,12 @@ class CreateLease(command.ShowOne):
         options.add_events(parser)
         _add_kind(parser)
         options.add_priority(parser)
+        parser.add_argument(
+            '--preemptible',
+            action='store_true',
+            help='Other leases may take the hosts or the capacity that this one is promised; it '
+            'waits then until there is enough again',
+        )
         options.add_terms(parser)
         parser.add_argument(
             '--idempotency-key',
@@ -120,8 +126,10 @@ def _add_kind(parser: argparse.ArgumentParser) -> None:
 
 
 def _kind(parsed_args: argparse.Namespace) -> dict[str, Any]:
-    """Read the kind of the lease, as far as it is given."""
+    """Read the kind of the lease, and whether it gives way to others, as far as it is given."""
     given: dict[str, Any] = {'kind': parsed_args.kind} if parsed_args.kind else {}
+    if parsed_args.preemptible:
+        given['preemptible'] = True
     only = {
         'max_retries': ('retry', '--max-retries: only a lease of --kind retry waits.'),
         'priority': ('retry', '--priority: only a lease of --kind retry waits.'),

@@ -4,29 +4,30 @@
 import argparse
 import base64
 import pathlib
-from collections.abc import Callable
 from typing import Any, Final
 
-from osc_lib import exceptions
 from osc_lib.command import command
 
 from climate_common import resource_types
-from climateclient.osc import hosts, options
+from climateclient.osc import hosts, options, specification
 
-OPTION: Final = '--new-server'
-_EXAMPLE: Final = 'flavor=m1.small,image=cirros,network=shared,count=3'
 #: Keys that stand for themselves in the body of POST /servers.
 _SAME: Final = ('name', 'key_name', 'availability_zone', 'description')
 _LISTS: Final = ('network', 'security_group')
-_KEYS: Final = (*_SAME, 'flavor', 'image', *_LISTS, 'count', 'user_data', 'server_group')
+_OPTION: Final = specification.Option(
+    '--new-server',
+    'flavor=m1.small,image=cirros,network=shared,count=3',
+    (*_SAME, 'flavor', 'image', *_LISTS, 'count', 'user_data', 'server_group'),
+    _LISTS,
+)
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
     """Add the option."""
     parser.add_argument(
-        OPTION,
+        _OPTION.name,
         dest='new_server',
-        metavar=f'{_EXAMPLE}[,<key>=<value>...]',
+        metavar=_OPTION.metavar,
         action='append',
         default=[],
         help='Have servers made for the lease, all or none; also name (default: that of the '
@@ -53,70 +54,36 @@ def reservations(cmd: command.Command, parsed_args: argparse.Namespace) -> list[
 
 
 def _server(cmd: command.Command, text: str, name: str | None) -> dict[str, Any]:
-    given = _read(text)
-    flavor = given.get('flavor')
-    if flavor is None:
-        raise _wrong(text, 'flavor=<name or id> is missing')
-    if 'name' not in given and not name:
-        raise _wrong(text, 'name=<name> is missing')
+    needed = {'flavor': 'name or id'} | ({} if name else {'name': 'name'})
+    given = _OPTION.read(text, needed)
     server: dict[str, Any] = {'name': name}
     server |= {key: given[key] for key in _SAME if key in given}
-    server['flavorRef'] = hosts.flavor_id(cmd, OPTION, text, flavor)
+    server['flavorRef'] = hosts.flavor_id(cmd, _OPTION.name, text, given['flavor'])
     sdk = options.clients(cmd).sdk_connection
     if 'image' in given:
-        server['imageRef'] = _id(text, 'image', given['image'], sdk.image.find_image)
+        server['imageRef'] = _OPTION.find(text, 'image', given['image'], sdk.image.find_image)
     if networks := given.get('network'):
         words = networks[0] if networks in (['none'], ['auto']) else None
         find = sdk.network.find_network
         server['networks'] = words or [
-            {'uuid': _id(text, 'network', each, find)} for each in networks
+            {'uuid': _OPTION.find(text, 'network', each, find)} for each in networks
         ]
     if groups := given.get('security_group'):
         server['security_groups'] = [{'name': each} for each in groups]
     if 'count' in given:
-        server['count'] = _count(text, given['count'])
+        server['count'] = _OPTION.number(text, 'count', given['count'])
     if 'server_group' in given:
-        group = _id(text, 'server_group', given['server_group'], sdk.compute.find_server_group)
+        group = _OPTION.find(
+            text, 'server_group', given['server_group'], sdk.compute.find_server_group
+        )
         server['scheduler_hints'] = {'group': group}
     if 'user_data' in given:
         server['user_data'] = _file(text, given['user_data'])
     return server
 
 
-def _read(text: str) -> dict[str, Any]:
-    given: dict[str, Any] = {}
-    for part in text.split(','):
-        key, equals, value = (each.strip() for each in part.partition('='))
-        if key not in _KEYS or not equals or not value:
-            raise _wrong(text, f'"{part}" is not one of {", ".join(_KEYS)} with =<value>')
-        if key in _LISTS:
-            given.setdefault(key, []).append(value)
-        elif key in given:
-            raise _wrong(text, f'{key} is given twice')
-        else:
-            given[key] = value
-    return given
-
-
-def _id(text: str, key: str, name: str, find: Callable[..., Any]) -> str:
-    found = find(name, ignore_missing=True)
-    if found is None:
-        raise _wrong(text, f'{key}: there is no {key} "{name}" that you may use')
-    return str(found.id)
-
-
-def _count(text: str, value: str) -> int:
-    if not value.isdecimal() or not int(value):
-        raise _wrong(text, f'count must be a number from 1 on, not "{value}"')
-    return int(value)
-
-
 def _file(text: str, name: str) -> str:
     try:
         return base64.b64encode(pathlib.Path(name).read_bytes()).decode()
     except OSError as error:
-        raise _wrong(text, f'user_data: {error}') from error
-
-
-def _wrong(text: str, why: str) -> exceptions.CommandError:
-    return exceptions.CommandError(f'{OPTION} {text}: {why}. Right would be: {OPTION} {_EXAMPLE}')
+        raise _OPTION.wrong(text, f'user_data: {error}') from error

@@ -121,6 +121,7 @@ def show(lease: models.Lease) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         'kind': lease.kind,
         'retries_left': lease.retries_left,
         'priority': lease.priority,
+        'preemptible': lease.preemptible,
         'next_retry_at': TimeColumn(lease.next_retry_at),
         'queue_position': lease.queue_position,
         'start_policy': lease.start_policy,
@@ -199,6 +200,7 @@ _HOURS = {
     'volume_gb_hours': 'Volume GB',
     'stack_hours': 'Stacks',
     'host_hours': 'Hosts',
+    'floatingip_hours': 'Floating IPs',
 }
 USAGE = (
     'Project',
@@ -243,7 +245,7 @@ def _reservation_line(reservation: models.Reservation) -> str:
     ]
     # Servers name the reservation of hosts: what the calendar promises has no id of its own.
     name = f'resource={reservation.resource_id}' if reservation.resource_id else ''
-    if 'hosts' in reservation.params:
+    if {'hosts', 'floatingips'} & reservation.params.keys():
         name = f'reservation={reservation.id}'
     line = f'{reservation.resource_type} {name} {reservation.status}'
     return _joined(line, ' '.join(params), ' '.join(flags), reservation.status_reason)

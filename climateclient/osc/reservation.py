@@ -70,7 +70,7 @@ class SetReservation(command.ShowOne):
         leases = options.leases(self)
         lease = leases.find(parsed_args.lease)
         found = select(lease, parsed_args.reservation)
-        kind = {'resource_type': found.resource_type}
+        kind = resources.kind(found)
         resources.check_on_end(parsed_args, [kind])
         params |= resources.on_end(parsed_args, kind)
         return output.reservation(leases.update_reservation(lease.id, found.id, **params))

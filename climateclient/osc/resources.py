@@ -9,13 +9,23 @@ from osc_lib import exceptions
 from osc_lib.command import command
 
 from climate_common import amounts, resource_types
-from climateclient.osc import arguments, hosts, new_servers, options, stack_template
+from climateclient import models
+from climateclient.osc import (
+    arguments,
+    floating_ips,
+    hosts,
+    new_servers,
+    new_volumes,
+    options,
+    stack_template,
+)
 
 #: The types of resources that are named by an option, and its name.
 _NAMED = {
     resource_types.SERVER: 'server',
     resource_types.VOLUME: 'volume',
     resource_types.STACK: 'stack',
+    resource_types.HELD_FLOATING_IP: 'floating IP',
 }
 #: All types of resources that have an option, as people say them.
 NOUNS = {**_NAMED, resource_types.HOST: 'host', resource_types.CAPACITY: 'capacity'}
@@ -50,9 +60,19 @@ def add_resources(parser: argparse.ArgumentParser, or_id: bool = False) -> None:
         help='Reserve a stack of Heat with servers or volumes that are reserved: its name or id '
         '(repeat for several)',
     )
+    parser.add_argument(
+        '--floating-ip',
+        metavar='<floating-ip>',
+        action='append',
+        default=[],
+        help='Reserve a floating IP that you have, which ends with the lease: its address or id '
+        '(repeat for several)',
+    )
     stack_template.add_options(parser)
     new_servers.add_option(parser)
+    new_volumes.add_option(parser)
     hosts.add_options(parser)
+    floating_ips.add_option(parser)
     parser.add_argument(
         '--reservation',
         metavar='resource_type=<type>,resource_id=<id>[,<key>=<value>...]',
@@ -103,16 +123,25 @@ def reservations(
 
 def named(cmd: command.Command, parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the reservations of all options with names; asks the services for ids."""
-    found = [kind | {'resource_id': _find(cmd, kind, name)} for kind, name in _named(parsed_args)]
+    found = [
+        {
+            'resource_type': resource_types.api_name(kind['resource_type']),
+            'resource_id': _find(cmd, kind, name),
+        }
+        for kind, name in _named(parsed_args)
+    ]
     found += hosts.reservations(cmd, parsed_args)
+    found += floating_ips.reservations(cmd, parsed_args)
     found += new_servers.reservations(cmd, parsed_args)
+    found += new_volumes.reservations(cmd, parsed_args)
     return [on_end(parsed_args, each) | each for each in found]
 
 
 def kinds(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the types of the resources that the options name, in order."""
     made = stack_template.kind(parsed_args) + hosts.kinds(parsed_args)
-    made += new_servers.kinds(parsed_args)
+    made += floating_ips.kinds(parsed_args)
+    made += new_servers.kinds(parsed_args) + new_volumes.kinds(parsed_args)
     return [kind for kind, _ in _named(parsed_args)] + made
 
 
@@ -145,13 +174,23 @@ def check_on_end(
 
 
 def _taken(kind: str) -> str:
-    *words, last = resource_types.ON_END[kind]
-    return f' {NOUNS[kind].capitalize()}: {", ".join(words)} or {last}{_WHY.get(kind, "")}.'
+    noun, (*words, last) = NOUNS[kind], resource_types.ON_END[kind]
+    return f' {noun[0].upper()}{noun[1:]}: {", ".join(words)} or {last}{_WHY.get(kind, "")}.'
+
+
+def kind(reservation: models.Reservation) -> dict[str, Any]:
+    """Return the type of a reservation of a lease, as :func:`on_end` takes it."""
+    kind = reservation.resource_type
+    if kind == resource_types.FLOATING_IP and 'on_end' in reservation.params:
+        kind = resource_types.HELD_FLOATING_IP
+    return {'resource_type': kind}
 
 
 def _kind(reservation: Mapping[str, Any]) -> str:
-    """Return the type whose ends a reservation can have: sizes ask for room for servers."""
+    """Return the type whose ends a reservation can have, see :func:`resource_types.api_name`."""
     kind = str(reservation['resource_type'])
+    if kind == resource_types.FLOATING_IP and 'resource_id' in reservation:
+        return resource_types.HELD_FLOATING_IP
     by_sizes = kind == resource_types.SERVER and amounts.VCPUS in reservation
     return resource_types.CAPACITY if by_sizes else kind
 
@@ -160,7 +199,7 @@ def _named(parsed_args: argparse.Namespace) -> list[tuple[dict[str, Any], str]]:
     return [
         ({'resource_type': kind}, name)
         for kind, noun in _NAMED.items()
-        for name in getattr(parsed_args, noun)
+        for name in getattr(parsed_args, noun.lower().replace(' ', '_'))
     ]
 
 
@@ -172,4 +211,7 @@ def _find(cmd: command.Command, kind: dict[str, Any], name: str) -> str:
         # Outputs may cost Heat many calls, and nobody looks at them here.
         found = sdk.orchestration.find_stack(name, ignore_missing=False, resolve_outputs=False)
         return str(found.id)
+    if kind['resource_type'] == resource_types.HELD_FLOATING_IP:
+        # Its name is its address.
+        return str(sdk.network.find_ip(name, ignore_missing=False).id)
     return str(sdk.volume.find_volume(name, ignore_missing=False).id)

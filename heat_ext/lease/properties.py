@@ -18,10 +18,11 @@ NAME, START, END, DURATION = 'name', 'start_date', 'end_date', 'duration'
 BEFORE_END, BEFORE_START, POLICY = 'before_end_date', 'before_start', 'start_policy'
 EVENTS, RESERVATIONS, WEBHOOK, ON_END = 'events', 'reservations', 'webhook', 'on_end'
 KIND, MAX_RETRIES, TIMEOUT = 'kind', 'max_retries', 'best_effort_timeout'
+PREEMPTIBLE = 'preemptible'
 #: The kind of a lease that holds its stack.
 IMMEDIATE = 'immediate'
 #: Set at the creation; an update of the stack may not change them.
-FIXED = frozenset((KIND, MAX_RETRIES, TIMEOUT))
+FIXED = frozenset((KIND, MAX_RETRIES, TIMEOUT, PREEMPTIBLE))
 
 #: The arguments of the client that differ from the names of the properties.
 _ARGUMENTS = {START: 'start', END: 'end', BEFORE_END: 'before_end'}
@@ -130,6 +131,13 @@ SCHEMA: dict[str, properties.Schema] = {
         constraints=[constraints.Range(1, limits.BEST_EFFORT_SECONDS)],
         update_allowed=True,
     ),
+    PREEMPTIBLE: _S(
+        _S.BOOLEAN,
+        'Whether other leases may take the hosts or the capacity of one of the kind scheduled, '
+        'which waits then until there is enough again. It cannot be changed.',
+        default=False,
+        update_allowed=True,
+    ),
     EVENTS: _S(
         _S.LIST,
         'Events in addition to those that every lease has.',
@@ -181,10 +189,11 @@ def validate(given: Mapping[str, Any]) -> None:
         if each is not None and reservations.AMOUNTS in each:
             field = f'{RESERVATIONS}[{number}].{reservations.AMOUNTS}'
             raise _invalid(field, 'must be left out; the service that builds the resource sets it')
-        if each is not None and 'server' in each:
-            # An update could not tell which of the servers of the lease they are.
-            told = 'must be left out; write the servers into the template'
-            raise _invalid(f'{RESERVATIONS}[{number}].server', told)
+        for made in ('server', 'volume'):
+            if each is not None and made in each:
+                # An update could not tell which of those of the lease they are.
+                told = f'must be left out; write the {made}s into the template'
+                raise _invalid(f'{RESERVATIONS}[{number}].{made}', told)
     _validate_kind(given)
     start, end, before_end = (_parse(given[name]) for name in (START, END, BEFORE_END))
     if start and end and end <= start:
@@ -202,6 +211,8 @@ def _validate_kind(given: Mapping[str, Any]) -> None:
     for name, only in ((MAX_RETRIES, 'retry'), (TIMEOUT, 'best_effort')):
         if given[name] is not None and kind != only:
             raise _invalid(name, f'is for a lease of the {KIND} {only}')
+    if given[PREEMPTIBLE] and kind != 'scheduled':
+        raise _invalid(PREEMPTIBLE, f'is for a lease of the {KIND} scheduled')
     if kind != IMMEDIATE and given[ON_END] not in (None, 'delete'):
         raise _invalid(ON_END, f'must be left out: a lease of the {KIND} {kind} has no stack')
     if kind != IMMEDIATE and given[RESERVATIONS] == []:
@@ -226,6 +237,8 @@ def to_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     result = {}
     for name, value in given.items():
         if name in (RESERVATIONS, ON_END) or (name == KIND and value == IMMEDIATE):
+            continue
+        if name == PREEMPTIBLE and not value:
             continue
         if name == WEBHOOK:
             value = _without_nulls(value)

@@ -65,6 +65,7 @@ class Lease(resource.Resource):
         ),
         'status_reason': _attribute('Why it has this status; empty if there is no reason.'),
         'kind': _attribute('immediate, scheduled, retry or best_effort.'),
+        'preemptible': _attribute('Whether other leases may take what it has.', _A.BOOLEAN),
         'start_date': _attribute('When it starts, in ISO 8601.'),
         'end_date': _attribute('When it ends, in ISO 8601.'),
         'before_end_date': _attribute(
@@ -314,6 +315,7 @@ def to_attributes(lease: models.Lease) -> dict[str, Any]:
         'status': lease.status,
         'status_reason': lease.status_reason,
         'kind': lease.kind,
+        'preemptible': lease.preemptible,
         'start_date': dates.isoformat(lease.start_date),
         'end_date': dates.isoformat(lease.end_date),
         'before_end_date': dates.isoformat(lease.before_end_date),

@@ -68,8 +68,9 @@ class Course:
         if lease.status == 'ACTIVE':
             held = [each.resource_id for each in lease.reservations]
             self.servers.update(held)
+            # It is gone if the lease has ended meanwhile: an answer may take as long as a kill.
             named = ask(lambda: self._reservations.named(lease.name))
-            if named != held:
+            if {*named} - {*held}:
                 self.doubled[lease.name] = named
         if lease.status == 'ERROR':
             self._say(f'{lease.id} is deleted: {lease.status_reason}')

@@ -37,6 +37,7 @@ from tests.cloud.stacking import Stacking
 TOGETHER = {
     'tests/cloud/test_made_servers.py': 'zone',
     'tests/cloud/test_stack_room.py': 'zone',
+    'tests/cloud/test_floatingips.py': 'addresses',
     'tests/cloud/test_hosts.py': 'pool',
     'tests/cloud/test_hosts_choices.py': 'pool',
     'tests/cloud/test_hosts_moves.py': 'pool',

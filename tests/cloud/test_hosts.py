@@ -256,3 +256,26 @@ def test_host_with_a_server_is_emptied_for_its_pool(admin: Person) -> None:
     finally:
         ordinary.clean()
         admin.cli(*host, 'delete', SHARED)
+
+
+def test_preemptible_lease_gives_way_and_begins_again(
+    booking: Booking, stranger: Person, admin: Person, pool: tuple[str, ...]
+) -> None:
+    filler = order_lease(booking, '--hosts', f'min={len(pool)}', '--preemptible')
+    filler = booking.wait_lease(filler.id, 'ACTIVE')
+    (reservation,) = filler.reservations
+    inside = boot(booking, reservation=reservation.id)
+    others = Booking(stranger)
+    needed = order_lease(others, '--hosts', f'min={len(pool)}')
+    assert needed.status == 'PENDING'
+    assert needed.start_date > needed.created_at
+    assert 'Another lease needs' in booking.person.leases.get(filler.id).status_reason
+    others.wait_lease(needed.id, 'ACTIVE')
+    booking.wait_lease(filler.id, 'WAITING')
+    assert booking.wait(inside.id, 'SHELVED_OFFLOADED').id == inside.id
+
+    others.person.leases.end(needed.id)
+    booking.wait_lease(filler.id, 'ACTIVE')
+    assert booking.wait(inside.id, 'ACTIVE').id == inside.id
+    assert host_of(admin, inside.id) in pool
+    others.clean()

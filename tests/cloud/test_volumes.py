@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from climateclient import exceptions
 from tests.cloud import ceph
 from tests.cloud.booking import Booking
 from tests.cloud.ceph import IMAGE_BYTES
 from tests.cloud.people import REGION, Person, at, wait_for
 from tests.cloud.reserving import RESERVED, Reserving
+from tests.support.kinds import kind_cell
 
 
 def test_the_command_reserves_and_nothing_is_made_before_the_start(real: Reserving) -> None:
@@ -44,6 +46,56 @@ def test_the_command_reserves_and_nothing_is_made_before_the_start(real: Reservi
     real.wait_gone(volume_id)
     assert ceph.image_of(volume_id) not in ceph.images()
     assert (real.quota(), real.held()) == (quota, held)
+
+
+@kind_cell('Volumes that are made for the lease', 'immediate')
+def test_the_command_has_volumes_made_that_are_created_at_the_start(real: Reserving) -> None:
+    quota, name = real.quota(), real.name()
+    real.names += [f'{name}-1', f'{name}-2']
+    done = real.person.cli(
+        *('openstack', 'lease', 'create', name, '--start', '+1h', '--for', '1h', '-f', 'json'),
+        *('--new-volume', 'size=1,type=ceph,count=2'),
+    )
+    assert done.returncode == 0, done.stderr
+    lease_id = json.loads(done.stdout)['id']
+    real.leases.add(lease_id)
+    wait_for(lambda: statuses(real, name) == {RESERVED}, f'{name} {RESERVED}')
+    ids = {each.resource_id for each in real.person.leases.get(lease_id).reservations}
+    assert real.quota() == (quota[0] + 2, quota[1] + 2)
+    assert not {ceph.image_of(each) for each in ids} & set(ceph.images())
+
+    real.person.leases.update(lease_id, start='now')
+    assert real.wait_lease(lease_id, 'ACTIVE').status == 'ACTIVE'
+    assert statuses(real, name) == {'available'}
+    assert {ceph.image_of(each) for each in ids} <= set(ceph.images())
+    real.person.leases.end(lease_id)
+    real.wait_lease(lease_id, 'TERMINATED')
+    assert statuses(real, name) == set()
+    assert real.quota() == quota
+
+
+@kind_cell('Volumes that are made for the lease', 'scheduled')
+def test_scheduled_volumes_are_made_shortly_before_the_start(real: Reserving) -> None:
+    name = real.name()
+    real.names += [f'{name}-1', f'{name}-2']
+    wanted = {'name': name, 'size': 1, 'volume_type': 'ceph', 'count': 2}
+    reservation = {'resource_type': 'virtual:volume', 'volume': wanted}
+    more = {'start': at(seconds=40), 'duration': '1h', 'kind': 'scheduled'}
+    lease = real.person.leases.create(name, reservations=[reservation], **more)
+    real.leases.add(lease.id)
+    assert statuses(real, name) == set()
+    assert real.wait_lease(lease.id, 'ACTIVE').status == 'ACTIVE'
+    assert statuses(real, name) == {'available'}
+
+    reservation['volume']['size'] = 1000
+    with pytest.raises(exceptions.Conflict, match='too little GiB on 1 storage pool'):
+        real.person.leases.create(name, reservations=[reservation], **more)
+
+
+def statuses(real: Reserving, name: str) -> set[str]:
+    """The statuses of the volumes whose names begin so."""
+    found = (each for each in real.cinder.volumes() if each.name.startswith(f'{name}-'))
+    return {each.status for each in found}
 
 
 def test_a_volume_of_an_image_gets_its_bytes_at_the_start(real: Reserving, image: str) -> None:

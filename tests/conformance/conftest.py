@@ -11,13 +11,19 @@ from typing import Any
 
 import pytest
 
+from tests.conformance.fake_floating_ips import FakeFloatingIps
 from tests.conformance.fake_servers import FakeServers
 from tests.conformance.fake_stacks import FakeStacks
 from tests.conformance.fake_volumes import FakeVolumes
 from tests.conformance.world import PluginWorld
 from tests.support.fakes import cloud_server
 
-FAKES = {'fake-servers': FakeServers, 'fake-stacks': FakeStacks, 'fake-volumes': FakeVolumes}
+FAKES = {
+    'fake-floating-ips': FakeFloatingIps,
+    'fake-servers': FakeServers,
+    'fake-stacks': FakeStacks,
+    'fake-volumes': FakeVolumes,
+}
 WORLDS = ['real-servers'] if os.environ.get('CLIMATE_TEST_CLOUD') else sorted(FAKES)
 
 

@@ -10,8 +10,9 @@ from climate_core.api import validation
 from climate_core.api.schemas import reservation
 from climate_core.cloud import lane_providers, placement
 from climate_core.context import RequestContext
+from climate_core.db import reservations
 from climate_core.lease import model
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import Done, Wait
 from climate_core.plugins.lanes.plugin import LanePlugin
 from climate_core.sync.hosts.watch import HostWatch
 from tests.support.fakes import hypervisors, nova
@@ -110,6 +111,15 @@ class LaneWorld:
 
     def reallocate(self, lease: model.Lease) -> Wait | None:
         return self.plugin.reallocate(*self.read(lease))
+
+    def preempt(self, lease: model.Lease) -> Wait | Done | None:
+        return self.plugin.preempt(*self.read(lease))
+
+    def keep(self, lease: model.Lease, progress: Any) -> None:
+        """Have the next call know what the last one gave back."""
+        _, reservation = self.read(lease)
+        kept = dataclasses.replace(reservation, progress=progress)
+        self.engine.database.write(reservations.update, [(reservation, kept)])
 
     def end(self, lease: model.Lease) -> Wait | None:
         return self.plugin.end(*self.read(lease))

@@ -256,3 +256,19 @@ def test_trouble_in_the_middle_is_told_and_done_with_by_the_next_look(world):
         assert step(lease) is None
         assert len(world.open()) == (2 if step == world.wake_up else 0)
     assert world.kept() == {}
+
+
+def test_preempt_closes_and_shelves_and_the_next_start_wakes(world):
+    lease = world.lease()
+    world.wake_up(lease)
+    server = world.enter(lease)
+    while isinstance(done := world.preempt(lease), Wait):
+        world.keep(lease, done.progress)
+    assert (world.kept(), world.open()) == ({}, {})
+    assert world.state.servers[server]['status'] == 'SHELVED_OFFLOADED'
+    assert world.written(lambda: world.preempt(lease)) == 0
+    world.keep(lease, done.progress)
+    while isinstance(wait := world.wake_up(lease), Wait):
+        world.keep(lease, wait.progress)
+    assert world.state.servers[server]['status'] == 'ACTIVE'
+    assert len(world.open()) == 1

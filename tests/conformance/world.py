@@ -8,7 +8,7 @@ import datetime
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import requests
 
@@ -39,6 +39,8 @@ class PluginWorld(abc.ABC):
 
     cloud: Cloud
     trusts: Trusts
+    #: Whether a resource waits to be woken; one that does not is not freed before its start.
+    sleeps: ClassVar[bool] = True
 
     @abc.abstractmethod
     def plugin(self) -> ResourcePlugin:
@@ -248,8 +250,9 @@ class Case:
 
 
 def reserved(world: PluginWorld, **params: Any) -> Case:
-    """Make a resource and reserve it."""
+    """Make a resource and reserve it, or the one whose id is given."""
     plugin = world.plugin()
-    claimed = plugin.reserve(world.user(), {**world.reservable(**params), **params})
+    made = {} if 'resource_id' in params else world.reservable(**params)
+    claimed = plugin.reserve(world.user(), {**made, **params})
     reservation = reservation_of(claimed, plugin.resource_type)
     return Case(world, plugin, lease_of(reservation, world.user(), world.trust()), reservation)

@@ -5,13 +5,13 @@ Oslo.messaging's own client and dispatcher, with the serializers and versions of
 is tested, and nothing between them that has to be waited for.
 """
 
-import json
 import logging
 from types import SimpleNamespace
 
 import fixtures
 from oslo_messaging import MessagingTimeout
 from oslo_messaging.rpc import dispatcher
+from oslo_serialization import jsonutils
 
 LOG = logging.getLogger(__name__)
 
@@ -129,4 +129,5 @@ def _letter(client, context, method, kwargs):
     client._check_version_cap(client.target.version)
     message = client._make_message(context, method, kwargs)
     context = client.serializer.serialize_context(context)
-    return json.loads(json.dumps(context)), json.loads(json.dumps(message))
+    context, message = jsonutils.dumps(context), jsonutils.dumps(message)
+    return jsonutils.loads(context), jsonutils.loads(message)

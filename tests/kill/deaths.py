@@ -4,6 +4,8 @@
 #: Points of an event; each look at a resource passes all of them.
 EVENT = ('event.claimed', 'remote.before', 'remote.after', 'finish.before', 'finish.after')
 OUTBOX = ('outbox.before', 'outbox.after')
+#: After something that another service was asked to change, the so-manieth.
+WRITE = 'request.after:write:'
 #: The first look asks, the third sees that it is done.
 LOOKS = (1, 3)
 
@@ -58,3 +60,16 @@ def start_with_deaths(stage, lease):
     stage.manager(claims_expire=False)
     stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
     check_no_error(stage.lease(lease))
+
+
+def die(stage, *kills):
+    """Have one manager after the other die, and start one that lives."""
+    for kill in kills:
+        stage.manager(kill).dies()
+    stage.manager()
+
+
+def check_told_once(stage, event_type):
+    """Wait until something is told; a sender that died has it told again, under the same id."""
+    stage.until(lambda: stage.told(event_type))
+    assert len({told['event_id'] for told in stage.told(event_type)}) == 1

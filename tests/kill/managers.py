@@ -243,9 +243,12 @@ class Place:
         return self.log_file.read_text(encoding='utf-8')[-5000:]
 
     def told(self, event_type: str) -> list[Mapping[str, Any]]:
-        """The payloads of the notifications of a type that were sent, from the log."""
+        """The payloads of the notifications of a type that were sent, from the log.
+
+        A manager may be writing the last line: what has no end yet is not sent yet.
+        """
         found = []
-        for line in self.notices.read_text(encoding='utf-8').splitlines():
+        for line in self.notices.read_text(encoding='utf-8').split('\n')[:-1]:
             _, _, body = line.partition(' ')
             notice = json.loads(body)
             if notice['event_type'] == event_type:
@@ -282,6 +285,7 @@ enrol_seconds = 0
 
 [queue]
 retry_interval = 1
+preemption_notice = 0
 [physical:host]
 prepare_seconds = 7200
 [oslo_messaging_notifications]

@@ -26,10 +26,9 @@ from climate_core.delivery import webhooks
 from climate_core.operations import reduction, room_steps
 from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
-from climate_core.plugins import loading, progress
+from climate_core.plugins import loading, making, progress
 from climate_core.plugins.lanes import departures
 from climate_core.plugins.lanes import plugin as lane_plugin
-from climate_core.plugins.server import made_servers
 from climate_core.sync import reconcile
 from climate_core.sync.hosts import watch as host_watch
 
@@ -97,7 +96,7 @@ def run(config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connect
     progress._FIRST = 0.02
     lane_plugin.LOOK = departures.LOOK = room_steps._LOOK = 0.02  # type: ignore[misc]
     host_watch._FIRST_SECONDS = 0.0
-    made_servers.IN_FLIGHT = 2.0  # type: ignore[misc]
+    making.IN_FLIGHT = 2.0  # type: ignore[misc]
     # What a dead manager was sending is sent again when its claim expires, in two seconds.
     webhooks._MARGIN = 1.0
     _add_points()

@@ -21,11 +21,9 @@ from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins import loading
 from climate_core.sync.hosts.refresh import every
 from climate_core.sync.hosts.repair import HostRepair
-from tests.kill.deaths import EVENT, check_no_error
+from tests.kill.deaths import EVENT, WRITE, check_no_error, check_told_once, die
 from tests.support.databases import ENGINES
 from tests.support.fakes import leases
-
-WRITE = 'request.after:write:'
 
 
 class Pool:
@@ -133,19 +131,6 @@ def aggregates(lease):
     """What the lanes of a lease of one reservation are in while they are open."""
     (reservation,) = lease.reservations
     return frozenset(lanes.lane_aggregates(reservation.id, [lease.project_id]))
-
-
-def die(stage, *kills):
-    """Have one manager after the other die, and start one that lives."""
-    for kill in kills:
-        stage.manager(kill).dies()
-    stage.manager()
-
-
-def check_told_once(stage, event_type):
-    """Wait until something is told; a sender that died has it told again, under the same id."""
-    stage.until(lambda: stage.told(event_type))
-    assert len({told['event_id'] for told in stage.told(event_type)}) == 1
 
 
 def test_enrolling_and_taking_out(stage):
@@ -307,6 +292,41 @@ def test_waiting_for_a_host(stage):
     assert [each.event_type for each in after.events].count('start_lease') == 1
     assert (pool.allocations(), pool.open()) == (['cn1'], {'cn1'})
     check_told_once(stage, 'lease.event.retry_lease')
+
+
+@pytest.mark.parametrize('stage', [e for e in ENGINES if e != 'sqlite'], indirect=True)
+def test_giving_way_to_another_lease(stage):
+    """A server is shelved once, and runs again once, whoever dies meanwhile."""
+    pool = Pool(stage, 'cn1')
+    first = pool.lease(1, preemptible=True)
+    stage.manager()
+    stage.until(lambda: stage.lease(first).status == 'ACTIVE')
+    server = pool.enter('cn1')
+    stage.kill_all()
+    second, event = pool.lease(1), 'preempt_lease'
+    # Of the lane that its lease has ended and that it is closed, of the server that it is shelved,
+    # and of the lane that it is nobody's.
+    die(
+        stage,
+        f'event.claimed:{event}:1',
+        *[f'{WRITE}1'] * 4,
+        f'finish.before:{event}:1',
+        f'finish.after:{event}:1',
+    )
+    stage.until(lambda: stage.lease(second).status == 'ACTIVE')
+    waits = stage.lease(first)
+    assert (waits.status, len(waits.reservations)) == ('WAITING', 2)
+    assert stage.cloud.effects()[server] == ['shelve']
+    check_told_once(stage, f'lease.event.{event}')
+
+    stage.kill_all()
+    pool.end(second)
+    # The lane of the second lease as above, then it is opened, and the server is asked to run.
+    die(stage, *[f'{WRITE}1'] * 6, 'finish.before:start_lease:1', 'finish.after:start_lease:1')
+    stage.until(lambda: stage.lease(first).status == 'ACTIVE')
+    check_no_error(stage.lease(first))
+    assert stage.cloud.effects()[server] == ['shelve', 'unshelve']
+    assert (pool.open(), pool.allocations()) == ({'cn1'}, ['cn1'])
 
 
 @pytest.mark.parametrize('stage', [e for e in ENGINES if e != 'sqlite'], indirect=True)

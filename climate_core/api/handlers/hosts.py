@@ -203,9 +203,10 @@ def _number(host_id: str) -> int:
 
     :raises climate_core.exceptions.HostNotFound: no host can have this id
     """
-    if not (host_id.isascii() and host_id.isdigit() and len(host_id) < 19):
+    number = paging.number(host_id)
+    if number is None:
         raise exceptions.HostNotFound(f'Host {host_id} was not found.')
-    return int(host_id)
+    return number
 
 
 def _answer(backend: Backend, request: Request, status: int, host_id: int) -> webob.Response:

@@ -116,12 +116,6 @@ SHOWN: dict[str, Any] = {
 ONE: dict[str, Any] = common.envelope('host', SHOWN)
 MANY: dict[str, Any] = paging.many('hosts', SHOWN)
 
-_MARKER: dict[str, Any] = {
-    'type': 'integer',
-    'minimum': 0,
-    'maximum': 2**63 - 1,
-    'description': 'The id of the last host of the page before.',
-}
 _ASKED: dict[str, Any] = {**_NAME, 'description': 'Only hosts with exactly this name.'}
 QUERY: dict[str, dict[str, Any]] = {
     'pool': {**_NAME, 'description': 'Only hosts of this pool.'},
@@ -129,7 +123,7 @@ QUERY: dict[str, dict[str, Any]] = {
     'hypervisor_hostname': _ASKED,
     'service_name': {**_NAME, 'description': 'Only nodes of this nova-compute.'},
     'limit': paging.LIMIT,
-    'marker': _MARKER,
+    'marker': paging.marker('host'),
 }
 
 ALLOCATION: dict[str, Any] = common.closed(
@@ -157,7 +151,7 @@ ALLOCATIONS_QUERY: dict[str, dict[str, Any]] = {
     'lease_id': {**common.UUID, 'description': 'Only reservations of this lease.'},
     'reservation_id': {**common.UUID, 'description': 'Only this reservation.'},
     'limit': paging.LIMIT,
-    'marker': _MARKER,
+    'marker': paging.marker('host'),
 }
 
 PROPERTIES: dict[str, Any] = common.envelope(

@@ -115,6 +115,12 @@ _PRIORITY: dict[str, Any] = {
     'description': 'Of the leases that wait, those with a higher one come first. By default 0.',
 }
 
+_PREEMPTIBLE: dict[str, Any] = {
+    'type': 'boolean',
+    'description': 'Whether leases that are not preemptible may take what it is promised, when '
+    'there is not enough for them; it waits then. By default false.',
+}
+
 CREATE: dict[str, Any] = {
     **common.closed(
         {
@@ -134,6 +140,7 @@ CREATE: dict[str, Any] = {
                 'description': 'How often a lease of the kind retry is tried again at most.',
             },
             'priority': _PRIORITY,
+            'preemptible': _PREEMPTIBLE,
             'best_effort_timeout': {
                 'type': 'integer',
                 'minimum': 1,
@@ -232,6 +239,7 @@ SHOWN: dict[str, Any] = common.closed(
             'of one of the kind retry are being made.',
         },
         'priority': _PRIORITY,
+        'preemptible': _PREEMPTIBLE,
         'queue_position': {
             'type': ['integer', 'null'],
             'description': 'How many leases, with it, come first of those that wait.',

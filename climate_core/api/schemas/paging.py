@@ -24,6 +24,16 @@ LINKS: dict[str, Any] = {
 }
 
 
+def marker(noun: str) -> dict[str, Any]:
+    """Return the schema of the parameter ``marker`` of a list of units of the calendar."""
+    return {
+        'type': 'integer',
+        'minimum': 0,
+        'maximum': 2**63 - 1,
+        'description': f'The id of the last {noun} of the page before.',
+    }
+
+
 def many(name: str, items: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of a page, with the link to the next one if there is more."""
     page = {name: {'type': 'array', 'items': items}, f'{name}_links': LINKS}

@@ -14,6 +14,7 @@ from climate_core.lease.changes import (
     end,
     failed_units,
     lost_resources,
+    preempt,
     remove_reservation,
     start,
     update,

@@ -58,6 +58,7 @@ def new_lease(
         request_digest=digest,
         kind=kind,
         priority=asked.priority or 0,
+        preemptible=asked.preemptible,
         reservations=model.in_order((), reservations),
         events=events_,
     )

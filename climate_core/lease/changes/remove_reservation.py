@@ -28,7 +28,7 @@ def apply(lease: model.Lease, reservation_id: str, now: datetime) -> Change:
         )
     if reservation.status == _R.DELETING:
         return Change(lease)
-    if lease.status == _L.IN_PROGRESS:
+    if lease.status == _L.IN_PROGRESS or lease.preempted_at is not None:
         wait.check_not_given_up(lease)
     after = lease.with_reservations(
         dataclasses.replace(reservation, status=_R.DELETING, updated_at=now)

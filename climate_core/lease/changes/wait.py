@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from climate_common import dates
 from climate_core import exceptions
 from climate_core.lease import events, model, schedule, states
 from climate_core.lease.changes.create import first_events
@@ -86,30 +87,26 @@ def grant(
     :param before_start: seconds before the start at which every lease is told
     """
     start, end = period(lease, now)
-    before_end = lease.before_end_date
-    if before_end is not None:
-        before_end = max(start, before_end + (end - lease.end_date))
     held = (
-        dataclasses.replace(each, amounts=amounts.get(each.id, {}), progress=None, updated_at=now)
+        dataclasses.replace(
+            each,
+            amounts=amounts.get(each.id, {}),
+            # What hosts were emptied is done with; which servers were shelved is not.
+            progress=None if lease.status == _L.IN_PROGRESS else each.progress,
+            updated_at=now,
+        )
         for each in asleep(lease)
     )
-    after = dataclasses.replace(
-        lease.with_reservations(*held).moved_to(_L.PENDING, None),
-        start_date=start,
-        end_date=end,
-        before_end_date=before_end,
-    )
+    after = move(lease.with_reservations(*held).moved_to(_L.PENDING, None), start, end, now)
     if not any(each.group for each in asleep(after)):
         # What is made may find no room, and then the lease waits again.
         after = dataclasses.replace(after, retries_left=None, duration=None)
-    moved = (events.of(e.event_type).move(e, lease, after, now) for e in lease.events)
-    after = after.with_events(*moved)
     after = schedule.cancel_events(after, _tries(after), _GRANTED, now)
     new = first_events(
         lease.id,
         start,
         end,
-        before_end,
+        after.before_end_date,
         (),
         now,
         manual=lease.start_policy == states.StartPolicy.MANUAL,
@@ -124,16 +121,32 @@ def grant(
     return Change(after, {told: None})
 
 
+def move(lease: Lease, start: datetime, end: datetime, now: datetime) -> Lease:
+    """Return a lease that begins later than was asked for; what is told before the end follows."""
+    before_end = lease.before_end_date
+    if before_end is not None:
+        before_end = max(start, before_end + (end - lease.end_date))
+    after = dataclasses.replace(lease, start_date=start, end_date=end, before_end_date=before_end)
+    moved = (events.of(e.event_type).move(e, lease, after, now) for e in lease.events)
+    return after.with_events(*moved)
+
+
 def asleep(lease: Lease) -> tuple[Reservation, ...]:
     """Return the reservations of a lease that waits which are not being taken out of it."""
     return tuple(each for each in lease.live if each.status == states.ReservationStatus.PENDING)
 
 
 def check_not_given_up(lease: Lease) -> None:
-    """Refuse to change what a lease holds that was tried for the last time.
+    """Refuse to change what a lease holds that cannot have it, or gives it up.
 
-    :raises climate_core.exceptions.InvalidState: it was
+    :raises climate_core.exceptions.InvalidState: it is such a lease
     """
+    if lease.preempted_at is not None:
+        time = dates.sentence(lease.preempted_at)
+        raise exceptions.InvalidState(
+            f'Lease {lease.id} gives up what it has on {time}, since another lease needs it: '
+            'until then only its name can be changed.'
+        )
     if lease.gave_up:
         raise exceptions.InvalidState(
             f'Lease {lease.id} waited as long as it may and has nothing: only its name can be '

@@ -4,8 +4,7 @@
 A new type of event is
 
 - a class in a module of this package, and a row of :data:`TABLE`;
-- unless users may give it, its name in ``climate_common.limits.OWN_EVENT_TYPES``: clients do not
-  import this package, and refuse it before they send a request;
+- its name in :mod:`climate_common.event_types`, which clients know;
 - if it has a ``lease_call``, what is called: an item of ``LeaseOperations.lease_calls``.
 
 ``tests/unit/lease/events/test_table.py`` names the place that is missing.
@@ -25,6 +24,7 @@ from climate_core.lease.events.base import (
 from climate_core.lease.events.cleanup import ExternalEnd, ReleaseTrust
 from climate_core.lease.events.end import EndLease, EndReservation
 from climate_core.lease.events.notices import BeforeEnd, BeforeStart, UserEvent
+from climate_core.lease.events.preempt import PreemptLease
 from climate_core.lease.events.prepare import PrepareReservation
 from climate_core.lease.events.reallocate import ReallocateReservation
 from climate_core.lease.events.retry import RetryLease
@@ -43,6 +43,7 @@ TABLE: Final[tuple[EventHandler, ...]] = (
     ReadyToStart(),
     StartLease(),
     ReallocateReservation(),
+    PreemptLease(),
     BeforeEnd(),
     EndReservation(),
     EndLease(),

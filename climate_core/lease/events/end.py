@@ -165,7 +165,9 @@ def end_reason(lease: Lease) -> str | None:
     tried = (*starts, *lease.events_of(model.RETRY, model.MAKE_ROOM))
     if lease.status_reason == CANCELLED or any(e.status_reason == CANCELLED for e in tried):
         return CANCELLED
-    if lease.status in states.UNGRANTED or lease.status_reason == NEVER_ENOUGH:
+    has_run = any(each.woken_at is not None for each in lease.reservations)
+    waits = lease.status in states.UNGRANTED and not has_run
+    if waits or lease.status_reason == NEVER_ENOUGH:
         return NEVER_ENOUGH
     removed = {e.reservation_id for e in lease.events_of(model.END_RESERVATION)}
     wrong = [r for r in lease.reservations if r.id not in removed and _failed(r)]

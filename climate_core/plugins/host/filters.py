@@ -25,6 +25,7 @@ Matches = Callable[[Mapping[str, Any]], bool]
 #: The fields of a reservation that this module understands, and what each of them takes.
 FIELDS: Final = (
     'hypervisor_properties',
+    'network_properties',
     'resource_properties',
     'resources',
     'traits',
@@ -92,12 +93,13 @@ class Clause(NamedTuple):
     size: str | None = None
     sign: str = ''
 
-    def lacking(self, hosts: Sequence[Mapping[str, Any]]) -> Lack:
+    def lacking(self, hosts: Sequence[Mapping[str, Any]], noun: str = 'host') -> Lack:
         """Return that no host meets it; of a size also what they have.
 
         :param hosts: the properties of each, of at least one
+        :param noun: what they are, if not hosts
         """
-        text = f'no host has {self.text}'
+        text = f'no {noun} has {self.text}'
         if self.size is None:
             return Lack(text, self.field)
         sizes = [number(host.get(self.size) or 0) for host in hosts]
@@ -115,11 +117,13 @@ class Filter(NamedTuple):
     """One condition of all that a reservation says about its hosts.
 
     :param names: the properties that it compares -> the field that names each
+    :param noun: what it is about, for people
     """
 
     matches: Matches
     names: Mapping[str, str]
     clauses: Sequence[Clause]
+    noun: str = 'host'
 
     def lacking(self, hosts: Sequence[Mapping[str, Any]]) -> Lack | None:
         """Return what is wanted that none of some hosts has; None: some host would do.
@@ -130,17 +134,18 @@ class Filter(NamedTuple):
         """
         for each in self.clauses:
             if not any(map(each.matches, hosts)):
-                return each.lacking(hosts)
+                return each.lacking(hosts, self.noun)
         if any(map(self.matches, hosts)):
             return None
-        return Lack(f'no host has all of {", ".join(each.text for each in self.clauses)}')
+        return Lack(f'no {self.noun} has all of {", ".join(each.text for each in self.clauses)}')
 
 
-def compile_filter(values: Mapping[str, Any]) -> Filter:
-    """Make one condition of all that a reservation says about its hosts.
+def compile_filter(values: Mapping[str, Any], noun: str = 'host') -> Filter:
+    """Make one condition of all that a reservation says about its hosts, or its network.
 
     :param values: of :data:`FIELDS`, those that the reservation has. Lists may come as texts with
         commas; what is empty or None asks for nothing
+    :param noun: what they choose, if not hosts
     :raises climate_core.exceptions.BadRequest: naming the field
     """
     names: dict[str, str] = {}
@@ -150,12 +155,12 @@ def compile_filter(values: Mapping[str, Any]) -> Filter:
         if values.get(name) not in (None, '')
         for clause in _compile(name, values[name], names)
     ]
-    return Filter(_all(each.matches for each in clauses), names, clauses)
+    return Filter(_all(each.matches for each in clauses), names, clauses, noun)
 
 
 def _compile(field: str, value: Any, names: dict[str, str]) -> Sequence[Clause]:
     match field:
-        case 'hypervisor_properties' | 'resource_properties':
+        case 'hypervisor_properties' | 'network_properties' | 'resource_properties':
             return _of_json(field, value, names)
         case 'resources':
             return [_readable(field, each, names) for each in _texts(field, value)]

@@ -30,7 +30,10 @@ from climate_core.plugins.step_context import EndContext
 LOOK: Final = 1.0
 #: The longest wait between two looks while servers have their grace.
 _GRACE_LOOK: Final = 60.0
+DELETE: Final = 'delete'
 MIGRATE: Final = 'migrate'
+#: Of a lease that is preempted, see :mod:`.shelved_servers`.
+SHELVE: Final = 'shelve'
 _SERVERS: Final = 'servers'
 _BEGAN: Final = 'began'
 _ACTION: Final = 'action'
@@ -47,7 +50,7 @@ _NAMED: Final = 3
 class DepartureTerms:
     """How the servers of a reservation leave.
 
-    :param on_end: ``delete`` or ``migrate``
+    :param on_end: ``delete``, ``migrate`` or ``shelve``
     :param grace: how long they stay before they are deleted, or are tried to be moved
     :param unmovable: the end action for what could not be moved: ``shelve`` or ``delete``
     """
@@ -88,7 +91,7 @@ class Departures:
             return Wait(min(rest, _GRACE_LOOK), told, self._dump())
         unknown = {*left} - self._servers.keys()
         self._servers |= dict.fromkeys(sorted(unknown))
-        if unknown and self._terms.on_end == MIGRATE:
+        if unknown and self._terms.on_end != DELETE:
             # A manager that dies after the request leaves the ids to the next one.
             return Wait(0.0, None, self._dump())
         action = self._terms.on_end

@@ -10,10 +10,9 @@ from climate_common import limits
 from climate_core.calendar.model import Order
 from climate_core.plugins.host import filters
 from climate_core.plugins.lanes import departures
+from climate_core.plugins.promised import CLEANING
 from climate_core.plugins.server import lost_tasks
 
-#: As Keystone makes them, and as other sources of its projects have them.
-_PROJECT_ID: Final = r'[A-Za-z0-9][A-Za-z0-9_.-]{0,63}'
 #: The properties that Blazar's clients expect of each reservation of hosts.
 BLAZAR: Final = ('hypervisor_properties', 'resource_properties')
 
@@ -26,12 +25,7 @@ OPTIONS: Final[Sequence[cfg.Opt]] = (
         'is the smallest (fit), those with the least (pack) or the most (spread) room left, or '
         'any (random).',
     ),
-    cfg.IntOpt(
-        'cleaning_seconds',
-        default=0,
-        min=0,
-        help='How long what was reserved is kept free after each lease.',
-    ),
+    CLEANING,
     cfg.IntOpt(
         'prepare_seconds',
         default=120,
@@ -68,7 +62,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
     **filters.SCHEMA,
     'share_with': {
         'type': 'array',
-        'items': {'type': 'string', 'pattern': limits.json_pattern(_PROJECT_ID)},
+        'items': {'type': 'string', 'pattern': limits.json_pattern(limits.PROJECT_PATTERN)},
         'uniqueItems': True,
         'maxItems': 100,
         'description': 'Ids of other projects whose servers may enter, too.',

@@ -14,17 +14,15 @@ import datetime
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from oslo_utils import uuidutils
-
 from climate_common import lanes, words
 from climate_core import exceptions
-from climate_core.calendar.model import Demand, Order, ReservationDemand, Unit
+from climate_core.calendar.model import Order, ReservationDemand, Unit
 from climate_core.cloud import errors, lane_providers, placement, servers
 from climate_core.lease.hosts import KIND
-from climate_core.plugins import base
+from climate_core.plugins import promised
 from climate_core.plugins.base import Claimed, Done, Wait
 from climate_core.plugins.host import filters
-from climate_core.plugins.lanes import departures
+from climate_core.plugins.lanes import departures, shelved_servers
 from climate_core.plugins.lanes import obstacles as lane_obstacles
 from climate_core.plugins.lanes import options as lane_options
 from climate_core.plugins.lanes import reduction as lane_reduction
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     from climate_core.lease.model import Allocation, Lease, Reservation
 
 #: Seconds until the next look at servers that are being deleted.
-LOOK: Final = 1.0
+LOOK: Final = promised.LOOK
 #: The same for a host that Placement does not have: an operator may have taken it away.
 _GONE_LOOK: Final = 10.0
 #: The same for servers that are being evacuated.
@@ -48,51 +46,29 @@ _HOST_NOT_FREE: Final = (
     'Host {} is not free yet: servers of an earlier lease are still being deleted, or it is being '
     'cleaned after them.'
 )
-#: How many looks there are until a host is expected to be free.
-_LOOKS: Final = 60
 #: What is kept of the lanes that are prepared.
 _PREPARED: Final = 'prepared'
 #: What is kept of the lanes that have servers when the lease is over.
 _USED: Final = 'used'
-#: Whose a reservation is, among its params.
-_PROJECT: Final = '_project_id'
-_DOMAIN: Final = '_domain_id'
 
 
-class LanePlugin(base.ResourcePlugin):
+class LanePlugin(promised.PromisedPlugin):
     """Reserve hosts, or shares of them.
 
     A subclass says what is promised, how many servers a lane has room for, and which.
     """
 
-    #: The property that says how much is wanted, which is blamed if there is not so much.
-    amount_field: ClassVar[str]
+    unit_kind = KIND
     #: The property that says how much it is at most.
     most_field: ClassVar[str]
-    #: What the calendar promises, for people.
-    noun: ClassVar[str]
     options = lane_options.OPTIONS
     # Servers run on hosts: hosts are there before them, and are closed after them.
     rank = 5
+    preemptible = True
 
     @abc.abstractmethod
     def _read(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:
         """Return what is kept of a request, checked with the rights of the user."""
-
-    @abc.abstractmethod
-    def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a request says, and the usual where it says nothing."""
-
-    @abc.abstractmethod
-    def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
-        """Return what a reservation holds, by unit."""
-
-    @abc.abstractmethod
-    def _demand(self, params: Mapping[str, Any]) -> Demand:
-        """Return what the calendar is asked for; :meth:`_common` has the rest of it.
-
-        :raises climate_core.exceptions.BadRequest: the params have no meaning together
-        """
 
     @abc.abstractmethod
     def _shape(self, params: Mapping[str, Any]) -> str | None:
@@ -103,25 +79,19 @@ class LanePlugin(base.ResourcePlugin):
         """Return how many servers may be in the lane of an allocation."""
 
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
-        # Whose it is does not change with what its user changes later.
-        whose = {_PROJECT: context.project_id, _DOMAIN: context.project_domain_id}
-        params = self._read(context, values) | whose
-        self._demand(params)
+        params = self._read(context, values) | promised.whose(context)
+        claimed = self._claim(params)
         self._check_grace(params)
         if context.project_id in params.get('share_with', ()):
             raise exceptions.BadRequest(
                 'share_with: must name other projects; servers of your own one enter anyway.',
                 field='share_with',
             )
-        # The calendar has no id for what it promises: a reservation is found by its own.
-        resource_id = uuidutils.generate_uuid()
-        return Claimed(resource_id, params, self.amounts(params), unit_kind=KIND)
+        return claimed
 
     def normalize(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return values of a change as a request for a new reservation has them kept."""
         self._check_grace(values)
-        usual = self._params(values)
-        return {name: usual.get(name) for name in values}
+        return super().normalize(values)
 
     def _check_grace(self, values: Mapping[str, Any]) -> None:
         longest = self.conf[self.resource_type].max_grace_seconds
@@ -131,21 +101,13 @@ class LanePlugin(base.ResourcePlugin):
             )
 
     def wanted(self, reservation: 'Reservation') -> ReservationDemand:
-        after = self.cleaning(reservation) + self._terms(reservation.params).grace
-        return ReservationDemand(
-            reservation_id=reservation.id,
-            demand=self._demand(reservation.params),
-            field=self.amount_field,
-            noun=self.noun,
-            after=after,
-        )
-
-    def cleaning(self, reservation: 'Reservation') -> datetime.timedelta:  # noqa: ARG002
-        return datetime.timedelta(seconds=self.conf[self.resource_type].cleaning_seconds)
+        wanted = super().wanted(reservation)
+        grace = self._terms(reservation.params).grace
+        return dataclasses.replace(wanted, after=wanted.after + grace)
 
     def _terms(self, params: Mapping[str, Any]) -> departures.DepartureTerms:
         options = self.conf[self.resource_type]
-        on_end = params.get('on_end', 'delete')
+        on_end = params.get('on_end', departures.DELETE)
         usual = options.migrate_seconds if on_end == departures.MIGRATE else 0
         asked = params.get('grace')
         # The operator may have lowered the limit since.
@@ -160,12 +122,7 @@ class LanePlugin(base.ResourcePlugin):
         accepts, pool = wanted.matches, params.get('pool')
 
         def admits(unit: Unit) -> bool:
-            # One that says nothing was made before pools could be for some.
-            return (
-                unit.access is None
-                or _PROJECT not in params
-                or unit.access.admits(params[_PROJECT], params.get(_DOMAIN))
-            )
+            return promised.admits(params, unit)
 
         def matches(unit: Unit) -> bool:
             return (not pool or unit.pool == pool) and admits(unit) and accepts(unit.properties)
@@ -179,12 +136,6 @@ class LanePlugin(base.ResourcePlugin):
             'pool': pool or None,
             'admits': admits,
         }
-
-    def matches_request(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
-        shown = {
-            name: each for name, each in reservation.params.items() if not name.startswith('_')
-        }
-        return shown == self._params(values)
 
     def make(
         self,
@@ -214,29 +165,19 @@ class LanePlugin(base.ResourcePlugin):
 
         :raises climate_core.exceptions.Permanent: the calendar promises it no host
         """
-        if not reservation.allocations:
-            raise exceptions.Permanent(
-                'The calendar promises no host to this reservation: an operator must look why.'
-            )
+        self._check_promised(reservation)
         conn = self.cloud.service()
         aggregates = self._aggregates(lease, reservation)
         waits = [
-            self._wait_for_host(lease, each) or self._open(conn, reservation, each, aggregates)
+            self._wait_for_unit(lease, each, _HOST_NOT_FREE.format(_name(each)))
+            or self._open(conn, reservation, each, aggregates)
             for each in reservation.allocations
         ]
         # What was prepared, and is promised to it no more.
         for lane_id in sorted(_prepared(reservation).keys() - _lanes_of(reservation)):
             lane_providers.leave_lane(conn, lane_id, reservation.id)
-        return next((each for each in waits if each is not None), None)
-
-    def _wait_for_host(self, lease: 'Lease', allocation: 'Allocation') -> Wait | None:
-        """Wait for a host that is promised from some time after the start of the lease on."""
-        rest = (allocation.start - self.now()).total_seconds()
-        # The clocks of the database and of this machine may differ a little.
-        if allocation.start <= lease.start_date or rest <= LOOK:
-            return None
-        name = allocation.unit['hypervisor_hostname']
-        return Wait(max(LOOK, rest / _LOOKS), _HOST_NOT_FREE.format(name))
+        wait = next((each for each in waits if each is not None), None)
+        return wait or shelved_servers.wake(conn, reservation)
 
     def _aggregates(self, lease: 'Lease', reservation: 'Reservation') -> Sequence[str]:
         """Return what lets the servers of a reservation into a lane."""
@@ -256,7 +197,7 @@ class LanePlugin(base.ResourcePlugin):
         aggregates: Sequence[str],
     ) -> Wait | None:
         """Open a lane; one that was prepared with two requests."""
-        lane_id, name = lane_of(allocation), allocation.unit['hypervisor_hostname']
+        lane_id, name = lane_of(allocation), _name(allocation)
         piece = self._demand(reservation.params).piece
         slots, prepared = self._slots(allocation), _prepared(reservation).get(lane_id)
         try:
@@ -322,8 +263,21 @@ class LanePlugin(base.ResourcePlugin):
         is_whole = self._demand(reservation.params).piece is None
         return lane_reduction.LaneReduction(self.cloud.service(), parts, is_whole, self.most_field)
 
+    def preempt(self, lease: 'Lease', reservation: 'Reservation') -> Wait | Done | None:
+        """Close the lanes, and shelve the servers that are in them."""
+        terms = departures.DepartureTerms(
+            departures.SHELVE, datetime.timedelta(), departures.SHELVE
+        )
+        return self._leave(lease, reservation, terms) or shelved_servers.done(reservation)
+
     def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         """Close the lanes, and remove the servers that are in them."""
+        return self._leave(lease, reservation, self._terms(reservation.params))
+
+    def _leave(
+        self, lease: 'Lease', reservation: 'Reservation', terms: departures.DepartureTerms
+    ) -> Wait | None:
+        """Close the lanes; those that were shelved leave with the servers that are in them."""
         conn = self.cloud.service()
         had = {*_lanes_of(reservation), *map(lane_of, reservation.released)}
         inside = {
@@ -331,16 +285,19 @@ class LanePlugin(base.ResourcePlugin):
             for lane_id in sorted(had | _prepared(reservation).keys())
         }
         left = {server_id for servers_inside in inside.values() for server_id in servers_inside}
+        kept = shelved_servers.keep(reservation, left)
+        if terms.on_end == departures.DELETE:
+            left |= shelved_servers.find(conn, reservation)
         if not left:
             return None
         now = self.now()
         options = self.conf[self.resource_type]
         none = Progress(END, now)
         context = EndContext(conn, self.cloud, lease, reservation, none, now, options, prefix='')
-        leaving = departures.Departures(context, self._terms(reservation.params))
+        leaving = departures.Departures(context, terms)
         wait = leaving.step(sorted(left))
         used = [lane_id for lane_id, servers_inside in inside.items() if servers_inside]
-        kept = {_PREPARED: _prepared(reservation), _USED: used}
+        kept = {**kept, _PREPARED: _prepared(reservation), _USED: used}
         return dataclasses.replace(wait, progress={**(wait.progress or {}), **kept})
 
     def used_units(self, reservation: 'Reservation') -> Collection[int]:
@@ -355,6 +312,10 @@ class LanePlugin(base.ResourcePlugin):
 def lane_of(allocation: 'Allocation') -> str:
     """Return the id of the lane by which servers of an allocation enter."""
     return str(allocation.unit['lane_ids'][allocation.lane])
+
+
+def _name(allocation: 'Allocation') -> str:
+    return str(allocation.unit['hypervisor_hostname'])
 
 
 def _lanes_of(reservation: 'Reservation') -> set[str]:

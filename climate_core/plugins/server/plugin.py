@@ -3,12 +3,12 @@
 
 Nova has picked the host and holds the capacity already; here the server is woken at the start of
 the lease and its end action is done at the end. Where a request says what servers are to be made,
-each is made as such a server before that, see :mod:`climate_core.plugins.server.made_servers`.
+each is made as such a server before that, see :mod:`climate_core.plugins.making`.
 """
 
 import dataclasses
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
@@ -16,13 +16,15 @@ from oslo_config import cfg
 from climate_common import amounts
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
-from climate_core.plugins import parent_stacks, rights, wakeable
+from climate_core.plugins import making, parent_stacks, rights, wakeable
 from climate_core.plugins.base import Claimed, Wait
 from climate_core.plugins.progress import START, Progress
 from climate_core.plugins.server import end_steps, lost_tasks, made_servers, specification
 from climate_core.plugins.step_context import EndContext, StepContext
 
 if TYPE_CHECKING:
+    from openstack import connection
+
     from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
 
@@ -37,7 +39,7 @@ _HINTS = frozenset({'reserved', 'lease_params', 'lease_id'})
 _FALSE = frozenset({'false', '0', 'no', 'off', 'f', 'n', ''})
 
 
-class ServerPlugin(wakeable.HintedPlugin):
+class ServerPlugin(making.MakingPlugin):
     """Reserve servers."""
 
     resource_type = 'virtual:instance'
@@ -75,63 +77,51 @@ class ServerPlugin(wakeable.HintedPlugin):
         **parent_stacks.SCHEMA,
         **rights.amounts_schema(*amounts.SERVER_UNITS),
     }
-    required: ClassVar[Sequence[str]] = ()
+    key = specification.KEY
+    waiting = _RESERVED
     rank = 20
     calls: ClassVar[Any] = servers
     gone = 'The server was deleted'
     prefix = 'image_prefix'
 
-    def reserve_for(
-        self, context: 'RequestContext', lease_id: str, values: Mapping[str, Any]
-    ) -> Claimed:
-        if not specification.is_requested(values):
-            return self.reserve(context, values)
-        user, keys = self.cloud.user(context), self.conf[self.resource_type].secret_keys
-        wanted = values[specification.KEY]
-        params = self._params(values)
-        service = self.cloud.service()
-        return specification.claim(user, service, lease_id, wanted, params, keys)
-
-    def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int] | None:
-        return params.get(specification.HOLDS)
-
-    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
-        if specification.MADE_FOR in values:
-            raise exceptions.InvalidState(
-                'The lease has no reservation any more for which this server could be made.'
-            )
-        return super().reserve(context, values)
-
-    def matches_request(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
-        if specification.is_made_for(reservation, values):
-            return True
-        if specification.KEY in values:
-            return specification.is_same(reservation, values)
-        return super().matches_request(reservation, values)
-
-    def make(
+    def _claim(
         self,
         context: 'RequestContext',
         lease_id: str,
-        values: Mapping[str, Any],
-        claimed: Claimed,
+        wanted: Mapping[str, Any],
+        params: Mapping[str, Any],
     ) -> Claimed:
-        claimed = super().make(context, lease_id, values, claimed)
-        if specification.KEY not in values:
-            return claimed
-        lead = datetime.timedelta(seconds=self.conf[self.resource_type].lead_seconds)
-        return dataclasses.replace(claimed, prepare=True, prepare_before=lead)
+        user, keys = self.cloud.user(context), self.conf[self.resource_type].secret_keys
+        return specification.claim(user, self.cloud.service(), lease_id, wanted, params, keys)
 
-    def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
-        if reservation.is_made:
-            return self._start(made_servers.watch, lease, reservation)
-        return made_servers.make(
-            self._step(lease, reservation), self.conf[self.resource_type].secret_keys
-        )
+    def _lead(self) -> datetime.timedelta:
+        return datetime.timedelta(seconds=self.conf[self.resource_type].lead_seconds)
 
-    def rollback_prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
-        params = {**reservation.params, 'on_end': 'delete'}
-        return self.end(lease, dataclasses.replace(reservation, params=params))
+    def _find(
+        self, conn: 'connection.Connection', reservation: 'Reservation', every_project: bool
+    ) -> str | None:
+        return servers.find(conn, specification.tag(reservation), every_project)
+
+    def _create(self, context: StepContext, asked_by: Mapping[str, str]) -> str:
+        keys = context.options.secret_keys
+        wanted = specification.body(context.lease, context.reservation, keys)
+        told = context.reservation.params[self.key].get(specification.HINTS, {})
+        return servers.create(context.conn, wanted, {**told, **asked_by})
+
+    def _watch(self, context: StepContext, server: Mapping[str, Any]) -> Wait | None:
+        context = context.seeing(server['status'], server.get('OS-EXT-STS:task_state'))
+        doing = made_servers.check(context, server)
+        if doing and made_servers.is_unbegun(server):
+            command = f'openstack server delete {context.resource_id}'
+            minutes = context.options.lost_build_minutes
+            return self._wait_for_build(context, doing, minutes, command)
+        return context.wait(doing) if doing else None
+
+    def _delete_lost(self, context: StepContext, server: Mapping[str, Any]) -> Wait:
+        return made_servers.delete_lost(context, server)
+
+    def _failed(self, reservation: 'Reservation', reason: str) -> str:
+        return made_servers.failed(reservation, reason)
 
     def _look(self, context: 'RequestContext', resource_id: str) -> dict[str, Any] | None:
         server = servers.get(self.cloud.user(context), resource_id, hints=True)
@@ -201,7 +191,7 @@ class ServerPlugin(wakeable.HintedPlugin):
 
     def _end(self, context: EndContext) -> Wait | None:
         if not context.reservation.is_made:
-            return made_servers.find_late(context)
+            return self._find_late(context)
         return end_steps.end(context)
 
     def _is_there(self, server: Mapping[str, Any]) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from climate_common import amounts
 from climate_core import exceptions
 from climate_core.calendar.emptying import RunningServer, TargetHost
-from climate_core.calendar.forecast import Forecast, FutureDemand, NotExpected
+from climate_core.calendar.forecast import Forecast, FutureDemand, NotExpected, Nouns
 from climate_core.cloud import flavors, hypervisors, placement
 from climate_core.plugins.capacity import flavor_demand
 
@@ -23,6 +23,57 @@ _CLASSES: Final[Mapping[str, str]] = {
     amounts.MEMORY_MB: 'MEMORY_MB',
     amounts.DISK_GB: 'DISK_GB',
 }
+
+
+#: What a server needs of its host, kept with its reservation; not shown.
+NEEDS: Final = '_needs'
+
+
+class HostRoom:
+    """The ordinary hosts with what is free of them now.
+
+    :param conn: the rights of the service
+    :ivar hosts: the hosts
+    :ivar places: the host of each server that runs there
+    """
+
+    nouns = Nouns()
+
+    def __init__(self, conn: 'connection.Connection') -> None:
+        up = hosts_up(conn)
+        self.hosts = list(read(conn, up))
+        self.places = _places(up)
+
+    def demand(
+        self, server_id: str, params: Mapping[str, Any], amounts: Mapping[str, int]
+    ) -> RunningServer:
+        """Return what a server takes that is to be made for a reservation."""
+        needs = params.get(NEEDS) or {'amounts': by_class(amounts)}
+        return RunningServer(
+            id=server_id,
+            amounts=needs['amounts'],
+            required=frozenset(needs.get('required', ())),
+            forbidden=frozenset(needs.get('forbidden', ())),
+            zone=needs.get('zone'),
+        )
+
+    def released(self, amounts: Mapping[str, int]) -> dict[str, int]:
+        """Return what a host gets back of a server with these amounts."""
+        return by_class(amounts)
+
+
+def _places(up: Mapping[str, Any]) -> dict[str, str]:
+    """Return the host of each server, but of those that Nova shows at several.
+
+    It shows the servers of a nova-compute at each of its nodes.
+    """
+    found: dict[str, str] = {}
+    unclear: set[str] = set()
+    for provider_id, each in up.items():
+        for server in each.get('servers') or ():
+            if found.setdefault(server['uuid'], provider_id) != provider_id:
+                unclear.add(server['uuid'])
+    return {server: host for server, host in found.items() if server not in unclear}
 
 
 def by_class(found: Mapping[str, int]) -> dict[str, int]:

@@ -6,18 +6,13 @@ of the operator, and only the first of several servers has it. Facts: Compute AP
 ``POST /servers`` at microversion 2.90.
 """
 
-import dataclasses
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
-
-from oslo_utils import uuidutils
 
 from climate_common import amounts, limits, sealing
 from climate_core import exceptions
 from climate_core.cloud import errors, flavors, images, networks, servers
-from climate_core.lease import model
+from climate_core.plugins import specified
 from climate_core.plugins.base import Claimed
 from climate_core.plugins.server import room
 
@@ -26,22 +21,16 @@ if TYPE_CHECKING:
 
     from climate_core.lease.model import Lease, Reservation
 
-#: The property of a reservation that says what is to be made, and of one that says it was.
+#: The property of a reservation that says what is to be made.
 KEY: Final = 'server'
-MADE_FOR: Final = 'made_for'
 #: What nova-scheduler is told of the servers.
 HINTS: Final = 'scheduler_hints'
 _SECRETS: Final = ('adminPass', 'user_data')
-#: Keep with a reservation what is sealed, and a digest of what the request said; not shown.
+#: Keep with a reservation what is sealed; not shown.
 _SEALED: Final = '_sealed'
-_SAID: Final = '_said'
-#: Keep what it will hold, and what its host needs; not shown.
-HOLDS: Final = '_holds'
-NEEDS: Final = '_needs'
-_ROUNDS: Final = 100_000
 
-_TEXT: Final = {'type': 'string', 'minLength': 1, 'maxLength': limits.NAME_LENGTH}
-_UUID: Final = {'type': 'string', 'format': 'uuid'}
+_TEXT: Final = specified.TEXT
+_UUID: Final = specified.UUID
 _SERVERS: Final = {'type': ['array', 'string'], 'items': _UUID, 'maxItems': 64, **_UUID}
 _NETWORK: Final = {
     'type': 'object',
@@ -54,18 +43,10 @@ SCHEMA: Final[Mapping[str, Any]] = {
         'description': 'What servers are made from for the lease, as POST /servers of Nova takes '
         'it, in place of resource_id. Each of them becomes a reservation.',
         'properties': {
-            'name': {
-                **_TEXT,
-                'description': 'Their name; of several, with -1, -2 and so on at its end.',
-            },
+            'name': specified.NAME,
             'flavorRef': _TEXT,
             'imageRef': {**_UUID, 'description': 'Not needed with block_device_mapping_v2.'},
-            'count': {
-                'type': 'integer',
-                'minimum': 1,
-                'maximum': limits.NEW_SERVERS,
-                'description': 'How many of them; by default 1.',
-            },
+            'count': specified.COUNT,
             'networks': {
                 'type': ['array', 'string'],
                 'items': _NETWORK,
@@ -119,31 +100,8 @@ SCHEMA: Final[Mapping[str, Any]] = {
         'required': ['name', 'flavorRef'],
         'additionalProperties': False,
     },
-    MADE_FOR: {
-        **_UUID,
-        'description': 'The reservation for which the lease service makes the server. Nova says '
-        'it; users leave it out.',
-    },
+    **specified.made_for('Nova', KEY),
 }
-
-
-def is_requested(values: Mapping[str, Any]) -> bool:
-    """Tell whether servers of a request are to be made.
-
-    :raises climate_core.exceptions.BadRequest: it says neither what is there nor what to make, or
-        both
-    """
-    if KEY in values and 'resource_id' in values:
-        raise exceptions.BadRequest(
-            'Give the resource_id of a server that is there, or what servers to make, not both.',
-            field=KEY,
-        )
-    if KEY not in values and 'resource_id' not in values:
-        raise exceptions.BadRequest(
-            'Give the resource_id of a server that is RESERVED, or say in server what to make.',
-            field='resource_id',
-        )
-    return KEY in values
 
 
 def claim(
@@ -172,25 +130,11 @@ def claim(
             'secret_keys. Leave it out.',
             field=f'{KEY}.{min(secrets)}',
         )
-    group = uuidutils.generate_uuid()
-    shown = {name: each for name, each in wanted.items() if name not in (*_SECRETS, 'count')}
-    count = wanted.get('count', 1)
     if 'extra_specs' not in flavor:
         flavor = flavors.get(service, wanted['flavorRef'])
-    hidden = {
-        model.GROUP: group,
-        _SAID: _said(lease_id, wanted),
-        HOLDS: held,
-        NEEDS: room.needs(flavor, wanted),
-    }
-    claims = []
-    for number in range(1, count + 1):
-        name = wanted['name'] if count == 1 else f'{wanted["name"]}-{number}'
-        kept = {**params, **hidden, KEY: {**shown, 'name': name}}
-        if secrets and number == 1:
-            kept[_SEALED] = sealing.seal(secrets, keys)
-        claims.append(Claimed(f'{model.UNMADE}{uuidutils.generate_uuid()}', kept, held))
-    return dataclasses.replace(claims[0], others=claims[1:])
+    kept = {**params, room.NEEDS: room.needs(flavor, wanted)}
+    first = {_SEALED: sealing.seal(secrets, keys)} if secrets else None
+    return specified.claim(lease_id, KEY, wanted, kept, held, first, _SECRETS)
 
 
 def _check(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -243,20 +187,6 @@ def _check_network(
             networks.check_network(conn, wanted['uuid'])
 
 
-def is_same(reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
-    """Tell whether a reservation of a lease is what a request asks for once more."""
-    if reservation.group is None or KEY not in values:
-        return False
-    return bool(reservation.params.get(_SAID) == _said(reservation.lease_id, values[KEY]))
-
-
-def is_made_for(reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
-    """Tell whether Nova reserves the server that is made for a reservation of a lease."""
-    if reservation.group is None or values.get(MADE_FOR) != reservation.id:
-        return False
-    return not reservation.is_made or reservation.resource_id == values.get('resource_id')
-
-
 def body(lease: 'Lease', reservation: 'Reservation', keys: Sequence[str]) -> dict[str, Any]:
     """Return what Nova is to make a server from, without its scheduler hints.
 
@@ -279,9 +209,3 @@ def body(lease: 'Lease', reservation: 'Reservation', keys: Sequence[str]) -> dic
 def tag(reservation: 'Reservation') -> str:
     """Return the tag by which the server of a reservation is found."""
     return f'climate-{reservation.id}'
-
-
-def _said(lease_id: str, wanted: Mapping[str, Any]) -> str:
-    """Digest what a request says, so that what is secret in it cannot be guessed quickly."""
-    text = json.dumps(wanted, sort_keys=True).encode()
-    return hashlib.pbkdf2_hmac('sha256', text, lease_id.encode(), _ROUNDS).hex()

@@ -28,6 +28,13 @@ OPTIONS: Final = (
         'wake_up_timeout of Cinder.',
     ),
     cfg.IntOpt(
+        'lost_build_minutes',
+        default=10,
+        min=1,
+        help='Minutes after which a volume that is made for its lease, and that no cinder-volume '
+        'has reserved, counts as lost: it is deleted and made again.',
+    ),
+    cfg.IntOpt(
         'lost_create_minutes',
         default=60,
         min=1,
@@ -144,7 +151,25 @@ def unknown(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
     return context.wait(f'The volume has been {volume["status"]}')
 
 
-def deleting(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
+def delete_command(volume_id: str) -> str:
+    """Return what an operator types to delete a volume whatever its status is."""
+    return f'openstack volume set --state error {volume_id} && openstack volume delete {volume_id}'
+
+
+def delete_unmade(context: 'StepContext', volume: Mapping[str, Any]) -> Wait:
+    """Delete a volume that no cinder-volume has reserved, or wait until it is gone.
+
+    The owner deletes it: the service may not delete the owner's secrets.
+    """
+    if volume['status'] == 'deleting':
+        return deleting(context, volume)
+    if volume['status'] == 'creating':
+        _reset(context, 'error')
+    volumes.delete(context.conn, context.resource_id)
+    return context.wait()
+
+
+def deleting(context: 'StepContext', volume: Mapping[str, Any]) -> Wait:
     """Wait for a deletion; ask for a lost one again."""
     volume_id = context.resource_id
 
@@ -156,7 +181,7 @@ def deleting(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
         'delete',
         'its status was reset and it is deleted again.',
         make,
-        f'openstack volume set --state error {volume_id} && openstack volume delete {volume_id}',
+        delete_command(volume_id),
     )
     return _wait(context, volume, context.options.lost_delete_minutes, repair)
 
@@ -173,7 +198,7 @@ def detaching(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
 
 
 def _wait(
-    context: 'EndContext', volume: Mapping[str, Any], minutes: int, repair: lost.RepairStep
+    context: 'StepContext', volume: Mapping[str, Any], minutes: int, repair: lost.RepairStep
 ) -> Wait:
     return lost.wait(context, f'The volume has been {volume["status"]}', 60 * minutes, repair)
 
@@ -233,6 +258,6 @@ def copying(
     return lost.wait(context, doing, 60 * context.options.lost_copy_minutes, repair)
 
 
-def _reset(context: 'EndContext', status: str, **more: str) -> None:
+def _reset(context: 'StepContext', status: str, **more: str) -> None:
     argument = {'status': status, **more}
     volumes.act(context.service, context.resource_id, 'os-reset_status', argument)

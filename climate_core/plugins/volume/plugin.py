@@ -2,9 +2,11 @@
 """``virtual:volume``: a volume that Cinder keeps in the status lease-reserved.
 
 Cinder has chosen the backend and holds the capacity already; here the volume is created at the
-start of the lease and its end action is done at the end.
+start of the lease and its end action is done at the end. Where a request says what volumes are to
+be made, each is made as such a volume before that, see :mod:`climate_core.plugins.making`.
 """
 
+import dataclasses
 import datetime
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,11 +16,11 @@ from oslo_config import cfg
 from climate_common import amounts
 from climate_core import exceptions
 from climate_core.cloud import errors, volumes
-from climate_core.plugins import parent_stacks, rights, wakeable
-from climate_core.plugins.base import Wait
+from climate_core.plugins import making, parent_stacks, rights, wakeable
+from climate_core.plugins.base import Claimed, Wait
 from climate_core.plugins.progress import START, Progress
 from climate_core.plugins.step_context import EndContext, StepContext
-from climate_core.plugins.volume import end_steps, lost_steps
+from climate_core.plugins.volume import end_steps, lost_steps, specification
 from climate_core.plugins.volume.end_steps import BROKEN, CREATING, RESERVED
 
 if TYPE_CHECKING:
@@ -28,9 +30,11 @@ if TYPE_CHECKING:
     from climate_core.lease.model import Reservation
 
 _DELETING = frozenset({'deleting', 'error_deleting'})
+#: What Cinder says if no pool has room (cinder/message/message_field.py NO_BACKEND_AVAILABLE).
+_NO_BACKEND = 'Could not find any available weighted backend'
 
 
-class VolumePlugin(wakeable.HintedPlugin):
+class VolumePlugin(making.MakingPlugin):
     """Reserve volumes."""
 
     resource_type = 'virtual:volume'
@@ -44,17 +48,74 @@ class VolumePlugin(wakeable.HintedPlugin):
             help='The backup or the snapshot that is made at the end is called this plus the '
             'name of the volume.',
         ),
+        cfg.IntOpt(
+            'lead_seconds',
+            default=300,
+            min=0,
+            help='Seconds before the start of a lease of the kind scheduled at which its volumes '
+            'are made, so that they can be created in time.',
+        ),
         *lost_steps.OPTIONS,
     )
     schema = {
+        **specification.SCHEMA,
         **wakeable.schema(end_steps.CHOICES),
         **parent_stacks.SCHEMA,
         **rights.amounts_schema(*amounts.VOLUME_UNITS),
     }
+    key = specification.KEY
+    waiting = RESERVED
     rank = 10
     calls: ClassVar[Any] = volumes
     gone = 'The volume was deleted'
     prefix = 'backup_prefix'
+
+    def _claim(
+        self,
+        context: 'RequestContext',
+        lease_id: str,
+        wanted: Mapping[str, Any],
+        params: Mapping[str, Any],
+    ) -> Claimed:
+        return specification.claim(self.cloud.user(context), lease_id, wanted, params)
+
+    def _lead(self) -> datetime.timedelta:
+        return datetime.timedelta(seconds=self.conf[self.resource_type].lead_seconds)
+
+    def _find(
+        self, conn: 'connection.Connection', reservation: 'Reservation', every_project: bool
+    ) -> str | None:
+        return volumes.find(conn, reservation.id, every_project)
+
+    def _create(self, context: StepContext, asked_by: Mapping[str, str]) -> str:
+        return volumes.create(context.conn, specification.body(context.reservation), asked_by)
+
+    def _watch(self, context: StepContext, volume: Mapping[str, Any]) -> Wait | None:
+        status, volume_id = volume['status'], context.resource_id
+        context = context.seeing(status, volume.get('updated_at'))
+        if status in BROKEN:
+            reason = volumes.reason(context.conn, volume_id)
+            kind = exceptions.NoRoom if _NO_BACKEND in reason else exceptions.Permanent
+            raise kind(self._failed(context.reservation, reason))
+        if status in _DELETING:
+            raise exceptions.Permanent(self._failed(context.reservation, 'it is being deleted.'))
+        if status != 'creating':
+            return None
+        command = lost_steps.delete_command(volume_id)
+        minutes = context.options.lost_build_minutes
+        return self._wait_for_build(context, 'The volume has been creating', minutes, command)
+
+    def _delete_lost(self, context: StepContext, volume: Mapping[str, Any]) -> Wait:
+        own = dataclasses.replace(context.reservation, resource_id=volume['id'])
+        context = dataclasses.replace(context, reservation=own)
+        return lost_steps.delete_unmade(
+            context.seeing(volume['status'], volume.get('updated_at')), volume
+        )
+
+    def _failed(self, reservation: 'Reservation', reason: str) -> str:
+        wanted = reservation.params[specification.KEY]
+        told = f'The volume {wanted["name"]} ({wanted["size"]} GiB) could not be made'
+        return f'{told}: {reason}'
 
     def _look(self, context: 'RequestContext', resource_id: str) -> dict[str, Any] | None:
         volume = volumes.get(self.cloud.user(context), resource_id)
@@ -114,6 +175,8 @@ class VolumePlugin(wakeable.HintedPlugin):
             raise
 
     def _end(self, context: EndContext) -> Wait | None:
+        if not context.reservation.is_made:
+            return self._find_late(context)
         volume, project = volumes.get(context.conn, context.resource_id), context.lease.project_id
         if volume.get(volumes.TENANT, project) != project:
             # Its owner gave it away; it is on the quota of another project.

@@ -16,7 +16,7 @@ FILES = {
     'keystone': ('keystone/keystone.conf', ['keystone.conf'], 'keystone'),
     'placement': ('placement/placement.conf', ['placement.conf'], 'placement'),
     'glance': ('glance/glance-api.conf', ['glance-api.conf'], 'glance'),
-    'neutron': ('neutron/neutron.conf', ['neutron.conf'], 'neutron'),
+    'neutron': ('neutron/neutron.conf', ['neutron.conf', 'neutron-climate.conf'], 'neutron'),
     'nova': (
         'nova/nova.conf',
         ['nova-common.conf', 'nova-control.conf', 'nova-climate.conf'],
@@ -78,6 +78,9 @@ class Configs:
         paste = self.settings.venv / 'etc' / 'nova' / 'api-paste.ini'
         shutil.copy(paste, self.settings.etc / 'nova' / 'api-paste.ini')
         self._write_heat_environment()
+        if not self.settings.stock:
+            policy = self.path('neutron').parent / 'policy.yaml'
+            shutil.copy(TEMPLATES / 'neutron-policy.yaml', policy)
         for name in ('images', 'locks', 'nova/ctl', 'cinder/coordination', 'neutron'):
             (self.settings.data / name).mkdir(parents=True, exist_ok=True)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the flavors, an image, a network and one availability zone for each host."""
+"""Make the flavors, an image, the networks and one availability zone for each host."""
 
 import openstack
 from openstack.connection import Connection
@@ -16,6 +16,10 @@ FLAVORS = {
 IMAGE = 'cirros'
 NETWORK = 'shared'
 CIDR = '10.20.0.0/16'
+#: The network of floating IPs. Its pool is small; the other addresses are for leases.
+EXTERNAL = 'public'
+EXTERNAL_CIDR = '203.0.113.0/24'
+EXTERNAL_POOL = ('203.0.113.200', '203.0.113.219')
 
 
 def zone(host: str) -> str:
@@ -41,6 +45,26 @@ def make(admin: Connection) -> None:
     if not network.subnet_ids:
         admin.network.create_subnet(
             name=NETWORK, network_id=network.id, ip_version=4, cidr=CIDR, enable_dhcp=False
+        )
+    _make_external(admin)
+
+
+def _make_external(admin: Connection) -> None:
+    # Not of the administrator's own project, whose servers would have to choose a network then.
+    service = admin.identity.find_project('service', ignore_missing=False)
+    network = admin.network.find_network(EXTERNAL) or admin.network.create_network(
+        name=EXTERNAL, is_router_external=True, project_id=service.id
+    )
+    if not network.subnet_ids:
+        first, last = EXTERNAL_POOL
+        admin.network.create_subnet(
+            name=EXTERNAL,
+            network_id=network.id,
+            project_id=service.id,
+            ip_version=4,
+            cidr=EXTERNAL_CIDR,
+            allocation_pools=[{'start': first, 'end': last}],
+            enable_dhcp=False,
         )
 
 

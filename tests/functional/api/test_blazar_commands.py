@@ -158,7 +158,7 @@ def test_room_for_servers_by_sizes(lease: Callable[..., str]) -> None:
     [
         (
             'resource_type=virtual:floatingip,network_id=n,amount=1',
-            'cannot be reserved here, only',
+            'network_id: must be a UUID',
         ),
         ('resource_type=virtual:instance,amount=1,vcpus=2,memory_mb=1024', 'disk_gb'),
     ],

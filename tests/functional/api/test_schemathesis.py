@@ -5,6 +5,7 @@ Nothing may be answered with 5xx, with a status or a body that the document does
 what breaks the document must be refused.
 """
 
+import itertools
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -19,8 +20,9 @@ from schemathesis.checks import CHECKS
 
 from climate_core.api import routes
 from climate_core.db.engine import Database
+from climate_core.plugins.floatingip.plugin import FloatingIpPlugin
 from tests.functional.api import world
-from tests.support.fakes import cloud_server, hypervisors, settings
+from tests.support.fakes import cloud_server, hypervisors, neutron, settings
 
 #: In any order, so that some leases have an end after their start.
 DATES = [
@@ -44,6 +46,8 @@ ADMIN = {'X-Roles': 'admin,member,reader'}
 #: Not looked at: everybody is believed here, with or without a token; and what the document allows
 #: may still be refused, as an end that is before its start.
 EXCLUDED = ('ignored_auth', 'positive_data_acceptance')
+#: The last numbers of addresses that are set apart.
+_NUMBERS = itertools.count(20)
 OPERATIONS = [
     pytest.param(path, method, id=f'{method} {path}')
     for path, methods in routes.ROUTES.items()
@@ -64,7 +68,8 @@ def application(
     options = settings.cloud_options(cloud.url).items()
     directory = tmp_path_factory.mktemp('fuzz')
     conf = world.configure(directory, *(('cloud', name, value) for name, value in options))
-    with world.running(conf, Database(conf)) as made:
+    conf.register_opts(FloatingIpPlugin.options, group=FloatingIpPlugin.resource_type)
+    with world.running(conf, Database(conf), FloatingIpPlugin) as made:
         yield made
 
 
@@ -99,6 +104,11 @@ def known(
         body = {'name': name, 'rack': '7'}
         host = world.ask(application, 'POST', '/v1/os-hosts', body, ADMIN, 201).json['host']
         return {'host_id': host['id'], 'property_name': 'rack', 'pool_name': host['pool']}
+    if 'floatingips' in request.node.callspec.params['path']:
+        address = f'203.0.113.{next(_NUMBERS)}'
+        body = {'floating_network_id': neutron.PUBLIC, 'floating_ip_address': address}
+        made = world.ask(application, 'POST', '/v1/floatingips', body, ADMIN, 201)
+        return {'floatingip_id': made.json['floatingip']['id']}
     values = {
         'name': 'n',
         'start_date': '2098-01-01 10:00',

@@ -128,6 +128,7 @@ class Hosts(Reserved):
     """What the calendar promises; there is none until it is built."""
 
     resource_type = 'physical:host'
+    preemptible = True
     schema = {'min': {'type': 'integer'}}
     required = ()
     changeable = ('min',)

@@ -54,6 +54,10 @@ class TestValidation(LeaseTest):
                 {'reservations': [{'resource_type': 'virtual:instance', 'server': {}}]},
                 'reservations[0].server: must be left out',
             ),
+            (
+                {'reservations': [{'resource_type': 'virtual:volume', 'volume': {}}]},
+                'reservations[0].volume: must be left out',
+            ),
             ({'start_policy': 'later'}, 'start_policy'),
             ({'on_end': 'stop'}, 'on_end'),
             ({'before_start': [0]}, 'before_start'),

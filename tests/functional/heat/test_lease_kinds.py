@@ -74,6 +74,13 @@ class TestKinds(LeaseTest):
         )
         assert 'reservations[0]' in self.reason(stack)
 
+    def test_lease_that_gives_way_to_others(self):
+        self.leases.build_host()
+        stack = self.make_waiting(kind='scheduled', preemptible=True)
+        assert self.leases.lease.preemptible
+        refused = self.refused(stack, kind='scheduled', reservations=[OF_HOSTS])
+        assert 'cannot be changed' in refused
+
     def test_kind_is_not_changed(self):
         self.leases.build_host()
         stack = self.make_waiting()
@@ -88,6 +95,7 @@ class TestKinds(LeaseTest):
             ({'kind': 'soon'}, 'kind'),
             ({'kind': 'retry'}, 'reservations: a lease of the kind retry needs hosts'),
             ({'max_retries': 3}, 'max_retries: is for a lease of the kind retry'),
+            ({'preemptible': True}, 'preemptible: is for a lease of the kind scheduled'),
             ({'best_effort_timeout': 3}, 'best_effort_timeout: is for a lease of the kind best'),
             (
                 {'kind': 'retry', 'on_end': 'suspend', 'reservations': [OF_HOSTS]},

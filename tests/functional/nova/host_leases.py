@@ -96,17 +96,18 @@ class HostLeasesTest(HostsTest):
         assert found['status'] in ('ACTIVE', 'ERROR'), found
         return found['OS-EXT-SRV-ATTR:host']
 
-    def die_and_go_on(self, lease, before=lambda: None):
+    def die_and_go_on(self, lease, before=lambda: None, settle=None):
         """Let the manager die after one request to Placement more each time.
 
         :param before: done each time before what is due
+        :param settle: does what is due; by default :meth:`settled`
         :returns: how often it died before the lease had settled
         """
         for answered in range(50):
             self.cloud.left = answered
             try:
                 before()
-                self.settled(lease)
+                (settle or self.settled)(lease)
             except Crash:
                 # The claim of the one that died runs out.
                 self.time.forward(seconds=self.conf.engine.claim_ttl + 1)

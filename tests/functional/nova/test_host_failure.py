@@ -9,6 +9,7 @@ from climate_core.db import hosts as db
 from climate_core.plugins.capacity.plugin import CapacityPlugin
 from climate_core.sync.hosts.refresh import HostRefresher
 from climate_core.sync.hosts.watch import HostWatch
+from climate_core.sync.listener import ComputeEndpoint
 from tests.functional.nova.host_leases import HostLeasesTest
 
 
@@ -41,6 +42,25 @@ class HostFailureTest(HostLeasesTest):
         lease = self.settled(self.lease_hosts(min=1))
         (host,) = self.hosts_of(lease)
         return lease, host, *({'host1', 'host2'} - {host})
+
+
+class TestNotifications(HostFailureTest):
+    def test_nova_tells_at_once_what_happens_to_a_nova_compute(self):
+        looked = []
+        endpoint = ComputeEndpoint(lambda: looked.append(1))
+        (service,) = self.admin_api.get_services(binary='nova-compute', host='host1')
+        for change in ({'forced_down': True}, {'forced_down': False}, {'status': 'disabled'}):
+            self.notifier.reset()
+            self.admin_api.put_service(service['id'], change)
+            (told,) = self.notifier.wait_for_versioned_notifications('service.update')
+            self.tell(endpoint, told)
+        assert len(looked) == 3
+
+    def tell(self, endpoint, told):
+        """Hand a notification over as oslo.messaging does."""
+        message = {}, told['publisher_id'], told['event_type'], told['payload'], {}
+        assert endpoint.filter_rule.match(*message)
+        endpoint.info(*message)
 
 
 class TestBeforeTheStart(HostFailureTest):

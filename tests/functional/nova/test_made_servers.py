@@ -3,6 +3,7 @@
 
 import base64
 import datetime
+import itertools
 from unittest import mock
 
 import fixtures
@@ -19,7 +20,7 @@ from climate_core.cloud import servers
 from climate_core.context import RequestContext
 from climate_core.db import usage as db
 from climate_core.lease import usage
-from climate_core.plugins.server import made_servers
+from climate_core.plugins import making
 from climate_core.plugins.server.plugin import ServerPlugin
 from tests.functional.lease_service import refusal
 from tests.functional.nova.hosts import Cloud, Crash, HostsTest
@@ -248,7 +249,7 @@ class TestMadeServers(MadeServersTest):
                 self.time.forward(seconds=1)
             self.world.operations.end_lease(user(self.api.project_id, 'fake'), lease_id)
             self.look_around(2)
-            self.time.forward(seconds=made_servers.IN_FLIGHT)
+            self.time.forward(seconds=making.IN_FLIGHT)
             self.look_around()
             assert self.state(lease_id)[0] == 'TERMINATED'
             self.assert_nothing_left()
@@ -435,7 +436,8 @@ class TestScheduled(SmallHostTest):
 
     def test_dry_run_says_whether_they_are_expected_to_find_room(self):
         self.others(1)
-        for count, granted in ((1, True), (2, False)):
+        kinds = ('immediate', 'scheduled', 'retry')
+        for kind, (count, granted) in itertools.product(kinds, ((1, True), (2, False))):
             server = {'name': 'web', 'flavorRef': self.flavor['id'], 'imageRef': IMAGE}
             found = self.world.operations.check_lease(
                 user(self.api.project_id, 'fake'),
@@ -443,13 +445,15 @@ class TestScheduled(SmallHostTest):
                     'name': 'lease',
                     'start_date': START,
                     'end_date': END,
-                    'kind': 'scheduled',
+                    'kind': kind,
                     'reservations': [
                         {'resource_type': 'virtual:instance', 'server': {**server, 'count': count}}
                     ],
                 },
             )
-            assert found['granted'] is granted
+            assert (found['granted'], found['waits']) == (granted, kind == 'retry' and not granted)
+            assert granted or 'do not fit together' in found['refusals'][0]['error_message']
+        assert self.servers() == [('other', 'ACTIVE')]
 
 
 class TestRetry(SmallHostTest):
@@ -486,6 +490,15 @@ class TestRetry(SmallHostTest):
         assert lease.reservations[0].amounts['vcpus'] == 1
         assert self.held_at() == {lease.start_date}
         assert lease.start_date > lease.created_at
+
+    def test_what_is_made_long_before_the_start_is_billed_from_when_it_is_made(self):
+        lease_id = self.lease(START, more={'kind': 'retry', 'end_date': END}, count=1)
+        self.look_around()
+        assert (self.state(lease_id), self.servers()) == (
+            ('PENDING', ['pending']),
+            [('web', 'RESERVED')],
+        )
+        assert self.held_at() == {NOON}
 
     def test_with_room_it_does_not_wait(self):
         lease_id = self.retry(count=2)

@@ -56,6 +56,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         state = self.server.state
         url = urllib.parse.urlsplit(self.path)
         self.query = dict(urllib.parse.parse_qsl(url.query))
+        self.queries = urllib.parse.parse_qs(url.query)
         with state.lock:
             fault = _fault(state, self.command, url.path)
             try:
@@ -65,8 +66,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 if fault:
                     raise Refusal(fault['status'], 'A fault that the test ordered.')
             except Refusal as exc:
-                error = {'code': exc.status, 'message': exc.message}
-                status, headers, body = exc.status, {}, {'error': error}
+                error = {'code': exc.status, 'message': exc.message, 'type': exc.kind}
+                name = 'NeutronError' if exc.kind else 'error'
+                status, headers, body = exc.status, {}, {name: error}
             if not url.path.startswith('/fake'):
                 state.requests.append((self.command, url.path, status))
                 state.request_ids.append(self.headers.get('X-OpenStack-Request-ID'))
@@ -148,6 +150,7 @@ ROUTES: Sequence[tuple[str, str, Callable[..., Any]]] = (
     ('POST', '/fake/volumes', _order(cinder.add)),
     ('POST', '/fake/attachments', _order(cinder.attach)),
     ('POST', '/fake/stacks', _order(heat.add)),
+    ('POST', '/fake/floatingips', _order(neutron.add)),
     ('POST', '/fake/trusts', _order(keystone.add_trust)),
     ('GET', '/fake/journal', lambda r: r.server.state.journal()),
     ('GET', '/fake/requests', lambda r: r.server.state.requests),

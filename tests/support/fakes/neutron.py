@@ -1,12 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of the Networking API that Climate uses: one network, and one port."""
+"""The part of the Networking API that Climate uses: two networks, a port, and floating IPs.
 
+Floating IPs behave as those of neutron 29 do (tests/cloud has the real one).
+"""
+
+import uuid
 from typing import Any
 
-from tests.support.fakes.state import Record, Refusal
+from tests.support.fakes.state import Record, Refusal, State, owns
 
 NETWORK = '3cb9bc59-5699-4588-a4b1-b87f96708bc6'
 PORT = 'ce531f90-199f-48c0-816c-13e38010b442'
+#: The external network; .200 to .219 is its allocation pool, .1 the gateway, .9 a router's port.
+PUBLIC = '7a1c0c7e-3a55-4c1b-9c1c-0d5f2f9b8f10'
+SUBNET = '0d8f4a5e-6d1f-4f7b-8f0a-5f1f0c1f7a11'
+ROUTER = '203.0.113.9'
+#: So many floating IPs a project may have.
+QUOTA = 10
+
+_SUBNET = {
+    'id': SUBNET,
+    'cidr': '203.0.113.0/24',
+    'gateway_ip': '203.0.113.1',
+    'allocation_pools': [{'start': '203.0.113.200', 'end': '203.0.113.219'}],
+}
+_NETWORKS: Record = {
+    NETWORK: {'id': NETWORK, 'name': 'shared', 'router:external': False},
+    PUBLIC: {'id': PUBLIC, 'name': 'public', 'router:external': True},
+}
+
+
+def add(state: State, **fields: Any) -> Record:
+    """Have a floating IP; ``port_forwardings`` is a list of ids."""
+    record = {
+        'id': str(uuid.uuid4()),
+        'project_id': 'demo-id',
+        'floating_network_id': PUBLIC,
+        'description': '',
+        'tags': [],
+        'port_id': None,
+        'port_forwardings': [],
+        **fields,
+    }
+    state.put('floatingips', record, {'what': 'floatingip create', 'id': record['id']})
+    return record
 
 
 def _versions(request: Any) -> Record:
@@ -16,12 +53,107 @@ def _versions(request: Any) -> Record:
 
 def _get(request: Any, kind: str, wanted: str) -> Record:
     request.caller()
-    if wanted != {'network': NETWORK, 'port': PORT}[kind]:
-        raise Refusal(404, f'{kind.capitalize()} {wanted} could not be found.')
-    return {kind: {'id': wanted}}
+    if kind == 'network' and wanted in _NETWORKS:
+        return {'network': _NETWORKS[wanted]}
+    if kind == 'port' and wanted == PORT:
+        return {'port': {'id': wanted}}
+    raise Refusal(404, f'{kind.capitalize()} {wanted} could not be found.', 'NotFound')
 
 
+def _subnets(request: Any) -> Record:
+    found = [_SUBNET] if request.query['network_id'] == PUBLIC else []
+    return {'subnets': found, 'subnets_links': [{'rel': 'previous', 'href': request.base}]}
+
+
+def _ports(request: Any) -> Record:
+    used = {ROUTER: 'network:router_gateway'}
+    floating = request.server.state.floatingips.values()
+    used |= {each['floating_ip_address']: 'network:floatingip' for each in floating}
+    asked = [each.partition('=')[2] for each in request.queries['fixed_ips']]
+    return {
+        'ports': [
+            {'id': PORT, 'device_owner': used[each], 'fixed_ips': [{'ip_address': each}]}
+            for each in asked
+            if each in used
+        ]
+    }
+
+
+def _list(request: Any) -> Record:
+    caller, asked = request.caller(), request.queries.get('floating_ip_address')
+    return {
+        'floatingips': [
+            each
+            for each in request.server.state.floatingips.values()
+            if owns(caller, each)
+            and request.query.get('floating_network_id') in (None, each['floating_network_id'])
+            and (asked is None or each['floating_ip_address'] in asked)
+        ]
+    }
+
+
+def _create(request: Any) -> tuple[int, dict[str, str], Record]:
+    caller, state, body = request.caller(), request.server.state, request.body['floatingip']
+    if 'admin' not in caller['roles']:
+        raise Refusal(403, 'rule:create_floatingip is disallowed', 'PolicyNotAuthorized')
+    if 'tags' in body:
+        raise Refusal(400, "Attribute 'tags' not allowed in POST", 'HTTPBadRequest')
+    there = state.floatingips.values()
+    if any(each['floating_ip_address'] == body['floating_ip_address'] for each in there):
+        text = f'IP address {body["floating_ip_address"]} already allocated.'
+        raise Refusal(409, text, 'IpAddressAlreadyAllocated')
+    if sum(each['project_id'] == body['project_id'] for each in there) >= QUOTA:
+        raise Refusal(409, "Quota exceeded for resources: ['floatingip'].", 'OverQuota')
+    return 201, {}, {'floatingip': add(state, **body)}
+
+
+def _find(request: Any, wanted: str) -> Record:
+    found: Record | None = request.server.state.floatingips.get(wanted)
+    if found is None or not owns(request.caller(), found):
+        raise Refusal(404, f'Floating IP {wanted} could not be found', 'FloatingIPNotFound')
+    return found
+
+
+def _show(request: Any, wanted: str) -> Record:
+    return {'floatingip': _find(request, wanted)}
+
+
+def _set_tags(request: Any, wanted: str) -> Record:
+    record = {**_find(request, wanted), 'tags': request.body['tags']}
+    request.server.state.put('floatingips', record, {'what': 'tags', 'id': wanted})
+    return {'tags': record['tags']}
+
+
+def _delete(request: Any, wanted: str) -> tuple[int, dict[str, str], None]:
+    if _find(request, wanted)['port_forwardings']:
+        raise Refusal(409, f'Floating IP {wanted} in use', 'FipInUseByPortForwarding')
+    request.server.state.drop('floatingips', wanted, {'what': 'delete', 'id': wanted})
+    return 204, {}, None
+
+
+def _forwardings(request: Any, wanted: str) -> Record:
+    return {'port_forwardings': [{'id': e} for e in _find(request, wanted)['port_forwardings']]}
+
+
+def _delete_forwarding(request: Any, wanted: str, one: str) -> tuple[int, dict[str, str], None]:
+    found = _find(request, wanted)
+    left = [each for each in found['port_forwardings'] if each != one]
+    record, entry = {**found, 'port_forwardings': left}, {'what': 'forwarding delete'}
+    request.server.state.put('floatingips', record, {**entry, 'id': wanted})
+    return 204, {}, None
+
+
+_FLOATING = '/network/v2.0/floatingips'
 ROUTES = (
     ('GET', '/network', _versions),
     ('GET', '/network/v2.0/(network|port)s/([^/]+)', _get),
+    ('GET', '/network/v2.0/subnets', _subnets),
+    ('GET', '/network/v2.0/ports', _ports),
+    ('GET', _FLOATING, _list),
+    ('GET', f'{_FLOATING}/([^/]+)', _show),
+    ('POST', _FLOATING, _create),
+    ('PUT', f'{_FLOATING}/([^/]+)/tags', _set_tags),
+    ('DELETE', f'{_FLOATING}/([^/]+)', _delete),
+    ('GET', f'{_FLOATING}/([^/]+)/port_forwardings', _forwardings),
+    ('DELETE', f'{_FLOATING}/([^/]+)/port_forwardings/([^/]+)', _delete_forwarding),
 )

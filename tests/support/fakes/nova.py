@@ -29,6 +29,7 @@ ACTIONS: Mapping[str, tuple[frozenset[str], str, tuple[str, ...]]] = {
         'shelving',
         ('SHELVED_OFFLOADED',),
     ),
+    'unshelve': (frozenset({'SHELVED', 'SHELVED_OFFLOADED'}), 'unshelving', ('ACTIVE',)),
 }
 _MADE = '2026-01-01T12:00:00Z'
 _IMAGED = frozenset({'ACTIVE', 'SHUTOFF', 'PAUSED', 'SUSPENDED'})
@@ -140,6 +141,8 @@ def _step(state: State, server: Record) -> None:
         task = 'spawning'
     changed = {**server, 'status': status, 'task_state': task, 'next': server['next'][1:]}
     changed['host_id'] = server['host_id'] or 'host1'
+    if status == 'SHELVED_OFFLOADED':
+        placement.remove_server(state, server['id'])
     if status == 'ACTIVE':
         changed['launched_at'] = server['launched_at'] or '2026-12-01T12:00:00.000000'
     for image in state.images.values():

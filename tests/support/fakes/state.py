@@ -14,12 +14,16 @@ Record = dict[str, Any]
 
 
 class Refusal(Exception):
-    """An answer of 400 or more."""
+    """An answer of 400 or more.
 
-    def __init__(self, status: int, message: str) -> None:
+    :param kind: the type of an error of Neutron
+    """
+
+    def __init__(self, status: int, message: str, kind: str = '') -> None:
         super().__init__(message)
         self.status = status
         self.message = message
+        self.kind = kind
 
 
 def owns(caller: Record, record: Record) -> bool:
@@ -46,6 +50,7 @@ class State:
         self.snapshots: dict[str, Record] = {}
         self.transfers: dict[str, Record] = {}
         self.stacks: dict[str, Record] = {}
+        self.floatingips: dict[str, Record] = {}
         self.stack_snapshots: dict[str, Record] = {}
         self.tokens: dict[str, Record] = {}
         self.faults: list[Record] = []

@@ -64,15 +64,24 @@ def test_sizes_are_room_for_servers(given: dict[str, Any], kept: dict[str, Any])
     assert blazar.reservation(SENT | {'resource_properties': ''} | given) == wanted
 
 
-def test_name_that_only_the_service_has_for_sizes_is_refused() -> None:
-    with pytest.raises(exceptions.UnknownResourceType, match='is virtual:instance') as caught:
-        blazar.reservations([SENT, {'resource_type': 'size:instance', 'vcpus': 2}])
+@pytest.mark.parametrize('kind', ['instance', 'floatingip'])
+def test_name_that_only_the_service_has_for_another_form_is_refused(kind: str) -> None:
+    stored = {'instance': 'size:instance'}.get(kind, f'held:{kind}')
+    with pytest.raises(exceptions.UnknownResourceType, match=f'is virtual:{kind}') as caught:
+        blazar.reservations([SENT, {'resource_type': stored, 'vcpus': 2}])
     assert (caught.value.field, caught.value.status) == ('reservations[1].resource_type', 400)
 
 
 def test_sizes_of_another_type_stay() -> None:
     values = {'resource_type': 'flavor:instance', 'vcpus': 2}
     assert blazar.reservation(values) == values
+
+
+def test_floating_ip_with_an_id_is_one_that_is_there() -> None:
+    values = {'resource_type': 'virtual:floatingip', 'resource_id': 'y'}
+    assert blazar.reservation(values) == {**values, 'resource_type': 'held:floatingip'}
+    promised = {'resource_type': 'virtual:floatingip', 'network_id': 'n'}
+    assert blazar.reservation(promised) == promised
 
 
 def test_an_id_counts_more() -> None:

@@ -10,10 +10,19 @@ from climate_core import conf as configuration
 from climate_core import exceptions
 from climate_core.api import policy
 from climate_core.context import RequestContext
-from climate_core.policies import availability, hosts, leases, limits, plugins, reservations, usage
+from climate_core.policies import (
+    availability,
+    floatingips,
+    hosts,
+    leases,
+    limits,
+    plugins,
+    reservations,
+    usage,
+)
 from tests.unit.api import samples
 
-READS = {leases.GET, leases.HISTORY, limits.GET, hosts.GET_PROPERTIES}
+READS = {leases.GET, leases.HISTORY, limits.GET, hosts.GET_PROPERTIES, floatingips.GET}
 WRITES = {
     leases.CREATE,
     leases.UPDATE,
@@ -33,6 +42,8 @@ SHARED = {
     hosts.DELETE,
     hosts.GET_PRIVATE,
     hosts.GET_POOLS,
+    floatingips.CREATE,
+    floatingips.DELETE,
 }
 ADMINS = {
     leases.MAKE_ROOM,

@@ -172,7 +172,7 @@ def test_create_for_a_missing_server_is_refused(fail, http, sent, created):
         ),
         (
             ['--for', '3h', '--reservation', 'resource_type=x', '--on-end', 'delete'],
-            'there is no server, volume, stack, host or capacity to take it',
+            'there is no server, volume, stack, floating IP, host or capacity to take it',
         ),
         (['--for', '3h', '--before-end', '1y'], '--before-end: '),
         (['--for', '3h', '--wait', '--timeout', 'h'], '--timeout: '),
@@ -332,6 +332,13 @@ def test_kind_of_a_new_lease(run, fail, sent, created):
     assert sent('POST')[1]['best_effort_timeout'] == 60
     err = fail(*create, '--best-effort-timeout', '60')
     assert '--best-effort-timeout: hosts are only emptied' in err
+
+
+def test_lease_that_gives_way_to_others(run, sent, created):
+    create = ('lease', 'create', 'lease1', '--for', '2h', '--hosts', 'min=1')
+    run(*create, '--preemptible')
+    run(*create)
+    assert [each.get('preemptible') for each in sent('POST')] == [True, None]
 
 
 def test_dry_run_does_not_wait(fail, checked):

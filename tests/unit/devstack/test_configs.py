@@ -5,6 +5,7 @@ import pytest
 from climate_cloud import configs, identity, secrets
 from climate_cloud.settings import Settings
 from oslo_config import cfg
+from oslo_policy import policy
 
 from climate_core.lease import limits
 from tests.unit.devstack import venv
@@ -69,8 +70,17 @@ def test_heat_is_enabled_for_climate(written: configs.Configs) -> None:
     }
 
 
+def test_neutron_keeps_set_apart_addresses_from_users(written: configs.Configs) -> None:
+    (path,) = read(written.path('neutron'))['oslo_policy']['policy_file']
+    rules = policy.Rules.load(pathlib.Path(path).read_text())
+    assert str(rules['create_floatingip:floating_ip_address']) == (
+        '(rule:context_is_admin or rule:service_api)'
+    )
+
+
 def test_a_stock_cloud_has_nothing_of_climate(tmp_path: pathlib.Path) -> None:
     made = write(Settings(state=tmp_path, stock=True))
+    assert 'oslo_policy' not in read(made.path('neutron'))
     for service in ('nova', 'cinder', 'heat'):
         assert '_ext' not in made.path(service).read_text()
     names = made.path('heat').parent / 'environment.d'

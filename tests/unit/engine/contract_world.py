@@ -7,13 +7,17 @@ import itertools
 import random
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+from unittest import mock
 
 import sqlalchemy as sa
+from oslo_utils import uuidutils
 from sqlalchemy import orm
 
 from climate_common import resource_types
 from climate_core import exceptions, test_points
 from climate_core.calendar.admission import Calendar
+from climate_core.calendar.emptying import RunningServer, TargetHost
+from climate_core.calendar.forecast import Nouns
 from climate_core.calendar.model import Demand, ReservationDemand
 from climate_core.context import RequestContext
 from climate_core.db import events, tables
@@ -26,12 +30,13 @@ from tests.support.world import NOON, TYPE, Things, Time, World
 Row = Mapping[str, Any]
 Rows = Mapping[str, list[Row]]
 
-BASE, PARENT, HOST = 'test:base', 'test:parent', resource_types.HOST
+BASE, PARENT, MADE, HOST = 'test:base', 'test:parent', 'test:made', resource_types.HOST
 #: Type -> rank at the start, rank at the end.
 RANKS = {
     HOST: (Things.rank + 10, Things.rank + 10),
     PARENT: (Things.rank - 15, Things.rank + 80),
     BASE: (Things.rank - 10, Things.rank - 10),
+    MADE: (Things.rank, Things.rank),
     TYPE: (Things.rank, Things.rank),
 }
 
@@ -49,12 +54,15 @@ ROOM = {
 }
 #: So long rooms may be emptied for a lease.
 ROOM_TIMEOUT = datetime.timedelta(minutes=10)
+#: So long before the start of a scheduled lease things are made for it.
+LEAD = datetime.timedelta(minutes=5)
 
 #: What several leases want; there is more of which each is wanted once.
 THINGS = [f'thing{n}' for n in range(5)]
 
-#: Answers of a thing: done; on its way; done, but the answer was lost; away; never; a bug.
-ANSWERS = ('done', 'wait', 'lost', 'transient', 'permanent', 'bug')
+#: Answers of a thing: done; on its way; done, but the answer was lost; away; never; no room for
+#: it, which is as done where none is looked for; a bug.
+ANSWERS = ('done', 'wait', 'lost', 'transient', 'permanent', 'no_room', 'bug')
 
 
 #: Points at which a manager still needs its claim.
@@ -160,10 +168,10 @@ class Ledger(Things):
         def before(other: model.Reservation) -> bool:
             theirs, own = RANKS[other.resource_type], RANKS[reservation.resource_type]
             if state == 'awake':
-                asleep = self.state[other.resource_id] == 'asleep'
+                asleep = self.state.get(other.resource_id) == 'asleep'
                 waits = other.status == 'pending' and other.id not in self.hopeless
                 return theirs[0] < own[0] and asleep and waits
-            there = other.live and self.state[other.resource_id] != 'gone'
+            there = other.live and self.state.get(other.resource_id, 'gone') != 'gone'
             return theirs[1] > own[1] and there
 
         return frozenset(each.id for each in lease.reservations if before(each))
@@ -229,6 +237,108 @@ class Rooms(Others):
         return super().wake_up(lease, reservation)
 
 
+class MadeThings(Others):
+    """Things that are made for their lease; ``made`` has them by their reservations."""
+
+    resource_type = MADE
+    rank, _ = RANKS[MADE]
+
+    def __init__(
+        self, ledger: Ledger, fresh: Callable[[], str], is_held: Callable[[str], bool]
+    ) -> None:
+        super().__init__(ledger)
+        self._fresh, self._is_held = fresh, is_held
+        self.made: dict[str, str] = {}
+
+    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
+        params = {'name': values['name'], model.GROUP: uuidutils.generate_uuid()}
+        first, *others = (
+            Claimed(f'{model.UNMADE}{uuidutils.generate_uuid()}', params, {'servers': 1})
+            for _ in range(values['count'])
+        )
+        return dataclasses.replace(first, others=others)
+
+    def make(
+        self,
+        context: RequestContext,
+        lease_id: str,
+        values: Mapping[str, Any],
+        claimed: Claimed,
+    ) -> Claimed:
+        return dataclasses.replace(claimed, prepare=True, prepare_before=LEAD)
+
+    def matches_request(self, reservation: model.Reservation, values: Mapping[str, Any]) -> bool:
+        return reservation.params['name'] == values.get('name')
+
+    def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
+        return {'servers': 1}
+
+    def prepare(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+        if reservation.is_made:
+            return None
+        answer = self._ledger.mood.pop(0) if self._ledger.mood else 'done'
+        if answer == 'wait':
+            return Wait(5.0)
+        failures = {
+            'transient': exceptions.Transient('It is away.'),
+            'permanent': exceptions.Permanent('It never will.'),
+            'no_room': exceptions.NoRoom('Others were faster.'),
+            'bug': KeyError(reservation.id),
+        }
+        if answer in failures:
+            raise failures[answer]
+        if not self._is_held(reservation.id):
+            # As Nova and Cinder, which ask whether the lease has this reservation still.
+            raise exceptions.Transient('There is no reservation for it any more.')
+        thing = self.made.setdefault(reservation.id, '') or self._fresh()
+        self.made[reservation.id] = thing
+        self._ledger.state.setdefault(thing, 'asleep')
+        if answer == 'lost':
+            raise exceptions.Transient('The answer was lost.')
+        return Wait(0.0, resource_id=thing)
+
+    def rollback_prepare(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+        answer = self._ledger.mood.pop(0) if self._ledger.mood else 'done'
+        if answer == 'wait':
+            return Wait(5.0)
+        if answer in ('transient', 'permanent'):
+            raise exceptions.Transient('It is away.')
+        self._discard(reservation)
+        return None
+
+    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+        assert reservation.is_made, 'what is not made is not woken'
+        return super().wake_up(lease, reservation)
+
+    def end(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+        if not reservation.is_made:
+            self._discard(reservation)
+            return None
+        return super().end(lease, reservation)
+
+    def _discard(self, reservation: model.Reservation) -> None:
+        thing = self.made.pop(reservation.id, None)
+        if thing is not None:
+            self._ledger.state[thing] = 'gone'
+
+
+class Boundless:
+    """As much room for things that are made as there can be."""
+
+    nouns, hosts, places = Nouns(), (TargetHost(name='host', free={'VCPU': 1000}),), {}
+
+    def __init__(self, conn: None) -> None:
+        pass
+
+    def demand(
+        self, name: str, params: Mapping[str, Any], amounts: Mapping[str, int]
+    ) -> RunningServer:
+        return RunningServer(id=name, amounts={'VCPU': 1})
+
+    def released(self, amounts: Mapping[str, int]) -> Mapping[str, int]:
+        return {}
+
+
 class Room:
     """Has rooms emptied in no time, as the mood of the ledger is."""
 
@@ -268,6 +378,9 @@ class ContractWorld(World):
         super().__init__('sqlite://', self.ledger.time, things=self.ledger)
         others = {BASE: Bases, PARENT: Parents, HOST: Rooms}
         self.plugins |= {kind: made(self.ledger) for kind, made in others.items()}
+        self.made = MadeThings(self.ledger, self.fresh, self._is_held)
+        self.plugins[MADE] = self.made
+        self.operations.queue.cloud = mock.Mock(spec=['service', 'user'])
         self.conf.set_override('retry_interval', 60, group='queue')
         self.conf.set_override('max_retries', 3, group='queue')
         room: Any = Room(self)
@@ -297,6 +410,7 @@ class ContractWorld(World):
         self.operations.promises.calendar = self.calendar
         self.executor.allocations.calendar = self.calendar
         self.ledger.forget()
+        self.made.made.clear()
         self.trusts.present.clear()
         self.trusts.trouble.clear()
         self.sent.clear()
@@ -336,7 +450,7 @@ class ContractWorld(World):
                 call, disturb = disturb, None
                 self._elsewhere = True
                 call()
-                if name in HOLDING and self._lost(info['event_id']):
+                if name in HOLDING and self._must_not_write(name, info['event_id']):
                     self.when_lost = self.rows()
                 self._elsewhere = False
             if name == killed_at:
@@ -379,6 +493,9 @@ class ContractWorld(World):
     def _look(self, lease_id: str, reservation_id: str) -> tuple[Row, Row]:
         return self._row(tables.LEASES, lease_id), self._row(tables.RESERVATIONS, reservation_id)
 
+    def _is_held(self, reservation_id: str) -> bool:
+        return self._row(tables.RESERVATIONS, reservation_id).get('status') in states.LIVE
+
     def _event(self, event_id: str) -> Row:
         return self._row(tables.EVENTS, event_id)
 
@@ -390,6 +507,15 @@ class ContractWorld(World):
             row = dict(found.mappings().first() or {})
         self._elsewhere = before
         return row
+
+    def _must_not_write(self, point: str, event_id: str) -> bool:
+        """Tell whether the manager has lost what it claimed, and what it does needs the claim.
+
+        Leases that wait are granted by any manager that looks: their own status judges that.
+        """
+        before_call = point in ('event.claimed', 'remote.before')
+        grants = self._event(event_id).get('event_type') in (model.RETRY, model.MAKE_ROOM)
+        return self._lost(event_id) and not (before_call and grants)
 
     def _lost(self, event_id: str) -> bool:
         """Tell whether what the manager claimed is not its own any more."""

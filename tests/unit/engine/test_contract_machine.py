@@ -24,6 +24,7 @@ from oslo_utils import uuidutils
 from climate_core import exceptions
 from climate_core.db import events
 from climate_core.lease import model
+from climate_core.operations import forecasting
 from climate_core.operations.leases import LeaseOperations
 from tests.support.world import user
 from tests.unit.engine.contract_invariants import (
@@ -36,7 +37,9 @@ from tests.unit.engine.contract_world import (
     ANSWERS,
     HOLDING,
     HOST,
+    MADE,
     THINGS,
+    Boundless,
     ContractWorld,
     Killed,
 )
@@ -94,6 +97,8 @@ class Contract(RuleBasedStateMachine):
         ids = (str(uuid.UUID(int=n)) for n in itertools.count(1000))
         self.same_ids = mock.patch.object(uuidutils, 'generate_uuid', ids.__next__)
         self.same_ids.start()
+        self.room = mock.patch.dict(forecasting._ROOMS, {MADE: Boundless})
+        self.room.start()
         self.time = self.world.ledger.time
         self.judge = Invariants(self.world)
         self.leases: list[str] = []
@@ -175,6 +180,46 @@ class Contract(RuleBasedStateMachine):
             **(end if is_fixed else {'duration': length * 60}),
             'kind': kind,
             'reservations': [{'resource_type': HOST, 'resource_id': self.world.fresh()}],
+        }
+        self.made.append((values, self._create(values, death) or ''))
+
+    @rule(
+        kind=st.sampled_from(['immediate', 'retry', 'retry', 'scheduled']),
+        count=st.integers(1, 2),
+        start=st.none() | MINUTES,
+        length=_lengths,
+        is_fixed=st.booleans(),
+        death=_deaths,
+    )
+    def have_things_made(
+        self,
+        kind: str,
+        count: int,
+        start: int | None,
+        length: int,
+        is_fixed: bool,
+        death: int | None,
+    ) -> None:
+        """Have a lease for which things are made; of the kind retry it may wait again."""
+        self._have_things_made(kind, count, start, length, is_fixed, death)
+
+    def _have_things_made(
+        self,
+        kind: str,
+        count: int,
+        start: int | None,
+        length: int,
+        is_fixed: bool,
+        death: int | None,
+    ) -> None:
+        end = {'end_date': self.world.text((start or 0) + length)}
+        wanted = {'resource_type': MADE, 'name': f'made{len(self.made)}', 'count': count}
+        values = {
+            'name': f'lease{len(self.made)}',
+            'start_date': 'now' if start is None else self.world.text(start),
+            **(end if is_fixed else {'duration': length * 60}),
+            'kind': kind,
+            'reservations': [wanted],
         }
         self.made.append((values, self._create(values, death) or ''))
 
@@ -326,6 +371,16 @@ class Contract(RuleBasedStateMachine):
         for due in self.world.due():
             self._survive(self.world.executor.run, due)
 
+    @rule(data=st.data(), kind=st.sampled_from(['retry', 'retry', 'immediate']), death=_deaths)
+    def others_are_faster(self, data: st.DataObject, kind: str, death: int | None) -> None:
+        """What is made for a new lease finds no room; its manager may die of it."""
+        self._have_things_made(kind, 2, None, 60, False, None)
+        for due in self.world.due():
+            if due.lease_id == self.leases[-1]:
+                self.world.ledger.mood = ['no_room']
+                self.world.arm(data.draw(_points), death)
+                self._survive(self.world.executor.run, due)
+
     def _disturb(self, lease_id: str, data: st.DataObject) -> None:
         """Between two steps of a manager: a request, or its claim expires and another goes on."""
         self.disturbed.add(lease_id)
@@ -405,6 +460,7 @@ class Contract(RuleBasedStateMachine):
         try:
             self._come_to_the_end()
         finally:
+            self.room.stop()
             self.same_ids.stop()
 
     def _come_to_the_end(self) -> None:

@@ -36,7 +36,7 @@ def test_transient_failures_are_retried_with_backoff(
 
 @pytest.mark.parametrize('kind', TYPES)
 def test_permanent_failures_are_retried_for_ever_by_what_frees(kind: str) -> None:
-    frees = kind in (model.END, model.END_RESERVATION)
+    frees = kind in (model.PREEMPT, model.END, model.END_RESERVATION)
     again, final = Outcome(Result.RETRY, 120, 'never'), Outcome(Result.FAILED, reason='never')
     assert decide(kind, NEVER) == (again if frees else final)
 

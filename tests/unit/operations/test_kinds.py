@@ -15,7 +15,10 @@ CELLS = list(cells())
 #: The first cell of a row -> what a lease of it asks for: by type, and whether it is held already.
 ASKED = {
     'Servers, volumes and stacks': [resource_types.SERVER],
-    'Servers that are made for the lease': ['made'],
+    'Servers that are made for the lease': [f'made {resource_types.SERVER}'],
+    'Volumes that are made for the lease': [f'made {resource_types.VOLUME}'],
+    'Floating IPs that you have': [resource_types.HELD_FLOATING_IP],
+    'Floating IPs': [resource_types.FLOATING_IP],
     'Hosts': [resource_types.HOST],
     'Capacity': [resource_types.CAPACITY],
     'Servers, volumes or stacks with hosts or capacity in one lease': [
@@ -23,15 +26,16 @@ ASKED = {
         resource_types.VOLUME,
     ],
 }
-_OF_CALENDAR = {resource_types.HOST, resource_types.CAPACITY}
+_OF_CALENDAR = {resource_types.HOST, resource_types.CAPACITY, resource_types.FLOATING_IP}
 
 
 def items(types: list[str]) -> list[Item]:
     found = []
     for place, kind in enumerate(types):
         unit_kind = 'host' if kind in _OF_CALENDAR else None
-        params = {model.GROUP: 'group'} if kind == 'made' else {}
-        new = model.new_reservation('lease', kind, f'r{place}', params, NOON, {}, None, unit_kind)
+        made, _, shown = kind.rpartition(' ')
+        params = {model.GROUP: 'group'} if made else {}
+        new = model.new_reservation('lease', shown, f'r{place}', params, NOON, {}, None, unit_kind)
         found.append(Item(new, {}, f'reservations[{place}]'))
     return found
 

@@ -2,96 +2,19 @@
 """Leases of the kind retry: they wait until the calendar has enough, and are granted in order."""
 
 import datetime
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from oslo_utils import uuidutils
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.calendar.model import Demand, ReservationDemand
-from climate_core.context import RequestContext
+from climate_core.calendar.model import ReservationDemand
 from climate_core.db import events as db_events
-from climate_core.db import leases, rows, stuck, tables
+from climate_core.db import leases, rows, stuck
 from climate_core.lease import model
-from climate_core.plugins.base import Claimed, ResourcePlugin
+from tests.support.rooms import TYPE, Hotel
 from tests.support.world import World, at, user
-
-TYPE = 'test:room'
-
-
-class Rooms(ResourcePlugin):
-    """Whole units of the kind ``room``, which the calendar promises."""
-
-    resource_type = TYPE
-    title = 'Rooms'
-    description = 'Rooms of the tests'
-    schema = {'min': {'type': 'integer'}}
-    changeable = ('min',)
-
-    def __init__(self) -> None:
-        self.opened: list[str] = []
-
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
-        params = {'min': values.get('min', 1)}
-        made = uuidutils.generate_uuid()
-        return Claimed(made, params, self.amounts(params), unit_kind='room')
-
-    def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
-        return {'hosts': params['min']}
-
-    def wanted(self, reservation: model.Reservation) -> ReservationDemand:
-        count = reservation.params['min']
-        demand = Demand(kind='room', least=count, most=count)
-        return ReservationDemand(
-            reservation_id=reservation.id, demand=demand, field='min', noun='rooms'
-        )
-
-    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> None:
-        assert reservation.allocations
-        self.opened.append(lease.name)
-
-    def end(self, lease: model.Lease, reservation: model.Reservation) -> None:
-        return None
-
-
-class Hotel:
-    """Rooms, and a manager that leases them."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.rooms = Rooms()
-        world.plugins[TYPE] = self.rooms
-        world.conf.set_override('retry_interval', 600, group='queue')
-        self.look = world.operations.queue.look
-
-    def build(self, count: int) -> None:
-        unit = {
-            'kind': 'room',
-            'pool': 'default',
-            'available': True,
-            'capacity': {},
-            'lanes': 1,
-            'properties': {},
-            'generation': 0,
-            'changed_at': self.world.clock.now(),
-        }
-        self.world.database.write(rows.insert, tables.UNITS, [unit] * count)
-
-    def book(self, name: str, count: int = 1, **values: Any) -> str:
-        """Create a lease of two hours from now, of the kind retry."""
-        body = {'name': name, 'duration': '2h', 'kind': 'retry', **values}
-        if 'end_date' in body:
-            del body['duration']
-        body['reservations'] = [{'resource_type': TYPE, 'min': count}]
-        # Those of one moment have no order.
-        self.world.time.forward(microseconds=1)
-        return self.world.operations.create_lease(user(), body)
-
-    def status(self, *lease_ids: str) -> list[str]:
-        return [self.world.lease(each).status for each in lease_ids]
 
 
 @pytest.fixture

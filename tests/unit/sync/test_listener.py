@@ -193,6 +193,9 @@ def test_what_is_heard(database, source, event_type, heard):
         (['virtual:stack'], [], 1),
         (['virtual:stack'], ['heat_notifications'], 0),
         (['virtual:instance'], ['nova_notifications'], 0),
+        (['physical:host'], [], 1),
+        (['flavor:instance', 'virtual:instance'], [], 1),
+        (['physical:host'], ['nova_notifications'], 0),
         (['virtual:thing'], [], 0),
     ],
 )
@@ -237,3 +240,23 @@ def test_over_the_bus(database, monkeypatch, notification, exchange, topic, prio
     assert noted.wait(20)
     assert stop(server)
     assert heard == [(event_type, payload)]
+
+
+@pytest.mark.parametrize(
+    ('event_type', 'binary', 'looks'),
+    [
+        ('service.create', 'nova-compute', 1),
+        ('service.update', 'nova-compute', 1),
+        ('service.delete', 'nova-compute', 1),
+        ('service.update', 'nova-conductor', 0),
+        ('service.updated', 'nova-compute', 0),
+        ('compute.service.update', 'nova-compute', 0),
+    ],
+)
+def test_hosts_are_looked_at_when_nova_tells_of_a_nova_compute(event_type, binary, looks):
+    looked = []
+    endpoint = listener.ComputeEndpoint(lambda: looked.append(1))
+    payload = {'nova_object.data': {'binary': binary, 'host': 'compute3', 'forced_down': True}}
+    if endpoint.filter_rule.match({}, 'host', event_type, payload, {}):
+        endpoint.info({}, 'host', event_type, payload, {})
+    assert len(looked) == looks

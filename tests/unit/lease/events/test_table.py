@@ -5,7 +5,7 @@ import dataclasses
 
 import pytest
 
-from climate_common import limits
+from climate_common import event_types
 from climate_core.lease import events, model
 from climate_core.lease.events import cleanup
 from climate_core.lease.events.base import Stage
@@ -32,10 +32,10 @@ def test_order_at_equal_times() -> None:
     assert set(ordered[:4]) == {model.BEFORE_START, model.READY, model.BEFORE_END, 'of_user'}, (
         LISTED
     )
-    assert set(ordered[4:6]) == {model.END, model.END_RESERVATION}, LISTED
+    assert set(ordered[4:7]) == {model.PREEMPT, model.END, model.END_RESERVATION}, LISTED
     taking = {model.RETRY, model.MAKE_ROOM, model.START, model.PREPARE, model.REALLOCATE}
-    assert set(ordered[6:11]) == taking, LISTED
-    assert set(ordered[11:]) == {model.EXTERNAL_END, model.RELEASE_TRUST}, LISTED
+    assert set(ordered[7:12]) == taking, LISTED
+    assert set(ordered[12:]) == {model.EXTERNAL_END, model.RELEASE_TRUST}, LISTED
 
 
 def test_types_without_a_row_are_of_users() -> None:
@@ -47,14 +47,10 @@ def test_types_without_a_row_are_of_users() -> None:
 
 
 def test_clients_refuse_the_types_of_the_table_that_users_cannot_give() -> None:
-    missing, left = (
-        events.OWN_TYPES - limits.OWN_EVENT_TYPES,
-        limits.OWN_EVENT_TYPES - events.OWN_TYPES,
-    )
-    place = 'OWN_EVENT_TYPES in climate_common/limits.py'
+    place = 'climate_common/event_types.py'
+    missing, left = events.OWN_TYPES - event_types.OWN, event_types.OWN - events.OWN_TYPES
     assert not missing, f'add {sorted(missing)} to {place}'
     assert not left, f'take {sorted(left)} out of {place}: the table has no such event'
-    assert limits.BEFORE_END_EVENT == model.BEFORE_END
 
 
 def test_operations_have_every_call_of_the_table() -> None:
@@ -68,7 +64,7 @@ def test_hidden_events_are_not_shown() -> None:
     kinds = (*TYPES, 'note')
     one = lease(events=tuple(model.new_event('lease', kind, NOON, NOON) for kind in kinds))
     dated = {model.START, model.END, model.BEFORE_START, model.BEFORE_END}
-    shown = {*dated, model.RETRY, model.MAKE_ROOM, model.READY, 'of_user', 'note'}
+    shown = {*dated, model.RETRY, model.MAKE_ROOM, model.READY, model.PREEMPT, 'of_user', 'note'}
     assert {each.event_type for each in events.visible(one)} == shown, LISTED
 
 
@@ -79,7 +75,7 @@ def test_hidden_events_are_not_shown() -> None:
             Stage.END_BEGINS,
             {model.BEFORE_START, model.BEFORE_END, model.END, 'note', *events.OWN_TYPES}
             - {model.START, model.READY, model.PREPARE, model.END_RESERVATION}
-            - {model.REALLOCATE, model.RETRY, model.MAKE_ROOM},
+            - {model.REALLOCATE, model.RETRY, model.MAKE_ROOM, model.PREEMPT},
         ),
         (Stage.END_REQUESTED, {model.END, model.EXTERNAL_END, model.RELEASE_TRUST}),
         (Stage.TERMINATED, {model.EXTERNAL_END, model.RELEASE_TRUST}),

@@ -10,8 +10,8 @@ was made between two releases has dropped them already.
 import sqlalchemy as sa
 from alembic import op
 
-revision = '0017'
-down_revision = '0016'
+revision = '0021'
+down_revision = '0020'
 branch_labels = None
 depends_on = None
 phase = 'contract'

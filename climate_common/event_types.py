@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names of the types of events that the lease service makes; users name others themselves.
+
+``climate_core.lease.events`` has what they do. Clients do not import that, and refuse what users
+cannot give before they send a request.
+"""
+
+from typing import Final
+
+START: Final = 'start_lease'
+#: Stands for the start of a lease that its user starts: it only notifies.
+READY: Final = 'ready_to_start'
+BEFORE_START: Final = 'before_start_lease'
+END: Final = 'end_lease'
+BEFORE_END: Final = 'before_end_lease'
+END_RESERVATION: Final = 'end_reservation'
+PREPARE: Final = 'prepare_reservation'
+REALLOCATE: Final = 'reallocate_reservation'
+RETRY: Final = 'retry_lease'
+MAKE_ROOM: Final = 'make_room'
+PREEMPT: Final = 'preempt_lease'
+RELEASE_TRUST: Final = 'release_trust'
+EXTERNAL_END: Final = 'external_end'
+
+ALL: Final = frozenset(
+    value for name, value in tuple(globals().items()) if name.isupper() and isinstance(value, str)
+)
+#: Those that a user cannot give; clients of today may give the other one with a new lease.
+OWN: Final = ALL - {BEFORE_END}
+
+
+def is_of_user(event_type: str) -> bool:
+    """Tell whether a user named the type of an event."""
+    return event_type not in ALL
+
+
+def is_before_end(event_type: str) -> bool:
+    """Tell whether events of a type tell that the end of the lease comes."""
+    return event_type == BEFORE_END

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Share what the calls have in common about what an operator registers for leases."""
+
+from collections.abc import Callable
+
+from climate_core import exceptions
+from climate_core.api import errors, paging, policy
+from climate_core.api.request import Backend, Request
+
+
+def authorize(backend: Backend, request: Request, rule: str, resource_type: str) -> None:
+    """Judge a request; where nothing of this type can be reserved, there is nothing here.
+
+    :raises climate_core.api.errors.PathNotFound: the plugin is not enabled
+    """
+    context = request.context
+    target = {'project_id': context.project_id, 'user_id': context.user_id}
+    policy.authorize(backend.enforcer, context, rule, target)
+    if resource_type not in backend.plugins:
+        raise errors.PathNotFound(
+            f'There is nothing at {request.path_info}: {resource_type} is not enabled.'
+        )
+
+
+def number(one: str, not_found: Callable[[str], exceptions.NotFound]) -> int:
+    """Return an id as a number.
+
+    :param not_found: makes the error if nothing can have this id
+    """
+    found = paging.number(one)
+    if found is None:
+        raise not_found(one)
+    return found

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The few calls to Neutron that floating IPs of leases need.
+
+Every function takes the connection whose rights it uses and raises the exceptions of
+:mod:`climate_core.cloud.errors`. Facts: Networking API v2.0; neutron 29.0.0.
+"""
+
+import contextlib
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from climate_core.cloud import errors
+from climate_core.cloud.neutron import NEUTRON
+
+if TYPE_CHECKING:
+    from keystoneauth1.identity import BaseIdentityPlugin
+    from openstack import connection
+
+#: So many addresses are in one URL: all are read by a web server that takes 8 KiB.
+_ADDRESSES: Final = 100
+
+
+def find(
+    conn: 'connection.Connection', network_id: str, addresses: Collection[str]
+) -> dict[str, dict[str, Any]]:
+    """Return the floating IPs that have these addresses of a network, by the addresses."""
+    found: dict[str, dict[str, Any]] = {}
+    for part in _parts(addresses):
+        query = {'floating_network_id': network_id, 'floating_ip_address': part}
+        listed = NEUTRON.read(conn, '/floatingips', 'floatingips', query)
+        found |= {each['floating_ip_address']: each for each in listed}
+    return found
+
+
+def get(conn: 'connection.Connection', floating_ip_id: str) -> dict[str, Any]:
+    """Return a floating IP; Gone if there is none that these rights see."""
+    found: dict[str, Any] = NEUTRON.read(conn, f'/floatingips/{floating_ip_id}', 'floatingip')
+    return found
+
+
+def every_id(conn: 'connection.Connection', network_id: str | None = None) -> Iterator[str]:
+    """Yield the ids of all floating IPs, or of those of a network, one call for each page."""
+    query = {'fields': 'id'} | ({'floating_network_id': network_id} if network_id else {})
+    return (each['id'] for each in NEUTRON.pages(conn, '/floatingips', 'floatingips', query))
+
+
+def check_all_visible(conn: 'connection.Connection') -> None:
+    """Raise Refused if these rights do not see the floating IPs of every project.
+
+    A listing does not tell: Neutron gives those of one project to users who may not see all. It
+    has nothing else that a service may ask for either, so the roles are looked at.
+    """
+    with errors.translated('Keystone'):
+        access = cast('BaseIdentityPlugin', conn.session.auth).get_access(conn.session)
+    roles: list[str] = access.role_names  # type: ignore[assignment]
+    if not {'admin', 'service'} & {*roles}:
+        raise errors.Refused('Climate does not see the floating IPs of every project.')
+
+
+def delete(conn: 'connection.Connection', floating_ip_id: str) -> None:
+    """Delete a floating IP, also while it is associated; one that is gone is fine.
+
+    Port forwardings keep it from that, so they go first
+    (neutron/services/portforwarding/pf_plugin.py:181).
+    """
+    path = f'/floatingips/{floating_ip_id}'
+    with contextlib.suppress(errors.Gone):
+        try:
+            NEUTRON.ask(conn, 'DELETE', path)
+        except errors.Busy:
+            forwardings = f'{path}/port_forwardings'
+            for each in NEUTRON.read(conn, forwardings, 'port_forwardings'):
+                with contextlib.suppress(errors.Gone):
+                    NEUTRON.ask(conn, 'DELETE', f'{forwardings}/{each["id"]}')
+            NEUTRON.ask(conn, 'DELETE', path)
+
+
+def get_network(conn: 'connection.Connection', network_id: str) -> dict[str, Any]:
+    """Return a network; Gone if there is none."""
+    found: dict[str, Any] = NEUTRON.read(conn, f'/networks/{network_id}', 'network')
+    return found
+
+
+def list_subnets(conn: 'connection.Connection', network_id: str) -> list[dict[str, Any]]:
+    """Return the subnets of a network that have IPv4 addresses."""
+    query = {'network_id': network_id, 'ip_version': 4}
+    return list(NEUTRON.pages(conn, '/subnets', 'subnets', query))
+
+
+def used_addresses(
+    conn: 'connection.Connection', network_id: str, addresses: Collection[str]
+) -> dict[str, str]:
+    """Return which of these addresses of a network ports have, and what each of those is for.
+
+    A floating IP has a port on its network, too.
+    """
+    found: dict[str, str] = {}
+    for part in _parts(addresses):
+        fixed = [f'ip_address={each}' for each in part]
+        query = {'network_id': network_id, 'fixed_ips': fixed}
+        for port in NEUTRON.pages(conn, '/ports', 'ports', query):
+            owner = port['device_owner'] or f'port {port["id"]}'
+            found |= {each['ip_address']: owner for each in port['fixed_ips']}
+    return {address: owner for address, owner in found.items() if address in addresses}
+
+
+def _parts(addresses: Collection[str]) -> Iterator[list[str]]:
+    listed = sorted(addresses)
+    for first in range(0, len(listed), _ADDRESSES):
+        yield listed[first : first + _ADDRESSES]

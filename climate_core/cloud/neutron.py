@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Neutron, and what all that Climate makes in it has in common.
+
+Facts: Networking API v2.0; neutron 29.0.0.
+"""
+
+import contextlib
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from climate_core.cloud import errors, services
+
+if TYPE_CHECKING:
+    import requests
+    from openstack import connection
+
+NEUTRON: Final = services.Service('Neutron', services.optional('network', version='2'))
+
+
+class QuotaFull(errors.Busy):
+    """The project has as many of them as its quota in Neutron allows."""
+
+
+class Taken(errors.Busy):
+    """The address, or the segment, is in use in Neutron."""
+
+
+#: What Neutron calls what it refuses with 409.
+_CONFLICTS: Final[dict[str, type[Exception]]] = {
+    'OverQuota': QuotaFull,
+    'IpAddressAlreadyAllocated': Taken,
+    'VlanIdInUse': Taken,
+    'TunnelIdInUse': Taken,
+}
+
+
+def create(conn: 'connection.Connection', noun: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Create something in a project.
+
+    :param noun: ``floatingip`` or ``network``
+    :param values: with a description; tags come later
+    :raises QuotaFull: the project may have no more
+    :raises Taken: something has the address or the segment
+    """
+    response = NEUTRON.send(conn, 'POST', f'/{noun}s', {noun: values})
+    if response.status_code == 409:
+        errors.check(response, NEUTRON.name, _CONFLICTS.get(_type(response)))
+    made: dict[str, Any] = errors.read(response, NEUTRON.name, noun)
+    return made
+
+
+def _type(response: 'requests.Response') -> str:
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        return str(response.json()['NeutronError']['type'])
+    return ''
+
+
+def set_tags(conn: 'connection.Connection', noun: str, one: str, tags: Collection[str]) -> None:
+    """Set the tags of something by its id; it takes none when it is created."""
+    NEUTRON.ask(conn, 'PUT', f'/{noun}s/{one}/tags', {'tags': sorted(tags)})

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read what preemptible leases are promised, or have."""
+
+import dataclasses
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from climate_core.db import calendar, events, tables
+from climate_core.db.calendar import OwnPromise
+from climate_core.lease import model, states
+
+_LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
+_L, _R = states.LeaseStatus, states.ReservationStatus
+
+
+@dataclasses.dataclass(slots=True)
+class Preemptible:
+    """A preemptible lease that has promises.
+
+    :param runs: whether it has begun to use them
+    """
+
+    runs: bool
+    start: datetime
+    end: datetime
+    promises: list[OwnPromise]
+
+    def overlaps(self, start: datetime, end: datetime) -> bool:
+        """Tell whether it has a time in common with another lease."""
+        return self.start < end and self.end > start
+
+
+def find(
+    session: orm.Session, start: datetime, end: datetime, now: datetime
+) -> dict[str, Preemptible]:
+    """Read the preemptible leases that can give something up in a period, in two statements.
+
+    One statement if there are none.
+
+    :returns: by their ids: those that have not begun first, of these the youngest
+    """
+    asleep = sa.and_(
+        _LEASE.c.status == _L.PENDING,
+        _LEASE.c.start_date > now,
+        _RESERVATION.c.status == _R.PENDING,
+        ~events.has_begun(_LEASE.c.id, model.PREPARE),
+    )
+    runs = sa.and_(
+        _LEASE.c.status == _L.ACTIVE,
+        _RESERVATION.c.status == _R.ACTIVE,
+        ~events.is_open(_LEASE.c.id, model.PREEMPT),
+    )
+    query = (
+        sa.select(
+            _LEASE.c.id,
+            _RESERVATION.c.id,
+            _LEASE.c.status,
+            _LEASE.c.start_date,
+            _LEASE.c.end_date,
+        )
+        .join_from(_RESERVATION, _LEASE, _RESERVATION.c.lease_id == _LEASE.c.id)
+        .where(
+            _LEASE.c.preemptible.is_(True),
+            _LEASE.c.start_date < end,
+            _LEASE.c.end_date > start,
+            _RESERVATION.c.hold == 1,
+            _RESERVATION.c.unit_kind.is_not(None),
+            sa.or_(asleep, runs),
+        )
+        .order_by(_LEASE.c.status == _L.ACTIVE, _LEASE.c.created_at.desc(), _LEASE.c.id)
+    )
+    found: dict[str, Preemptible] = {}
+    lease_of = {}
+    for lease_id, reservation_id, status, began, ends in session.execute(query):
+        found.setdefault(lease_id, Preemptible(status == _L.ACTIVE, began, ends, []))
+        lease_of[reservation_id] = lease_id
+    for each in calendar.of_reservations(session, lease_of) if lease_of else ():
+        if not each.released:
+            found[lease_of[each.reservation_id]].promises.append(each)
+    return {lease_id: each for lease_id, each in found.items() if each.promises}

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read and write units of the calendar that an operator registers: floating IPs and segments.
+
+Each has a row of its own beside its unit, and is promised as a whole.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from climate_core.db import calendar, rows, tables, utcnow
+from climate_core.db.engine import signal
+
+_UNIT = tables.UNITS
+
+
+def insert(
+    session: orm.Session,
+    table: sa.Table,
+    unit: Mapping[str, Any],
+    made: list[tuple[dict[str, Any], dict[str, Any]]],
+) -> list[int]:
+    """Write new units and their rows; return their ids, in order.
+
+    :param table: of their rows
+    :param unit: what the units have in common: the kind, the pool, and who may have them
+    :param made: the properties of each, and its row
+    :raises oslo_db.exception.DBDuplicateEntry: one of them is there already
+    """
+    signal(session, calendar.FREED)
+    now, ids = utcnow.now(session), []
+    connection = session.connection()
+    for properties, row in made:
+        one = {'available': True, 'capacity': {}, 'lanes': 1, 'generation': 0, **unit}
+        new = sa.insert(_UNIT).values(**one, properties=properties, changed_at=now)
+        key = connection.execute(new).inserted_primary_key
+        assert key is not None
+        connection.execute(sa.insert(table).values(**row, unit_id=key[0], created_at=now))
+        ids.append(int(key[0]))
+    return ids
+
+
+def page(
+    session: orm.Session, query: sa.Select[Any], marker: int, limit: int
+) -> tuple[list[sa.RowMapping], bool]:
+    """Read a page in the order of the ids, and whether there are more; one statement.
+
+    :param query: of all
+    :param marker: the id of the last one of the page before
+    """
+    select = query.where(_UNIT.c.id > marker).order_by(_UNIT.c.id)
+    found = session.execute(select.limit(limit + 1)).mappings().all()
+    return list(found[:limit]), len(found) > limit
+
+
+def find(
+    session: orm.Session, query: sa.Select[Any], unit_id: int, lock: bool = False
+) -> sa.RowMapping | None:
+    """Read one.
+
+    :param lock: keep other transactions from promising it until the end of this one
+    """
+    one = query.where(_UNIT.c.id == unit_id)
+    return session.execute(one.with_for_update() if lock else one).mappings().first()
+
+
+def delete(session: orm.Session, unit_id: int, kind: str) -> None:
+    """Delete a unit with its row; one that is gone is fine."""
+    rows.change(session, sa.delete(_UNIT).where(_UNIT.c.id == unit_id, _UNIT.c.kind == kind))

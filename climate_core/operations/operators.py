@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Share what the operations of operators have in common, who ask with the service's own rights."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from oslo_log import log
+from sqlalchemy import orm
+
+from climate_common import dates, words
+from climate_core import exceptions
+from climate_core.cloud import errors
+from climate_core.db import allocations
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+LOG = log.getLogger(__name__)
+
+
+class ServiceConnector(Protocol):
+    """Give the connection with the rights of the service, see ``climate_core.cloud``."""
+
+    def service(self) -> 'connection.Connection':
+        """Return the connection."""
+
+
+@contextlib.contextmanager
+def answered() -> Iterator[None]:
+    """Turn what other services answer to the service itself into a 503 for its caller."""
+    try:
+        yield
+    except exceptions.ClimateError:
+        raise
+    except errors.EXPECTED as exc:
+        LOG.warning('An operation of an operator failed: %s', exc)
+        raise exceptions.ServiceUnavailable(str(exc)) from exc
+
+
+def check_unpromised(
+    session: orm.Session, unit_id: int, name: str, error: type[exceptions.Conflict]
+) -> None:
+    """Refuse to take a unit away from leases that are promised it.
+
+    :param name: of the unit, for people
+    :param error: what is raised then
+    """
+    promised = allocations.last_promise(session, unit_id)
+    if promised is not None:
+        count, end = promised
+        raise error(
+            f'{name} is promised to {words.counted(count, "reservation")}, the last until '
+            f'{dates.sentence(end)}. End their leases first.'
+        )

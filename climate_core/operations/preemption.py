@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Take what preemptible leases are promised, or have, for one that is not preemptible.
+
+They are found in a look at the calendar, and lose their promises in the transaction that writes
+the other lease: it searches what they have given up, and the generations of the units judge it.
+Those that have not begun give it up at once. Those that run have their notice first: the other
+lease begins when that is over, if it was to begin before.
+"""
+
+import dataclasses
+import datetime
+from collections.abc import Mapping
+from typing import Final
+
+from oslo_config import cfg
+from oslo_log import log
+from sqlalchemy import orm
+
+from climate_core import exceptions
+from climate_core.db import leases, preemptible, store
+from climate_core.db.engine import Database
+from climate_core.db.preemptible import Preemptible
+from climate_core.lease import changes, states
+from climate_core.lease.history import Cause
+from climate_core.operations.draft import Draft
+from climate_core.operations.promises import Promises
+
+LOG = log.getLogger(__name__)
+
+_CAUSE: Final = Cause('lease.preempt')
+_BEGUN: Final = 'A preemptible lease has just begun to use what would have been free. Try again.'
+_NO_TIME: Final = datetime.timedelta()
+_KINDS: Final = (states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED)
+
+
+@dataclasses.dataclass
+class Preemption:
+    """Find preemptible leases, and have them wait."""
+
+    conf: cfg.ConfigOpts
+    database: Database
+    promises: Promises
+
+    def find(self, draft: Draft) -> Draft | None:
+        """Find the leases without whose promises there is enough for a draft.
+
+        Those that have not begun come first: they cost nobody anything that runs.
+
+        :returns: the draft with them, which may begin later; None if there is not enough without
+            all of them either
+        """
+        lease = draft.lease
+        if draft.before is not None or lease.preemptible or lease.kind not in _KINDS:
+            return None
+        later = self._after_notice(draft)
+        last = max(lease.end_date, later.lease.end_date)
+        found = self.database.read(preemptible.find, lease.start_date, last, draft.now)
+        if not found:
+            return None
+        if later is not draft:
+            asleep = {key: each for key, each in found.items() if not each.runs}
+            chosen = self._chosen(draft, asleep)
+            if chosen is not None:
+                return chosen
+        return self._chosen(later, found)
+
+    def preempt(self, session: orm.Session, draft: Draft) -> None:
+        """Have leases give up what the lease of a draft needs; from its start on that is free.
+
+        :raises climate_core.exceptions.NotEnough: one of them has begun with what it has
+        """
+        earliest, time = draft.now + self._notice(), draft.lease.start_date
+        for lease_id in sorted(draft.preempted):
+            lease = leases.find(session, lease_id, lock=True)
+            if lease is None:
+                raise exceptions.NotEnough(_BEGUN)
+            cleaned = max((self.promises.cleaning(each) for each in lease.live), default=_NO_TIME)
+            change = changes.preempt.apply(lease, time - cleaned, earliest, draft.now)
+            if change is None:
+                raise exceptions.NotEnough(_BEGUN)
+            store.save(session, lease, change, draft.now, _CAUSE)
+            waits = change.lease.status == states.LeaseStatus.WAITING
+            self.promises.give_up(session, lease, draft.now if waits else time)
+            LOG.info('Lease %s is preempted by lease %s', lease_id, draft.lease.id)
+
+    def _chosen(self, draft: Draft, found: Mapping[str, Preemptible]) -> Draft | None:
+        lease = draft.lease
+        period = max(lease.start_date, draft.now), lease.end_date
+        if period[0] >= period[1]:
+            return None
+        promises = {key: each.promises for key, each in found.items() if each.overlaps(*period)}
+        chosen = self.promises.find_preempted(draft, promises)
+        return dataclasses.replace(draft, preempted=tuple(chosen)) if chosen else None
+
+    def _after_notice(self, draft: Draft) -> Draft:
+        """Return a draft that begins when leases that run could have given up what they have."""
+        lease, asked = draft.lease, draft.asked
+        plugins = [each for each in self.promises.plugins.values() if each.preemptible]
+        cleaned = (one.cleaning(each) for one in plugins for each in lease.reservations)
+        start = draft.now + self._notice() + max(cleaned, default=_NO_TIME)
+        if start <= lease.start_date:
+            return draft
+        lasts = asked.lasts if asked is not None else None
+        end = lease.end_date if lasts is None else start + lasts
+        return dataclasses.replace(draft, lease=changes.wait.move(lease, start, end, draft.now))
+
+    def _notice(self) -> datetime.timedelta:
+        return datetime.timedelta(seconds=self.conf.queue.preemption_notice)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make a resource for its lease, with the rights of the owner, as the owner would.
+
+It waits for its lease as one of a user does, so that all that these have holds for it. That it is
+about to be asked for is written down first. It is looked up by a mark before it is asked for, so
+however often a manager dies there is one.
+
+One that its service has lost is made again. First the reservation has none any more, so that
+nobody takes the deletion of this one for a loss.
+"""
+
+import abc
+import dataclasses
+import datetime
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from oslo_utils import uuidutils
+
+from climate_common import hints
+from climate_core import exceptions
+from climate_core.cloud import errors
+from climate_core.lease import model
+from climate_core.plugins import lost, specified, wakeable
+from climate_core.plugins.base import Claimed, Wait
+from climate_core.plugins.progress import END, Progress
+from climate_core.plugins.step_context import AT_ONCE, EndContext, StepContext
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+    from climate_core.context import RequestContext
+    from climate_core.lease.model import Lease, Reservation
+
+#: What is written down before a resource is deleted that is made again.
+_REMAKE: Final = 'remake'
+#: Seconds after which nothing comes any more of a request whose answer nobody has seen.
+IN_FLIGHT: Final = 60.0
+
+
+class MakingPlugin(wakeable.HintedPlugin):
+    """Reserve resources that are there, or have them made for the lease."""
+
+    required = ()
+    #: The property of a reservation that says what is to be made; it is also written down before
+    #: that is asked for.
+    key: ClassVar[str]
+    #: The status of a resource that can be reserved.
+    waiting: ClassVar[str]
+
+    @abc.abstractmethod
+    def _claim(
+        self,
+        context: 'RequestContext',
+        lease_id: str,
+        wanted: Mapping[str, Any],
+        params: Mapping[str, Any],
+    ) -> Claimed:
+        """Check what is said of resources, and claim each of them; see ``specified.claim``."""
+
+    @abc.abstractmethod
+    def _find(
+        self, conn: 'connection.Connection', reservation: 'Reservation', every_project: bool
+    ) -> str | None:
+        """Return the id of what was made for a reservation, if there is any."""
+
+    @abc.abstractmethod
+    def _create(self, context: StepContext, asked_by: Mapping[str, str]) -> str:
+        """Ask for what a reservation wants; return its id.
+
+        :param asked_by: the hints
+        :raises climate_core.exceptions.Permanent: its service refuses it
+        :raises climate_core.cloud.errors.Gone: something that it needs is not there
+        """
+
+    @abc.abstractmethod
+    def _watch(self, context: StepContext, found: Mapping[str, Any]) -> Wait | None:
+        """Wait until what was made waits for its lease.
+
+        :raises climate_core.exceptions.Permanent: it could not be made
+        """
+
+    @abc.abstractmethod
+    def _delete_lost(self, context: StepContext, found: Mapping[str, Any]) -> Wait:
+        """Delete what a reservation has let go of, or wait until it is gone."""
+
+    @abc.abstractmethod
+    def _failed(self, reservation: 'Reservation', reason: str) -> str:
+        """Say for users what could not be made, and why."""
+
+    @abc.abstractmethod
+    def _lead(self) -> datetime.timedelta:
+        """Return how long before the start of a scheduled lease it is made."""
+
+    def reserve_for(
+        self, context: 'RequestContext', lease_id: str, values: Mapping[str, Any]
+    ) -> Claimed:
+        if not specified.is_requested(values, self.key, self.waiting):
+            return self.reserve(context, values)
+        return self._claim(context, lease_id, values[self.key], self._params(values))
+
+    def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int] | None:
+        return params.get(specified.HOLDS)
+
+    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
+        if specified.MADE_FOR in values:
+            raise exceptions.InvalidState(
+                f'The lease has no reservation any more for which this {self.key} could be made.'
+            )
+        return super().reserve(context, values)
+
+    def matches_request(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
+        if specified.is_made_for(reservation, values):
+            return True
+        if self.key in values:
+            return specified.is_same(reservation, values, self.key)
+        return super().matches_request(reservation, values)
+
+    def make(
+        self,
+        context: 'RequestContext',
+        lease_id: str,
+        values: Mapping[str, Any],
+        claimed: Claimed,
+    ) -> Claimed:
+        claimed = super().make(context, lease_id, values, claimed)
+        if self.key not in values:
+            return claimed
+        return dataclasses.replace(claimed, prepare=True, prepare_before=self._lead())
+
+    def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        if reservation.is_made:
+            return self._start(self._watch, lease, reservation)
+        return self._make(self._step(lease, reservation))
+
+    def rollback_prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        params = {**reservation.params, 'on_end': 'delete'}
+        return self.end(lease, dataclasses.replace(reservation, params=params))
+
+    def _make(self, context: StepContext) -> Wait:
+        """Take the next step to a resource that is not there yet."""
+        reservation, conn = context.reservation, context.conn
+        if context.progress.asked == _REMAKE:
+            return self._remake(context)
+        if context.progress.asked != self.key:
+            return context.rest() or context.intend(self.key)
+        found = self._find(conn, reservation, every_project=False)
+        if found is None:
+            asked_by = {
+                hints.RESERVED: 'True',
+                hints.LEASE_ID: context.lease.id,
+                hints.MADE_FOR: reservation.id,
+            }
+            try:
+                found = self._create(context, asked_by)
+            except (errors.Gone, exceptions.Permanent) as exc:
+                raise exceptions.Permanent(self._failed(reservation, str(exc))) from exc
+        progress = context.progress.with_request('build', context.now).dump()
+        return Wait(AT_ONCE, None, progress, resource_id=found)
+
+    def _wait_for_build(
+        self, context: StepContext, doing: str, minutes: int, command: str
+    ) -> Wait:
+        """Wait for what its service has not begun to make; let go of one that is lost.
+
+        :param doing: what is waited for
+        :param minutes: after how many it counts as lost
+        :param command: what an operator types where the service may not delete it
+        """
+        told = 'it is deleted and made again.'
+        repair = lost.RepairStep('make_again', told, lambda: None, command, asked=_REMAKE)
+        waited = lost.wait(context, doing, 60 * minutes, repair)
+        if waited.repair is None:
+            return waited
+        unmade = f'{model.UNMADE}{uuidutils.generate_uuid()}'
+        return dataclasses.replace(waited, seconds=AT_ONCE, resource_id=unmade)
+
+    def _remake(self, context: StepContext) -> Wait:
+        """Delete what a reservation has let go of; another is made when it is gone."""
+        found = self._find(context.conn, context.reservation, every_project=False)
+        if found is None:
+            return context.intend(self.key)
+        return self._delete_lost(context, self.calls.get(context.conn, found))
+
+    def _find_late(self, context: EndContext) -> Wait | None:
+        """Find what became of a request for what is not wanted any more.
+
+        :returns: None when nothing can come of it
+        """
+        stored = context.reservation.progress or {}
+        if stored.get('asked') not in (self.key, _REMAKE):
+            return None
+        found = self._find(context.conn, context.reservation, context.as_service)
+        if found is not None:
+            return Wait(AT_ONCE, None, Progress(END, context.now).dump(), resource_id=found)
+        # Before one is made again no request is on its way.
+        if stored['asked'] == _REMAKE or context.age >= IN_FLIGHT:
+            return None
+        return context.note(self.key).wait()

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reserve what the calendar promises: hosts, shares of hosts, and floating IPs."""
+
+import abc
+import datetime
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from oslo_config import cfg
+from oslo_utils import uuidutils
+
+from climate_core import exceptions
+from climate_core.calendar.model import Demand, ReservationDemand, Unit
+from climate_core.plugins import base
+from climate_core.plugins.base import Claimed, Wait
+
+if TYPE_CHECKING:
+    from climate_core.context import RequestContext
+    from climate_core.lease.model import Allocation, Lease, Reservation
+
+#: Seconds until the next look at what an earlier lease has left.
+LOOK: Final = 1.0
+#: How many looks there are until a unit is expected to be free.
+_LOOKS: Final = 60
+
+#: Whose a reservation is, among its params.
+_PROJECT: Final = '_project_id'
+_DOMAIN: Final = '_domain_id'
+
+CLEANING: Final = cfg.IntOpt(
+    'cleaning_seconds',
+    default=0,
+    min=0,
+    help='How long what was reserved is kept free after each lease.',
+)
+
+
+def whose(context: 'RequestContext') -> dict[str, Any]:
+    """Return what is kept of who asks; it does not change with what users change later."""
+    return {_PROJECT: context.project_id, _DOMAIN: context.project_domain_id}
+
+
+def admits(params: Mapping[str, Any], unit: Unit) -> bool:
+    """Tell whether the owner of a reservation may be promised a unit.
+
+    One that says nothing of its owner was made before units could be for some.
+    """
+    return (
+        unit.access is None
+        or _PROJECT not in params
+        or unit.access.admits(params[_PROJECT], params.get(_DOMAIN))
+    )
+
+
+class PromisedPlugin(base.ResourcePlugin):
+    """Reserve units of the calendar, or pieces of them; its options have :data:`CLEANING`."""
+
+    #: The kind of the units.
+    unit_kind: ClassVar[str]
+    #: The property that says how much is wanted, which is blamed if there is not so much.
+    amount_field: ClassVar[str]
+    #: What the calendar promises, for people.
+    noun: ClassVar[str]
+
+    @abc.abstractmethod
+    def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a request says, and the usual where it says nothing."""
+
+    @abc.abstractmethod
+    def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
+        """Return what a reservation holds, by unit."""
+
+    @abc.abstractmethod
+    def _demand(self, params: Mapping[str, Any]) -> Demand:
+        """Return what the calendar is asked for.
+
+        :raises climate_core.exceptions.BadRequest: the params have no meaning together
+        """
+
+    def _claim(self, params: Mapping[str, Any]) -> Claimed:
+        """Return a claim of what is promised later; BadRequest as of :meth:`_demand`."""
+        self._demand(params)
+        # The calendar has no id for what it promises: a reservation is found by its own.
+        resource_id = uuidutils.generate_uuid()
+        return Claimed(resource_id, params, self.amounts(params), unit_kind=self.unit_kind)
+
+    def normalize(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return values of a change as a request for a new reservation has them kept."""
+        usual = self._params(values)
+        return {name: usual.get(name) for name in values}
+
+    def wanted(self, reservation: 'Reservation') -> ReservationDemand:
+        return ReservationDemand(
+            reservation_id=reservation.id,
+            demand=self._demand(reservation.params),
+            field=self.amount_field,
+            noun=self.noun,
+            after=self.cleaning(reservation),
+        )
+
+    def cleaning(self, reservation: 'Reservation') -> datetime.timedelta:  # noqa: ARG002
+        return datetime.timedelta(seconds=self.conf[self.resource_type].cleaning_seconds)
+
+    def matches_request(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
+        shown = {
+            name: each for name, each in reservation.params.items() if not name.startswith('_')
+        }
+        return shown == self._params(values)
+
+    def _check_promised(self, reservation: 'Reservation') -> None:
+        """Raise Permanent if the calendar promises nothing to a reservation."""
+        if not reservation.allocations:
+            raise exceptions.Permanent(
+                f'The calendar promises no {self.unit_kind} to this reservation: an operator must '
+                'look why.'
+            )
+
+    def _wait_for_unit(self, lease: 'Lease', allocation: 'Allocation', told: str) -> Wait | None:
+        """Wait for a unit that is promised from some time after the start of the lease on.
+
+        :param told: the reason
+        """
+        rest = (allocation.start - self.now()).total_seconds()
+        # The clocks of the database and of this machine may differ a little.
+        if allocation.start <= lease.start_date or rest <= LOOK:
+            return None
+        return Wait(max(LOOK, rest / _LOOKS), told)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read what ``--new-server`` and ``--new-volume`` say: ``<key>=<value>``, parted by commas."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from osc_lib import exceptions
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """An option that says what resources are made from for a lease."""
+
+    name: str
+    example: str
+    keys: Sequence[str]
+    #: Those of the keys that may be repeated.
+    lists: Sequence[str] = ()
+
+    @property
+    def metavar(self) -> str:
+        return f'{self.example}[,<key>=<value>...]'
+
+    def read(self, text: str, needed: Mapping[str, str]) -> dict[str, Any]:
+        """Return the value of each key, a list for one that may be repeated.
+
+        :param needed: each key that must be there -> how its value is called
+        :raises CommandError: a key is not known, is missing, or is given twice
+        """
+        given: dict[str, Any] = {}
+        for part in text.split(','):
+            key, equals, value = (each.strip() for each in part.partition('='))
+            if key not in self.keys or not equals or not value:
+                known = ', '.join(self.keys)
+                raise self.wrong(text, f'"{part}" is not one of {known} with =<value>')
+            if key in self.lists:
+                given.setdefault(key, []).append(value)
+            elif key in given:
+                raise self.wrong(text, f'{key} is given twice')
+            else:
+                given[key] = value
+        for key, what in needed.items():
+            if key not in given:
+                raise self.wrong(text, f'{key}=<{what}> is missing')
+        return given
+
+    def find(self, text: str, key: str, name: str, find: Callable[..., Any]) -> str:
+        """Return the id of what a key names.
+
+        :raises CommandError: there is none that the user may use
+        """
+        found = find(name, ignore_missing=True)
+        if found is None:
+            raise self.wrong(text, f'{key}: there is no {key} "{name}" that you may use')
+        return str(found.id)
+
+    def number(self, text: str, key: str, value: str) -> int:
+        """Return the number that a key has.
+
+        :raises CommandError: it is none from 1 on
+        """
+        if not value.isdecimal() or not int(value):
+            raise self.wrong(text, f'{key} must be a number from 1 on, not "{value}"')
+        return int(value)
+
+    def wrong(self, text: str, why: str) -> exceptions.CommandError:
+        """Return the error of what cannot be read, with what would be right."""
+        told = f'Right would be: {self.name} {self.example}'
+        return exceptions.CommandError(f'{self.name} {text}: {why}. {told}')

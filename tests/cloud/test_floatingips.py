@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Floating IPs of leases on the real Neutron, with ordinary members and its policy."""
+
+import datetime
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from climateclient import exceptions
+from tests.cloud.people import Person, at, wait_for
+
+FIRST, SECOND = ADDRESSES = ['203.0.113.30', '203.0.113.31']
+
+
+@pytest.fixture
+def network(admin: Person) -> Any:
+    return admin.sdk.network.find_network('public', ignore_missing=False)
+
+
+@pytest.fixture(autouse=True)
+def registered(admin: Person, network: Any) -> Iterator[None]:
+    """Two addresses that are set apart."""
+    client = admin.client.floatingips
+    made = client.create_range(network.id, FIRST, SECOND)
+    yield
+    for each in made:
+        client.delete(each.id)
+
+
+def wanted(network: Any, *addresses: str) -> list[dict[str, Any]]:
+    both = {'resource_type': 'virtual:floatingip', 'network_id': network.id}
+    return [{**both, 'required_floatingips': list(addresses or ADDRESSES)}]
+
+
+def had(person: Person) -> dict[str, Any]:
+    """The floating IPs of a project that are of leases, by address."""
+    ips = person.sdk.network.ips(project_id=person.sdk.current_project_id)
+    return {e.floating_ip_address: e for e in ips if e.floating_ip_address in ADDRESSES}
+
+
+@pytest.fixture
+def ports(member: Person) -> Iterator[list[Any]]:
+    """Two ports of the member's, behind a router."""
+    sdk = member.sdk.network
+    public = sdk.find_network('public', ignore_missing=False)
+    network = sdk.create_network(name='inside')
+    subnet = sdk.create_subnet(network_id=network.id, ip_version=4, cidr='10.9.0.0/24')
+    router = sdk.create_router(name='r', external_gateway_info={'network_id': public.id})
+    sdk.add_interface_to_router(router, subnet_id=subnet.id)
+    made = [sdk.create_port(network_id=network.id) for _ in ADDRESSES]
+    yield made
+    for each in made:
+        sdk.delete_port(each)
+    sdk.remove_interface_from_router(router, subnet_id=subnet.id)
+    sdk.delete_router(router)
+    sdk.delete_network(network)
+
+
+def test_nobody_takes_an_address_that_is_set_apart(member: Person, network: Any) -> None:
+    with pytest.raises(exceptions.Forbidden):
+        member.client.floatingips.create(network.id, '203.0.113.40')
+    with pytest.raises(Exception, match='403'):
+        member.sdk.network.create_ip(floating_network_id=network.id, floating_ip_address=FIRST)
+    ordinary = member.sdk.network.create_ip(floating_network_id=network.id)
+    assert ordinary.floating_ip_address not in ADDRESSES
+    member.sdk.network.delete_ip(ordinary)
+
+
+def test_addresses_from_their_promise_to_the_next_lease(
+    member: Person, stranger: Person, network: Any, ports: list[Any]
+) -> None:
+    later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=7)
+    times = {'start': later, 'end': later + datetime.timedelta(hours=1)}
+    promised = stranger.leases.create('week', reservations=wanted(network), **times)
+    assert promised.reservations[0].params['floatingips'] == ADDRESSES
+    with pytest.raises(exceptions.Conflict, match='floating IPs'):
+        member.leases.create('same time', reservations=wanted(network, FIRST), **times)
+
+    lease = member.leases.create('now', at(hours=1), reservations=wanted(network))
+    lease = member.wait_lease(lease.id, 'ACTIVE')
+    found = had(member)
+    assert sorted(found) == ADDRESSES
+    (tagged,) = {tuple(each.tags) for each in found.values()}
+    assert tagged == (f'reservation:{lease.reservations[0].id}',)
+
+    sdk = member.sdk.network
+    sdk.update_ip(found[FIRST], port_id=ports[0].id)
+    forwarding = {
+        'protocol': 'tcp',
+        'internal_ip_address': ports[1].fixed_ips[0]['ip_address'],
+        'internal_port_id': ports[1].id,
+        'internal_port': 80,
+        'external_port': 8080,
+    }
+    path = f'/floatingips/{found[SECOND].id}/port_forwardings'
+    assert sdk.post(path, json={'port_forwarding': forwarding}).status_code == 201
+    # The end of a lease that has not begun is nothing to who has its addresses now.
+    stranger.leases.delete(promised.id)
+    stranger.wait_lease_gone(promised.id)
+    assert sorted(had(member)) == ADDRESSES
+
+    member.leases.end(lease.id)
+    assert member.wait_lease(lease.id, 'TERMINATED').status_reason is None
+    assert had(member) == {}
+    assert all(sdk.get_port(each.id) for each in ports)
+    lease = stranger.leases.create('next', at(hours=1), reservations=wanted(network))
+    stranger.wait_lease(lease.id, 'ACTIVE')
+    assert sorted(had(stranger)) == ADDRESSES
+    stranger.leases.end(lease.id)
+    stranger.wait_lease(lease.id, 'TERMINATED')
+
+
+def test_full_quota_is_told_and_tried_again(admin: Person, member: Person, network: Any) -> None:
+    project = member.sdk.current_project_id
+    admin.sdk.network.update_quota(project, floating_ips=0)
+    try:
+        lease = member.leases.create('full', at(hours=1), reservations=wanted(network))
+        wait_for(
+            lambda: 'quota' in (member.leases.get(lease.id).reservations[0].status_reason or ''),
+            'the reason',
+        )
+    finally:
+        admin.sdk.network.delete_quota(project)
+    member.wait_lease(lease.id, 'ACTIVE')
+    member.leases.end(lease.id)
+    member.wait_lease(lease.id, 'TERMINATED')
+
+
+def test_floating_ip_of_its_owner_ends_with_its_lease(member: Person, network: Any) -> None:
+    sdk = member.sdk.network
+    made = [sdk.create_ip(floating_network_id=network.id) for _ in range(2)]
+    one, other = (each.floating_ip_address for each in made)
+    create = ('lease', 'create', 'own', '--for', '1h', '--floating-ip', one, '-f', 'json')
+    lease = json.loads(member.cli('openstack', *create).stdout)
+    more = ('--floating-ip', other, '--on-end', 'nothing')
+    added = member.cli('openstack', 'lease', 'reservation', 'add', lease['id'], *more)
+    assert added.returncode == 0, added.stderr
+    found = member.wait_lease(lease['id'], 'ACTIVE')
+    assert [each.params['floatingips'] for each in found.reservations] == [[one], [other]]
+    member.leases.end(lease['id'])
+    assert member.wait_lease(lease['id'], 'TERMINATED').status_reason is None
+    assert sdk.find_ip(one) is None
+    sdk.delete_ip(made[1], ignore_missing=False)

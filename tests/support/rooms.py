@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rooms that the calendar promises, and a manager that leases them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from oslo_utils import uuidutils
+
+from climate_core.calendar.model import Demand, ReservationDemand
+from climate_core.context import RequestContext
+from climate_core.db import rows, tables
+from climate_core.lease import model
+from climate_core.plugins.base import Claimed, Done, ResourcePlugin, Wait
+from tests.support.world import World, user
+
+TYPE = 'test:room'
+
+
+class Rooms(ResourcePlugin):
+    """Whole units of the kind ``room``, which the calendar promises."""
+
+    resource_type = TYPE
+    title = 'Rooms'
+    description = 'Rooms of the tests'
+    schema = {'min': {'type': 'integer'}}
+    changeable = ('min',)
+    preemptible = True
+
+    def __init__(self) -> None:
+        self.opened: list[str] = []
+        #: Ids of reservations whose rooms are still in use when their leases are preempted.
+        self.busy: set[str] = set()
+
+    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
+        params = {'min': values.get('min', 1)}
+        made = uuidutils.generate_uuid()
+        return Claimed(made, params, self.amounts(params), unit_kind='room')
+
+    def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
+        return {'hosts': params['min']}
+
+    def wanted(self, reservation: model.Reservation) -> ReservationDemand:
+        count = reservation.params['min']
+        demand = Demand(kind='room', least=count, most=count)
+        return ReservationDemand(
+            reservation_id=reservation.id, demand=demand, field='min', noun='rooms'
+        )
+
+    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> None:
+        assert reservation.allocations
+        self.opened.append(lease.name)
+
+    def preempt(self, lease: model.Lease, reservation: model.Reservation) -> Wait | Done:
+        if reservation.id in self.busy:
+            return Wait(1.0)
+        return Done({'guests': lease.name})
+
+    def end(self, lease: model.Lease, reservation: model.Reservation) -> None:
+        return None
+
+
+class Hotel:
+    """Rooms, and a manager that leases them."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.rooms = Rooms()
+        world.plugins[TYPE] = self.rooms
+        world.conf.set_override('retry_interval', 600, group='queue')
+        self.look = world.operations.queue.look
+
+    def build(self, count: int) -> None:
+        unit = {
+            'kind': 'room',
+            'pool': 'default',
+            'available': True,
+            'capacity': {},
+            'lanes': 1,
+            'properties': {},
+            'generation': 0,
+            'changed_at': self.world.clock.now(),
+        }
+        self.world.database.write(rows.insert, tables.UNITS, [unit] * count)
+
+    def book(self, name: str, count: int = 1, **values: Any) -> str:
+        """Create a lease of two hours from now, of the kind retry."""
+        body = {'name': name, 'duration': '2h', 'kind': 'retry', **values}
+        if 'end_date' in body:
+            del body['duration']
+        body['reservations'] = [{'resource_type': TYPE, 'min': count}]
+        # Those of one moment have no order.
+        self.world.time.forward(microseconds=1)
+        return self.world.operations.create_lease(user(), body)
+
+    def status(self, *lease_ids: str) -> list[str]:
+        return [self.world.lease(each).status for each in lease_ids]

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Preemptible leases lose what they are promised to others, and wait until there is enough."""
+
+import datetime
+from typing import Any
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.db import usage as db_usage
+from climate_core.lease import usage
+from tests.support.rooms import TYPE, Hotel
+from tests.support.world import World, user
+
+LATER = {'start_date': '+2h', 'end_date': '+4h'}
+
+
+@pytest.fixture
+def hotel(world: World) -> Hotel:
+    made = Hotel(world)
+    made.build(2)
+    return made
+
+
+def book(hotel: Hotel, name: str, count: int = 1, **values: Any) -> str:
+    return hotel.book(name, count, **{'kind': None, **LATER, **values})
+
+
+def test_youngest_loses_its_room_and_has_it_again_when_there_is_one(hotel: Hotel) -> None:
+    world = hotel.world
+    old, young = (book(hotel, name, preemptible=True) for name in ('old', 'young'))
+    other = book(hotel, 'other')
+    assert hotel.status(old, young, other) == ['PENDING', 'WAITING', 'PENDING']
+    lease = world.lease(young)
+    assert 'Another lease needs' in lease.status_reason
+    assert (lease.reservations[0].allocations, lease.reservations[0].amounts) == ((), {})
+    world.run_until_idle()
+    assert hotel.status(young) == ['WAITING']
+    world.end(other)
+    world.run_until_idle()
+    hotel.look()
+    assert hotel.status(old, young) == ['PENDING', 'PENDING']
+    world.run_until_idle(hours=2)
+    assert hotel.status(old, young) == ['ACTIVE', 'ACTIVE']
+
+
+def test_as_few_as_needed_wait(hotel: Hotel) -> None:
+    hotel.build(1)
+    large, small = book(hotel, 'large', 2, preemptible=True), book(hotel, 'small')
+    young = book(hotel, 'young', preemptible=True, start_date='+5h', end_date='+6h')
+    other = book(hotel, 'other', 2)
+    assert hotel.status(large, small, young, other) == ['WAITING', 'PENDING', 'PENDING', 'PENDING']
+
+
+def test_what_would_not_be_enough_is_refused_and_nobody_waits(hotel: Hotel) -> None:
+    first, second = book(hotel, 'first', preemptible=True), book(hotel, 'second')
+    with pytest.raises(exceptions.NotEnough):
+        book(hotel, 'other', 2)
+    assert hotel.status(first, second) == ['PENDING', 'PENDING']
+
+
+def test_preemptible_lease_takes_nothing(hotel: Hotel) -> None:
+    book(hotel, 'first', 2, preemptible=True)
+    with pytest.raises(exceptions.NotEnough):
+        book(hotel, 'second', preemptible=True)
+
+
+@pytest.fixture
+def running(hotel: Hotel) -> str:
+    """A preemptible lease of both rooms that runs."""
+    lease_id = book(hotel, 'running', 2, preemptible=True, start_date='now')
+    hotel.world.run_until_idle()
+    assert hotel.status(lease_id) == ['ACTIVE']
+    return lease_id
+
+
+def test_one_that_runs_has_its_notice_and_then_waits(hotel: Hotel, running: str) -> None:
+    world = hotel.world
+    other = book(hotel, 'other', start_date='now', end_date='+3h')
+    lease, now = world.lease(running), world.clock.now()
+    notice = datetime.timedelta(seconds=120)
+    assert lease.status == 'ACTIVE'
+    assert lease.preempted_at == world.lease(other).start_date == now + notice
+    assert 'Another lease needs what it has' in lease.status_reason
+    with pytest.raises(exceptions.InvalidState):
+        world.update(running, end_date='+5h')
+    world.run_until_idle()
+    assert hotel.status(running, other) == ['ACTIVE', 'PENDING']
+    world.run_until_idle(minutes=3)
+    assert hotel.status(running, other) == ['WAITING', 'ACTIVE']
+    world.run_until_idle(hours=3)
+    assert hotel.status(running, other) == ['ACTIVE', 'TERMINATED']
+
+
+def test_usage_of_what_was_given_up_stays(hotel: Hotel, running: str) -> None:
+    world = hotel.world
+    began = world.clock.now()
+    other = book(hotel, 'other', start_date='+1h', end_date='+2h')
+    world.run_until_idle(minutes=61)
+    assert hotel.status(running, other) == ['WAITING', 'ACTIVE']
+    was, had = world.lease(running).reservations
+    assert (was.status, was.amounts, was.woken_at) == ('pending', {}, None)
+    assert (had.status, had.amounts) == ('deleted', {'hosts': 2})
+    world.run_until_idle(hours=1)
+    assert hotel.status(running) == ['ACTIVE']
+    world.run_until_idle(hours=2)
+    assert hotel.status(running) == ['TERMINATED']
+    period = usage.Span(began, began + datetime.timedelta(days=1))
+    uses = world.database.read(lambda session: list(db_usage.uses(session, period)))
+    hours = {
+        name: sum(usage.of_lease([each], period).reserved['host_hours'] for each in mine)
+        for name in ('running', 'other')
+        if (mine := [each for each in uses if each.lease_name == name])
+    }
+    # Two rooms for an hour, and then from the end of the other lease until its own.
+    assert hours['other'] == pytest.approx(1, abs=0.1)
+    assert hours['running'] == pytest.approx(2 * 3, abs=0.2)
+
+
+def test_room_that_is_in_use_is_kept_until_it_is_empty(hotel: Hotel, running: str) -> None:
+    world = hotel.world
+    hotel.rooms.busy.add(world.lease(running).reservations[0].id)
+    other = book(hotel, 'other', start_date='now', end_date='+3h')
+    world.run_until_idle(minutes=3)
+    assert hotel.status(running) == ['ACTIVE']
+    (mine,) = world.lease(running).reservations
+    (promised,) = world.lease(other).reservations[0].allocations
+    kept = next(each for each in mine.allocations if each.unit_id == promised.unit_id)
+    assert kept.end == promised.start > world.clock.now()
+    hotel.rooms.busy.clear()
+    world.run_until_idle(minutes=1)
+    assert hotel.status(running, other) == ['WAITING', 'ACTIVE']
+
+
+def test_what_is_given_up_first_is_in_the_usage_too(hotel: Hotel) -> None:
+    """The rooms of two reservations are not empty at the same time."""
+    world = hotel.world
+    lease_id = book(hotel, 'running', preemptible=True, start_date='now')
+    world.run_until_idle()
+    second = {'resource_type': TYPE, 'min': 1}
+    world.operations.add_reservation(user(), lease_id, second)
+    world.run_until_idle()
+    other = book(hotel, 'other', 2, start_date='now')
+    _, two = world.lease(lease_id).reservations
+    hotel.rooms.busy.add(two.id)
+    world.run_until_idle(minutes=3)
+    assert [each.status for each in world.lease(lease_id).reservations] == [
+        'pending',
+        'active',
+        'deleted',
+    ]
+    assert world.lease(lease_id).status == 'ACTIVE'
+    with pytest.raises(exceptions.InvalidState):
+        world.operations.remove_reservation(user(), lease_id, two.id)
+    hotel.rooms.busy.clear()
+    world.run_until_idle(minutes=1)
+    assert hotel.status(lease_id, other) == ['WAITING', 'ACTIVE']
+    found = world.lease(lease_id).reservations
+    assert [(each.status, each.amounts) for each in found] == [
+        ('pending', {}),
+        ('pending', {}),
+        ('deleted', {'hosts': 1}),
+        ('deleted', {'hosts': 1}),
+    ]
+    world.run_until_idle(hours=4)
+    ended = world.lease(lease_id)
+    assert ended.status == 'TERMINATED'
+    assert 'Given up for another lease on' in ended.status_reason
+
+
+def test_end_comes_before_the_notice_is_over(hotel: Hotel, running: str) -> None:
+    world = hotel.world
+    other = book(hotel, 'other', start_date='now', end_date='+3h')
+    world.end(running)
+    world.run_until_idle(minutes=3)
+    assert hotel.status(running, other) == ['TERMINATED', 'ACTIVE']
+
+
+def test_those_that_have_not_begun_come_first(hotel: Hotel) -> None:
+    hotel.build(1)
+    running = book(hotel, 'running', 2, preemptible=True, start_date='now')
+    hotel.world.run_until_idle()
+    asleep = book(hotel, 'asleep', preemptible=True, start_date='+1h')
+    other = book(hotel, 'other', start_date='now')
+    assert hotel.status(running, asleep, other) == ['ACTIVE', 'WAITING', 'PENDING']
+    assert hotel.world.lease(running).preempted_at is None
+
+
+def test_what_a_plugin_keeps_is_there_when_it_is_granted_again(hotel: Hotel, running: str) -> None:
+    world = hotel.world
+    other = book(hotel, 'other', start_date='now', end_date='+3h')
+    world.run_until_idle(minutes=3)
+    assert world.lease(running).reservations[0].progress == {'guests': 'running'}
+    world.end(other)
+    world.run_until_idle()
+    hotel.look()
+    world.run_until_idle()
+    assert hotel.status(running) == ['ACTIVE']
+
+
+def test_nothing_else_joins_a_preemptible_lease(hotel: Hotel, running: str) -> None:
+    world = hotel.world
+    hotel.rooms.preemptible = False
+    with pytest.raises(exceptions.BadRequest, match='cannot be given up'):
+        world.operations.add_reservation(user(), running, {'resource_type': TYPE, 'min': 1})
+
+
+def test_waiting_ends_with_the_lease(hotel: Hotel) -> None:
+    world = hotel.world
+    lost = book(hotel, 'lost', 2, preemptible=True)
+    book(hotel, 'other', 2)
+    world.run_until_idle(hours=5)
+    assert hotel.status(lost) == ['TERMINATED']
+
+
+def test_those_that_wait_by_their_kind_come_first(hotel: Hotel) -> None:
+    world = hotel.world
+    lost = book(hotel, 'lost', 2, preemptible=True)
+    other = book(hotel, 'other', 2)
+    waits = hotel.book('waits', 2, start_date='+2h', end_date='+4h')
+    world.end(other)
+    world.run_until_idle()
+    hotel.look()
+    assert hotel.status(lost, waits) == ['WAITING', 'PENDING']
+
+
+@pytest.mark.parametrize('kind', ['retry', 'best_effort'])
+def test_preemptible_lease_of_a_kind_that_waits_is_refused(hotel: Hotel, kind: str) -> None:
+    with pytest.raises(exceptions.BadRequest) as refused:
+        book(hotel, 'first', preemptible=True, kind=kind)
+    assert refused.value.field == 'kind' if kind == 'best_effort' else 'preemptible'
+
+
+def test_dry_run_counts_what_preemptible_leases_would_give_up(hotel: Hotel) -> None:
+    book(hotel, 'first', 2, preemptible=True)
+    wanted = {'name': 'other', **LATER, 'reservations': [{'resource_type': TYPE, 'min': 2}]}
+    for preemptible, granted in ((False, True), (True, False)):
+        values = {**wanted, 'preemptible': preemptible}
+        found = hotel.world.operations.check_lease(user(), values)
+        assert found['granted'] is granted
