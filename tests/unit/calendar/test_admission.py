@@ -9,15 +9,11 @@ from sqlalchemy import orm
 from climate_common import dates
 from climate_core import exceptions
 from climate_core.calendar import refusal
-from climate_core.calendar.model import Demand, Lack, Promise, Unit, Window
+from climate_core.calendar.model import Promise
 from climate_core.db import calendar as db_calendar
 from climate_core.db import engine
 from tests.support.world import executed
 from tests.unit.calendar.hall import HOUR, Hall, demand, shares
-
-
-def no_unit(_unit: Unit) -> bool:
-    return False
 
 
 def test_promise_takes_units_until_none_is_free(any_hall: Hall) -> None:
@@ -57,54 +53,6 @@ def test_promise_to_two_reservations_of_a_lease_on_one_unit(any_hall: Hall) -> N
     assert unit
 
 
-def test_check_writes_nothing(hall: Hall) -> None:
-    hall.units()
-    hall.check(demand())
-    with pytest.raises(exceptions.NotEnough):
-        hall.check(demand(2))
-    assert not hall.promised()
-
-
-@pytest.mark.parametrize(
-    ('least', 'sentence', 'later'),
-    [
-        (2, 'Only 1 of at least 2 hosts is free', 5),
-        (3, 'there is room for 2 hosts in all, not for 3.', None),
-    ],
-)
-def test_refusal_says_what_is_missing_and_when_it_is_not(
-    hall: Hall, least: int, sentence: str, later: int | None
-) -> None:
-    hall.units(2)
-    hall.book(demand(), start=0, end=2)
-    hall.book(demand(2), start=3, end=5)
-    with pytest.raises(exceptions.NotEnough) as refused:
-        hall.book(demand(least), start=1, end=3)
-    error = refused.value
-    assert error.field == 'field0'
-    assert sentence in error.message
-    if later is None:
-        assert error.message.startswith('There will not be enough at any time: ')
-        assert error.available_from is None
-    else:
-        start, end = (dates.sentence(hall.at(hours)) for hours in (1, 3))
-        assert f' free from {start} to {end}. ' in error.message
-        assert error.message.endswith(f'duration from {dates.sentence(hall.at(later))} on.')
-        assert error.available_from == dates.serialize(hall.at(later))
-    # What RPC makes of it.
-    assert type(error)(error.message, **error.kwargs).body == error.body
-
-
-def test_refusal_has_the_times_of_the_lease_not_of_its_preparation(hall: Hall) -> None:
-    hall.units()
-    hall.book(demand(), start=0, end=2, before=HOUR, after=2 * HOUR)
-    assert hall.promised()[0][1:3] == (-1, 4)
-    with pytest.raises(exceptions.NotEnough) as refused:
-        hall.book(demand(), start=3, end=4, before=HOUR)
-    assert f' free from {dates.sentence(hall.at(3))} to ' in refused.value.message
-    assert refused.value.available_from == f'{hall.at(5):%Y-%m-%dT%H:%M:%S.%f}'
-
-
 def test_preparation_does_not_begin_in_the_past(hall: Hall) -> None:
     hall.units()
     now = hall.hours(hall.now)
@@ -112,40 +60,6 @@ def test_preparation_does_not_begin_in_the_past(hall: Hall) -> None:
     ((_, start, end, *_),) = hall.promised()
     assert now <= start < now + 1
     assert end == 1
-
-
-def test_units_that_are_disabled_are_not_promised(hall: Hall) -> None:
-    hall.units(available=False)
-    hall.units(lanes=0)
-    with pytest.raises(exceptions.NotEnough) as refused:
-        hall.book(demand())
-    assert refused.value.available_from is None
-    assert 'no host would do. More would do, but are disabled' in refused.value.message
-
-
-@pytest.mark.parametrize(
-    ('wanted', 'sentence'),
-    [
-        (demand(piece={'vcpus': 64}), 'no host has 64 vcpus; the largest has 4.'),
-        (shares(5, one_unit=True), 'no host has 5 vcpus; the largest has 4.'),
-        (shares(9), 'there is room for 8 hosts in all, not for 9.'),
-        (
-            shares(3, most_per_unit=1),
-            'there is room for 2 hosts in all, each on another host, not for 3.',
-        ),
-        (demand(matches=no_unit, lacking=lambda units: Lack(f'{len(units)} lack it')), 'k it.'),
-        (demand(admits=no_unit, matches=no_unit), 'no host is in a pool that may be used.'),
-    ],
-)
-def test_refusal_says_what_no_unit_has_although_all_are_taken(
-    hall: Hall, wanted: Demand, sentence: str
-) -> None:
-    hall.units(2)
-    hall.book(demand(2))
-    with pytest.raises(exceptions.NotEnough, match='not be enough at any time') as refused:
-        hall.book(wanted)
-    assert refused.value.message.endswith(sentence)
-    assert (refused.value.field, refused.value.available_from) == ('field0', None)
 
 
 @pytest.mark.parametrize('keep', [False, True])
@@ -421,26 +335,6 @@ def test_move_of_a_running_lease_begins_now(hall: Hall) -> None:
 
 def _values(promise: Promise) -> dict[str, object]:
     return {name: getattr(promise, name) for name in promise.__dataclass_fields__}
-
-
-def test_windows_are_the_earliest_times_with_enough_units(any_hall: Hall) -> None:
-    hall = any_hall
-    hall.units(2)
-    hall.book(demand(), start=0, end=2)
-    hall.book(demand(2), start=3, end=5)
-    wanted = [hall.wanted('new', demand(2))]
-
-    def windows(length: float, latest: float, limit: int = 9) -> list[float]:
-        times = length * HOUR, hall.at(0), hall.at(latest), limit
-        found = hall.calendar.windows(wanted, *times)
-        assert all(each == Window(each.start, each.start + length * HOUR) for each in found)
-        return [hall.hours(each.start) for each in found]
-
-    assert windows(1, 9) == [2, 5]
-    assert windows(1, 9, limit=1) == [2]
-    assert windows(2, 9) == [5]
-    assert windows(2, 6.5) == []
-    assert windows(2, 1) == []
 
 
 def test_changes_in_one_transaction_see_each_other(any_hall: Hall) -> None:

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A preemptible lease gives up what another lease needs."""
+
+import dataclasses
+import datetime
+from typing import Any
+
+import pytest
+
+from climate_core.lease import changes, model
+from climate_core.lease.events import preempt
+from tests.support import leases
+from tests.support.leases import HOUR, MINUTE, NOON, reservation
+
+
+def preemptible(status: str = 'PENDING', thing: str = 'pending', **fields: Any) -> model.Lease:
+    return leases.lease(
+        reservation('r', thing), status=status, **{'preemptible': True, 'start': NOON, **fields}
+    )
+
+
+def test_lease_that_is_not_begun_waits_at_once() -> None:
+    change = changes.preempt.apply(preemptible(start=NOON + HOUR), NOON, NOON, NOON)
+    assert change is not None
+    assert (change.lease.status, change.lease.status_reason) == ('WAITING', preempt.REASON)
+    assert change.notifications == {'lease.update': preempt.REASON}
+    assert change.lease.next_retry_at > NOON
+
+
+def test_lease_that_runs_is_told_when_it_gives_up_what_it_has() -> None:
+    time = NOON + 10 * MINUTE
+    change = changes.preempt.apply(preemptible('ACTIVE', 'active'), time, time, NOON)
+    assert change is not None
+    assert (change.lease.status, change.lease.preempted_at) == ('ACTIVE', time)
+    assert '2026-12-01' in change.lease.status_reason
+    assert change.notifications == {'lease.update': change.lease.status_reason}
+    assert changes.preempt.apply(change.lease, time, time, NOON) is None
+
+
+@pytest.mark.parametrize(
+    ('fields', 'time'),
+    [
+        ({'preemptible': False}, NOON),
+        ({'status': 'STARTING'}, NOON),
+        ({'status': 'TERMINATING', 'thing': 'active'}, NOON),
+        ({'status': 'ACTIVE', 'thing': 'pending'}, NOON),
+        # It would have less time than it was promised.
+        ({'status': 'ACTIVE', 'thing': 'active'}, NOON - MINUTE),
+    ],
+)
+def test_lease_that_cannot_be_preempted_stays_as_it_is(
+    fields: dict[str, Any], time: datetime.datetime
+) -> None:
+    assert changes.preempt.apply(preemptible(**fields), time, NOON, NOON) is None
+
+
+@pytest.mark.parametrize(('status', 'is_kept'), [('IN_PROGRESS', True), ('UNDONE', False)])
+def test_lease_whose_resources_are_prepared_is_not_preempted(status: str, is_kept: bool) -> None:
+    prepare = model.new_event('lease', model.PREPARE, NOON, NOON, 'r')
+    one = preemptible(start=NOON + HOUR).with_events(dataclasses.replace(prepare, status=status))
+    assert (changes.preempt.apply(one, NOON, NOON, NOON) is None) == is_kept

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``preempt_lease``: what a lease gives up for another one, and what stays of it."""
+
+import dataclasses
+
+import pytest
+
+from climate_core.lease import events, model, results
+from climate_core.lease.events import preempt, wait_again
+from tests.support import leases
+from tests.support.leases import HOUR, MINUTE, NOON, reservation
+
+HANDLER = events.of(model.PREEMPT)
+TIME = NOON + HOUR
+FAILED = results.Outcome(results.Result.RETRY, 5.0, 'A server is not shelved.')
+
+
+def running(*ids: str) -> tuple[model.Lease, model.Event]:
+    """Return a lease that is to give up its things, and the event for it, which is claimed."""
+    things = [
+        dataclasses.replace(reservation(each, 'active'), amounts={'vcpus': 4}, woken_at=NOON)
+        for each in ids
+    ]
+    one = leases.lease(*things, status='ACTIVE', preemptible=True)
+    one = one.with_events(model.new_event('lease', model.PREEMPT, TIME, NOON))
+    return leases.claimed(one, model.PREEMPT)
+
+
+def test_begin_takes_what_the_lease_has_and_cancels_what_would_bring_more() -> None:
+    one, event = running('a', 'b')
+    follow = model.new_event('lease', model.REALLOCATE, TIME, NOON, 'a')
+    work = HANDLER.begin(one.with_events(follow), event, TIME)
+    assert [each.id for each in work.reservations] == ['a', 'b']
+    assert not leases.event(work.lease, model.REALLOCATE).open
+
+
+def test_begin_is_skipped_when_the_lease_does_not_run() -> None:
+    one, event = running('a')
+    work = HANDLER.begin(one.moved_to('TERMINATING', None), event, TIME)
+    assert (work.skip_reason, work.reservations) == ('The lease has nothing to give up.', ())
+
+
+def test_lease_that_gave_up_all_waits_and_keeps_the_ids_of_its_reservations() -> None:
+    one, event = running('a')
+    change = HANDLER.settle(one, event, {'a': results.DONE}, TIME)
+    after = change.lease
+    assert (after.status, after.status_reason) == ('WAITING', preempt.REASON)
+    assert change.notifications == {preempt.DONE: preempt.REASON}
+    assert after.next_retry_at == TIME + wait_again.PAUSE
+    waits, had = after.reservations
+    assert (waits.id, waits.status, waits.amounts, waits.woken_at) == ('a', 'pending', {}, None)
+    assert (had.status, had.amounts, had.freed_at) == ('deleted', {'vcpus': 4}, TIME)
+    assert had.woken_at == NOON
+
+
+def test_lease_that_gave_up_a_part_tries_the_rest_again() -> None:
+    one, event = running('a', 'b')
+    change = HANDLER.settle(one, event, {'a': results.DONE, 'b': FAILED}, TIME)
+    after = change.lease
+    assert (after.status, after.status_reason) == ('ACTIVE', 't b: A server is not shelved.')
+    assert change.notifications == {}
+    assert [each.status for each in after.reservations] == ['pending', 'active', 'deleted']
+    again = leases.event(after, model.PREEMPT)
+    assert (again.open, HANDLER.retries_forever(after, again)) == (True, True)
+
+
+@pytest.mark.parametrize(('minutes', 'most'), [(0, 1), (30, None)])
+def test_waiting_lease_looks_for_room_until_its_end(minutes: int, most: int | None) -> None:
+    one, _ = running('a')
+    after = preempt.wait(one, one.end_date - minutes * MINUTE)
+    assert after.retries_left == (most or minutes * MINUTE / wait_again.PAUSE)

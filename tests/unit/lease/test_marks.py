@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The descriptions and tags of what was made in Neutron for reservations."""
+
+import pytest
+
+from climate_core.lease import marks
+
+
+@pytest.mark.parametrize(
+    ('found', 'is_marked'),
+    [
+        ({}, False),
+        ({'description': None, 'tags': []}, False),
+        ({'description': 'mine', 'tags': ['blue']}, False),
+        ({'description': marks.mark('other')}, True),
+        ({'description': '', 'tags': ['blue', marks.tag('other')]}, True),
+    ],
+)
+def test_description_or_tag_marks_what_was_made_for_a_lease(found: dict, is_marked: bool) -> None:
+    assert marks.is_marked(found) == is_marked
+
+
+@pytest.mark.parametrize(
+    ('found', 'is_marked'),
+    [
+        ({'description': marks.mark('r')}, True),
+        # Its owner changed the description; the tag is left.
+        ({'description': 'mine', 'tags': [marks.tag('r')]}, True),
+        ({'description': marks.mark('other'), 'tags': [marks.tag('other')]}, False),
+        ({}, False),
+        # Another project copied the mark.
+        ({'description': marks.mark('r'), 'tags': [marks.tag('r')], 'project_id': 'q'}, False),
+    ],
+)
+def test_mark_counts_for_its_reservation_in_its_project_only(found: dict, is_marked: bool) -> None:
+    assert marks.is_marked_for({'project_id': 'p', **found}, 'r', 'p') == is_marked
