@@ -109,7 +109,7 @@ class HostReservation:
 
 @dataclass(frozen=True, slots=True)
 class HostAllocation:
-    """What a host is promised to, in the order of the start."""
+    """The reservations that a host is promised to, in the order of their starts."""
 
     host_id: str
     reservations: tuple[HostReservation, ...] = ()

@@ -13,7 +13,7 @@ from climateclient.serialization import read, read_pages, to_path, to_query
 
 
 class HostDetails(TypedDict, total=False):
-    """What an operator says of a host; what is None or missing stays as it is.
+    """The values that an operator gives a host; those that are None or missing stay.
 
     ``disabled`` is whether it takes no new promises, ``disabled_reason`` why. ``extra`` are extra
     properties by name; in a change a value of None takes one away. ``shared`` and ``empty`` are

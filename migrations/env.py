@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How Alembic runs our migrations: on the connection that ``climate_core.db.migration`` gives."""
+"""Run the migrations with Alembic, on the connection that ``climate_core.db.migration`` gives."""
 
 from alembic import context
 

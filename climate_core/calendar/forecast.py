@@ -20,7 +20,7 @@ _TOLD: Final = 5
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Nouns:
-    """How users are told of the room.
+    """The words in which a forecast tells users of room.
 
     :param host: what has room
     :param server: what takes it
@@ -34,7 +34,7 @@ class Nouns:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """What a lease frees of a host at its end.
+    """The part of a host that a lease frees at its end.
 
     :param at: when, in microseconds
     :param amounts: by resource class of Placement
@@ -47,7 +47,7 @@ class Release:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FutureDemand:
-    """What a lease will take that has no hosts yet; times in microseconds.
+    """The demand of a lease that has no hosts yet; times in microseconds.
 
     :param servers: each with another id
     """

@@ -38,7 +38,7 @@ class Access:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """Something that has capacity for a time.
+    """A unit of the calendar: a host, or another thing whose capacity is promised for a time.
 
     :param kind: ``host``, and what other plugins have
     :param available: whether it takes new promises; what is promised already stays
@@ -79,7 +79,7 @@ class Promise:
 
 
 class Order(enum.StrEnum):
-    """Which of the units that have room are taken first."""
+    """The order in which units that have room are taken."""
 
     #: Those whose gap around the promise is the smallest.
     FIT = 'fit'
@@ -103,7 +103,7 @@ class Lack(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What a reservation wants of the units of a kind.
+    """The demand of a reservation on the units of a kind.
 
     :param least: so many pieces at least, or nothing
     :param most: so many pieces if there are enough
@@ -141,7 +141,7 @@ class Window:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationDemand:
-    """What one reservation demands for the time of its lease.
+    """The demand of one reservation for the time of its lease.
 
     :param field: the field of the request to blame if that is not free
     :param noun: what users call the pieces: ``hosts``

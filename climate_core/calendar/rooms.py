@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which units have room for what is looked for, the best first.
+"""Find the units that have room for a search, the best first.
 
 Times are numbers (:mod:`climate_core.calendar.moments`).
 """
@@ -29,7 +29,7 @@ class UnitPick(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What one reservation looks for. Its own promises are not in the timelines.
+    """A search for one reservation, whose own promises are not in the timelines.
 
     :param start: of the time that must be free
     :param own: the units that it has by now

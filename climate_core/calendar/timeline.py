@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is promised of one unit over time.
+"""The timeline of a unit: its promises, and what is free of it between them.
 
 All times are numbers (:mod:`climate_core.calendar.moments`), and intervals include their start but
 not their end. A timeline never changes: searches of several threads look at it.

@@ -21,7 +21,7 @@ FASTER = 4
 
 
 class Looks:
-    """How many more looks at units are taken."""
+    """The number of further looks at units that a search may take."""
 
     def __init__(self, left: int) -> None:
         self.left = left

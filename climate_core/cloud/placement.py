@@ -40,7 +40,7 @@ class Provider:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LaneRoom:
-    """How many slots of a lane can be taken, of which some are; of a closed one none can be."""
+    """The slots of a lane: how many can be taken (of a closed lane none), and how many are."""
 
     slots: int
     used: int

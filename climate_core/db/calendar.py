@@ -71,7 +71,7 @@ _OWN_COLUMNS = (
 
 
 class PromiseColumns(NamedTuple):
-    """What is promised of a unit, in columns, ordered by the starts.
+    """The promises of a unit in columns, ordered by their starts.
 
     :param piece: JSON texts; None: the whole unit
     """
@@ -107,7 +107,7 @@ class OwnPromise(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """What two sets of units have in common only if they are the same: generations only grow."""
+    """Totals of a set of units, which are equal only for equal sets: generations only grow."""
 
     units: int
     last_id: int

@@ -44,7 +44,7 @@ def held(
 
 
 class ReservationEnd(NamedTuple):
-    """When the lease of a resource ends, and what it has and what becomes of it then."""
+    """The end of a reservation: its time, its end action, and what is held until then."""
 
     resource_id: str
     at: datetime.datetime
@@ -75,7 +75,7 @@ def ends(session: orm.Session, resource_type: str) -> list[ReservationEnd]:
 
 
 class ToBeMade(NamedTuple):
-    """When the lease of a resource that is not made yet starts and ends, and what it will take."""
+    """A resource that is not made yet: the times of its lease, and what it will take."""
 
     start: datetime.datetime
     end: datetime.datetime

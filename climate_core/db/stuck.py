@@ -28,7 +28,7 @@ REPAIR = 'operator.repair'
 
 
 class StuckKind(enum.StrEnum):
-    """Why a lease does not go on."""
+    """The reason why a lease does not go on."""
 
     CLAIM_EXPIRED = 'claim_expired'
     NOT_TAKEN_UP = 'not_taken_up'

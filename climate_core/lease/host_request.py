@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator may ask of a host, beside what a schema says: pure."""
+"""Check a request of an operator about a host, beyond its JSON Schema. Pure."""
 
 import re
 from collections.abc import Mapping

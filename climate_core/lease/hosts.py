@@ -23,7 +23,7 @@ STAYING: Final = 'The host was not taken out of its pool: it has servers.'
 
 
 class State(enum.StrEnum):
-    """What is done with a host, or was found of it. It takes promises only if it is ENROLLED."""
+    """The state of a host of a pool. It takes promises only if it is ENROLLED."""
 
     #: It is put into its pool.
     ENROLLING = 'enrolling'

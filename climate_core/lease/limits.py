@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long, how far ahead and how much a lease may be. Pure: values in, a refusal or nothing out.
+"""Check the length, the start and the amounts of a lease against limits. Pure.
 
 The names of the limits are those that are registered in Keystone. An amount that a reservation
 does not name counts as 0: so do all amounts of reservations that the first release made.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""By what Climate knows again in Neutron what it made for reservations. Pure."""
+"""Mark what is made in Neutron for reservations, so that it is found again. Pure."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Nova and Placement know of one node of a nova-compute, and what filters see of it: pure."""
+"""Describe a node of a nova-compute by what Nova and Placement know, for filters. Pure."""
 
 import dataclasses
 import re
@@ -35,7 +35,7 @@ _NUMBER: Final = re.compile(r'[+-]?\d{1,18}(\.\d{1,18})?', re.ASCII)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """What Nova and Placement know of one node.
+    """A node of a nova-compute, as Nova and Placement know it.
 
     :param capacity: what its servers can have of it, by the names of amounts
     :param details: the facts that are no columns of their own, and what else is shown

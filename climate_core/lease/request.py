@@ -59,7 +59,7 @@ class LeaseRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RequestRules:
-    """What the operator allows in the request for a lease, and its defaults.
+    """The rules of the operator for the request for a lease, and its defaults.
 
     :param minutes_before_end: when the end is told if the request says nothing; 0 for never
     :param webhooks: where webhooks may be

@@ -28,7 +28,7 @@ class Change:
 
 
 class Result(enum.Enum):
-    """What came of a call of a plugin."""
+    """The result of a call of a plugin."""
 
     DONE = 'done'
     #: It is in progress, and looked at again later.

@@ -45,14 +45,14 @@ class EventStatus(enum.StrEnum):
 
 
 class StartPolicy(enum.StrEnum):
-    """Whether a lease starts by itself at its start date, or when its user starts it."""
+    """The start policy of a lease: it starts at its start date, or when its user starts it."""
 
     AUTO = 'auto'
     MANUAL = 'manual'
 
 
 class LeaseKind(enum.StrEnum):
-    """What a lease does if there is not enough for it, and when its resources are held."""
+    """The kind of a lease: when its resources are held, and what follows if there are too few."""
 
     #: All is held, or promised by the calendar, at the request; otherwise the request fails.
     IMMEDIATE = 'immediate'

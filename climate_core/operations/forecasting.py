@@ -215,7 +215,7 @@ def find(
 
 
 class Room(Protocol):
-    """What is free for the resources of one type, as it is now."""
+    """The room that is free now for the resources of one type."""
 
     @property
     def nouns(self) -> Nouns:
@@ -249,7 +249,7 @@ _ROOMS: Final[Mapping[str, Callable[['connection.Connection'], Room]]] = {
 
 @dataclasses.dataclass
 class Expectation:
-    """What is expected of the room that everybody uses, as it is now; read when it is needed.
+    """The expectation for the common pool, as it is now; read when it is needed.
 
     :ivar without: the id of a lease that is to take nothing
     :ivar alone: whether no lease is to take anything

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is made for a lease from what its request says of it: servers and volumes.
+"""Servers and volumes that are made for a lease from the specification in its request.
 
 Each of them is a reservation, which keeps what is said of it; those of one part of the request are
 a group. Nothing is asked here.

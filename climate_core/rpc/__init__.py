@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How climate-api calls climate-manager, over oslo.messaging."""
+"""The RPC between climate-api and climate-manager, over oslo.messaging."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which projects may use a pool of hosts: the options of commands, and a change of them."""
+"""Options for the projects that may use a pool of hosts, and changes of them."""
 
 import argparse
 from collections.abc import Callable

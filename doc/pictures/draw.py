@@ -11,7 +11,7 @@ PLACE = pathlib.Path(__file__).resolve().parents[1] / 'source' / 'pictures'
 
 
 def server() -> Picture:
-    """The way of a server: a row for each of those who take part, time from left to right."""
+    """Draw the way of a server: a row for each service, the time from left to right."""
     picture = Picture('The way of a reserved server', 900, 400)
     for y, name in ((30, 'you'), (130, 'Nova'), (270, 'Climate')):
         picture.box(10, y, 80, 60, name, 'ours' if name == 'Climate' else 'plain')
@@ -42,7 +42,7 @@ def server() -> Picture:
 
 
 def architecture() -> Picture:
-    """Who speaks with whom."""
+    """Draw which service calls which."""
     picture = Picture('The extensions and the lease service', 900, 520)
     picture.box(20, 20, 860, 150, 'OpenStack', 'ground', top=True)
     for x, name, extension in (
@@ -85,7 +85,7 @@ def architecture() -> Picture:
 
 
 def event() -> Picture:
-    """One event, from the claim to the finish."""
+    """Draw one event, from the claim to the finish."""
     picture = Picture('One event, from the claim to the finish', 900, 560)
     steps = (
         ('the loop sleeps', 'until the next event is due: one indexed query', 'plain'),
@@ -127,7 +127,7 @@ def event() -> Picture:
 
 
 def stack() -> Picture:
-    """The order in which a stack is held, woken and ended."""
+    """Draw the order in which a stack is held, woken and ended."""
     picture = Picture('The order of a reserved stack', 900, 470)
     rows = (
         (40, 'before\nthe start', 'asleep'),
@@ -197,7 +197,7 @@ def stack() -> Picture:
 
 
 def lane() -> Picture:
-    """Who gets onto a host of a pool, and what a lane goes through."""
+    """Draw which servers enter a host of a pool, and the states of a lane."""
     picture = Picture('A host of the pool and its lanes in Placement', 900, 560)
     picture.words(10, 24, 'nova-scheduler asks Placement for candidates', 'start', bold=0)
     asking = (

@@ -50,7 +50,7 @@ class LostAttachment:
     def _break_off(self, volume_id: str) -> None:
         status = self._volume_status(volume_id)
         if status not in _INCOMPLETE:
-            # Nova has just ended it, or somebody else.
+            # Nova has just ended it, or a user.
             return
         server_id = self.properties[self.INSTANCE_ID]
         attachments.complete(self, server_id, volume_id)

@@ -41,7 +41,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ActionProgress:
-    """How far an action of a stack has come with some of its resources.
+    """The progress of an action of a stack with some of its resources.
 
     :param unstarted: the reserved resources among them, without the standby members of groups
     :param passed: those of the reserved resources that this action does not examine again

@@ -61,7 +61,7 @@ class Outcome(NamedTuple):
 
     :param done: when the last of those that wait was over
     :param refused: how many of those with a start date
-    :param looked: how often somebody who waits was looked at
+    :param looked: how often a lease that waits was looked at
     """
 
     done: int

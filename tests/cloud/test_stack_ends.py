@@ -71,7 +71,7 @@ def test_the_owner_has_no_trust_left(
 
 
 def trusts(person: Person) -> set[str]:
-    """The ids of what somebody has trusted others with."""
+    """Return the ids of the trusts of a user."""
     query = {'trustor_user_id': person.sdk.current_user_id}
     found = person.sdk.identity.get('/OS-TRUST/trusts', params=query).json()['trusts']
     return {trust['id'] for trust in found}

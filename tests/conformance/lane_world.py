@@ -130,7 +130,7 @@ class LaneWorld:
         return {each.unit['hypervisor_hostname'] for each in reservation.allocations}
 
     def kept(self) -> dict[str, frozenset[str]]:
-        """The hosts of which a lane is somebody's -> whose."""
+        """Return the hosts with a taken lane -> the reservation that has it."""
         found = {}
         for number in range(len(self.hosts.ids)):
             host = self.hosts.read(number)

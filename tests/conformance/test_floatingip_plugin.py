@@ -221,7 +221,7 @@ def test_end_finds_its_own_without_the_mark_that_the_owner_changed(world):
 
 
 def test_end_of_what_has_not_begun_leaves_the_present_holder_alone(world):
-    """Blazar deletes by the address, whoever has it."""
+    """Blazar deletes by the address, whatever has it."""
     now = world.started(required_floatingips=[FIRST])
     later = world.lease(start=END, end='2026-12-01 15:00', required_floatingips=[FIRST])
     neutron.add(

@@ -88,7 +88,7 @@ class Pool:
         return name in {each.name for each in placement.list_pool(self.conn)}
 
     def kept(self):
-        """The names of the hosts whose lanes are somebody's -> whose."""
+        """Return the names of the hosts with a taken lane -> the reservation that has it."""
         found = {host.hypervisor_hostname: host.lane_ids[0] for host in every(self._database)}
         kept = {
             name: lane_providers.read_access(self.conn, each).aggregates
@@ -114,7 +114,7 @@ class Pool:
         return server
 
     def allocations(self):
-        """What is promised to somebody from now on: the names of the hosts."""
+        """Return the names of the hosts that are promised from now on."""
         found = {host.id: host.hypervisor_hostname for host in every(self._database)}
         with self._database.reader() as session:
             column = tables.ALLOCATIONS.c
@@ -296,7 +296,7 @@ def test_waiting_for_a_host(stage):
 
 @pytest.mark.parametrize('stage', [e for e in ENGINES if e != 'sqlite'], indirect=True)
 def test_giving_way_to_another_lease(stage):
-    """A server is shelved once, and runs again once, whoever dies meanwhile."""
+    """A server is shelved once, and runs again once, whichever manager dies meanwhile."""
     pool = Pool(stage, 'cn1')
     first = pool.lease(1, preemptible=True)
     stage.manager()

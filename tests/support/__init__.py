@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the suites share: fakes of the clouds, databases, leases, templates of stacks."""
+"""Share among the suites: fakes of the clouds, databases, leases, templates of stacks."""

@@ -50,7 +50,7 @@ class Server:
         return self.url.format(name)
 
     def drop(self, url: str) -> None:
-        """Remove a database of :meth:`create`, whoever is still connected."""
+        """Remove a database of :meth:`create`, also when a client is still connected."""
         force = ' WITH (FORCE)' if url.startswith('postgresql') else ''
         self._run(f'DROP DATABASE {sa.make_url(url).database}{force}')
 
@@ -63,14 +63,14 @@ class Server:
 
 @pytest.fixture(scope='session')
 def mariadb() -> Iterator[Server]:
-    """A MariaDB server."""
+    """Start a MariaDB server."""
     with run_mariadb() as server:
         yield server
 
 
 @pytest.fixture(scope='session')
 def postgresql() -> Iterator[Server]:
-    """A PostgreSQL server."""
+    """Start a PostgreSQL server."""
     with run_postgresql() as server:
         yield server
 
@@ -92,7 +92,7 @@ def new_database(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Call
 
 @pytest.fixture(params=ENGINES)
 def database_url(request: pytest.FixtureRequest, new_database: Callable[[str], str]) -> str:
-    """The URL of an empty database, on each of the three in turn."""
+    """Return the URL of an empty database, on each of the three in turn."""
     return new_database(request.param)
 
 

@@ -73,15 +73,15 @@ class EnrolledHosts:
         return self.database.read(db.get, self.ids[number])
 
     def hypervisor(self, number: int = 0) -> dict[str, Any]:
-        """The record of a host in the cloud, to be changed."""
+        """Return the record of a host in the cloud, which may be changed."""
         return self.state.hypervisors[self.read(number).provider_id]
 
     def in_pool(self) -> set[str]:
-        """The names of those that Placement keeps from ordinary servers."""
+        """Return the names of the hosts that Placement keeps from ordinary servers."""
         return {each.name for each in placement.list_pool(self.conn)}
 
     def generation(self, number: int = 0) -> int:
-        """How often the unit of a host was changed."""
+        """Return the generation of the unit of a host: how often it was changed."""
         with self.database.reader() as session:
             query = sa.select(tables.UNITS.c.generation).where(
                 tables.UNITS.c.id == self.ids[number]

@@ -14,7 +14,7 @@ Openstack = Callable[..., tuple[int, str, str]]
 def prepared(
     environment: Mapping[str, str], capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch
 ) -> Openstack:
-    """Make the command for somebody with this environment; other OS_* variables are dropped."""
+    """Make the command with this environment; other OS_* variables are dropped."""
     from openstackclient import shell
     from osc_lib import clientmanager
 

@@ -117,7 +117,7 @@ class Trusts:
 
 
 class World:
-    """Everything but the loop; :meth:`run` does what is due, in order, in this thread."""
+    """A manager without its loop; :meth:`run` does what is due, in order, in this thread."""
 
     def __init__(
         self, url: str, time: Time | None = None, things: Things | None = None, **engine: Any

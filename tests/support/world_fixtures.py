@@ -38,7 +38,7 @@ def time() -> Time:
 
 @pytest.fixture
 def world(tmp_path: pathlib.Path, time: Time) -> Iterator[World]:
-    """A manager on SQLite, at noon."""
+    """Return a manager on SQLite, at noon."""
     made = World(f'sqlite:///{tmp_path}/world.sqlite', time)
     yield made
     made.database.dispose()
@@ -46,7 +46,7 @@ def world(tmp_path: pathlib.Path, time: Time) -> Iterator[World]:
 
 @pytest.fixture
 def any_world(database_url: str) -> Iterator[World]:
-    """A manager on each database in turn, by the clock of the database."""
+    """Return a manager on each database in turn, by the clock of the database."""
     made = World(database_url)
     yield made
     made.database.dispose()

@@ -71,7 +71,7 @@ _REFUSED: Final[Mapping[str, str]] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FlavorDemand:
-    """What one server takes of its host, and what the host must be.
+    """The demand of one server of a flavor: the amounts it takes, and what its host must be.
 
     :param piece: amounts by their names; of resource classes that have none, by the classes
     :param required: traits of the root provider

@@ -8,7 +8,7 @@ the database, as room by sizes has one beside servers, because all that is done 
 Neutron gives such an address from its pools and counts it from then on, and it can be associated
 before the start: there is nothing to wake. So the end action is done as well if the lease never
 started, which frees a server in every case: nothing that its owner wants to keep is deleted. It is
-known by its id alone, and what has its address later is somebody else's.
+known by its id alone, and what has its address later belongs to others.
 """
 
 import datetime

@@ -48,7 +48,7 @@ _NAMED: Final = 3
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DepartureTerms:
-    """How the servers of a reservation leave.
+    """The terms on which the servers of a reservation leave.
 
     :param on_end: ``delete``, ``migrate`` or ``shelve``
     :param grace: how long they stay before they are deleted, or are tried to be moved

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user says of servers that are to be made for a lease, in the words of POST /servers.
+"""Read the specification of servers that are made for a lease, in the words of POST /servers.
 
 Each server is a reservation, which keeps what is said of it. What is secret is sealed with a key
 of the operator, and only the first of several servers has it. Facts: Compute API reference,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user says of volumes that are to be made for a lease, in the words of POST /volumes.
+"""Read the specification of volumes that are made for a lease, in the words of POST /volumes.
 
 Facts: Block Storage API reference v3, ``POST /v3/{project_id}/volumes``.
 """

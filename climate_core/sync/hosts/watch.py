@@ -55,7 +55,7 @@ _NOT_EMPTY = 'It is up again, but still has {} servers of an earlier lease.'
 
 
 class Loss(NamedTuple):
-    """Why a lease is to have another host in place of one.
+    """The loss of a host, in place of which a lease is to have another one.
 
     :param told: said of the host if there is no other one; None: nothing is, it is kept
     :param while_running: whether a lease that has begun is to have another one, too

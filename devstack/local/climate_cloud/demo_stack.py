@@ -139,7 +139,7 @@ class StackPart(Part):
         }
 
     def servers(self) -> dict[str, str]:
-        """Its servers, nested ones too, by their ids: their statuses."""
+        """Return the statuses of the servers of the stack, nested ones too, by their ids."""
         mine = self._ids(SERVERS)
         found = self.member.sdk.compute.servers()
         return {one.id: one.status for one in found if one.id in mine}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One command at a time changes a cloud."""
+"""Let one command at a time change a cloud."""
 
 import contextlib
 import fcntl

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Somebody who uses the cloud: with commands, and with the SDK."""
+"""Users of the cloud, with commands and with the SDK."""
 
 import functools
 import os

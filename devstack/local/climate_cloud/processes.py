@@ -2,7 +2,7 @@
 """Start, find and stop the processes of the cloud.
 
 Each process leads a session of its own and has a file with its pid and its start time, so that a
-pid that the kernel gave to somebody else is never taken for ours.
+pid that the kernel gave to another process is never taken for ours.
 """
 
 import contextlib

@@ -133,7 +133,7 @@ class RabbitMQ:
         return True
 
     def listens(self, queue: str) -> bool:
-        """Tell whether somebody takes messages from the queue: a service that serves does."""
+        """Tell whether the queue has a consumer: a service that serves is one."""
         try:
             with self.connect() as connection:
                 found = connection.channel().queue_declare(queue, passive=True)

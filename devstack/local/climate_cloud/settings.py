@@ -78,17 +78,17 @@ class Settings:
 
     @property
     def run(self) -> pathlib.Path:
-        """Pid files and the lock."""
+        """Return the folder of the pid files and the lock."""
         return self.state / 'run'
 
     @property
     def data(self) -> pathlib.Path:
-        """Databases, images, keys: what `down` keeps."""
+        """Return the folder of the databases, images and keys, which `down` keeps."""
         return self.state / 'data'
 
     @property
     def compute_names(self) -> list[str]:
-        """All hosts, those of the pool last."""
+        """Return the names of all hosts, those of the pool last."""
         return [f'compute{number}' for number in range(1, self.computes + 1)] + self.pool_names
 
     @property

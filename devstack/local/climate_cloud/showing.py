@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the demo is shown: what is typed, what was seen, and what it waits for."""
+"""Show the demo: what is typed, what was seen, and what it waits for."""
 
 import datetime
 import time

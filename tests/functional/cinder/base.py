@@ -49,7 +49,7 @@ HOST = 'host1@fake'
 POOL = f'{HOST}#pool'
 STOCK_MANAGER = 'cinder.volume.manager.VolumeManager'
 IMAGE = fake_constants.IMAGE_ID
-#: The volume type of whoever names none.
+#: The volume type of a request that names none.
 TYPE = 'tests'
 
 

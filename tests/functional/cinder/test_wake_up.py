@@ -138,7 +138,7 @@ class TestFailure(WakeUpTest):
         assert self.said(volume) == [messages.NO_SOURCE[1]]
         self.images[IMAGE] = image
         self.assert_wakes(volume)
-        # Users cannot delete a source; somebody wrote into the database.
+        # Users cannot delete a source; an operator wrote into the database.
         source = self.volume_create()
         volume = self.reserve(source_volid=source['id'])
         self.row(source).destroy()

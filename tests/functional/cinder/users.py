@@ -7,7 +7,7 @@ ADMINS = '0' * 31 + 'd'
 
 
 class User:
-    """Somebody who speaks to the API.
+    """A user of the API.
 
     :param name: also makes the token ``token-of-<name>``
     :param roles: roles of the token

@@ -2,7 +2,7 @@
 """The message bus of heat in one process, and the time that its engines wait.
 
 A cast is kept until :meth:`Bus.run` hands it over, one after the other; a call is answered at
-once. Whoever waits in heat for something (a task between two looks) lets the next message be
+once. A thread that waits in heat for something (a task between two looks) lets the next message be
 handled meanwhile, so that the other engines and the rest of the world go on, in one thread and
 always in the same order. What stops the workers of a stack lets them come to their end, as it
 does beside them in an engine.
@@ -22,13 +22,13 @@ PATIENCE = 300
 
 
 class WaitsForEver(BaseException):
-    """Somebody waits for what does not happen."""
+    """A thread waits for what does not happen."""
 
 
 class Bus(bus.Bus):
     """In the place of heat's transport.
 
-    :ivar meanwhile: called at each look of somebody who waits: what the world does beside. What
+    :ivar meanwhile: called at each look of a thread that waits: what the world does beside. What
         goes wrong in it is no failure of heat, which would swallow it: the test fails at its end
     """
 

@@ -120,7 +120,7 @@ class ReservedTest(HeatTest):
         assert self.held() == set()
 
     def while_waiting(self, do, until):
-        """Do something once, at a look of somebody in heat who waits.
+        """Do something once, at a look of a thread of heat that waits.
 
         The test fails at its end if it was not done, or went wrong.
 

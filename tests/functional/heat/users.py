@@ -18,7 +18,7 @@ SERVICE_TOKEN = 'token-of-heat'
 
 
 class User:
-    """Somebody with a role in a project."""
+    """A user with a role in a project."""
 
     def __init__(self, name, project_id, *roles):
         self.name, self.project_id, self.roles = name, project_id, roles

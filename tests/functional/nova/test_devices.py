@@ -49,7 +49,7 @@ class TestPinnedAndPci(NovaTest, libvirt_base.ServersTestBase):
         self.restart_compute_service(host)
 
     def pins(self, host='compute1'):
-        """CPUs that the host has given to somebody."""
+        """Return the CPUs that the host has given to servers."""
         (node,) = self.computes[host].manager.rt.compute_nodes.values()
         topology = objects.NUMATopology.obj_from_db_obj(node.numa_topology)
         return sorted(cpu for cell in topology.cells for cpu in cell.pinned_cpus)

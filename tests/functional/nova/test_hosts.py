@@ -293,7 +293,7 @@ class TestLane(HostsTest):
         assert outcomes == [1, 1, 1, 1, 0, 0]
 
     def has_slot(self):
-        """Tell whether Placement would let somebody into the lane."""
+        """Tell whether Placement would let a server into the lane."""
         slot = self._get_provider_inventory(self.lane_id)[lanes.SLOT]
         return slot['reserved'] < slot['total']
 

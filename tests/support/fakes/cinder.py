@@ -64,7 +64,7 @@ def attach(state: State, volume_id: str, server_id: str | None, **fields: Any) -
 
 
 def begin_detaching(state: State, attachment: Record, caller: Record) -> None:
-    """What Nova does first; the end of it is a look away."""
+    """Begin to detach a volume, as Nova does first; a look later that has ended."""
     volume = state.volumes[attachment['volume_id']]
     if volume['status'] != 'in-use':
         raise Refusal(400, f'Invalid volume: status must be in-use, is {volume["status"]}')
@@ -74,7 +74,7 @@ def begin_detaching(state: State, attachment: Record, caller: Record) -> None:
 
 
 def leave(state: State, attachment: Record, caller: Record) -> None:
-    """Nova detaches without a host."""
+    """Detach a volume, as Nova does for a server without a host."""
     volume = state.volumes[attachment['volume_id']]
     entry = {'what': 'detach', 'id': volume['id'], 'as': caller['user_id']}
     state.put('volumes', volume, entry)
@@ -82,7 +82,7 @@ def leave(state: State, attachment: Record, caller: Record) -> None:
 
 
 def leave_all(state: State, server_id: str) -> None:
-    """A server is gone: its volumes are free, or gone with it."""
+    """Free the volumes of a server that is gone, or delete them with it."""
     for each in [a for a in state.attachments.values() if a['instance'] == server_id]:
         _leave(state, each)
 

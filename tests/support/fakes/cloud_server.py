@@ -48,7 +48,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
 
     def log_message(self, format: str, *args: Any) -> None:
-        """The journal is the log."""
+        """Write nothing: the journal is the log."""
 
     def _answer(self) -> None:
         length = int(self.headers.get('Content-Length') or 0)
@@ -102,7 +102,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return self.server.base
 
     def caller(self) -> Record:
-        """Who asks, from the two tokens."""
+        """Return the caller that the two tokens name."""
         tokens = self.server.state.tokens
         token = tokens.get(self.headers.get('X-Auth-Token', ''))
         if not token:

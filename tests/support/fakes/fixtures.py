@@ -16,7 +16,7 @@ from tests.support.hosts import EnrolledHosts
 
 @pytest.fixture
 def database(tmp_path: pathlib.Path) -> Iterator[Database]:
-    """An empty database in a file."""
+    """Return an empty database in a file."""
     made = leases.sqlite(tmp_path / 'climate.sqlite')
     yield made
     made.dispose()
@@ -24,30 +24,30 @@ def database(tmp_path: pathlib.Path) -> Iterator[Database]:
 
 @pytest.fixture
 def fake(tmp_path: pathlib.Path) -> Iterator[cloud_server.Server]:
-    """A fake cloud in a thread."""
+    """Serve a fake cloud in a thread."""
     with cloud_server.running(tmp_path / 'journal') as server:
         yield server
 
 
 @pytest.fixture
 def world(fake: cloud_server.Server) -> FakeServers:
-    """Users, servers and a connected plugin in the fake cloud."""
+    """Return users, servers and a connected plugin in the fake cloud."""
     return FakeServers(fake)
 
 
 @pytest.fixture
 def hosts(fake: cloud_server.Server, database: Database) -> EnrolledHosts:
-    """The hosts cn1 and cn2 in the fake cloud, in its Placement and in a pool."""
+    """Return the hosts cn1 and cn2 in the fake cloud, in its Placement and in a pool."""
     return EnrolledHosts(fake, database)
 
 
 @pytest.fixture
 def volumes(fake: cloud_server.Server) -> FakeVolumes:
-    """Users, volumes and a connected plugin in the fake cloud."""
+    """Return users, volumes and a connected plugin in the fake cloud."""
     return FakeVolumes(fake)
 
 
 @pytest.fixture
 def stacks(fake: cloud_server.Server) -> FakeStacks:
-    """Users, stacks and a connected plugin in the fake cloud."""
+    """Return users, stacks and a connected plugin in the fake cloud."""
     return FakeStacks(fake)

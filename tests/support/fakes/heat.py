@@ -257,7 +257,7 @@ def _resources(request: Any, project: str, name: str, stack_id: str) -> Record:
 
 
 def _events(request: Any, project: str, name: str, stack_id: str) -> Record:
-    """What happens to resources is ``event``, a text of the stack."""
+    """Return the events of a stack: its text ``event``, if it has one."""
     _, stack = _find(request, project, name, stack_id)
     return {'events': [{'id': stack['event']}] if 'event' in stack else []}
 

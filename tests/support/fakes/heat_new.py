@@ -20,7 +20,7 @@ _LIMIT = 1024 * 1024
 
 
 def fields(body: Record, caller: Record) -> Record:
-    """The fields of a stack that is made with a request, beside those it always has."""
+    """Return the fields that a request adds to those that every stack has."""
     environment = _mapping(body.get('environment') or {}, 'Environment')
     return {
         'stack_name': body['stack_name'],

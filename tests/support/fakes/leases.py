@@ -120,7 +120,7 @@ def make(
 
 
 def started(lease: model.Lease) -> model.Lease:
-    """What the lease is after its start."""
+    """Return the lease as it is after its start."""
     events = tuple(
         dataclasses.replace(e, status='DONE', next_at=None) if e.event_type == model.START else e
         for e in lease.events

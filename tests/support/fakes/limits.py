@@ -9,7 +9,7 @@ SERVICE, ENDPOINT = 'reservation-id', 'endpoint-id'
 
 
 class Limits:
-    """What is registered: defaults by name, and limits of projects by (project, name)."""
+    """The registered limits: defaults by name, and those of projects by (project, name)."""
 
     def __init__(self) -> None:
         self.model = 'flat'
@@ -39,7 +39,7 @@ def _registered(request: Any) -> Any:
 
 
 def _of_projects(request: Any) -> Any:
-    """As Keystone has it: who is neither admin nor service sees those of their own project."""
+    """Return the limits that the caller may see: all of them, or those of their project."""
     caller = request.caller()
     _check(request)
     wanted = request.query.get('project_id')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Climate writes to its log as JSON."""
+"""The lines that Climate writes to its log as JSON."""
 
 import json
 import logging
@@ -11,7 +11,7 @@ from oslo_log import formatters
 
 
 class Lines(logging.Handler):
-    """What oslo.log writes with use_json."""
+    """The lines that oslo.log writes with use_json."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)

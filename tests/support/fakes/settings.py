@@ -7,7 +7,7 @@ from climate_core.conf import cloud as cloud_conf
 
 
 def cloud_options(url: str) -> dict[str, str]:
-    """The options of section ``[cloud]`` for the fake cloud at this URL."""
+    """Return the options of section ``[cloud]`` for the fake cloud at this URL."""
     return {
         'auth_type': 'password',
         'auth_url': f'{url}/identity',
@@ -21,7 +21,7 @@ def cloud_options(url: str) -> dict[str, str]:
 
 
 def conf(url: str) -> cfg.ConfigOpts:
-    """Options of the cloud and the plugins only."""
+    """Return a configuration with the options of the cloud and the plugins only."""
     made = cfg.ConfigOpts()
     made([], default_config_files=[])
     made.register_opts(cloud_conf.OPTS, group=cloud_conf.GROUP)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the fake cloud knows, and the journal that it can be read back from.
+"""The state of the fake cloud, and the journal from which it can be read back.
 
 Every accepted change is one line of JSON in the journal, written and flushed before the answer.
 """
@@ -110,13 +110,13 @@ class State:
         self._write({**entry, 'change': [table, key, None]})
 
     def journal(self) -> list[Record]:
-        """The accepted changes, oldest first, without the records."""
+        """Return the accepted changes, oldest first, without the records."""
         with self._journal.open(encoding='utf-8') as lines:
             entries = [json.loads(line) for line in lines]
         return [{k: v for k, v in entry.items() if k != 'change'} for entry in entries]
 
     def file(self, name: str) -> pathlib.Path:
-        """A file beside the journal, for what keeps its own."""
+        """Return the path of a file beside the journal, for a fake that keeps its own."""
         return self._journal.with_name(f'{self._journal.name}.{name}')
 
     def close(self) -> None:

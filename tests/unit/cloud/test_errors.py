@@ -62,13 +62,13 @@ def test_the_sentence_of_an_error(body, expected):
 
 
 @pytest.mark.parametrize('body', [b'<html>', b'', {'other': 1}, [1], b'null'])
-def test_somebody_else_answers_for_the_service(body):
+def test_answer_without_an_error_of_the_service_is_a_failure(body):
     with pytest.raises(exceptions.Transient, match='Nova answered without'):
         errors.read(answer(200, body), 'Nova', 'server')
 
 
 @pytest.mark.parametrize('body', [b'<html>', b'', [1], b'null'])
-def test_somebody_else_answers_with_no_object(body):
+def test_answer_that_is_no_object_is_a_failure(body):
     with pytest.raises(exceptions.Transient, match='Heat answered without'):
         errors.read(answer(200, body), 'Heat')
     assert errors.read(answer(200, {'a': 'text'}), 'Heat') == {'a': 'text'}

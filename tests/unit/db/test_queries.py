@@ -188,7 +188,7 @@ def test_notification_in_the_outbox_is_claimed_once(any_world: World) -> None:
     assert mine[0].payload['event_id'] == mine[0].event_id
     assert due is not None
     assert 0 < due <= 60
-    world.database.write(outbox.sent, 'somebody else', [n.id for n in mine])
+    world.database.write(outbox.sent, 'another manager', [n.id for n in mine])
     world.database.write(outbox.sent, name, [mine[0].id])
     with world.database.reader() as session:
         count = session.scalar(sa.select(sa.func.count()).select_from(tables.NOTIFICATIONS))

@@ -78,7 +78,7 @@ def test_a_claim_that_expired_is_pushed(world: World, time: Time) -> None:
     after = world.lease(lease_id).event(model.START)
     assert before is not None
     assert after is not None
-    # Whoever had the claim cannot finish it any more.
+    # The manager that had the claim cannot finish it any more.
     assert after.generation > before.generation
     assert (after.status, after.next_at) == ('UNDONE', time.now)
     [entry] = repairs(world, lease_id)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Usage is told once for each lease and period, whoever runs and whoever does not."""
+"""Usage is told once for each lease and period, whichever managers run."""
 
 import datetime
 import threading

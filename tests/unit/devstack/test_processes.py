@@ -30,7 +30,7 @@ def test_start_and_stop(processes: Processes) -> None:
     assert processes.names() == []
 
 
-def test_a_pid_of_somebody_else_is_left_alone(processes: Processes) -> None:
+def test_pid_of_another_process_is_left_alone(processes: Processes) -> None:
     (processes.settings.run / 'one.pid').write_text(f'{os.getpid()} 12345\n')
     assert processes.pid('one') is None
     processes.stop('one')

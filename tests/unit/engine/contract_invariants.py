@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is always true of leases, whatever users ask, in whatever order, and whoever dies.
+"""What is always true of leases, whatever users ask, in any order, and whichever process dies.
 
 The same sentences are in ``doc/source/contributor/invariants.rst``. Each method reads rows as they
 are in the database, so it does not believe the code that it judges.

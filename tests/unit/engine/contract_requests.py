@@ -139,7 +139,7 @@ def delete(asker: Asker) -> None:
 
 
 def lose(asker: Asker) -> None:
-    """A resource goes away without the lease; somebody hears of it, or nobody does."""
+    """Delete a resource outside of its lease; a manager hears of it, or none does."""
     own = (r for r in asker.lease.live if r.unit_kind is None)
     held = [(r.resource_type, r.resource_id) for r in own]
     if held:

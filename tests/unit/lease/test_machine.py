@@ -116,7 +116,7 @@ class LeaseMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """Whoever was at work is dead; the claims expire."""
+        """Let the claims of the manager that was at work expire: it is dead."""
         self.claimed.clear()
         self.now += datetime.timedelta(seconds=31)
 

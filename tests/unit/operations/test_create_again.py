@@ -132,7 +132,7 @@ def test_what_only_its_own_user_can_wake(
     with pytest.raises(exceptions.BadRequest, match='another user') as together:
         world.create('a', 'd', id=ID, context=other)
     assert together.value.field == 'reservations[1].resource_id'
-    # What is in it already is the answer, whoever asks.
+    # What is in it already is the answer for every user.
     assert world.create('a', 'b', id=ID, context=other) == lease_id
     assert [each.resource_id for each in world.lease(lease_id).live] == ['a', 'b']
     with pytest.raises(exceptions.LeaseNotFound):

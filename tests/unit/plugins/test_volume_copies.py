@@ -77,7 +77,7 @@ def test_a_failed_copy_that_cannot_be_deleted(volumes):
     assert asked(case) == ['backup']
 
 
-def test_a_backup_that_somebody_deletes_does_not_count(volumes):
+def test_backup_that_a_user_deletes_does_not_count(volumes):
     case = woken(volumes, 'backup')
     case.end_once()
     change(case, status='available', next=[])
@@ -98,7 +98,7 @@ def test_a_copy_that_is_used_counts(volumes, on_end, busy):
     assert asked(case) == {'backup': ['backup', 'delete'], 'snapshot': ['snapshot']}[on_end]
 
 
-def test_a_copy_that_somebody_deleted(volumes):
+def test_copy_that_a_user_deleted_is_made_again(volumes):
     case = woken(volumes, 'snapshot')
     case.end_once()
     volumes.state.snapshots.clear()

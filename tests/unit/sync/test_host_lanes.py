@@ -51,7 +51,7 @@ class Lanes:
         self.end(self._left)
 
     def kept(self):
-        """The numbers of the lanes that are somebody's."""
+        """Return the numbers of the lanes that are taken."""
         conn = self.hosts.conn
         return [
             number for number, each in enumerate(self.ids) if lane_providers.is_open(conn, each)
