@@ -47,7 +47,7 @@ def openstack(member: Person) -> Callable[..., Any]:
     return run
 
 
-def test_openstack_lease_commands(booking: Booking) -> None:
+def test_openstack_lease_commands_show_and_extend_a_lease(booking: Booking) -> None:
     server = booking.reserve(start=at(hours=1), end=at(hours=2))
     lease = booking.lease_of(server.id)
     person = booking.person

@@ -102,7 +102,9 @@ def test_the_life_of_a_lease_is_told(booking: Booking, bus: Hearing, receiver: R
     booking.wait_gone(server.id)
 
 
-def test_a_manual_start(booking: Booking, bus: Hearing, allocations) -> None:
+def test_lease_with_a_manual_start_waits_for_its_user(
+    booking: Booking, bus: Hearing, allocations
+) -> None:
     server = booking.reserve(start=at(seconds=10), start_policy='manual')
     leases = booking.person.leases
     lease = booking.lease_of(server.id)

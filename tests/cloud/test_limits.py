@@ -32,7 +32,9 @@ def one_more(stranger: Person, admin: Person) -> Iterator[int]:
     identity.delete_limit(made)
 
 
-def test_the_last_place(stranger: Person, one_more: int) -> None:
+def test_lease_beyond_the_last_place_of_a_project_is_refused(
+    stranger: Person, one_more: int
+) -> None:
     start, end = at(hours=1), at(hours=2)
     last = stranger.leases.create('last', end, start)
     try:

@@ -10,7 +10,7 @@ from tests.cloud.booking import Booking
 from tests.cloud.people import CLOUD, Person, at, wait_for
 
 
-def test_demo_passes() -> None:
+def test_demo_on_the_local_cloud_passes() -> None:
     done = subprocess.run([CLOUD, 'demo'], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     assert done.stdout.rstrip().splitlines()[-1].startswith('demo: passed')

@@ -130,7 +130,7 @@ def test_the_end_of_a_stack_of_which_one_server_did_not_start(stacks: Stacking) 
     assert compute.find_server(second) is None
 
 
-def test_an_abandoned_stack(
+def test_servers_of_an_abandoned_stack_are_woken_and_ended(
     stacks: Stacking, allocations: Callable[[str], dict[str, Any]]
 ) -> None:
     """Its servers are woken and ended one by one, whenever it was abandoned."""

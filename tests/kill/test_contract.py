@@ -58,7 +58,7 @@ def test_taking_a_resource_out(stage, kill):
 
 
 @pytest.mark.parametrize('kill', [f'{point}:end_lease:1' for point in EVENT])
-def test_giving_back_early(stage, kill):
+def test_lease_that_is_given_back_early_ends_once(stage, kill):
     (server,), lease = running_lease(stage, 1)
     leases.change(stage.database, lease.id, changes.end.apply)
 
@@ -73,7 +73,7 @@ def test_giving_back_early(stage, kill):
     check_told(stage, 'lease.event.end_lease', kill)
 
 
-def test_cancelling_wakes_nothing(stage):
+def test_cancelled_lease_wakes_no_server(stage):
     """The start is due as well when the manager that died is followed."""
     (server,) = stage.cloud.servers(1)
     lease = leases.make(stage.database, [server], stage.cloud.trust())
@@ -97,7 +97,7 @@ def test_cancelling_wakes_nothing(stage):
         *(f'{point}:lease.event.ready_to_start:1' for point in OUTBOX),
     ],
 )
-def test_starting_by_hand(stage, kill):
+def test_manual_start_wakes_the_server_once(stage, kill):
     (server,), lease = manual_lease(stage)
     stage.manager(kill).dies()
     waiting = stage.manager()
@@ -135,7 +135,7 @@ def test_telling_of_a_coming_start(stage, kill):
 
 
 @pytest.mark.parametrize(('kill', 'times'), [('webhook.before', 1), ('webhook.after', 2)])
-def test_telling_a_webhook(stage, kill, times):
+def test_webhook_is_called_after_a_kill(stage, kill, times):
     (server,) = stage.cloud.servers(1)
     with receiver.running() as hook:
         webhook = {'url': hook.url(), 'secret': SECRET, 'events': ['lease.event.*']}

@@ -13,7 +13,7 @@ from tests.support.kinds import kind_cell
 ADDRESSES = ['203.0.113.20', '203.0.113.21']
 
 
-def test_start_and_end(stage):
+def test_floating_ips_are_made_and_deleted_once(stage):
     _, cloud = stage.own()
     network = {'floating_network_id': neutron.PUBLIC}
     FloatingIpOperations(stage.database, cloud).create_floatingips(

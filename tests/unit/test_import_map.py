@@ -106,7 +106,7 @@ def test_part_of_the_core_imports_only_parts_below_it(part: str) -> None:
     assert not wrong
 
 
-def test_domain_is_pure() -> None:
+def test_domain_imports_nothing_that_does_io() -> None:
     wrong = {
         (module, each)
         for module in MODULES

@@ -27,7 +27,7 @@ def test_the_schemas_are_schemas(kind: schemas.NotificationType) -> None:
     assert {'event_id', 'schema_version'} <= set(kind.schema['required'])
 
 
-def test_a_lease_fits() -> None:
+def test_payload_of_a_lease_fits_the_schema() -> None:
     assert _problems('lease.create') == []
     assert _problems('lease.event.call_mum') == []
 
@@ -50,7 +50,7 @@ def test_every_own_event_has_a_name() -> None:
     assert own <= {kind.event_type for kind in schemas.KINDS}
 
 
-def test_what_nobody_knows() -> None:
+def test_schema_of_an_unknown_notification_is_none() -> None:
     with pytest.raises(KeyError):
         schemas.of('volume.create')
     assert schemas.of('lease.event.call_mum') is schemas.GIVEN

@@ -28,7 +28,7 @@ def rst(extension: Callable[[str], Any]) -> Callable[[str], str]:
 
 
 @pytest.mark.parametrize('name', ['api_reference', 'notification_reference'])
-def test_it_is_restructuredtext(rst: Callable[[str], str], name: str) -> None:
+def test_reference_is_restructuredtext(rst: Callable[[str], str], name: str) -> None:
     page = 'Reference\n=========\n\n' + rst(name)
     settings = {'halt_level': 2, 'report_level': 2}
     assert docutils.core.publish_string(page, settings_overrides=settings, writer_name='html')

@@ -77,7 +77,7 @@ def test_it_may_say_it_again(post: Post, database: Database) -> None:
 
 @pytest.mark.parametrize('headers', [USER, USER | {'X-Roles': 'member,service'}])
 @pytest.mark.parametrize('item', [SERVER, VOLUME])
-def test_nobody_else_may(
+def test_amounts_of_a_user_who_is_no_service_are_refused(
     post: Post, database: Database, item: dict[str, Any], headers: dict[str, str]
 ) -> None:
     refused = post(LEASE | {'reservations': [item]}, headers)

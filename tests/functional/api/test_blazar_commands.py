@@ -128,7 +128,7 @@ def test_set_all_at_once(lease: Callable[..., str], made: dict[str, Any]) -> Non
     assert shown['end_date'] == '2099-01-01T14:00:00.000000'
 
 
-def test_set_a_reservation(
+def test_set_of_a_reservation_changes_the_lease_or_is_refused(
     lease: Callable[..., str], openstack: shell.Openstack, made: dict[str, Any]
 ) -> None:
     reservation_id = json.loads(made['reservations'])['id']
@@ -163,7 +163,9 @@ def test_room_for_servers_by_sizes(lease: Callable[..., str]) -> None:
         ('resource_type=virtual:instance,amount=1,vcpus=2,memory_mb=1024', 'disk_gb'),
     ],
 )
-def test_what_is_refused(openstack: shell.Openstack, reservation: str, said: str) -> None:
+def test_create_with_a_wrong_reservation_prints_the_error(
+    openstack: shell.Openstack, reservation: str, said: str
+) -> None:
     status, _, err = openstack(
         *('reservation', 'lease', 'create', *DATES, '--reservation', reservation, 'one')
     )

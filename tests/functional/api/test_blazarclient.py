@@ -67,7 +67,9 @@ def test_life_of_a_lease(client: Any) -> None:
         ({'start_date': '2099-01-01 11:00', 'end_date': '2099-01-01 18:00'}, '11:00', '18:00'),
     ],
 )
-def test_dates_are_changed(client: Any, change: dict[str, str], start: str, end: str) -> None:
+def test_update_changes_the_dates(
+    client: Any, change: dict[str, str], start: str, end: str
+) -> None:
     lease = client.lease.update(create(client, 'dates')['id'], **change)
     assert lease['start_date'] == f'2099-01-01T{start}:00.000000'
     assert lease['end_date'] == f'2099-01-01T{end}:00.000000'
@@ -81,7 +83,7 @@ def test_events_of_the_command_line_are_understood(client: Any) -> None:
     ]
 
 
-def test_before_end_date(client: Any) -> None:
+def test_create_with_before_end_adds_the_event(client: Any) -> None:
     lease = create(client, 'warned', before_end='2099-01-01 11:45')
     assert [e['time'] for e in lease['events'] if e['event_type'] == 'before_end_lease'] == [
         '2099-01-01T11:45:00.000000'
@@ -125,7 +127,9 @@ def test_hosts_are_listed_as_not_reservable(client: Any) -> None:
         ({'reservations': [{'resource_type': 'other:thing'}]}, 400, 'cannot be reserved here'),
     ],
 )
-def test_errors_are_told(client: Any, values: dict[str, Any], code: int, said: str) -> None:
+def test_wrong_create_raises_with_the_status_and_the_message(
+    client: Any, values: dict[str, Any], code: int, said: str
+) -> None:
     with pytest.raises(exception.BlazarClientException, match=said) as caught:
         create(client, 'bad', **values)
     assert caught.value.kwargs['code'] == code

@@ -128,7 +128,7 @@ def test_names_are_found_by_one_request(client: Client) -> None:
         client.leases.find('ONE')
 
 
-def test_set_and_unset(lease: Callable[..., Any]) -> None:
+def test_set_and_unset_change_the_lease(lease: Callable[..., Any]) -> None:
     lease('create', 'one', *SPAN, '--event', 'type=half,time=2099-01-01T11:00Z')
 
     changed = lease(
@@ -215,7 +215,7 @@ def test_history_shows_changes_after_a_marker(
     assert actions[:3] == ['lease.create', 'lease.update', 'lease.delete']
 
 
-def test_usage_and_limits(lease: Callable[..., Any]) -> None:
+def test_usage_and_limits_show_the_project(lease: Callable[..., Any]) -> None:
     lease('create', 'one', *SPAN, '--reservation', thing())
     period = ('--start', '2099-01-01T00:00Z', '--end', '2099-01-02T00:00Z')
     assert {each['Project'] for each in lease('usage', *period)} <= {'project'}

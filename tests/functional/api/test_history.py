@@ -87,7 +87,7 @@ def line(entry: dict[str, Any]) -> tuple[str, str, str | None]:
     return entry['action'], entry['result'], entry['reason']
 
 
-def test_a_whole_life(service: Service) -> None:
+def test_history_has_the_whole_life_of_a_lease(service: Service) -> None:
     Fickle.trouble[THING] = [exceptions.Transient('The host is busy.')]
     made = service.create()
     lease_id = made.json['lease']['id']

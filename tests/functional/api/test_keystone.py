@@ -58,7 +58,7 @@ def ask(application: Any, path: str, token: str | None = 'token') -> webob.Respo
     return world.ask(application, 'GET', path, headers={'X-Auth-Token': token} if token else {})
 
 
-def test_without_a_token(application: Any) -> None:
+def test_request_without_a_token_is_unauthorized(application: Any) -> None:
     response = ask(application, '/v1/leases', None)
     assert response.status_code == 401
     assert response.json['error_code'] == 401
@@ -81,7 +81,9 @@ def test_public_paths_are_answered_without_asking_keystone(
     assert keystone.call_count == before
 
 
-def test_with_a_token(application: Any, keystone: requests_mock.Mocker) -> None:
+def test_request_with_a_token_is_answered(
+    application: Any, keystone: requests_mock.Mocker
+) -> None:
     accept(keystone)
     response = ask(application, '/v1/leases')
     assert response.status_code == 200
@@ -99,7 +101,9 @@ def test_headers_of_the_user_are_not_believed(
     assert (lease['project_id'], lease['user_id']) == ('ours', 'alice')
 
 
-def test_keystone_is_away(application: Any, keystone: requests_mock.Mocker) -> None:
+def test_request_while_keystone_is_away_is_unavailable(
+    application: Any, keystone: requests_mock.Mocker
+) -> None:
     keystone.get(f'{URL}/auth/tokens', status_code=503)
     response = ask(application, '/v1/leases')
     assert response.status_code == 503

@@ -44,7 +44,9 @@ def run(file: pathlib.Path, *words: str) -> int:
     return manage.main(['--config-file', str(file), 'db', *words])
 
 
-def test_upgrade_and_version(file: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_upgrade_of_an_empty_database_prints_the_version(
+    file: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(file, 'version') == 1
     assert 'climate-manage:' in capsys.readouterr().err
     assert run(file, 'upgrade') == 0
@@ -54,7 +56,9 @@ def test_upgrade_and_version(file: pathlib.Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out.strip() == migration.head()
 
 
-def test_expand_and_contract(file: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_expand_asks_for_contract_which_ends_the_upgrade(
+    file: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(file, 'expand') == 0
     assert run(file, 'version') == 0
     assert 'climate-manage db contract' in capsys.readouterr().out

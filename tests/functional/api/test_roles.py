@@ -154,7 +154,9 @@ def test_every_row_is_of_a_call() -> None:
 
 @pytest.mark.parametrize('who', ['reader', 'member', 'manager', 'service', 'nobody', 'stranger'])
 @pytest.mark.parametrize('noun', ['leases', 'usage', 'limits'])
-def test_of_another_project(application: Any, who: str, noun: str) -> None:
+def test_list_of_another_project_is_for_services_only(
+    application: Any, who: str, noun: str
+) -> None:
     response = ask(application, who, 'GET', f'/v1/{noun}?project_id=others', None)
     assert response.status_code == (200 if who == 'service' else 403)
 

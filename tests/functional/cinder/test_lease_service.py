@@ -50,7 +50,7 @@ class TestLeaseService(LeaseServiceTest):
         made = self.available()
         assert list(volumes.every_id(ADMIN)) == [made['id']]
 
-    def test_attachments_are_shown(self):
+    def test_attachments_that_are_only_reserved_are_listed(self):
         made, other = self.available(), self.available()
         server = '11111111-1111-4111-8111-111111111111'
         for volume in (made, other):

@@ -109,7 +109,7 @@ class TestHeld(CinderTest):
         assert 'must be available' in answer['badRequest']['message']
         self.assert_untouched()
 
-    def test_attachment_is_refused(self):
+    def test_attachment_of_a_reserved_volume_is_refused(self):
         for path, body in (
             ('/attachments', {'connector': CONNECTOR['connector']}),
             ('/attachments', {'mode': 'ro'}),

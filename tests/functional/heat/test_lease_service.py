@@ -119,7 +119,7 @@ class TestLeaseService(HeatTest):
         assert datetime.datetime.fromisoformat(str(found.updated))
         assert set(self.resources(made)) == {'a', 'b'}
 
-    def test_suspend_and_resume(self):
+    def test_suspended_stack_is_not_woken_before_it_is_resumed(self):
         made = self.create(TEMPLATE)
         stacks.act(ALICE, stacks.get(ALICE, made), 'suspend')
         found = stacks.get(ALICE, made)
@@ -268,7 +268,7 @@ class TestLeaseService(HeatTest):
         stacks.delete(CLIMATE, found)
         assert set(stacks.every_id(CLIMATE)) == made
 
-    def test_others_do_not(self):
+    def test_stack_of_another_project_is_not_found(self):
         made = self.create(TEMPLATE)
         assert list(stacks.every_id(BOB)) == []
         with pytest.raises(errors.Refused):

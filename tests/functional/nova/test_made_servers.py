@@ -211,7 +211,7 @@ class TestMadeServers(MadeServersTest):
         assert self.state(lease_id) == ('TERMINATED', ['deleted'] * 2)
         self.assert_nothing_left()
 
-    def test_started_at_once(self):
+    def test_servers_of_a_lease_that_starts_now_are_started_at_once(self):
         lease_id = self.lease(count=2)
         self.look_around()
         assert self.state(lease_id) == ('ACTIVE', ['active'] * 2)

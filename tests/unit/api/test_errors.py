@@ -42,7 +42,7 @@ def test_error_of_ours_is_answered_with_its_code_and_field(
     }
 
 
-def test_without_a_field() -> None:
+def test_error_without_a_field_names_none() -> None:
     assert 'field' not in respond(exceptions.LeaseNotFound()).json
 
 
@@ -79,11 +79,11 @@ def test_raised_by_the_size_limit() -> None:
     assert response.json['error_name'] == 'request.too_large'
 
 
-def test_allow_is_told() -> None:
+def test_refused_method_has_the_header_allow() -> None:
     assert respond(errors.MethodNotAllowed(allow='GET')).headers['Allow'] == 'GET'
 
 
-def test_good_answers_pass() -> None:
+def test_response_without_an_error_passes_unchanged() -> None:
     assert respond(webob.Response('text')).text == 'text'
 
 

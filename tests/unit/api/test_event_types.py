@@ -21,7 +21,7 @@ def body(event_type: str) -> dict[str, object]:
 @pytest.mark.parametrize(
     'event_type', ['x', 'half_time', 'half-time', 'mail.2', 'error', 'x' * 66]
 )
-def test_both_take_it(event_type: str) -> None:
+def test_event_type_is_taken_by_schema_and_request(event_type: str) -> None:
     validation.check(body(event_type), lease.CREATE)
     assert (
         request.read_request(body(event_type), NOON, request.RequestRules()).events[0][0]
@@ -36,7 +36,7 @@ def test_both_take_it(event_type: str) -> None:
         *('end_lease', 'before_start_lease', 'end_lease.error', 'x.stop'),
     ],
 )
-def test_both_refuse_it(event_type: str) -> None:
+def test_event_type_is_refused_by_schema_and_request(event_type: str) -> None:
     with pytest.raises(exceptions.BadRequest):
         validation.check(body(event_type), lease.CREATE)
     with pytest.raises(exceptions.BadRequest):

@@ -34,7 +34,7 @@ def test_malformed_microversion_is_a_bad_request(value: str) -> None:
         microversion.check(request(value))
 
 
-def test_answers_say_it() -> None:
+def test_response_has_the_header_of_the_version() -> None:
     response = webob.Response()
     response.vary = ('Origin',)
     microversion.mark(response)

@@ -71,7 +71,7 @@ def test_what_is_referred_to_is_there(document: dict[str, Any]) -> None:
         assert name in document['components'][kind]
 
 
-def test_schemas_are_schemas(document: dict[str, Any]) -> None:
+def test_schemas_of_the_document_are_valid(document: dict[str, Any]) -> None:
     for schema in document['components']['schemas'].values():
         jsonschema.Draft202012Validator.check_schema(schema)
 

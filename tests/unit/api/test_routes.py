@@ -22,7 +22,7 @@ def test_policy_documents_the_route(path: str, method: str, route: Route) -> Non
 
 
 @pytest.mark.parametrize(('path', 'method', 'route'), ROUTES)
-def test_schemas_are_schemas(path: str, method: str, route: Route) -> None:
+def test_schemas_of_a_route_are_valid(path: str, method: str, route: Route) -> None:
     for schema in (route.request_schema, route.response_schema):
         if schema is not None:
             jsonschema.Draft202012Validator.check_schema(schema)
@@ -68,5 +68,5 @@ def test_path_finds_its_route_and_the_ids_in_it(path: str, found: dict[str, str]
     ('path', 'public'),
     [('/', True), ('/v1', True), ('/v1/leases', False), ('/v1/plugins', False), ('/x', False)],
 )
-def test_what_is_public(path: str, public: bool) -> None:
+def test_path_is_public_or_not(path: str, public: bool) -> None:
     assert routes.is_public(path) is public

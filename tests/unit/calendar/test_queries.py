@@ -15,7 +15,7 @@ def no_unit(_unit: Unit) -> bool:
     return False
 
 
-def test_check_writes_nothing(hall: Hall) -> None:
+def test_check_of_a_demand_promises_nothing(hall: Hall) -> None:
     hall.units()
     hall.check(demand())
     with pytest.raises(exceptions.NotEnough):

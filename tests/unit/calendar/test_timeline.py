@@ -147,7 +147,7 @@ def test_next_start_and_next_end_follow_the_entries() -> None:
     ]
 
 
-def test_changed_and_has() -> None:
+def test_changed_timeline_has_the_added_and_not_the_removed_entries() -> None:
     added = Entry(40, 50, 0)
     changed = TWO.changed(unit(generation=1), without=[Entry(10, 15)], added=[added])
     assert changed.entries == [Entry(20, 30), added]

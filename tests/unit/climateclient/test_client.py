@@ -52,7 +52,7 @@ def test_create_sends_what_the_service_takes(client, http):
     assert lease.id == LEASE_ID
 
 
-def test_response_becomes_values(client, http):
+def test_response_of_a_lease_is_read_as_values(client, http):
     answer = samples.lease(status='ERROR', status_reason='No host.', something_new={'a': 1})
     http.get(LEASE, json={'lease': answer})
 
@@ -133,7 +133,7 @@ def test_create_with_given_key_sends_it(client, http):
 
 
 @pytest.mark.parametrize('action', ['start', 'end'])
-def test_start_and_end(client, http, action):
+def test_start_and_end_send_the_generation(client, http, action):
     http.post(f'{LEASE}/{action}', status_code=202, json={'lease': samples.lease(generation=2)})
     assert getattr(client.leases, action)(LEASE_ID, generation=1).generation == 2
     assert http.last_request.headers['If-Match'] == '"1"'

@@ -251,7 +251,7 @@ def test_what_others_change_of_a_pool_meanwhile_is_kept(
     assert (last['generation'], last['project_ids']) == (4, ['c' * 32, 'd' * 32])
 
 
-def test_pool_is_deleted(run, http, pools):
+def test_delete_of_a_pool_sends_a_request(run, http, pools):
     run('lease', 'host', 'pool', 'delete', 'gpu')
     assert http.last_request.method == 'DELETE'
 
@@ -283,7 +283,7 @@ def test_nobody_is_taken_from_a_pool_that_is_for_everybody(http, fail, sent, poo
     assert not sent('PUT')
 
 
-def test_pools_are_shown(run, pools):
+def test_pools_are_listed_as_values(run, pools):
     wanted = {'Pool': 'gpu', 'Hosts': 2, 'Projects': ['a' * 32], 'Domains': ['b' * 32]}
     assert json.loads(run('lease', 'host', 'pool', 'list', '-f', 'json')) == [wanted]
     assert json.loads(run('lease', 'host', 'pool', 'show', 'gpu', '-f', 'json')) == wanted

@@ -119,7 +119,9 @@ def volume(resource_id, **values):
         ),
     ],
 )
-def test_create_with_reservations(run, http, sent, created, resources, argv, reservations):
+def test_create_with_reservations_sends_their_values(
+    run, http, sent, created, resources, argv, reservations
+):
     run('lease', 'create', 'lease1', '--for', '3h', *argv)
     (body,) = sent('POST')
     assert body['reservations'] == reservations
@@ -127,7 +129,7 @@ def test_create_with_reservations(run, http, sent, created, resources, argv, res
     assert all('resolve_outputs=False' in each for each in heat)
 
 
-def test_create_with_events(openstack, sent, created):
+def test_create_with_events_sends_their_times_in_utc(openstack, sent, created):
     argv = ('--for', '3h', '--event', 'type=remind,time=2026-11-21 06:30')
     openstack('lease', 'create', 'lease1', *argv)
     (body,) = sent('POST')
@@ -193,7 +195,7 @@ def test_create_shows_the_refusal_of_the_service(fail, http):
     assert 'The end is in the past.' in err
 
 
-def test_show_for_programs(run, http):
+def test_show_as_json_has_iso_dates(run, http):
     http.get(LEASES, json={'leases': [samples.lease()]})
     out = run('lease', 'show', 'lease1', '-f', 'json')
     shown = json.loads(out)

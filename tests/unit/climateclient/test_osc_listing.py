@@ -132,7 +132,7 @@ def remembered(http):
     http.get(HISTORY, json={'history': entries})
 
 
-def test_history_for_people(run, remembered):
+def test_history_as_a_table_has_readable_changes(run, remembered):
     out = run('lease', 'history', LEASE_ID)
     assert '2026-11-21 05:00:01+01:00' in out
     for text in (
@@ -147,7 +147,7 @@ def test_history_for_people(run, remembered):
     assert 'req-1' not in out
 
 
-def test_history_for_programs(run, http, remembered):
+def test_history_as_json_has_lists_of_changes(run, http, remembered):
     out = run(
         *('lease', 'history', LEASE_ID, '--long', '-f', 'json', '--limit', '3', '--marker', '6')
     )

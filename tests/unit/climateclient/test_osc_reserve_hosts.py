@@ -72,7 +72,7 @@ def test_unknown_flavor_is_refused_naming_the_field(fail, sent, http, flavor):
     assert not sent('POST')
 
 
-def test_capacity_by_sizes(run, sent, created):
+def test_capacity_option_with_sizes_asks_for_servers_of_them(run, sent, created):
     run(*CREATE, '--capacity', 'vcpus=2,memory_mb=2048,disk_gb=10,amount=3,vcpus>=16')
     (body,) = sent('POST')
     sizes = {'vcpus': 2, 'memory_mb': 2048, 'disk_gb': 10}
@@ -140,7 +140,7 @@ def test_start_that_is_shown_in_seconds_is_not_before_the_window(run, http):
     assert '21:00:00+01:00' in shown
 
 
-def test_availability_of_servers(run, http, flavor):
+def test_availability_with_servers_asks_for_the_flavor(run, http, flavor):
     asked = http.get(f'{samples.ENDPOINT}/availability', json={'windows': []})
     run('lease', 'availability', '--for', '4h', '--servers', 'flavor=m1.small,count=3')
     server = {'flavorRef': FLAVOR, 'count': 3}

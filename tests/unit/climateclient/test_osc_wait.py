@@ -31,7 +31,7 @@ class Script:
         return look
 
 
-def test_waits_for_active():
+def test_wait_for_start_ends_when_the_lease_is_active():
     pauses, seen = [], []
     read = Script(lease('PENDING', start_date=FAR), lease('STARTING'), lease('ACTIVE'))
 

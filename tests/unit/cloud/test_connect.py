@@ -54,7 +54,7 @@ def test_a_service_user_that_is_refused_is_not_the_fault_of_the_owner(world):
         world.cloud.owner(case.lease.trust_id)
 
 
-def test_keystone_in_trouble(world):
+def test_owner_is_connected_after_a_failure_of_keystone(world):
     case = reserved(world)
     world.fault('POST', '/auth/tokens', 503)
     with pytest.raises(exceptions.Transient):

@@ -154,7 +154,7 @@ def test_update_with_a_token_of_its_own(service: Service, cloud: Cloud) -> None:
     assert service.asked == [('/check-update', 'own', body)]
 
 
-def test_only_one_question(service: Service, cloud: Cloud) -> None:
+def test_only_the_configured_check_is_sent(service: Service, cloud: Cloud) -> None:
     asked = external(cloud, check_update=f'{service.url}/may-it-change')
     assert (asked.on_create, asked.on_update, asked.on_end) == (False, True, False)
     asked.check_create(LEASE)
@@ -162,7 +162,7 @@ def test_only_one_question(service: Service, cloud: Cloud) -> None:
     assert [path for path, *_ in service.asked] == ['/may-it-change']
 
 
-def test_it_says_no(service: Service, cloud: Cloud) -> None:
+def test_refusal_of_the_external_service_refuses_the_lease(service: Service, cloud: Cloud) -> None:
     service.answer = 403, {'message': 'The project has no budget left.'}
     with pytest.raises(exceptions.LeaseNotPermitted) as caught:
         external(cloud, endpoint=service.url).check_create(LEASE)
@@ -192,7 +192,7 @@ def test_anything_else_is_no_answer(
     assert len(service.asked) == 1
 
 
-def test_it_is_away(cloud: Cloud) -> None:
+def test_external_service_that_is_away_refuses_the_lease(cloud: Cloud) -> None:
     asked = external(cloud, endpoint='http://127.0.0.1:1')
     with pytest.raises(exceptions.ServiceUnavailable):
         asked.check_create(LEASE)
@@ -200,7 +200,7 @@ def test_it_is_away(cloud: Cloud) -> None:
         asked.tell_end(LEASE)
 
 
-def test_it_never_answers(cloud: Cloud) -> None:
+def test_external_service_without_an_answer_is_unavailable(cloud: Cloud) -> None:
     with socket.create_server(('127.0.0.1', 0)) as silent:
         url = f'http://127.0.0.1:{silent.getsockname()[1]}'
         asked = external(cloud, endpoint=url, timeout=0.1)
@@ -208,7 +208,9 @@ def test_it_never_answers(cloud: Cloud) -> None:
             asked.check_create(LEASE)
 
 
-def test_keystone_is_away(service: Service, cloud: Cloud) -> None:
+def test_external_check_while_keystone_is_away_is_unavailable(
+    service: Service, cloud: Cloud
+) -> None:
     cloud.trouble = exceptions.Transient('Keystone cannot be reached.')
     asked = external(cloud, endpoint=service.url)
     with pytest.raises(exceptions.ServiceUnavailable):

@@ -70,7 +70,7 @@ def test_two_services_in_one_process(fake):
         lost.of('demo-id')
 
 
-def test_many_at_once(fake):
+def test_limits_are_read_in_several_threads_at_once(fake):
     fake.state.limits.defaults = NAMES
     found: list[dict[str, int]] = []
     threads = [
@@ -103,7 +103,7 @@ def test_a_wrong_setup_is_a_503(fake, wrong, value):
         Limits(configure(fake.url)).of('demo-id')
 
 
-def test_it_comes_back(fake):
+def test_limits_are_read_after_a_failure(fake):
     fake.state.limits.defaults = NAMES
     source = Limits(configure(fake.url))
     fault = {'method': 'GET', 'path': '/identity/v3/services', 'status': 404, 'count': 1}

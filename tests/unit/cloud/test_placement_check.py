@@ -32,7 +32,7 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, method: str, error: BaseException) 
     monkeypatch.setattr(type(PLACEMENT), 'send', fail)
 
 
-def test_nothing_is_left(fake: cloud_server.Server) -> None:
+def test_check_of_placement_leaves_no_provider(fake: cloud_server.Server) -> None:
     conn = Cloud(settings.conf(fake.url)).service()
     placement_check.overbooks(conn)
     assert checks(conn) == []

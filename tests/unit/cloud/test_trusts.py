@@ -26,7 +26,7 @@ def test_a_token_that_may_not_delegate(world):
         world.trusts.create(context)
 
 
-def test_keystone_is_away(world):
+def test_create_of_a_trust_while_keystone_is_away_is_unavailable(world):
     with world.unreachable(), pytest.raises(exceptions.ServiceUnavailable):
         world.trust()
 
@@ -45,7 +45,7 @@ def test_delete_as_the_owner_if_the_service_may_not(world):
     assert not world.state.trusts
 
 
-def test_nobody_may_delete(world):
+def test_delete_of_a_trust_without_the_right_names_the_administrator(world):
     trust_id = world.trust()
     world.service_has('service')
     world.state.users['alice-id']['enabled'] = False

@@ -82,7 +82,9 @@ def answer(capsys: Capsys) -> list[dict[str, Any]]:
     return found
 
 
-def test_nothing_is_wrong(run: Run, reserve: Reserve, capsys: Capsys) -> None:
+def test_commands_find_nothing_wrong_in_a_sound_cloud(
+    run: Run, reserve: Reserve, capsys: Capsys
+) -> None:
     reserve()
     for words in (('lease', 'stuck'), ('orphans',), ('repair',), ('repair', '--yes')):
         assert run(*words) == 0
@@ -91,7 +93,9 @@ def test_nothing_is_wrong(run: Run, reserve: Reserve, capsys: Capsys) -> None:
         assert answer(capsys) == []
 
 
-def test_stuck_is_listed(run: Run, database: Database, reserve: Reserve, capsys: Capsys) -> None:
+def test_stuck_lease_is_listed_with_its_reason(
+    run: Run, database: Database, reserve: Reserve, capsys: Capsys
+) -> None:
     lease = reserve()
     forget(database, lease)
     assert run('lease', 'stuck') == 1
@@ -355,7 +359,7 @@ def test_the_managers_are_told(
     assert len(told) == 1
 
 
-def test_hosts_are_repaired(
+def test_repair_of_hosts_needs_the_right_in_placement(
     run: Run, database: Database, fake: cloud_server.Server, capsys: Capsys
 ) -> None:
     forbidden = {'method': 'GET', 'path': 'placement', 'status': 403, 'count': 1}

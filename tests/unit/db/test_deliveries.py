@@ -108,7 +108,7 @@ def test_what_is_given_back_counts(world: World, time: Time) -> None:
     assert (first.attempts, again.attempts) == (0, 1)
 
 
-def test_what_it_costs(world: World) -> None:
+def test_claim_of_deliveries_takes_the_same_statements_for_any_number(world: World) -> None:
     for n in range(4):
         world.create(f'a{n}', webhook=_hook(f'192.0.2.{n + 1}'))
     batch: list[Delivery] = []

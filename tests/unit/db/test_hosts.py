@@ -97,7 +97,7 @@ def test_id_of_a_host_that_is_gone_is_not_given_again(any_world: World) -> None:
         database.write(db.update, first, {}, {})
 
 
-def test_pages_and_filters(any_world: World) -> None:
+def test_listing_of_hosts_has_pages_and_filters(any_world: World) -> None:
     database = any_world.database
     ids = [add(database, name, pool) for name, pool in (('a', 'x'), ('b', 'y'), ('c', 'x'))]
     for query, found, more in (
@@ -113,7 +113,7 @@ def test_pages_and_filters(any_world: World) -> None:
         assert ([each.id for each in page], is_more) == (found, more)
 
 
-def test_what_is_promised(any_world: World) -> None:
+def test_promises_of_a_host_are_found(any_world: World) -> None:
     database = any_world.database
     host_id, other = add(database), add(database, 'cn2')
     assert database.read(allocations.last_promise, host_id) is None

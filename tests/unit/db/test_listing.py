@@ -102,7 +102,7 @@ def test_pages_are_the_list_in_pieces(any_world: World) -> None:
         assert all(len(page) == limit for page in pages[:-1])
 
 
-def test_nothing_at_all(world: World) -> None:
+def test_listing_without_leases_is_empty(world: World) -> None:
     assert world.database.read(listing.page, Query()) == ([], False)
 
 

@@ -235,7 +235,7 @@ def test_the_reasons_of_many(any_world: World) -> None:
     assert reason.endswith('; and 490 more')
 
 
-def test_a_long_reason(any_world: World) -> None:
+def test_long_reason_is_cut_to_fit_the_column(any_world: World) -> None:
     for n in range(4):
         trouble = exceptions.Permanent('\U0001f600' * 20_000)
         any_world.things.answers['wake', f'thing{n}'] = [trouble]

@@ -206,7 +206,7 @@ def test_the_cost_does_not_grow(world: World, time: Time, number: int) -> None:
     assert len(world.statements(call)) == 2
 
 
-def test_on_each_database(any_world: World) -> None:
+def test_stuck_leases_are_found_on_each_database(any_world: World) -> None:
     lease_id = any_world.create('a', start='now', end='2099-01-01 10:00')
     any_world.run_until_idle()
     long_ago = {'end_date': NOON.replace(year=2020), 'start_date': NOON.replace(year=2019)}

@@ -168,7 +168,9 @@ def test_one_deadline_for_the_whole_call(receiver: Receiver) -> None:
     assert gone.wait(fake.PATIENCE)
 
 
-def test_nobody_is_there(receiver: Receiver, names: dict[str, list[str]]) -> None:
+def test_call_without_a_listener_fails_with_the_reason(
+    receiver: Receiver, names: dict[str, list[str]]
+) -> None:
     receiver.shutdown()
     receiver.server_close()
     assert _reason(receiver.url()) == 'It could not be reached by HTTP.'

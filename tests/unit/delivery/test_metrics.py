@@ -105,7 +105,7 @@ def test_what_another_manager_did_meanwhile_is_not_counted(measured: Measured, t
     assert measured.value(f'{FINISHED}_sum', **START) == 1.0
 
 
-def test_retries_and_failures(measured: Measured, time: Time) -> None:
+def test_metrics_count_retries_and_failures(measured: Measured, time: Time) -> None:
     measured.world.things.answers['wake', 'a'] = [
         exceptions.Transient('away'),
         exceptions.Permanent('never'),

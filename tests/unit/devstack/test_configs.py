@@ -92,7 +92,7 @@ def test_files_with_passwords_are_private(written: configs.Configs) -> None:
         assert written.path(service).stat().st_mode & 0o077 == 0
 
 
-def test_secrets_are_kept(tmp_path: pathlib.Path) -> None:
+def test_secrets_stay_the_same_when_loaded_again(tmp_path: pathlib.Path) -> None:
     assert secrets.load(tmp_path) == secrets.load(tmp_path)
 
 

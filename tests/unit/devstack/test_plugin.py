@@ -178,7 +178,7 @@ def test_hosts_of_the_pool_are_isolated_before_they_are_enrolled(tmp_path: pathl
     ]
 
 
-def test_start_and_stop(tmp_path: pathlib.Path) -> None:
+def test_plugin_starts_and_stops_the_services(tmp_path: pathlib.Path) -> None:
     started = phase(tmp_path, 'stack', 'extra')
     for service in ('climate-api', 'climate-manager'):
         assert [call for call in started if call.startswith(f'run_process {service} ')]

@@ -18,7 +18,7 @@ def processes(tmp_path: pathlib.Path) -> Processes:
     return Processes(settings)
 
 
-def test_start_and_stop(processes: Processes) -> None:
+def test_process_is_started_once_and_stopped(processes: Processes) -> None:
     processes.start(Service('one', FOREVER, lambda: True))
     pid = processes.pid('one')
     assert pid is not None

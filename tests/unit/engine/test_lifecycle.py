@@ -14,7 +14,7 @@ def _types(world: World, lease_id: str) -> dict[str, str]:
     return {e.event_type: e.status for e in events.visible(world.lease(lease_id))}
 
 
-def test_start_and_end(world: World) -> None:
+def test_lease_starts_and_ends_at_its_dates(world: World) -> None:
     lease_id = world.create('a', 'b', start='2026-12-01 13:00')
     lease = world.settle(lease_id, hours=1)
     assert lease.status == 'ACTIVE'

@@ -73,7 +73,7 @@ def test_ending_early_frees_all(world: World, time: Time, moment: str) -> None:
     assert world.run() == 0
 
 
-def test_cancelling_wakes_nothing(world: World) -> None:
+def test_cancelled_lease_ends_without_a_start(world: World) -> None:
     lease_id = world.create('a', start=ONE, before_start=[60])
     world.things.answers['end', 'a'] = [AWAY]
     world.end(lease_id)

@@ -58,7 +58,9 @@ class Awaited:
         return again
 
 
-def test_it_is_nudged(world: World, start: Callable[..., Scheduler]) -> None:
+def test_scheduler_that_is_nudged_takes_what_is_due(
+    world: World, start: Callable[..., Scheduler]
+) -> None:
     awaited = Awaited(world)
     loop = start(awaited)
     world.create('a', end=NEVER)

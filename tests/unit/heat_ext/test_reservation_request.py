@@ -81,7 +81,7 @@ def test_the_lease_of_the_stack(own):
         ),
     ],
 )
-def test_own_lease_wins(own, defaults, sent):
+def test_lease_of_a_resource_is_taken_before_that_of_the_stack(own, defaults, sent):
     request = reservation_request.parse(own, defaults)
     assert request.choose_lease_id() == OTHER
     assert request.to_hints(OTHER, ROOT) == {'reserved': 'True', **sent}

@@ -64,7 +64,7 @@ def test_others_may_be_called(text: str) -> None:
         '255.255.255.255',
     ],
 )
-def test_these_may_not(text: str) -> None:
+def test_address_inside_of_the_cloud_is_forbidden(text: str) -> None:
     assert webhook.forbidden(ipaddress.ip_address(text))
 
 

@@ -21,7 +21,7 @@ def test_lease_that_is_too_long_is_refused() -> None:
     assert caught.value.status == 403
 
 
-def test_how_far_ahead() -> None:
+def test_start_too_far_ahead_is_refused() -> None:
     limits.check_ahead(NOW + HOUR, NOW, 3600)
     limits.check_ahead(NOW + 1000 * HOUR, NOW, 0)
     with pytest.raises(exceptions.LeaseTooFarAhead) as caught:
@@ -51,7 +51,7 @@ def test_what_adds_nothing_is_fine_above_the_limit_too() -> None:
     limits.check({'leases': 3, 'reserved_vcpus': 4}, used, {'leases': 1, 'reserved_vcpus': 0})
 
 
-def test_over_two_limits() -> None:
+def test_refusal_names_both_limits_that_are_exceeded() -> None:
     most = {'leases': 1, 'reserved_vcpus': 4}
     with pytest.raises(exceptions.LimitExceeded) as caught:
         limits.check(most, {'leases': 1, 'reserved_vcpus': 1}, {'leases': 1, 'reserved_vcpus': 4})

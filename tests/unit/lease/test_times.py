@@ -11,7 +11,7 @@ from climate_core.lease import times
 NOW = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
 
 
-def test_values_are_read() -> None:
+def test_relative_dates_and_durations_agree() -> None:
     hour = times.duration('PT1H')
     assert times.date('+1h', NOW, 'start_date') == NOW + hour == times.end_after(NOW, hour)
 

@@ -94,7 +94,9 @@ def test_usage_is_summed_by_project() -> None:
 
 
 @given(st.integers(-5, 20), st.integers(0, 20), st.lists(st.integers(0, 20), max_size=5))
-def test_periods_add_up(created: int, lasts: int, cuts: list[int]) -> None:
+def test_usage_of_periods_adds_up_to_that_of_all(
+    created: int, lasts: int, cuts: list[int]
+) -> None:
     one = use(created, created, created + lasts)
     bounds = sorted({0, 20, *cuts})
     parts = [

@@ -40,7 +40,7 @@ def test_saving_again_leaves_nothing_of_before():
     assert saved_build_args.load(metadata, [NEW]) == VALUES
 
 
-def test_keys_are_rotated():
+def test_saved_args_are_read_with_an_older_key():
     metadata = {}
     saved_build_args.save(metadata, VALUES, [OLD])
     assert saved_build_args.load(metadata, [NEW, OLD]) == VALUES
@@ -58,7 +58,7 @@ def test_without_a_key_all_but_the_password_is_kept(caplog):
     assert saved_build_args.load(metadata, []) == {**VALUES, 'password': None}
 
 
-def test_damage_is_noticed():
+def test_damaged_args_are_refused():
     metadata = {}
     saved_build_args.save(metadata, VALUES, [])
     (row,) = metadata

@@ -28,7 +28,7 @@ def _history(world: World, lease_id: str) -> list[tuple[str, dict[str, Any]]]:
     return [(entry.action, dict(entry.changes)) for _, entry in entries]
 
 
-def test_everything_at_once(world: World) -> None:
+def test_update_of_all_fields_at_once_is_done(world: World) -> None:
     lease_id = world.create('a', start=ONE, end=TWO)
     thing = world.reservation(lease_id, 'a').id
     world.update(
@@ -65,7 +65,7 @@ def test_everything_at_once(world: World) -> None:
     assert 'sixteen' not in str(changes)
 
 
-def test_all_or_nothing(world: World) -> None:
+def test_update_with_one_wrong_field_changes_nothing(world: World) -> None:
     lease_id = world.create('a', start=ONE, end=TWO)
     before = world.lease(lease_id)
     thing = before.reservations[0].id

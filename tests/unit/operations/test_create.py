@@ -22,7 +22,7 @@ def _all(world: World) -> list[Any]:
     return list(world.database.read(listing.page, listing.LeaseQuery())[0])
 
 
-def test_seconds_are_kept(world: World) -> None:
+def test_create_keeps_the_seconds_of_dates(world: World) -> None:
     lease = world.lease(world.create('a', start='2026-12-01 13:00:07', end='2026-12-01 14:00:09'))
     assert (lease.start_date.second, lease.end_date.second) == (7, 9)
 
@@ -147,7 +147,7 @@ def test_nothing_joins_a_lease_that_was_not_seen(world: World) -> None:
 
 
 @pytest.mark.parametrize('bad', [0, 1, 2])
-def test_all_or_nothing(world: World, bad: int) -> None:
+def test_create_with_one_unknown_resource_leaves_nothing(world: World, bad: int) -> None:
     things = ['a', 'b', 'c']
     things[bad] = 'unknown'
     with pytest.raises(exceptions.ResourceNotFound) as caught:

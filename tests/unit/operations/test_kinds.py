@@ -46,7 +46,7 @@ def test_table_has_all_kinds_and_resources() -> None:
 
 
 @pytest.mark.parametrize(('resource', 'kind', 'said'), CELLS)
-def test_cell_is_true(resource: str, kind: str, said: str) -> None:
+def test_cell_of_the_table_of_kinds_is_true(resource: str, kind: str, said: str) -> None:
     asked = items(ASKED[resource])
     if said.startswith('no'):
         with pytest.raises(exceptions.BadRequest) as caught:

@@ -120,7 +120,9 @@ def test_one_resource_for_many_leases_is_reserved_once(any_world: World) -> None
         {'context': user('project2')},
     ],
 )
-def test_a_taken_id(world: World, other: dict[str, Any]) -> None:
+def test_create_with_a_taken_id_or_resource_is_a_conflict(
+    world: World, other: dict[str, Any]
+) -> None:
     world.create('a', id=ID)
     with pytest.raises(exceptions.LeaseConflict):
         world.create('b', id=ID, **other)
@@ -175,7 +177,7 @@ def test_joining_a_lease_in_which_something_failed(world: World) -> None:
     assert {r.resource_id: r.status for r in lease.reservations} == {'a': 'error', 'b': 'active'}
 
 
-def test_deferring_the_start(world: World, time: Time) -> None:
+def test_lease_with_a_later_start_starts_then(world: World, time: Time) -> None:
     lease_id = world.create('a', start='2026-12-01 12:30')
     world.update(lease_id, start_date=LATER, name='other')
     time.forward(minutes=30)

@@ -46,7 +46,7 @@ def test_how_long_and_how_far_ahead_a_lease_may_be(
     assert world.lease(lease_id) == before
 
 
-def test_an_exempt_project(world: World) -> None:
+def test_exempt_project_may_exceed_the_lengths(world: World) -> None:
     world.conf.set_override('max_lease_seconds', 1, group='limits')
     world.conf.set_override('max_ahead_seconds', 1, group='limits')
     world.conf.set_override('exempt_projects', ['project1'], group='limits')
@@ -64,7 +64,7 @@ def test_a_lease_that_is_too_long_by_now_can_be_shortened_and_renamed(world: Wor
         world.update(lease_id, end_date='2026-12-01 19:01')
 
 
-def test_what_is_counted(world: World) -> None:
+def test_leases_of_a_project_are_counted_by_type(world: World) -> None:
     limit(world)
     world.create('a', 'b', end=LATER)
     world.create(end=LATER, name='empty')
@@ -91,7 +91,7 @@ def test_what_the_first_release_made_counts_as_a_lease_without_amounts(world: Wo
     assert used(world) == {'leases': 1}
 
 
-def test_over_the_limit(world: World) -> None:
+def test_create_over_the_limit_is_refused(world: World) -> None:
     keystone = limit(world, reserved_vcpus=4)
     with pytest.raises(exceptions.LimitExceeded) as caught:
         world.create('a', 'b', 'c')
@@ -139,7 +139,7 @@ def test_an_empty_lease_may_be_changed_above_the_limit(world: World) -> None:
     assert world.lease(lease_id).end_date == at(LATER)
 
 
-def test_keystone_is_away(world: World) -> None:
+def test_create_while_keystone_is_away_is_unavailable(world: World) -> None:
     keystone = limit(world)
 
     def away(_project: str) -> dict[str, int]:
@@ -212,7 +212,9 @@ def test_a_dry_run_finds_all_that_is_wrong(world: World) -> None:
 
 @pytest.mark.parametrize('ways', [('create', 'create'), ('join', 'join'), ('create', 'join')])
 @pytest.mark.parametrize('first', [True, False])
-def test_two_at_once(any_world: World, ways: tuple[str, str], first: bool) -> None:
+def test_one_of_two_creates_at_once_gets_the_last_place(
+    any_world: World, ways: tuple[str, str], first: bool
+) -> None:
     """Both have found room before one of them writes; only one of them gets it."""
     limit(any_world, reserved_servers=2)
     other = any_world.create('first', end='2090-01-01 00:00', start='2089-01-01 00:00')

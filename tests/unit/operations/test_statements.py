@@ -29,7 +29,9 @@ def test_create_with_a_key(world: World) -> None:
 
 
 @pytest.mark.parametrize('hosts', [10, 1000])
-def test_create_of_hosts(world: World, hosts: int) -> None:
+def test_create_of_hosts_takes_the_same_statements_for_any_number(
+    world: World, hosts: int
+) -> None:
     """Five write the lease, one writes what is promised and one guards it.
 
     The other one reads what changed when it is written; before the trust is made memory will do,
@@ -72,7 +74,9 @@ FIND = 3
 
 
 @pytest.mark.parametrize('things', [2, 20])
-def test_whatever_is_changed(world: World, time: Time, things: int) -> None:
+def test_change_takes_the_same_statements_for_any_number(
+    world: World, time: Time, things: int
+) -> None:
     """Three to lock and read; then the lease, what is in it, the history and the outbox."""
     names = [f't{n}' for n in range(things)]
     lease_id = world.create(*names, start='2026-12-01 13:00', start_policy='manual')
@@ -104,7 +108,9 @@ def test_join_takes_ten_statements(world: World) -> None:
 
 
 @pytest.mark.parametrize('things', [1, 20])
-def test_start_and_end(world: World, time: Time, things: int) -> None:
+def test_start_and_end_take_the_same_statements_for_any_number(
+    world: World, time: Time, things: int
+) -> None:
     world.create(*(f'a{n}' for n in range(things)), before_end_date='2026-12-01 13:00')
     (start,) = world.due()
     # One is for the history: that the lease is STARTING, and TERMINATING below.

@@ -27,7 +27,7 @@ def fails(trouble: Exception) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize('trouble', TROUBLE)
-def test_nothing_was_written(
+def test_create_that_is_not_written_deletes_its_trust(
     world: World, monkeypatch: pytest.MonkeyPatch, trouble: Exception
 ) -> None:
     monkeypatch.setattr(world.database, 'write', fails(trouble))

@@ -58,7 +58,7 @@ def matches(**values: Any) -> bool:
     ],
 )
 @pytest.mark.parametrize('field', ['hypervisor_properties', 'resource_properties'])
-def test_json_of_blazar(field: str, tree: Any, expected: bool) -> None:
+def test_filter_in_the_json_of_blazar_matches(field: str, tree: Any, expected: bool) -> None:
     assert matches(**{field: json.dumps(tree)}) is expected
 
 

@@ -37,7 +37,7 @@ def installed(monkeypatch):
     )
 
 
-def test_the_installed_plugin():
+def test_installed_plugins_of_a_type_are_loaded():
     assert loading.classes(['virtual:instance']) == [ServerPlugin, SizesPlugin]
 
 

@@ -247,7 +247,7 @@ def test_a_server_in_error_has_data_if_we_started_it(world, params):
 
 
 @pytest.mark.parametrize('everywhere', [True, False])
-def test_who_is_asleep(stacks, everywhere):
+def test_servers_and_volumes_that_sleep_are_found(stacks, everywhere):
     user = stacks.cloud.service() if everywhere else stacks.cloud.user(stacks.user())
     mine = {nova.add(stacks.state)['id'], cinder.add(stacks.state)['id']}
     nova.add(stacks.state, status='ACTIVE')

@@ -36,7 +36,7 @@ def check(single, values):
     validation.check(values, schema.of_plugin(type(single.plugin())))
 
 
-def test_nobody_is_asked(single, told):
+def test_reserve_with_reported_amounts_sends_no_request(single, told):
     """All threads of who would be asked may wait for our answer."""
     check(single, told)
     amounts = {unit: float(amount) for unit, amount in told['amounts'].items()}

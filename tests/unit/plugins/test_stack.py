@@ -106,7 +106,7 @@ def test_a_nested_stack_names_its_root(stacks):
 @pytest.mark.parametrize(
     'status', ['DELETE_IN_PROGRESS', 'DELETE_FAILED', 'CREATE_FAILED', 'UPDATE_FAILED']
 )
-def test_a_broken_stack(stacks, status):
+def test_reserve_of_a_broken_stack_is_refused(stacks, status):
     stack = stacks.add(status=status, reason='No valid host was found.')
     with pytest.raises(exceptions.BadRequest, match=f'{status}.*No valid host'):
         reserve(stacks, as_heat(stacks), resource_id=stack['id'])

@@ -28,7 +28,7 @@ def test_what_a_lease_is_made_with(templated):
     assert templated.members() == []
 
 
-def test_the_whole_life(templated):
+def test_stack_of_a_template_has_its_whole_life(templated):
     lease_id = templated.held()
     stack, lease = templated.only(), templated.lease(lease_id)
     assert templated.members() == ASLEEP
@@ -318,7 +318,7 @@ def test_a_failed_lease_cannot_be_moved(templated):
         templated.move_as_alice(lease_id, start_date='2026-12-01 13:30')
 
 
-def test_joining_a_lease(templated):
+def test_two_stacks_of_templates_share_a_lease(templated):
     lease_id = templated.made(wanted())
     reservation_id = templated.joined(lease_id, name='db')
     assert templated.joined(lease_id, name='db') == reservation_id

@@ -15,7 +15,7 @@ UPDATE = 'PATCH', '/stacks/'
 RESUME = 'POST', '/actions'
 
 
-def test_spares_sleep_on(stacks):
+def test_standby_servers_of_a_woken_stack_sleep_on(stacks):
     spare, wanted = nova.add(stacks.state), nova.add(stacks.state)
     stack = heat.add(stacks.state, members=[spare['id'], wanted['id']], spares=[spare['id']])
     case = reserved(stacks)
@@ -205,7 +205,7 @@ def test_nothing_is_asked_of_a_stack_that_cannot_be_woken(stacks, fields, refusa
 
 
 @pytest.mark.parametrize('status', ['SUSPEND_COMPLETE', 'CREATE_COMPLETE'])
-def test_heat_is_busy(stacks, status):
+def test_wake_up_waits_while_heat_is_busy(stacks, status):
     case = reserved(stacks)
     change(case, status=status)
     stacks.fault(*UPDATE, 409)

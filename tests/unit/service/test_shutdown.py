@@ -107,7 +107,7 @@ def test_a_vital_thread_breaks(caplog: pytest.LogCaptureFixture) -> None:
     assert 'a mistake of ours' in caplog.text
 
 
-def test_another_thread_breaks(caplog: pytest.LogCaptureFixture) -> None:
+def test_error_in_an_ordinary_thread_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
     stop = shutdown.Shutdown()
     broken = shutdown.on_broken_thread(stop)
     _break(threading.Thread(target=_fail, name='event_1'))

@@ -24,7 +24,7 @@ def repair(hosts):
     return run
 
 
-def test_nothing_is_wrong(hosts, repair):
+def test_repair_of_sound_hosts_does_nothing(hosts, repair):
     assert repair() == []
     hosts.operations.delete_host(hosts.context, hosts.ids[0])
     assert repair() == []

@@ -106,7 +106,7 @@ def test_an_evacuation_is_noted_once(database, hear):
     assert [notice.event_type for notice in told] == ['lease.update']
 
 
-def test_an_exhausted_pool(database, hear, monkeypatch, caplog):
+def test_notification_without_a_free_connection_is_logged(database, hear, monkeypatch, caplog):
     def fail(*args):
         raise sa.exc.TimeoutError('no connection left')
 
@@ -177,7 +177,7 @@ def test_what_no_lease_holds(database, hear, nudged, source, event_type, payload
         (STACKS, 'orchestration.stack.delete.end.x', False),
     ],
 )
-def test_what_is_heard(database, source, event_type, heard):
+def test_endpoint_takes_the_events_of_its_source(database, source, event_type, heard):
     endpoint = listener.NotificationEndpoint(source, database, lambda: None)
     assert bool(endpoint.filter_rule.match({}, 'host', event_type, {}, {})) is heard
 
@@ -217,7 +217,9 @@ def test_what_is_listened_to(database, types, off, count):
         (STACK_DELETED, 'heat', 'notifications', 'info'),
     ],
 )
-def test_over_the_bus(database, monkeypatch, notification, exchange, topic, priority):
+def test_notification_on_the_bus_is_heard(
+    database, monkeypatch, notification, exchange, topic, priority
+):
     """The exchanges and topics of the services, with oslo.messaging's in-process bus."""
     source, event_type, payload = notification
     noted = threading.Event()

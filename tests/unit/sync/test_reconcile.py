@@ -55,7 +55,9 @@ def told(database):
     return [notice.event_type for notice in notices]
 
 
-def test_nothing_is_missing(world, database, reconciler, nudged):
+def test_compare_of_a_lease_that_lacks_nothing_changes_nothing(
+    world, database, reconciler, nudged
+):
     lease = reserve(world, database)
     reconciler.compare()
     assert leases.read(database, lease.id) == lease

@@ -43,7 +43,7 @@ def lacking(reason: str = MISSING, status: str = 'PENDING') -> model.Lease:
         (lacking('Host a and others.'), {}, {'a': DOWN}, MISSING, True, None),
     ],
 )
-def test_before_the_start(
+def test_lease_before_its_start_follows_a_failed_unit(
     before: model.Lease,
     replaced: Mapping[str, Sequence[str]],
     missing: Mapping[str, str],

@@ -138,6 +138,6 @@ def test_reservations_change_with_the_lease() -> None:
 
 
 @pytest.mark.parametrize('values', [{}, {'name': None}, {'name': 'name'}, {'end_date': TWO}])
-def test_what_changes_nothing(values: dict[str, Any]) -> None:
+def test_update_with_the_same_values_changes_nothing(values: dict[str, Any]) -> None:
     change = update(ONE, **values)
     assert (change.lease, change.notifications) == (ONE, {})

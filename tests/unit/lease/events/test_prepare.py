@@ -128,7 +128,9 @@ def test_a_manual_lease_goes_on_waiting_when_all_is_prepared() -> None:
     ('status_reason', 'broken_off'),
     [(None, False), (events.prepare.START_FIRST, False), ('The end came first.', True)],
 )
-def test_was_broken_off(status_reason: str | None, broken_off: bool) -> None:
+def test_preparation_was_broken_off_by_its_reason(
+    status_reason: str | None, broken_off: bool
+) -> None:
     one, due = preparing()
     one = one.with_events(dataclasses.replace(due, status='DONE', status_reason=status_reason))
     assert events.prepare.was_broken_off(one, one.reservations[0]) is broken_off
