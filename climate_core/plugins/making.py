@@ -88,10 +88,6 @@ class MakingPlugin(wakeable.HintedPlugin):
     def _failed(self, reservation: 'Reservation', reason: str) -> str:
         """Say for users what could not be made, and why."""
 
-    @abc.abstractmethod
-    def _lead(self) -> datetime.timedelta:
-        """Return how long before the start of a scheduled lease it is made."""
-
     def reserve_for(
         self, context: 'RequestContext', lease_id: str, values: Mapping[str, Any]
     ) -> Claimed:
@@ -126,7 +122,8 @@ class MakingPlugin(wakeable.HintedPlugin):
         claimed = super().make(context, lease_id, values, claimed)
         if self.key not in values:
             return claimed
-        return dataclasses.replace(claimed, prepare=True, prepare_before=self._lead())
+        lead = datetime.timedelta(seconds=self.conf[self.resource_type].lead_seconds)
+        return dataclasses.replace(claimed, prepare=True, prepare_before=lead)
 
     def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         if reservation.is_made:

@@ -3,6 +3,7 @@
 
 import argparse
 import base64
+import functools
 import pathlib
 from typing import Any, Final
 
@@ -14,8 +15,9 @@ from climateclient.osc import hosts, options, specification
 #: Keys that stand for themselves in the body of POST /servers.
 _SAME: Final = ('name', 'key_name', 'availability_zone', 'description')
 _LISTS: Final = ('network', 'security_group')
-_OPTION: Final = specification.Option(
+OPTION: Final = specification.Option(
     '--new-server',
+    resource_types.SERVER,
     'flavor=m1.small,image=cirros,network=shared,count=3',
     (*_SAME, 'flavor', 'image', *_LISTS, 'count', 'user_data', 'server_group'),
     _LISTS,
@@ -24,21 +26,12 @@ _OPTION: Final = specification.Option(
 
 def add_option(parser: argparse.ArgumentParser) -> None:
     """Add the option."""
-    parser.add_argument(
-        _OPTION.name,
-        dest='new_server',
-        metavar=_OPTION.metavar,
-        action='append',
-        default=[],
-        help='Have servers made for the lease, all or none; also name (default: that of the '
+    OPTION.add(
+        parser,
+        'Have servers made for the lease, all or none; also name (default: that of the '
         'lease), key_name, security_group, availability_zone, description, and user_data, which '
         'is the name of a file, and server_group; network=none for none (repeat for several)',
     )
-
-
-def kinds(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return the type of each of the reservations."""
-    return [{'resource_type': resource_types.SERVER}] * len(parsed_args.new_server)
 
 
 def reservations(cmd: command.Command, parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -46,44 +39,40 @@ def reservations(cmd: command.Command, parsed_args: argparse.Namespace) -> list[
 
     :raises CommandError: something cannot be read, or is not there
     """
-    name = getattr(parsed_args, 'name', None)
-    return [
-        {'resource_type': resource_types.SERVER, 'server': _server(cmd, text, name)}
-        for text in parsed_args.new_server
-    ]
+    return OPTION.reservations(parsed_args, functools.partial(_server, cmd))
 
 
 def _server(cmd: command.Command, text: str, name: str | None) -> dict[str, Any]:
     needed = {'flavor': 'name or id'} | ({} if name else {'name': 'name'})
-    given = _OPTION.read(text, needed)
+    given = OPTION.read(text, needed)
     server: dict[str, Any] = {'name': name}
     server |= {key: given[key] for key in _SAME if key in given}
-    server['flavorRef'] = hosts.flavor_id(cmd, _OPTION.name, text, given['flavor'])
+    server['flavorRef'] = hosts.flavor_id(cmd, OPTION.name, text, given['flavor'])
     sdk = options.clients(cmd).sdk_connection
     if 'image' in given:
-        server['imageRef'] = _OPTION.find(text, 'image', given['image'], sdk.image.find_image)
+        server['imageRef'] = OPTION.find(text, 'image', given['image'], sdk.image.find_image)
     if networks := given.get('network'):
         words = networks[0] if networks in (['none'], ['auto']) else None
         find = sdk.network.find_network
         server['networks'] = words or [
-            {'uuid': _OPTION.find(text, 'network', each, find)} for each in networks
+            {'uuid': OPTION.find(text, 'network', each, find)} for each in networks
         ]
     if groups := given.get('security_group'):
         server['security_groups'] = [{'name': each} for each in groups]
     if 'count' in given:
-        server['count'] = _OPTION.number(text, 'count', given['count'])
+        server['count'] = OPTION.number(text, 'count', given['count'])
     if 'server_group' in given:
-        group = _OPTION.find(
+        group = OPTION.find(
             text, 'server_group', given['server_group'], sdk.compute.find_server_group
         )
         server['scheduler_hints'] = {'group': group}
     if 'user_data' in given:
         server['user_data'] = _file(text, given['user_data'])
-    return server
+    return {'server': server}
 
 
 def _file(text: str, name: str) -> str:
     try:
         return base64.b64encode(pathlib.Path(name).read_bytes()).decode()
     except OSError as error:
-        raise _OPTION.wrong(text, f'user_data: {error}') from error
+        raise OPTION.wrong(text, f'user_data: {error}') from error

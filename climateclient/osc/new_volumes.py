@@ -2,6 +2,7 @@
 """The option ``--new-volume``: volumes that the lease service makes for a lease."""
 
 import argparse
+import functools
 from typing import Any, Final
 
 from osc_lib.command import command
@@ -11,8 +12,9 @@ from climateclient.osc import options, specification
 
 #: Keys that stand for themselves in the body of POST /volumes.
 _SAME: Final = ('name', 'availability_zone', 'description')
-_OPTION: Final = specification.Option(
+OPTION: Final = specification.Option(
     '--new-volume',
+    resource_types.VOLUME,
     'size=10,type=ssd,count=2',
     ('size', *_SAME, 'type', 'image', 'snapshot', 'source', 'count'),
 )
@@ -20,21 +22,12 @@ _OPTION: Final = specification.Option(
 
 def add_option(parser: argparse.ArgumentParser) -> None:
     """Add the option."""
-    parser.add_argument(
-        _OPTION.name,
-        dest='new_volume',
-        metavar=_OPTION.metavar,
-        action='append',
-        default=[],
-        help='Have volumes made for the lease, all or none, of so many GiB; also name (default: '
+    OPTION.add(
+        parser,
+        'Have volumes made for the lease, all or none, of so many GiB; also name (default: '
         'that of the lease), image, snapshot, source (a volume), availability_zone, description '
         '(repeat for several)',
     )
-
-
-def kinds(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return the type of each of the reservations."""
-    return [{'resource_type': resource_types.VOLUME}] * len(parsed_args.new_volume)
 
 
 def reservations(cmd: command.Command, parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -42,19 +35,15 @@ def reservations(cmd: command.Command, parsed_args: argparse.Namespace) -> list[
 
     :raises CommandError: something cannot be read, or is not there
     """
-    name = getattr(parsed_args, 'name', None)
-    return [
-        {'resource_type': resource_types.VOLUME, 'volume': _volume(cmd, text, name)}
-        for text in parsed_args.new_volume
-    ]
+    return OPTION.reservations(parsed_args, functools.partial(_volume, cmd))
 
 
 def _volume(cmd: command.Command, text: str, name: str | None) -> dict[str, Any]:
-    given = _OPTION.read(text, {'size': 'GiB'} if name else {'size': 'GiB', 'name': 'name'})
+    given = OPTION.read(text, {'size': 'GiB'} if name else {'size': 'GiB', 'name': 'name'})
     volume: dict[str, Any] = {'name': name}
     volume |= {key: given[key] for key in _SAME if key in given}
     volume |= {
-        key: _OPTION.number(text, key, given[key]) for key in ('size', 'count') if key in given
+        key: OPTION.number(text, key, given[key]) for key in ('size', 'count') if key in given
     }
     if 'type' in given:
         # Cinder takes its name as well as its id.
@@ -67,5 +56,5 @@ def _volume(cmd: command.Command, text: str, name: str | None) -> dict[str, Any]
     }
     for key, (field, find) in finders.items():
         if key in given:
-            volume[field] = _OPTION.find(text, key, given[key], find())
-    return volume
+            volume[field] = OPTION.find(text, key, given[key], find())
+    return {'volume': volume}

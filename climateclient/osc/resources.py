@@ -140,8 +140,8 @@ def named(cmd: command.Command, parsed_args: argparse.Namespace) -> list[dict[st
 def kinds(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the types of the resources that the options name, in order."""
     made = stack_template.kind(parsed_args) + hosts.kinds(parsed_args)
-    made += floating_ips.kinds(parsed_args)
-    made += new_servers.kinds(parsed_args) + new_volumes.kinds(parsed_args)
+    for each in (floating_ips.OPTION, new_servers.OPTION, new_volumes.OPTION):
+        made += each.kinds(parsed_args)
     return [kind for kind, _ in _named(parsed_args)] + made
 
 

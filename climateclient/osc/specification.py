@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read what ``--new-server`` and ``--new-volume`` say: ``<key>=<value>``, parted by commas."""
+"""Options with ``<key>=<value>`` parted by commas, as ``--new-server``: one, one reservation."""
 
+import argparse
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,17 +11,51 @@ from osc_lib import exceptions
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """An option that says what resources are made from for a lease."""
+    """An option that specifies a reservation of its type."""
 
     name: str
+    resource_type: str
     example: str
     keys: Sequence[str]
     #: Those of the keys that may be repeated.
     lists: Sequence[str] = ()
 
     @property
-    def metavar(self) -> str:
-        return f'{self.example}[,<key>=<value>...]'
+    def dest(self) -> str:
+        """Return the attribute of the arguments that has the texts."""
+        return self.name.removeprefix('--').replace('-', '_')
+
+    def add(self, parser: argparse.ArgumentParser, help_text: str) -> None:
+        """Add the option, which may be repeated."""
+        parser.add_argument(
+            self.name,
+            dest=self.dest,
+            metavar=f'{self.example}[,<key>=<value>...]',
+            action='append',
+            default=[],
+            help=help_text,
+        )
+
+    def kinds(self, parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
+        """Return the type of each of the reservations."""
+        return [{'resource_type': self.resource_type}] * len(getattr(parsed_args, self.dest))
+
+    def reservations(
+        self,
+        parsed_args: argparse.Namespace,
+        specify: Callable[[str, str | None], Mapping[str, Any]],
+    ) -> list[dict[str, Any]]:
+        """Return the reservations of the option.
+
+        :param specify: returns the fields of a reservation from a text and the name of the
+            lease, which is None when it is not known
+        :raises CommandError: something cannot be read, or is not there
+        """
+        name = getattr(parsed_args, 'name', None)
+        return [
+            {'resource_type': self.resource_type, **specify(text, name)}
+            for text in getattr(parsed_args, self.dest)
+        ]
 
     def read(self, text: str, needed: Mapping[str, str]) -> dict[str, Any]:
         """Return the value of each key, a list for one that may be repeated.

@@ -94,9 +94,6 @@ class ServerPlugin(making.MakingPlugin):
         user, keys = self.cloud.user(context), self.conf[self.resource_type].secret_keys
         return specification.claim(user, self.cloud.service(), lease_id, wanted, params, keys)
 
-    def _lead(self) -> datetime.timedelta:
-        return datetime.timedelta(seconds=self.conf[self.resource_type].lead_seconds)
-
     def _find(
         self, conn: 'connection.Connection', reservation: 'Reservation', every_project: bool
     ) -> str | None:

@@ -79,9 +79,6 @@ class VolumePlugin(making.MakingPlugin):
     ) -> Claimed:
         return specification.claim(self.cloud.user(context), lease_id, wanted, params)
 
-    def _lead(self) -> datetime.timedelta:
-        return datetime.timedelta(seconds=self.conf[self.resource_type].lead_seconds)
-
     def _find(
         self, conn: 'connection.Connection', reservation: 'Reservation', every_project: bool
     ) -> str | None:
