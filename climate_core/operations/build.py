@@ -68,7 +68,6 @@ class Builder:
         if present is not None:
             after = present
             with errors.collected():
-                kinds.check_preemptible(present, items, self.plugins)
                 after = changes.add_reservations.apply(present, new, now).lease
             return Draft(after, items, now, present, found, asked)
         kind = errors.get(states.LeaseKind.IMMEDIATE, kinds.of, asked.kind, items)
@@ -83,8 +82,6 @@ class Builder:
             self.external.on_end,
             kind,
         )
-        with errors.collected():
-            kinds.check_preemptible(lease, items, self.plugins)
         return Draft(lease, items, now, asked=asked)
 
     def build_reservation(
@@ -104,7 +101,6 @@ class Builder:
             items, found = reserver.reserve_items([values], field='')
         if items:
             check_generation(lease, generation)
-        kinds.check_preemptible(lease, items, self.plugins)
         new = [each.reservation for each in items]
         after = changes.add_reservations.apply(lease, new, now).lease
         return Draft(after, items, now, lease, found, generation=generation)

@@ -43,6 +43,7 @@ def check(
     )
     waits: list[datetime | None] = []
     if equal_holder(context, draft, held) is None:
+        path.preemption.check(draft, errors)
         check_free(context, draft, held, errors)
         for (kind, _), holder in held.items():
             own = holder.project_id == context.project_id

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kind of a new lease: which one it has, and which ones its resources allow."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from climate_common import resource_types
 from climate_core import exceptions
-from climate_core.lease.model import Lease
 from climate_core.lease.states import LeaseKind
 from climate_core.operations.draft import Item
-from climate_core.plugins.base import ResourcePlugin
 
 #: Kinds of leases that hold nothing before the calendar promises it, or they are made.
 _OF_CALENDAR: Final = frozenset({LeaseKind.SCHEDULED, LeaseKind.RETRY, LeaseKind.BEST_EFFORT})
@@ -61,28 +59,3 @@ def of(asked: str | None, items: Sequence[Item]) -> str:
             field='kind',
         )
     return asked
-
-
-def check_preemptible(
-    lease: Lease, items: Sequence[Item], plugins: Mapping[str, ResourcePlugin]
-) -> None:
-    """Refuse for a preemptible lease what cannot be given up, or a kind that waits by itself.
-
-    :param items: what it is to have; a new one has nothing else
-    :raises climate_core.exceptions.BadRequest: naming the field
-    """
-    if not lease.preemptible:
-        return
-    if lease.kind not in (LeaseKind.IMMEDIATE, LeaseKind.SCHEDULED):
-        raise exceptions.BadRequest(
-            f'A preemptible lease must be of the kind immediate or scheduled, not {lease.kind}.',
-            field='preemptible',
-        )
-    held = [each for each in items if not plugins[each.reservation.resource_type].preemptible]
-    if held or not lease.reservations:
-        named = held[0].field if held else ''
-        raise exceptions.BadRequest(
-            f'{named or "preemptible"}: a preemptible lease must have hosts or capacity, and '
-            'nothing that cannot be given up.',
-            field=named or 'preemptible',
-        )

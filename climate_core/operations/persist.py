@@ -67,6 +67,7 @@ class WritePath:
         """
         if draft.before is not None and not draft.items:
             return Written(draft.before, draft.found)
+        self.preemption.check(draft)
         try:
             with noticed(self.database, draft.lease.id, draft.before):
                 return self._write(context, draft)

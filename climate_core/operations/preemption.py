@@ -21,6 +21,7 @@ from climate_core.db import leases, preemptible, store
 from climate_core.db.engine import Database
 from climate_core.db.preemptible import Preemptible
 from climate_core.lease import changes, states
+from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
 from climate_core.lease.history import Cause
 from climate_core.operations.draft import Draft
 from climate_core.operations.promises import Promises
@@ -40,6 +41,30 @@ class Preemption:
     conf: cfg.ConfigOpts
     database: Database
     promises: Promises
+
+    def check(self, draft: Draft, errors: ErrorCollector = RAISE_FIRST) -> None:
+        """Refuse a preemptible lease of what cannot be given up, or of a kind that waits by itself.
+
+        :raises climate_core.exceptions.BadRequest: naming the field
+        """
+        lease, plugins = draft.lease, self.promises.plugins
+        if not lease.preemptible:
+            return
+        if lease.kind not in _KINDS:
+            told = (
+                'A preemptible lease must be of the kind immediate or scheduled, not '
+                f'{lease.kind}.'
+            )
+            errors.add(exceptions.BadRequest(told, field='preemptible'))
+            return
+        held = [e for e in draft.items if not plugins[e.reservation.resource_type].preemptible]
+        if held or not lease.reservations:
+            field = (held[0].field if held else '') or 'preemptible'
+            told = (
+                f'{field}: a preemptible lease must have hosts or capacity, and nothing that '
+                'cannot be given up.'
+            )
+            errors.add(exceptions.BadRequest(told, field=field))
 
     def find(self, draft: Draft) -> Draft | None:
         """Find the leases without whose promises there is enough for a draft.
