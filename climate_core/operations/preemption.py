@@ -43,7 +43,7 @@ class Preemption:
     promises: Promises
 
     def check(self, draft: Draft, errors: ErrorCollector = RAISE_FIRST) -> None:
-        """Refuse a preemptible lease of what cannot be given up, or of a kind that waits by itself.
+        """Refuse a preemptible lease of what cannot be given up, or of a kind that waits.
 
         :raises climate_core.exceptions.BadRequest: naming the field
         """

@@ -39,8 +39,24 @@ END_OPTIONS: Final = (
         'lost_upload_minutes',
         default=180,
         min=1,
-        help='The same for a task that uploads an image, and whose image does not change, and for '
-        'an image that nobody uploads any more: that is deleted and made again.',
+        help='The same for a task that uploads an image, and whose image does not change, or that '
+        'copies one to a host (unshelving, rebuilding ...), and for an image that nobody uploads '
+        'any more: that is deleted and made again.',
+    ),
+    cfg.IntOpt(
+        'lost_move_minutes',
+        default=720,
+        min=1,
+        help='The same for a server that is resized or migrated. Nova does not show how much of a '
+        'disk is copied, so this must be more than the longest move takes.',
+    ),
+    cfg.IntOpt(
+        'lost_start_minutes',
+        default=180,
+        min=1,
+        help='Minutes after which, at the end of a lease, a server that its host has not started '
+        'yet and that does not change counts as lost: it never ran, and is deleted. More than '
+        'the copy of the largest image to a host takes.',
     ),
 )
 OPTIONS: Final = (
@@ -62,8 +78,11 @@ OPTIONS: Final = (
     *END_OPTIONS,
 )
 _DELETING: Final = frozenset({'deleting', 'soft-deleting'})
-#: Tasks with an image (nova/compute/task_states.py).
+#: What the tasks begin with that upload an image, those that copy one to a host, and those that
+#: move a server (nova/compute/task_states.py).
 _UPLOADS: Final = ('image_', 'shelving')
+_COPIES: Final = (*_UPLOADS, 'unshelving', 'rebuild', 'rescuing', 'spawning')
+_MOVES: Final = ('resize_', 'migrating')
 #: What counts as asked for while Nova makes an image.
 IMAGE: Final = 'image'
 _RESET: Final = 'reset_state'
@@ -91,22 +110,23 @@ def is_deleting(server: Mapping[str, Any]) -> bool:
 def wait(context: 'StepContext', server: Mapping[str, Any]) -> Wait:
     """Wait for the task of a server that ends; repair it when it is lost.
 
-    A server in BUILD that has a host is never touched: its host may come back and go on. One
-    without a host never ran, so nothing of it is lost when it is deleted.
+    A server in BUILD never ran, so nothing of it is lost when it is deleted.
     """
     status, task = server['status'], server.get('OS-EXT-STS:task_state') or ''
     doing = f'The server has been {f"{status}, {task}" if task else status}'
     if is_deleting(server):
         minutes = context.options.lost_delete_minutes
         return lost.wait(context, doing, 60 * minutes, _delete(context, server['id']))
-    if status == 'BUILD' and server.get('hostId'):
-        return context.wait(doing)
-    if status == 'BUILD':
-        minutes = context.options.lost_task_minutes
-        return lost.wait(context, doing, 60 * minutes, _give_up(context))
-    uploads = task.startswith(_UPLOADS)
     options = context.options
-    minutes = options.lost_upload_minutes if uploads else options.lost_task_minutes
+    if status == 'BUILD':
+        is_begun = bool(server.get('hostId'))
+        minutes = options.lost_start_minutes if is_begun else options.lost_task_minutes
+        return lost.wait(context, doing, 60 * minutes, _give_up(context, is_begun))
+    minutes = options.lost_task_minutes
+    if task.startswith(_COPIES):
+        minutes = options.lost_upload_minutes
+    elif task.startswith(_MOVES):
+        minutes = options.lost_move_minutes
     # An image whose task was reset goes on being looked at; other actions are asked for again.
     asked = None if context.progress.asked == IMAGE else _RESET
     return lost.wait(context, doing, 60 * minutes, _reset(context, asked))
@@ -150,11 +170,12 @@ def _delete(context: 'StepContext', server_id: str) -> lost.RepairStep:
     )
 
 
-def _give_up(context: 'StepContext') -> lost.RepairStep:
+def _give_up(context: 'StepContext', is_begun: bool) -> lost.RepairStep:
     server_id = context.resource_id
+    why = 'its host has not started it' if is_begun else 'no host has it'
     return lost.RepairStep(
         'delete_unbuilt',
-        'no host has it, so it is deleted.',
+        f'{why}, so it is deleted.',
         lambda: servers.delete(context.conn, server_id),
         f'openstack server delete {server_id}',
     )

@@ -29,9 +29,9 @@ _COMING: Final = frozenset({'BUILD', 'UNKNOWN'})
 def check(context: StepContext, server: Mapping[str, Any]) -> str | None:
     """Return what is waited for until a server that was made is RESERVED; None when it is.
 
-    One that a host builds is waited for without an end, since the host may go on with it: Nova
-    itself gives up a build, after [DEFAULT] instance_build_timeout. So is one in a cell that does
-    not answer (UNKNOWN). The user is told after
+    One that a host builds is waited for until the end of the lease, since the host may go on with
+    it: Nova itself gives up a build, after [DEFAULT] instance_build_timeout. So is one in a cell
+    that does not answer (UNKNOWN). The user is told after
     :data:`climate_core.plugins.step_context.LONG`.
 
     :raises climate_core.exceptions.Permanent: Nova could not make it

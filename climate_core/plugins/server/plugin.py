@@ -159,10 +159,11 @@ class ServerPlugin(making.MakingPlugin):
             raise errors.Gone(self.gone)
         if status == _RESERVED and task == _SENT:
             return lost_tasks.repeat_wake_up(context)
-        # One that a host starts is waited for without an end, as one in a cell that is down: the
-        # host may go on, and Nova gives up a build itself ([DEFAULT] instance_build_timeout).
-        is_busy = status in _UNSETTLED or (status == _RESERVED and task)
-        if is_busy or lost_tasks.is_deleting(server):
+        if lost_tasks.is_deleting(server):
+            return lost_tasks.wait(context, server)
+        # One that a host starts is waited for until the lease ends, as one in a cell that is down:
+        # the host may go on, and Nova gives up a build itself ([DEFAULT] instance_build_timeout).
+        if status in _UNSETTLED or (status == _RESERVED and task):
             state = f'{status}, {task}' if task else status
             return context.wait(f'The server has been {state}')
         if status == _RESERVED:

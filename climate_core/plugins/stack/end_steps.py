@@ -24,7 +24,7 @@ from climate_core.lease import events
 from climate_core.plugins import parent_stacks
 from climate_core.plugins.base import Wait
 from climate_core.plugins.stack import lost_actions, template_stack
-from climate_core.plugins.step_context import EndContext
+from climate_core.plugins.step_context import EndContext, StepContext
 
 if TYPE_CHECKING:
     from climate_core.cloud.stacks import Stack
@@ -57,7 +57,7 @@ def end(context: EndContext) -> Wait | None:
         return None
     context = context.seeing(*lost_actions.state(context, stack))
     if stack.status == 'DELETE_IN_PROGRESS':
-        return lost_actions.wait(context, stack, 'delete', lambda: _ask_to_delete(context, stack))
+        return lost_actions.wait(context, stack, 'delete', lambda: ask_to_delete(context, stack))
     if context.on_end == 'delete' or stack.status == 'DELETE_FAILED' or not _stays(context, stack):
         return _delete(context, stack)
     return _STEPS[context.on_end](context, stack)
@@ -83,11 +83,11 @@ def _delete(context: EndContext, stack: 'Stack') -> Wait:
     return context.once(
         'delete',
         lambda: f'Heat could not delete the stack: {stack.reason}',
-        lambda: _ask_to_delete(context, stack),
+        lambda: ask_to_delete(context, stack),
     )
 
 
-def _ask_to_delete(context: EndContext, stack: 'Stack') -> None:
+def ask_to_delete(context: StepContext, stack: 'Stack') -> None:
     """Ask with the owner's rights, and with the service's if Heat does not take those.
 
     It does not if another user of the project updated the stack: see ``check_refresh_cred`` in

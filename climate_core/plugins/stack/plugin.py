@@ -131,7 +131,7 @@ class StackPlugin(wakeable.WakeablePlugin):
         except errors.Busy:
             return context.put_off(lost_actions.doing(stack))
         if stack.status == 'DELETE_IN_PROGRESS':
-            return context.wait(lost_actions.doing(stack))
+            return _wait_for_deletion(context, stack)
         if stack.in_progress:
             # Not noted as the update that wakes the stack, which is to be asked for at the start.
             return lost_actions.wait(
@@ -199,8 +199,7 @@ class StackPlugin(wakeable.WakeablePlugin):
             raise exceptions.Transient(f'The stack is half deleted: {stack.reason}')
         context = context.seeing(*lost_actions.state(context, stack))
         if stack.status == 'DELETE_IN_PROGRESS':
-            # Asked for by its user. No limit: at the end of the lease it is asked for again.
-            return context.wait(lost_actions.doing(stack))
+            return _wait_for_deletion(context, stack)
         if stack.status == 'UPDATE_COMPLETE' and _was_taken(_WAKE, context, stack):
             return None
         what = _BEFORE.get(stack.status, _FILL if template_stack.is_unfilled(stack) else _WAKE)
@@ -243,6 +242,13 @@ def _check(context: 'RequestContext', user: 'connection.Connection', stack: 'Sta
             'lease-reserved. Create it in an environment with climate_lease_id, or with the hint '
             'reserved=True of its servers and volumes.'
         )
+
+
+def _wait_for_deletion(context: StepContext, stack: 'Stack') -> Wait:
+    """Wait for a deletion that a user asked for; ask for it again when it is lost."""
+    return lost_actions.wait(
+        context, stack, 'delete', lambda: end_steps.ask_to_delete(context, stack)
+    )
 
 
 def _take_over(what: str, context: StepContext, stack: 'Stack') -> Wait:

@@ -176,13 +176,60 @@ def test_a_server_that_no_host_builds_is_deleted_at_its_end(world, on_end, task)
     assert status(case) is None
 
 
-def test_a_server_that_a_host_builds_is_waited_for_and_that_is_told(world):
+@pytest.mark.parametrize('on_end', ['stop', 'nothing'])
+@pytest.mark.parametrize('task', ['spawning', 'networking', None])
+def test_a_server_that_its_host_does_not_start_is_told_then_deleted_at_its_end(
+    world, on_end, task
+):
+    case = reserved(world, on_end=on_end)
+    change(case, status='BUILD', task_state=task)
+    case.end_once()
+    case.time.forward(60 * 60)
+    assert case.end_once().reason.endswith('for a long time already.')
+    case.time.forward(60 * 119)
+    told = case.end_once()
+    assert (told.repair, 'It counts as lost after 180 minutes' in told.reason) == (None, True)
+    case.time.forward(60)
+    wait = case.end_once()
+    assert (wait.repair, 'its host has not started it' in wait.reason) == ('delete_unbuilt', True)
+    case.end()
+    assert status(case) is None
+
+
+def test_a_server_that_its_host_starts_late_is_ended_as_asked(world):
     case = reserved(world, on_end='stop')
     change(case, status='BUILD', task_state='spawning')
     case.end_once()
-    case.time.forward(60 * 60)
+    case.time.forward(60 * 179)
+    assert case.end_once().repair is None
+    change(case, status='ACTIVE', task_state=None, launched_at='2026-12-01T15:00:00')
+    case.end()
+    assert status(case) == 'SHUTOFF'
+
+
+@pytest.mark.parametrize(
+    ('task', 'minutes'),
+    [('unshelving', 180), ('rebuild_spawning', 180), ('migrating', 720), ('resize_prep', 720)],
+)
+def test_a_task_that_copies_disks_is_lost_much_later(world, task, minutes):
+    case = woken(world, 'stop')
+    change(case, task_state=task, next=[])
+    case.end_once()
+    case.time.forward(60 * (minutes - 1))
     told = case.end_once()
-    assert (told.repair, told.reason) == (
-        None,
-        'The server has been BUILD, spawning for a long time already.',
-    )
+    assert (told.repair, f'lost after {minutes} minutes' in told.reason) == (None, True)
+    case.time.forward(60)
+    assert case.end_once().repair == 'reset_state'
+
+
+def test_a_deletion_that_is_lost_before_the_end_of_the_lease_is_repaired(world):
+    case = reserved(world)
+    change(case, task_state='deleting', next=[])
+    case.wake_once()
+    case.time.forward(300)
+    assert 'It counts as lost after 10 minutes' in case.wake_once().reason
+    case.time.forward(300)
+    assert case.wake_once().repair == 'delete'
+    assert world.effects(case.resource_id) == ['os-resetState', 'delete']
+    with pytest.raises(exceptions.Permanent, match='deleted'):
+        case.wake()

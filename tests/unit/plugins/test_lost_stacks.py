@@ -8,7 +8,13 @@ from tests.conformance.world import reserved
 from tests.unit.plugins.cases import change, woken
 
 #: The action that hangs -> what is asked for at the start of a lease.
-AT_START = {'CREATE': 'update', 'UPDATE': 'update', 'RESUME': 'resume', 'SUSPEND': 'suspend'}
+AT_START = {
+    'CREATE': 'update',
+    'UPDATE': 'update',
+    'RESUME': 'resume',
+    'SUSPEND': 'suspend',
+    'DELETE': 'delete',
+}
 METHODS = {'update': 'PATCH', 'delete': 'DELETE', 'suspend': 'POST', 'resume': 'POST'}
 
 

@@ -84,10 +84,21 @@ def test_a_placeholder_that_its_user_deletes_is_not_filled(templated, status):
     lease_id = templated.made(wanted())
     templated.only().update(status=status, next=[status] * 999)
     with templated.stacks.counted() as sent:
-        templated.look_around(70 if status == 'DELETE_IN_PROGRESS' else 1)
+        templated.look_around(50 if status == 'DELETE_IN_PROGRESS' else 1)
     assert not [line for line in sent if line.startswith('PATCH')]
     templated.only()['next'] = ['DELETE_FAILED']
     templated.look_around(5)
+    assert failed(templated, lease_id)
+
+
+def test_a_deletion_of_a_placeholder_that_is_lost_is_asked_for_again(templated):
+    lease_id = templated.made(wanted())
+    templated.only().update(status='DELETE_IN_PROGRESS', next=['DELETE_IN_PROGRESS'] * 999)
+    templated.look_around(40)
+    assert 'It counts as lost after 10 minutes' in templated.lease(lease_id).status_reason
+    with templated.stacks.counted() as sent:
+        templated.look_around(30)
+    assert [line for line in sent if line.startswith('DELETE')]
     assert failed(templated, lease_id)
 
 

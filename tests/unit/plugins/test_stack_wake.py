@@ -173,7 +173,7 @@ def test_a_stack_that_is_being_deleted_is_waited_for(stacks):
     case = reserved(stacks)
     change(case, status='DELETE_IN_PROGRESS', next=['DELETE_IN_PROGRESS'] * 99)
     assert case.wake_once().reason is None
-    case.time.forward(600)
+    case.time.forward(300)
     assert 'DELETE_IN_PROGRESS' in case.wake_once().reason
     change(case, next=['DELETE_COMPLETE'])
     with pytest.raises(exceptions.Permanent, match='deleted'):
