@@ -13,6 +13,7 @@ _CLIENT = 'heat.engine.clients.client_plugin'
 _NOVA = 'heat.engine.resources.openstack.nova'
 _CINDER = 'heat.engine.resources.openstack.cinder'
 _HEAT = 'heat.engine.resources.openstack.heat'
+_NEUTRON = 'heat.engine.resources.openstack.neutron'
 
 LEASE: Seams = {
     (_RESOURCE, 'Resource.always_replace_on_check_failed'): None,
@@ -90,6 +91,12 @@ MEMBERS: Seams = {
     (_CINDER, 'volume.CinderVolume._store_config_default_properties'): ('self', 'attributes'),
     (_CINDER, 'volume.CinderVolume._volume_creating_status'): None,
     (_CINDER, 'volume.CinderVolumeAttachment.handle_create'): ('self',),
+    (_NEUTRON, 'floatingip.FloatingIP.handle_create'): ('self',),
+    (_NEUTRON, 'floatingip.FloatingIP.handle_delete'): ('self',),
+    (_NEUTRON, 'floatingip.FloatingIPAssociation.add_dependencies'): ('self', 'deps'),
+    (_NEUTRON, 'neutron.NeutronResource._show_resource'): ('self',),
+    (_NEUTRON, 'neutron.NeutronResource._resolve_attribute'): ('self', 'name'),
+    (_NEUTRON, 'neutron.NeutronResource.needs_replace_failed'): ('self',),
     (_HEAT, 'software_deployment.SoftwareDeployment.handle_create'): ('self',),
     (_HEAT, 'wait_condition.HeatWaitCondition.handle_create'): ('self',),
     (_HEAT, 'wait_condition.HeatWaitCondition._get_handle_resource'): ('self',),

@@ -11,7 +11,9 @@ from heat_ext import seams
 from heat_ext.resources import (
     attachment,
     deployment,
+    floating_ip,
     groups,
+    held_floating_ip,
     lease,
     server,
     volume,
@@ -19,7 +21,17 @@ from heat_ext.resources import (
 )
 from heat_ext.service import constraints
 
-MODULES = (attachment, deployment, groups, lease, server, volume, wait_condition)
+MODULES = (
+    attachment,
+    deployment,
+    floating_ip,
+    groups,
+    held_floating_ip,
+    lease,
+    server,
+    volume,
+    wait_condition,
+)
 
 seams.check()
 

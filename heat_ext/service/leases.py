@@ -87,5 +87,10 @@ def holds_stack(lease: models.Lease | None, stack_id: str) -> bool:
 def holds_resource(lease: models.Lease | None, resource_id: str) -> bool:
     """Return whether a lease holds a server or volume."""
     return lease is not None and any(
-        each.resource_id == resource_id and each.status in _HOLDING for each in lease.reservations
+        holds_reservation(each, resource_id) for each in lease.reservations
     )
+
+
+def holds_reservation(reservation: models.Reservation, resource_id: str) -> bool:
+    """Return whether a reservation holds a resource."""
+    return reservation.resource_id == resource_id and reservation.status in _HOLDING

@@ -10,6 +10,8 @@ import pytest
 
 from climateclient import exceptions
 from tests.cloud.people import Person, at, wait_for
+from tests.cloud.stacking import Stacking
+from tests.cloud.templates import documented, resource, server, template
 
 FIRST, SECOND = ADDRESSES = ['203.0.113.30', '203.0.113.31']
 
@@ -143,3 +145,35 @@ def test_floating_ip_of_its_owner_ends_with_its_lease(member: Person, network: A
     assert member.wait_lease(lease['id'], 'TERMINATED').status_reason is None
     assert sdk.find_ip(one) is None
     sdk.delete_ip(made[1], ignore_missing=False)
+
+
+def test_address_in_a_template_is_known_before_the_start(
+    member: Person, stacks: Stacking, network: Any
+) -> None:
+    text = documented('public-address')
+    stack_id = stacks.create(text, public=network.id, start=at(hours=1), end=at(hours=2))
+    address = stacks.outputs(stack_id)['address']
+    assert address in ADDRESSES
+    assert had(member) == {}
+    lease_id = stacks.id_of(stack_id, 'lease')
+    stacks.start(lease_id)
+    assert had(member)[address].port_id == stacks.id_of(stack_id, 'port')
+    stacks.person.leases.end(lease_id)
+    stacks.wait_gone(stack_id)
+    assert stacks.wait_deleted(lease_id).status == 'TERMINATED'
+    assert had(member) == {}
+
+
+def test_floating_ip_of_a_reserved_stack_ends_with_it(
+    member: Person, stacks: Stacking, network: Any
+) -> None:
+    own = resource('Neutron::FloatingIP', floating_network=network.id)
+    lease_id = stacks.lease()
+    stack_id = stacks.create(template({'server': server(), 'own': own}), lease_id)
+    made = stacks.id_of(stack_id, 'own')
+    held = {each.resource_id: each for each in member.leases.get(lease_id).reservations}
+    assert held[made].resource_type == 'virtual:floatingip'
+    stacks.start(lease_id)
+    stacks.end(lease_id)
+    stacks.wait_gone(stack_id)
+    assert member.sdk.network.find_ip(made) is None

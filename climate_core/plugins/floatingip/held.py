@@ -45,7 +45,7 @@ class HeldFloatingIpPlugin(wakeable.WakeablePlugin):
         **parent_stacks.SCHEMA,
     }
     # Servers and stacks use addresses: they are there before them, and are gone after them.
-    rank = 5
+    rank = 3
     calls: ClassVar[Any] = floatingips
     gone = 'The floating IP was deleted'
 

@@ -61,8 +61,9 @@ class FloatingIpPlugin(promised.PromisedPlugin):
     }
     required = ('network_id',)
     changeable = ('amount', 'required_floatingips')
-    # Servers and stacks use addresses: they are there before them, and are gone after them.
-    rank = 5
+    # Servers and stacks use addresses, and a template may use one before it exists: they are there
+    # before them, and are gone after them.
+    rank = 3
     unit_kind = KIND
     amount_field = 'amount'
     noun = 'floating IPs'

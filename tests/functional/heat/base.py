@@ -74,6 +74,8 @@ class HeatTest(common.HeatTestCase):
         self.keystone = users.Keystone({})
         self.leases = self.useFixture(leases.LeaseService(self.keystone, directory))
         self.cloud = self.useFixture(clouds.Cloud(self.keystone, self.leases))
+        floating_ips = self.cloud.neutron.records.setdefault('floatingips', {})
+        self.leases.addresses.records = self.leases.floating_ips.records = floating_ips
         self._authenticate()
         self._configure()
         self.bus = self.useFixture(bus.Bus())

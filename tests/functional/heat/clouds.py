@@ -133,7 +133,7 @@ class Network(Service):
         return {'NeutronError': {'type': kind, 'message': refusal.message, 'detail': ''}}
 
     def _extensions(self, request):
-        return {'extensions': []}
+        return {'extensions': [{'alias': 'router', 'name': 'router'}]}
 
     def _create(self, request, collection):
         ((kind, wanted),) = request.json.items()
@@ -159,7 +159,7 @@ class Network(Service):
             record
             for record in self.records.get(collection, {}).values()
             if all(
-                record.get(key) in request.GET.getall(key)
+                _has(record.get(key), request.GET.getall(key))
                 for key in request.GET
                 if key not in ('fields', 'limit', 'marker')
             )
@@ -189,6 +189,10 @@ class Network(Service):
 
     def _interface(self, request, key):
         return {'id': key, **request.json}
+
+
+def _has(value, wanted):
+    return {*wanted} <= {*value} if isinstance(value, list) else value in wanted
 
 
 def _singular(collection):

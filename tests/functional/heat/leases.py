@@ -25,6 +25,7 @@ from climate_core.lease.nodes import Node
 from climate_core.plugins import base
 from climate_core.rpc import server
 from climateclient.extension import hints as parsing
+from tests.functional.heat.addresses import Addresses
 from tests.functional.heat.bus import Killed  # noqa: F401
 from tests.functional.heat.clouds import Refusal
 from tests.functional.heat.users import ALICE
@@ -149,6 +150,25 @@ class Hosts(Reserved):
         )
 
 
+class FloatingIps(Reserved):
+    """Floating IPs that their owners have; they never sleep.
+
+    :ivar records: the floating IPs of neutron, by their ids
+    """
+
+    resource_type = 'held:floatingip'
+    rank = 3
+
+    def __init__(self):
+        super().__init__()
+        self.records = {}
+
+    def end(self, lease, reservation):
+        if reservation.params.get('on_end') != 'nothing':
+            self.records.pop(reservation.resource_id, None)
+        return self._act('end', reservation.resource_id, 'gone')
+
+
 class Manager:
     """In the place of RPC: the same calls, with what goes over a wire."""
 
@@ -175,8 +195,9 @@ class LeaseService(fixtures.Fixture):
     :ivar answers: webob.Responses to give instead, one after the other, or what is raised in the
         midst of heat; None for none
     :ivar after: the same, for when the request has been done
-    :ivar servers: the plugin of virtual:instance: ``calls``, ``answers``; so ``volumes`` and
-        ``stacks``
+    :ivar servers: the plugin of virtual:instance: ``calls``, ``answers``; so ``volumes``,
+        ``stacks`` and ``floating_ips``
+    :ivar addresses: :class:`tests.functional.heat.addresses.Addresses`
     """
 
     def __init__(self, keystone, directory):
@@ -190,7 +211,9 @@ class LeaseService(fixtures.Fixture):
         self.world = world.World(f'sqlite:///{self._directory}/leases.sqlite', world.Time(now))
         self.addCleanup(self.world.database.dispose)
         self.servers, self.volumes, self.stacks = Servers(), Volumes(), Stacks()
-        for each in (self.servers, self.volumes, self.stacks, Hosts()):
+        self.addresses, self.floating_ips = Addresses(self.world.conf), FloatingIps()
+        ours = (self.servers, self.volumes, self.stacks, Hosts())
+        for each in (*ours, self.addresses, self.floating_ips):
             self.world.plugins[each.resource_type] = each
         self.world.conf.set_override('auth_strategy', 'noauth', group='api')
         self._api = deploy.load_application(

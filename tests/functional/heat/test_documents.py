@@ -4,6 +4,7 @@
 import pathlib
 import re
 
+from tests.functional.heat import addresses
 from tests.functional.heat.reserved import ReservedTest
 from tests.support.stacks import NET, stack, stack_level
 
@@ -58,6 +59,23 @@ class TestTemplates(ReservedTest):
         )
         assert self.cloud.nova.statuses() == ['RESERVED']
         assert self.outputs(stack)['lease_status'] == 'PENDING'
+
+    def test_address_of_the_lease_is_used_before_it_exists(self):
+        addresses.register(self.leases.world.database, '203.0.113.20')
+        public = {'id': addresses.NETWORK, 'name': 'public', 'subnets': []}
+        self.cloud.neutron.records['networks'] = {public['id']: public}
+        stack = self.made(
+            'public-address',
+            start='2098-12-01 09:00',
+            end='2098-12-01 18:00',
+            public=addresses.NETWORK,
+        )
+        assert self.cloud.nova.statuses() == ['RESERVED']
+        assert self.outputs(stack) == {'address': '203.0.113.20'}
+        (self.lease,) = self.ids(stack, 'lease')
+        self.start(stack)
+        (made,) = self.cloud.neutron.records['floatingips'].values()
+        assert [made['port_id']] == self.ids(stack, 'port')
 
     def test_autoscaling_group_reserves_its_maximum(self):
         stack = self.made('autoscaling', stack_level(self.lease), network=self.network())

@@ -7,6 +7,7 @@ import fixtures
 from heat.engine import environment, resources
 from heat.engine.resources.openstack.cinder import volume
 from heat.engine.resources.openstack.heat import software_deployment, wait_condition
+from heat.engine.resources.openstack.neutron import floatingip
 from heat.engine.resources.openstack.nova import server
 
 from tests.functional.heat.base import HeatTest
@@ -18,6 +19,7 @@ CORE = {
     'OS::Cinder::VolumeAttachment': volume.CinderVolumeAttachment,
     'OS::Heat::SoftwareDeployment': software_deployment.SoftwareDeployment,
     'OS::Heat::WaitCondition': wait_condition.HeatWaitCondition,
+    'OS::Neutron::FloatingIP': floatingip.FloatingIP,
     'OS::Nova::Server': server.Server,
 }
 _UUID = re.compile('[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}')
@@ -27,6 +29,7 @@ EVERYTHING = added(
     changed(PAIR, 'server', user_data_format='SOFTWARE_CONFIG', tags=['a']),
     data=stacks.volume(size=1, read_only=True, metadata={'a': 'b'}),
     attachment=attachment('server', 'data'),
+    address=resource('OS::Neutron::FloatingIP', floating_network={'get_resource': 'net'}),
     config=resource('OS::Heat::SoftwareConfig', config='hello'),
     deployment=resource(
         'OS::Heat::SoftwareDeployment',
@@ -69,7 +72,7 @@ class TestUnreserved(HeatTest):
         cores = self.journey('stack2')
         assert ours == cores
         assert set(CORE.values()) & self.kinds[0] == set()
-        assert len(set(CORE.values()) & self.kinds[1]) == 4
+        assert len(set(CORE.values()) & self.kinds[1]) == 5
         assert min(len(each) for each in ours) > 3
         assert self.leases.requests == []
 

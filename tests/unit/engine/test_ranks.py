@@ -8,6 +8,10 @@ import pytest
 from climate_core import exceptions
 from climate_core.lease import model
 from climate_core.plugins.base import Wait
+from climate_core.plugins.floatingip.held import HeldFloatingIpPlugin
+from climate_core.plugins.floatingip.plugin import FloatingIpPlugin
+from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.plugins.stack.plugin import StackPlugin
 from tests.support.world import NOON, TYPE, Things, Time, World, statuses
 
 BASE, PARENT = 'test:base', 'test:parent'
@@ -259,3 +263,8 @@ def test_a_parent_that_is_given_up_keeps_its_own_asleep(selective: RankedWorld) 
     selective.run_until_idle()
     assert statuses(selective.lease(lease_id).reservations) == ['error', 'error', 'active']
     assert selective.things.journal == [('wake', 'server2')]
+
+
+def test_addresses_are_there_before_what_uses_them() -> None:
+    for each in (FloatingIpPlugin, HeldFloatingIpPlugin):
+        assert all(each.rank < other.rank for other in (StackPlugin, ServerPlugin))

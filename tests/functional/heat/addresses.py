@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Floating IPs that the calendar promises, made in the neutron of these tests."""
+
+import uuid
+
+from climate_core.db import floatingips as db
+from climate_core.lease.marks import tag
+from climate_core.plugins.floatingip import plugin
+
+NETWORK = str(uuid.uuid4())
+
+
+class Addresses(plugin.FloatingIpPlugin):
+    """The real plugin, without the requests to neutron.
+
+    :ivar records: the floating IPs of neutron, by their ids
+    :ivar answers: what the next calls to wake some up raise
+    """
+
+    def __init__(self, conf):
+        conf.register_opts(self.options, group=self.resource_type)
+        super().__init__(conf, None)
+        self.records, self.answers = {}, []
+
+    def wake_up(self, lease, reservation):
+        if self.answers:
+            raise self.answers.pop(0)
+        tags = [tag(reservation.id)]
+        there = {e['floating_ip_address'] for e in self.records.values() if e.get('tags') == tags}
+        for each in reservation.allocations:
+            if each.unit['address'] not in there:
+                key = str(uuid.uuid4())
+                self.records[key] = {
+                    'id': key,
+                    'project_id': lease.project_id,
+                    'floating_network_id': each.unit['network_id'],
+                    'floating_ip_address': each.unit['address'],
+                    'port_id': None,
+                    'fixed_ip_address': None,
+                    'tags': tags,
+                }
+
+    reallocate = wake_up
+
+    def end(self, lease, reservation):
+        for key, each in list(self.records.items()):
+            if each.get('tags') == [tag(reservation.id)]:
+                del self.records[key]
+
+
+def register(database, *addresses):
+    """Set addresses apart for leases."""
+    database.write(db.insert, NETWORK, dict.fromkeys(addresses, 'subnet'))
+
+
+def wanted(*which):
+    """The reservation of certain ones."""
+    named = {'required_floatingips': list(which)}
+    return {'resource_type': 'virtual:floatingip', 'network_id': NETWORK, **named}
