@@ -11,7 +11,8 @@ from typing import Any
 
 from climate_common import dates
 from climate_core.lease import events, model, states
-from tests.unit.engine.contract_world import ContractWorld, Effect, Row, Rows
+from tests.unit.engine.contract_things import Effect, Row, Rows
+from tests.unit.engine.contract_world import ContractWorld
 
 _LIVE = frozenset(str(s) for s in states.LIVE)
 _OPEN = frozenset(str(s) for s in states.OPEN)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The world of the contract's state machine: managers that die, things that keep a ledger."""
+"""The world of the contract's state machine: managers that can be killed."""
 
-import dataclasses
 import datetime
 import itertools
 import random
@@ -10,35 +9,30 @@ from typing import Any
 from unittest import mock
 
 import sqlalchemy as sa
-from oslo_utils import uuidutils
 from sqlalchemy import orm
 
-from climate_common import resource_types
 from climate_core import exceptions, test_points
 from climate_core.calendar.admission import Calendar
 from climate_core.calendar.emptying import RunningServer, TargetHost
 from climate_core.calendar.forecast import Nouns
-from climate_core.calendar.model import Demand, ReservationDemand
-from climate_core.context import RequestContext
 from climate_core.db import events, tables
-from climate_core.engine import retry
 from climate_core.lease import changes, model, states
 from climate_core.operations.draft import Draft
-from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
-from tests.support.world import NOON, TYPE, Things, Time, World
-
-Row = Mapping[str, Any]
-Rows = Mapping[str, list[Row]]
-
-BASE, PARENT, MADE, HOST = 'test:base', 'test:parent', 'test:made', resource_types.HOST
-#: Type -> rank at the start, rank at the end.
-RANKS = {
-    HOST: (Things.rank + 10, Things.rank + 10),
-    PARENT: (Things.rank - 15, Things.rank + 80),
-    BASE: (Things.rank - 10, Things.rank - 10),
-    MADE: (Things.rank, Things.rank),
-    TYPE: (Things.rank, Things.rank),
-}
+from climate_core.plugins.base import Wait
+from tests.support.world import NOON, TYPE, World
+from tests.unit.engine.contract_things import (
+    BASE,
+    HOST,
+    MADE,
+    PARENT,
+    BaseThings,
+    Ledger,
+    MadeThings,
+    ParentThings,
+    PromisedThings,
+    Row,
+    Rows,
+)
 
 #: So many rooms there are for all leases.
 ROOMS = 2
@@ -54,16 +48,8 @@ ROOM = {
 }
 #: So long rooms may be emptied for a lease.
 ROOM_TIMEOUT = datetime.timedelta(minutes=10)
-#: So long before the start of a scheduled lease things are made for it.
-LEAD = datetime.timedelta(minutes=5)
-
 #: What several leases want; there is more of which each is wanted once.
 THINGS = [f'thing{n}' for n in range(5)]
-
-#: Answers of a thing: done; on its way; done, but the answer was lost; away; never; no room for
-#: it, which is as done where none is looked for; a bug.
-ANSWERS = ('done', 'wait', 'lost', 'transient', 'permanent', 'no_room', 'bug')
-
 
 #: Points at which a manager still needs its claim.
 HOLDING = ('event.claimed', 'remote.before', 'remote.after', 'finish.before')
@@ -71,255 +57,6 @@ HOLDING = ('event.claimed', 'remote.before', 'remote.after', 'finish.before')
 
 class Killed(BaseException):
     """The manager is dead."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Effect:
-    """Something that was done to a thing.
-
-    :param lease: the lease as the manager knew it
-    :param now: as the lease was in the database at this moment
-    :param reservation: as the manager knew it
-    :param held: as the reservation was in the database at this moment
-    :param unsettled: what of a rank before its own was not done yet, by the ids of reservations
-    """
-
-    action: str
-    thing: str
-    time: datetime.datetime
-    lease: model.Lease
-    now: Row
-    reservation: model.Reservation
-    held: Row
-    unsettled: frozenset[str]
-
-
-class Ledger(Things):
-    """Things that sleep, are awake or gone. What is gone does not come back.
-
-    ``mood`` holds the next answers; without any, everything works.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.mood: list[str] = []
-        self.effects: list[Effect] = []
-        self.hopeless: set[str] = set()
-        self.look: Callable[[str, str], tuple[Row, Row]] = lambda *_: ({}, {})
-        self.time = Time()
-
-    def forget(self) -> None:
-        self.state.clear()
-        self.mood.clear()
-        self.effects.clear()
-        self.hopeless.clear()
-
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
-        thing = values['resource_id']
-        state = self.state.setdefault(thing, 'asleep')
-        if state == 'gone':
-            raise exceptions.ResourceNotFound('It is gone.', field='resource_id')
-        if state == 'awake':
-            raise exceptions.BadRequest('It is awake already.', field='resource_id')
-        return Claimed(thing, {'colour': values.get('colour', 'grey')}, {'servers': 1})
-
-    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
-        return self._answer('wake', 'awake', lease, reservation)
-
-    def end(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
-        return self._answer('end', 'gone', lease, reservation)
-
-    def done(self, thing: str) -> list[str]:
-        """What took effect on a thing, in order."""
-        return [e.action for e in self.effects if e.thing == thing]
-
-    def _answer(
-        self, action: str, state: str, lease: model.Lease, reservation: model.Reservation
-    ) -> Wait | None:
-        thing = reservation.resource_id
-        answer = self.mood.pop(0) if self.mood else 'done'
-        if answer == 'wait':
-            return Wait(5.0)
-        if answer == 'transient':
-            raise exceptions.Transient('It is away.')
-        late = (lease.end_date - self.time()).total_seconds() < retry.TOO_LATE
-        if late or answer in ('permanent', 'bug') or self.state[thing] == 'gone':
-            # If this is a wake-up, it is the last one; or it works.
-            self.hopeless.add(reservation.id)
-        if answer == 'permanent':
-            raise exceptions.Permanent('It never will.')
-        if answer == 'bug':
-            raise KeyError(thing)
-        if self.state[thing] == 'gone' and state == 'awake':
-            raise exceptions.Permanent('It is gone.')
-        if self.state[thing] not in (state, 'gone'):
-            self.state[thing] = state
-            now, held = self.look(lease.id, reservation.id)
-            unsettled = self._unsettled(lease, reservation, state)
-            effect = Effect(action, thing, self.time(), lease, now, reservation, held, unsettled)
-            self.effects.append(effect)
-        if answer == 'lost':
-            raise exceptions.Transient('The answer was lost.')
-        return None
-
-    def _unsettled(
-        self, lease: model.Lease, reservation: model.Reservation, state: str
-    ) -> frozenset[str]:
-        def before(other: model.Reservation) -> bool:
-            theirs, own = RANKS[other.resource_type], RANKS[reservation.resource_type]
-            if state == 'awake':
-                asleep = self.state.get(other.resource_id) == 'asleep'
-                waits = other.status == 'pending' and other.id not in self.hopeless
-                return theirs[0] < own[0] and asleep and waits
-            there = other.live and self.state.get(other.resource_id, 'gone') != 'gone'
-            return theirs[1] > own[1] and there
-
-        return frozenset(each.id for each in lease.reservations if before(each))
-
-
-class Others(ResourcePlugin):
-    """Things of a ledger with a rank of their own."""
-
-    title, description, schema = Things.title, Things.description, Things.schema
-    changeable = Things.changeable
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
-        return self._ledger.reserve(context, values)
-
-    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
-        return self._ledger.wake_up(lease, reservation)
-
-    def end(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
-        return self._ledger.end(lease, reservation)
-
-
-class Bases(Others):
-    """What others stand on."""
-
-    resource_type = BASE
-    rank, _ = RANKS[BASE]
-
-
-class Parents(Others):
-    """What comes first at both ends."""
-
-    resource_type = PARENT
-    rank, rank_at_end = RANKS[PARENT]
-
-
-class Rooms(Others):
-    """What the calendar promises, and what leases wait for; there are two."""
-
-    resource_type = HOST
-    rank, _ = RANKS[HOST]
-
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
-        claimed = self._ledger.reserve(context, values)
-        return dataclasses.replace(claimed, unit_kind='room')
-
-    def matches_request(self, reservation: model.Reservation, values: Mapping[str, Any]) -> bool:
-        return reservation.resource_id == values.get('resource_id')
-
-    def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
-        return {'servers': 1}
-
-    def wanted(self, reservation: model.Reservation) -> ReservationDemand:
-        demand = Demand(kind='room', least=1, most=1)
-        return ReservationDemand(
-            reservation_id=reservation.id, demand=demand, field='min', noun='rooms'
-        )
-
-    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
-        assert reservation.allocations, 'what is not promised is not woken'
-        return super().wake_up(lease, reservation)
-
-
-class MadeThings(Others):
-    """Things that are made for their lease; ``made`` has them by their reservations."""
-
-    resource_type = MADE
-    rank, _ = RANKS[MADE]
-
-    def __init__(
-        self, ledger: Ledger, fresh: Callable[[], str], is_held: Callable[[str], bool]
-    ) -> None:
-        super().__init__(ledger)
-        self._fresh, self._is_held = fresh, is_held
-        self.made: dict[str, str] = {}
-
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
-        params = {'name': values['name'], model.GROUP: uuidutils.generate_uuid()}
-        first, *others = (
-            Claimed(f'{model.UNMADE}{uuidutils.generate_uuid()}', params, {'servers': 1})
-            for _ in range(values['count'])
-        )
-        return dataclasses.replace(first, others=others)
-
-    def make(
-        self,
-        context: RequestContext,
-        lease_id: str,
-        values: Mapping[str, Any],
-        claimed: Claimed,
-    ) -> Claimed:
-        return dataclasses.replace(claimed, prepare=True, prepare_before=LEAD)
-
-    def matches_request(self, reservation: model.Reservation, values: Mapping[str, Any]) -> bool:
-        return reservation.params['name'] == values.get('name')
-
-    def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
-        return {'servers': 1}
-
-    def prepare(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
-        if reservation.is_made:
-            return None
-        answer = self._ledger.mood.pop(0) if self._ledger.mood else 'done'
-        if answer == 'wait':
-            return Wait(5.0)
-        failures = {
-            'transient': exceptions.Transient('It is away.'),
-            'permanent': exceptions.Permanent('It never will.'),
-            'no_room': exceptions.NoRoom('Others were faster.'),
-            'bug': KeyError(reservation.id),
-        }
-        if answer in failures:
-            raise failures[answer]
-        if not self._is_held(reservation.id):
-            # As Nova and Cinder, which ask whether the lease has this reservation still.
-            raise exceptions.Transient('There is no reservation for it any more.')
-        thing = self.made.setdefault(reservation.id, '') or self._fresh()
-        self.made[reservation.id] = thing
-        self._ledger.state.setdefault(thing, 'asleep')
-        if answer == 'lost':
-            raise exceptions.Transient('The answer was lost.')
-        return Wait(0.0, resource_id=thing)
-
-    def rollback_prepare(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
-        answer = self._ledger.mood.pop(0) if self._ledger.mood else 'done'
-        if answer == 'wait':
-            return Wait(5.0)
-        if answer in ('transient', 'permanent'):
-            raise exceptions.Transient('It is away.')
-        self._discard(reservation)
-        return None
-
-    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
-        assert reservation.is_made, 'what is not made is not woken'
-        return super().wake_up(lease, reservation)
-
-    def end(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
-        if not reservation.is_made:
-            self._discard(reservation)
-            return None
-        return super().end(lease, reservation)
-
-    def _discard(self, reservation: model.Reservation) -> None:
-        thing = self.made.pop(reservation.id, None)
-        if thing is not None:
-            self._ledger.state[thing] = 'gone'
 
 
 class Boundless:
@@ -339,10 +76,10 @@ class Boundless:
         return {}
 
 
-class Room:
-    """Has rooms emptied in no time, as the mood of the ledger is."""
+class InstantRoomMaker:
+    """Empty rooms in no time, as the mood of the ledger is."""
 
-    #: Nobody tells what is free for servers.
+    #: No service tells what is free for servers.
     cloud = None
 
     def __init__(self, world: 'ContractWorld') -> None:
@@ -376,14 +113,14 @@ class ContractWorld(World):
     def __init__(self) -> None:
         self.ledger = Ledger()
         super().__init__('sqlite://', self.ledger.time, things=self.ledger)
-        others = {BASE: Bases, PARENT: Parents, HOST: Rooms}
+        others = {BASE: BaseThings, PARENT: ParentThings, HOST: PromisedThings}
         self.plugins |= {kind: made(self.ledger) for kind, made in others.items()}
         self.made = MadeThings(self.ledger, self.fresh, self._is_held)
         self.plugins[MADE] = self.made
         self.operations.queue.cloud = mock.Mock(spec=['service', 'user'])
         self.conf.set_override('retry_interval', 60, group='queue')
         self.conf.set_override('max_retries', 3, group='queue')
-        room: Any = Room(self)
+        room: Any = InstantRoomMaker(self)
         self.operations.room = self.operations.room_steps = room
         self.operations.write_path.room = room
         self.executor = self.new_executor()

@@ -33,16 +33,8 @@ from tests.unit.engine.contract_invariants import (
     woken_while_its_lease_runs,
 )
 from tests.unit.engine.contract_requests import HOOKS, MINUTES, REQUESTS, Asker
-from tests.unit.engine.contract_world import (
-    ANSWERS,
-    HOLDING,
-    HOST,
-    MADE,
-    THINGS,
-    Boundless,
-    ContractWorld,
-    Killed,
-)
+from tests.unit.engine.contract_things import ANSWERS, HOST, MADE
+from tests.unit.engine.contract_world import HOLDING, THINGS, Boundless, ContractWorld, Killed
 
 #: How many examples to try; they are always the same ones unless it is set.
 EXAMPLES = os.environ.get('CLIMATE_EXAMPLES')
