@@ -36,7 +36,7 @@ _DATE = re.compile(
 )
 
 
-class InvalidDate(ValueError):
+class DateError(ValueError):
     """A value is not a date; the text says what would be one."""
 
 
@@ -49,7 +49,7 @@ def parse(
     :param now: the present, timezone-aware
     :param zone: the zone of a date without an offset; None for the zone of the machine
     :returns: the time in UTC
-    :raises InvalidDate: it is none of these, not in the calendar, or shown by the clocks of the
+    :raises DateError: it is none of these, not in the calendar, or shown by the clocks of the
         zone twice or never
     """
     text = value.strip() if isinstance(value, str) else ''
@@ -60,11 +60,11 @@ def parse(
         match = _DATE.fullmatch(text)
         if match:
             return _absolute(match, zone)
-    except InvalidDate:
+    except DateError:
         raise
     except (ValueError, OverflowError):
         pass
-    raise InvalidDate(f'{value!r:.80} is not a date: it must be {FORMS}.')
+    raise DateError(f'{value!r:.80} is not a date: it must be {FORMS}.')
 
 
 def is_relative(value: object) -> bool:
@@ -135,7 +135,7 @@ def _absolute(match: re.Match[str], zone: datetime.tzinfo | None) -> datetime.da
     # A zone with summer time: its clocks skip an hour in spring, and show one twice in autumn.
     shown = first.astimezone(zone).replace(tzinfo=None)
     often = 'twice' if shown == clock else 'never'
-    raise InvalidDate(
+    raise DateError(
         f'The clocks here show {clock} {often}: it must have an offset, like {clock}+01:00.'
     )
 

@@ -30,7 +30,7 @@ _ISO = re.compile(
 )
 
 
-class InvalidDuration(ValueError):
+class DurationError(ValueError):
     """A value is not a duration; the text says what would be one."""
 
 
@@ -39,11 +39,11 @@ def parse(value: object) -> datetime.timedelta:
 
     :param value: an integer of seconds, or a text in one of the forms of this module
     :returns: from 1 second to 9999 years
-    :raises InvalidDuration: it is none of these
+    :raises DurationError: it is none of these
     """
     seconds = _seconds(value)
     if seconds is None or not 1 <= seconds <= LONGEST.total_seconds():
-        raise InvalidDuration(
+        raise DurationError(
             f'{value!r:.80} is not a duration: it must be {FORMS}, from 1 second to 9999 years.'
         )
     return datetime.timedelta(seconds=seconds)
@@ -52,12 +52,12 @@ def parse(value: object) -> datetime.timedelta:
 def end(start: datetime.datetime, duration: datetime.timedelta) -> datetime.datetime:
     """Return when something ends that starts then and lasts so long.
 
-    :raises InvalidDuration: it would end after the year 9999
+    :raises DurationError: it would end after the year 9999
     """
     try:
         return start + duration
     except OverflowError:
-        raise InvalidDuration(
+        raise DurationError(
             'The duration is too long: what starts then must end before the year 10000.'
         ) from None
 

@@ -42,7 +42,7 @@ def in_field(name: str) -> Iterator[None]:
     """
     try:
         yield
-    except dates.InvalidDate as error:
+    except dates.DateError as error:
         raise exceptions.InvalidDate(str(error), field=name) from None
-    except durations.InvalidDuration as error:
+    except durations.DurationError as error:
         raise exceptions.InvalidDuration(str(error), field=name) from None

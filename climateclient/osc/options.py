@@ -167,7 +167,7 @@ def before_end(
         return None
     try:
         duration = durations.parse(text)
-    except durations.InvalidDuration:
+    except durations.DurationError:
         return arguments.time('--before-end', text)
     return (arguments.now() if isinstance(end, str) else end) - duration
 

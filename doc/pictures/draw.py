@@ -138,6 +138,13 @@ def stack() -> Picture:
         picture.box(10, y, 90, 80, name)
     picture.line((10, 150), (890, 150))
     picture.line((10, 300), (890, 300))
+    _draw_held(picture)
+    _draw_woken(picture)
+    _draw_ended(picture)
+    return picture
+
+
+def _draw_held(picture: Picture) -> None:
     held = ('networks, ports\nare there', 'volumes\nlease-reserved', 'servers\nRESERVED')
     for number, words in enumerate(held):
         colour = 'awake' if not number else 'asleep'
@@ -149,6 +156,8 @@ def stack() -> Picture:
         120, 20, 'stack create: CREATE_COMPLETE, and the lease holds all of it', 'start', bold=0
     )
 
+
+def _draw_woken(picture: Picture) -> None:
     picture.words(
         120,
         168,
@@ -174,6 +183,8 @@ def stack() -> Picture:
         small=True,
     )
 
+
+def _draw_ended(picture: Picture) -> None:
     picture.words(
         120, 318, 'on_end of the stack: delete, suspend, snapshot or nothing', 'start', bold=0
     )
@@ -193,7 +204,6 @@ def stack() -> Picture:
         'start',
         small=True,
     )
-    return picture
 
 
 def lane() -> Picture:

@@ -101,7 +101,7 @@ def _date(text: str) -> str:
         text += ' 00:00'
     try:
         dates.parse(text, datetime.datetime.now(datetime.UTC))
-    except dates.InvalidDate as exc:
+    except dates.DateError as exc:
         raise argparse.ArgumentTypeError(str(exc)) from exc
     return text
 

@@ -13,57 +13,66 @@ from tests.support.stacks import EMPTY
 INVALID = exception.StackValidationFailed
 
 
+def wrong_properties(time, late):
+    """Return properties of a lease that are wrong, and words of the errors.
+
+    :param time: before the end of the lease
+    :param late: after the end of the lease
+    """
+    server = leases.of_server(SERVER)
+    return (
+        ({'duration': '1h'}, 'Exactly one of end_date and duration must be set.'),
+        ({'end_date': None}, 'Exactly one of end_date and duration must be set.'),
+        *(
+            ({name: 'tomorrow'}, name, "'tomorrow' is not a date: it must be", 'YYYY-MM-DD HH')
+            for name in ('start_date', 'end_date', 'before_end_date')
+        ),
+        ({'start_date': '2026-02-30 12:00'}, "'2026-02-30 12:00' is not a date"),
+        *(
+            ({'end_date': None, 'duration': text}, 'PT1H30M')
+            for text in ('soon', '0', '1y', 'PT', '-5', '90 x', 'P1M')
+        ),
+        ({'start_date': late}, 'end_date: must be after start_date'),
+        (
+            {'before_end_date': late},
+            'before_end_date: must be from start_date to end_date',
+        ),
+        (
+            {'events': [{'event_type': 'take_backup', 'time': late}]},
+            'events[0].time: must not be after end_date',
+        ),
+        ({'events': [{'time': time}]}, 'event_type'),
+        ({'events': [{'event_type': 'Backup', 'time': time}]}, 'lower case'),
+        ({'events': [{'event_type': 'it.error', 'time': time}]}, 'lower case'),
+        (
+            {'reservations': [{'resource_id': SERVER}]},
+            'reservations[0].resource_type: must be set',
+        ),
+        # It would go with the token of Heat's own, which the lease service believes.
+        (
+            {'reservations': [server, {**server, 'amounts': {'servers': 0}}]},
+            'reservations[1].amounts: must be left out',
+        ),
+        (
+            {'reservations': [{'resource_type': 'virtual:instance', 'server': {}}]},
+            'reservations[0].server: must be left out',
+        ),
+        (
+            {'reservations': [{'resource_type': 'virtual:volume', 'volume': {}}]},
+            'reservations[0].volume: must be left out',
+        ),
+        ({'start_policy': 'later'}, 'start_policy'),
+        ({'on_end': 'stop'}, 'on_end'),
+        ({'before_start': [0]}, 'before_start'),
+        ({'webhook': {'url': 'https://a', 'secret': 'short'}}, 'secret'),
+        ({'name': ''}, 'name'),
+    )
+
+
 class TestValidation(LeaseTest):
     def test_wrong_property_is_told_what_is_right(self):
-        time, late = self.leases.later(hours=1), self.leases.later(hours=3)
-        server = leases.of_server(SERVER)
-        for properties, *words in (
-            ({'duration': '1h'}, 'Exactly one of end_date and duration must be set.'),
-            ({'end_date': None}, 'Exactly one of end_date and duration must be set.'),
-            *(
-                ({name: 'tomorrow'}, name, "'tomorrow' is not a date: it must be", 'YYYY-MM-DD HH')
-                for name in ('start_date', 'end_date', 'before_end_date')
-            ),
-            ({'start_date': '2026-02-30 12:00'}, "'2026-02-30 12:00' is not a date"),
-            *(
-                ({'end_date': None, 'duration': text}, 'PT1H30M')
-                for text in ('soon', '0', '1y', 'PT', '-5', '90 x', 'P1M')
-            ),
-            ({'start_date': late}, 'end_date: must be after start_date'),
-            (
-                {'before_end_date': late},
-                'before_end_date: must be from start_date to end_date',
-            ),
-            (
-                {'events': [{'event_type': 'take_backup', 'time': late}]},
-                'events[0].time: must not be after end_date',
-            ),
-            ({'events': [{'time': time}]}, 'event_type'),
-            ({'events': [{'event_type': 'Backup', 'time': time}]}, 'lower case'),
-            ({'events': [{'event_type': 'it.error', 'time': time}]}, 'lower case'),
-            (
-                {'reservations': [{'resource_id': SERVER}]},
-                'reservations[0].resource_type: must be set',
-            ),
-            # It would go with the token of Heat's own, which the lease service believes.
-            (
-                {'reservations': [server, {**server, 'amounts': {'servers': 0}}]},
-                'reservations[1].amounts: must be left out',
-            ),
-            (
-                {'reservations': [{'resource_type': 'virtual:instance', 'server': {}}]},
-                'reservations[0].server: must be left out',
-            ),
-            (
-                {'reservations': [{'resource_type': 'virtual:volume', 'volume': {}}]},
-                'reservations[0].volume: must be left out',
-            ),
-            ({'start_policy': 'later'}, 'start_policy'),
-            ({'on_end': 'stop'}, 'on_end'),
-            ({'before_start': [0]}, 'before_start'),
-            ({'webhook': {'url': 'https://a', 'secret': 'short'}}, 'secret'),
-            ({'name': ''}, 'name'),
-        ):
+        times = self.leases.later(hours=1), self.leases.later(hours=3)
+        for properties, *words in wrong_properties(*times):
             given = {'end_date': self.leases.later(hours=2), **properties}
             given = {name: value for name, value in given.items() if value is not None}
             with self.subTest(**properties), pytest.raises(INVALID) as caught:

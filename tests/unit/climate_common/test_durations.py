@@ -47,7 +47,7 @@ def test_parse_reads_each_form_of_a_duration(value: object, seconds: int) -> Non
     ],
 )  # fmt: skip
 def test_parse_refuses_and_says_what_would_be_right(value: object) -> None:
-    with pytest.raises(durations.InvalidDuration) as caught:
+    with pytest.raises(durations.DurationError) as caught:
         durations.parse(value)
     assert str(caught.value) == (
         f'{value!r:.80} is not a duration: it must be {durations.FORMS}, from 1 second to 9999 '
@@ -57,14 +57,14 @@ def test_parse_refuses_and_says_what_would_be_right(value: object) -> None:
 
 @given(st.text(alphabet='PTpt0123456789wdhmsWDHMS .-', max_size=12))
 def test_any_text_is_a_duration_or_refused(text: str) -> None:
-    with contextlib.suppress(durations.InvalidDuration):
+    with contextlib.suppress(durations.DurationError):
         assert durations.parse(text) >= durations.SHORTEST
 
 
 def test_end_lies_before_the_year_10000() -> None:
     start = datetime.datetime(9999, 1, 1, tzinfo=datetime.UTC)
     assert durations.end(start, datetime.timedelta(days=1)).day == 2
-    with pytest.raises(durations.InvalidDuration, match='must end before the year 10000'):
+    with pytest.raises(durations.DurationError, match='must end before the year 10000'):
         durations.end(start, datetime.timedelta(days=400))
 
 
