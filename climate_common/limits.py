@@ -17,6 +17,8 @@ TIME_LENGTH = 64
 NAME_LENGTH = 255
 #: Something to read, and nothing that a database or a terminal chokes on.
 NAME_PATTERN = r'(?=.*\S)[^\u0000-\u001f\ud800-\udfff]*'
+#: Characters of a type of resource.
+TYPE_LENGTH = 66
 #: The name of a trait in Placement.
 TRAIT_PATTERN = rf'[A-Z0-9_]{{1,{NAME_LENGTH}}}'
 #: The name of an extra property of a host.

@@ -5,6 +5,8 @@ import socket
 
 from oslo_config import cfg, types
 
+from climate_common import limits
+
 GROUP = 'manager'
 
 OPTS: list[cfg.Opt] = [
@@ -42,7 +44,7 @@ OPTS: list[cfg.Opt] = [
     cfg.ListOpt(
         'before_start_seconds',
         default=[],
-        item_type=types.Integer(min=1, max=366 * 86400),
+        item_type=types.Integer(min=1, max=limits.LONGEST_START_NOTICE),
         help='How many seconds before its start every lease is told to start soon (the '
         'notification lease.event.before_start_lease), for whatever prepares the ground. Each '
         'number is one notification; a lease may ask for more of them.',

@@ -29,7 +29,7 @@ MANY: dict[str, dict[str, Any]] = {
     'name': {**_TEXT, 'description': 'Only leases with exactly this name.'},
     'resource_type': {
         **_TEXT,
-        'maxLength': 66,
+        'maxLength': limits.TYPE_LENGTH,
         'description': 'Only leases with a reservation of this type, whatever became of it.',
     },
     'resource_id': {

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from climate_common import resource_types
+from climate_common import limits, resource_types
 from climate_core.api.schemas import common
 from climate_core.lease import states
 from climate_core.plugins import base
@@ -11,7 +11,7 @@ from climate_core.plugins import base
 RESOURCE_TYPE: dict[str, Any] = {
     'type': 'string',
     'minLength': 1,
-    'maxLength': 66,
+    'maxLength': limits.TYPE_LENGTH,
     'description': 'The type of the resource, see GET /v1/plugins.',
 }
 

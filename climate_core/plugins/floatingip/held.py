@@ -26,6 +26,7 @@ from climate_core.plugins.step_context import EndContext, StepContext
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
+    from climate_core.lease.model import Reservation
 
 _CHOICES = [
     ('delete', 'Delete it, also while it is associated or has port forwardings.'),
@@ -69,6 +70,10 @@ class HeldFloatingIpPlugin(wakeable.WakeablePlugin):
             {amounts.FLOATING_IPS: 1},
             parent_id=values.get(parent_stacks.KEY),
         )
+
+    def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:  # noqa: ARG002
+        """Block stacks, whose templates may use it. Servers get addresses after their start."""
+        return other.resource_type == resource_types.STACK
 
     def _wake(self, context: StepContext, found: Mapping[str, Any]) -> Wait | None:
         """Do nothing: that it is there was all there is to find out."""

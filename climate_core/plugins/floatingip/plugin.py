@@ -208,6 +208,10 @@ class FloatingIpPlugin(promised.PromisedPlugin):
     def close_less(self, reservation: 'Reservation', left: Mapping[int, int]) -> None:
         """Close nothing: the owner may associate an address until it is deleted."""
 
+    def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:  # noqa: ARG002
+        """Block stacks, whose templates may use it. Servers get addresses after their start."""
+        return other.resource_type == resource_types.STACK
+
     def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         """Delete what was made, also what is associated or has port forwardings."""
         conn, made = self.cloud.service(), _made(reservation)
