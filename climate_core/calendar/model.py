@@ -112,7 +112,7 @@ class Demand:
     :param one_unit: whether all pieces are of the same unit
     :param matches: tells whether a unit would do, by its pool and properties
     :param pool: the only pool that would do, which the field ``pool`` of the request names
-    :param admits: tells whether the one who demands it may use a unit at all
+    :param admits: tells whether the project that demands it may use a unit at all
     :param names: the properties that it looks at -> the field of the request that names each
     :param lacking: returns what is asked for and none of some units has, none of which would do
     """

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answer what is asked of the calendar: whether and when there is room, and for whom.
 
-Nothing is written. The answers are those of one look: who comes first to write has the room.
+Nothing is written. The answers are those of one look: the first transaction to write has the
+room.
 """
 
 import dataclasses

@@ -20,7 +20,7 @@ class CalendarReader(Worker):
 
     name = 'calendar'
     trouble: ClassVar[tuple[type[Exception], ...]] = TROUBLE
-    complaint = 'The calendar was not read; who needs it reads it'
+    complaint = 'The calendar was not read; each request that needs it reads it'
 
     def __init__(self, calendar: Calendar) -> None:
         super().__init__(_INTERVAL)

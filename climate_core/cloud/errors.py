@@ -90,7 +90,7 @@ def check(
 ) -> requests.Response:
     """Return the response if it is below 400; else raise what the table above says.
 
-    :param service: who answered, for people
+    :param service: the name of the service that answered, for people
     :param kind: what this service means by the status, if it is not that
     """
     status = response.status_code

@@ -215,7 +215,7 @@ def close_lane(conn: 'connection.Connection', lane_id: str) -> list[str]:
     """Close a lane to further servers; return the ids of the servers that are in it.
 
     Its aggregates go first: that needs no generation, so claims at the same time do not delay it.
-    What is claimed until its slots are closed is among those who are returned.
+    Servers that claim a slot until all are closed are among those returned.
     """
     set_lane_aggregates(conn, lane_id, ())
     _close_slots(conn, lane_id)

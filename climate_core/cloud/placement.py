@@ -189,7 +189,7 @@ def find_units(conn: 'connection.Connection', room: HostRoom) -> dict[str, tuple
 
 
 def list_consumers(conn: 'connection.Connection', provider_id: str) -> list[str]:
-    """List who has allocations of a provider: ids of servers, and of migrations of servers.
+    """List the consumers of a provider: ids of servers, and of migrations of servers.
 
     Those of a lane are the servers of its reservation.
     """
@@ -228,9 +228,10 @@ def list_ordinary_roots(conn: 'connection.Connection') -> list[str]:
 
 
 def list_ordinary(conn: 'connection.Connection', room: HostRoom) -> list[str]:
-    """List who has allocations of a host without a slot of its lanes.
+    """List the consumers of a host that have no slot of its lanes.
 
-    Who comes or leaves meanwhile is not among them. Two requests, and one for each lane in use.
+    Consumers that come or leave meanwhile are not among them. Two requests, and
+    one for each lane in use.
     """
     before = list_consumers(conn, room.provider_id)
     used = [lane_id for lane_id, each in room.lanes.items() if each.used]

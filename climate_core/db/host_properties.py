@@ -21,8 +21,8 @@ def values(
 ) -> dict[str, list[Any]]:
     """Return the extra properties of hosts: their names, and the values that they have.
 
-    :param is_shown: tells whether the properties of a host count; takes who may be promised it,
-        as :class:`climate_core.calendar.model.Access` dumps that
+    :param is_shown: tells whether the properties of a host count; takes the access to
+        a unit, as :class:`climate_core.calendar.model.Access` dumps it
     """
     found: dict[str, set[Any]] = {}
     query = sa.select(_HOST.c.extra, _UNIT.c.access)

@@ -25,7 +25,7 @@ def insert(
     """Write new units and their rows; return their ids, in order.
 
     :param table: of their rows
-    :param unit: what the units have in common: the kind, the pool, and who may have them
+    :param unit: what the units have in common: kind, pool and access
     :param made: the properties of each, and its row
     :raises oslo_db.exception.DBDuplicateEntry: one of them is there already
     """

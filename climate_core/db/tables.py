@@ -246,7 +246,7 @@ STRAY_TRUSTS = _table(
     _required('since', Time),
 )
 
-#: One row for each project that has limits: who adds to what it holds changes it first. A real
+#: One row for each project that has limits: a lease that adds to it changes it first. A real
 #: change, and not only a lock: a Galera cluster does not carry locks between its nodes, but
 #: refuses the second of two changes.
 PROJECTS = _table(
@@ -284,7 +284,7 @@ def _unit_id(table: str, **options: Any) -> sa.Column[Any]:
 
 #: Pieces of a unit that are promised to a reservation for a time. ``piece`` is NULL where that is
 #: the whole unit. A unit with the generation that a promise was made at has no second one; this
-#: is the primary key, by which the promises of a unit are side by side for who reads them all.
+#: is the primary key, by which the promises of a unit are side by side when all are read.
 ALLOCATIONS = _table(
     'allocations',
     _unit_id('allocations', primary_key=True),

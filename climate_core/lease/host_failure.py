@@ -46,7 +46,7 @@ def outage(
 
     One that is silent counts at once, and not only when it has failed: in an outage all of them
     fall silent within seconds, and the first must not be replaced before the last has failed. One
-    that is forced down does not count: who did that knows the host.
+    that is forced down does not count: the operator who did that knows the host.
 
     :param services: as Nova shows them, by their names
     :param names: of the services whose hosts have not failed yet; a service may have several

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check the webhook that a user gives a lease, and the addresses it may have. Pure.
 
-Names are not resolved here: who sends looks at what the name means then, with :func:`forbidden`.
+Names are not resolved here: the sender checks their addresses then, with :func:`forbidden`.
 """
 
 import dataclasses

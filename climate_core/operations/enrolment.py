@@ -215,15 +215,15 @@ def _begin(
 ) -> int:
     """Write a host that is being enrolled; return its id.
 
-    It has another id than one whose enrolment was cut off, so that who began that, if it goes on,
-    finds that it is not its own any more.
+    It has another id than one whose enrolment was cut off, so that the request that began
+    it, if it goes on, finds that it is not its own any more.
 
     :raises climate_core.exceptions.HostExists: it is in a pool by now
     :raises oslo_db.exception.DBDuplicateEntry: another request has just begun
     """
     before = _find_new(session, known.hypervisor_hostname)
     if before is not None:
-        # It may have been enrolled since it was found; only who holds it locked can tell.
+        # It may have been enrolled since it was found; only with the lock that is known.
         with contextlib.suppress(exceptions.HostNotFound):
             _check_new(db.get(session, before.id, lock=True))
             db.delete(session, before.id)
@@ -251,7 +251,7 @@ def _complete(session: orm.Session, host_id: int, name: str, values: Mapping[str
         available, reason = False, None if available else reason or hosts.DISABLED
     state = hosts.State.ENROLLED
     if values.get('empty'):
-        # Those who empty it have it take promises.
+        # It takes promises when it is empty.
         available, state = False, hosts.State.EMPTYING
         signal(session, db_shared.EMPTYING)
     unit = {'available': available}

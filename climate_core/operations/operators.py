@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Share what the operations of operators have in common, who ask with the service's own rights."""
+"""Share among the operations for operators what is done with the service's own rights."""
 
 import contextlib
 from collections.abc import Iterator

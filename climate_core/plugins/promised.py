@@ -36,7 +36,7 @@ CLEANING: Final = cfg.IntOpt(
 
 
 def whose(context: 'RequestContext') -> dict[str, Any]:
-    """Return what is kept of who asks; it does not change with what users change later."""
+    """Return the project and domain of a request, which later changes by users do not touch."""
     return {_PROJECT: context.project_id, _DOMAIN: context.project_domain_id}
 
 

@@ -124,7 +124,7 @@ def _check(text: str) -> None:
             total += 1
             sizes[event.anchor] = 1
         elif isinstance(event, yaml.AliasEvent):
-            # What is not there at all is told by who reads it.
+            # An anchor that is not there at all is refused by the parser.
             size = sizes.get(event.anchor, 1)
             if size is None:
                 raise ValueError(f'*{event.anchor} is a part of itself')

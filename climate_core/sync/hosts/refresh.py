@@ -144,7 +144,7 @@ class HostRefresher(Worker):
     ) -> Iterator[str]:
         """Tell what is wrong with a host, and repair what can be.
 
-        One that is new is left to who enrols it: nothing is lost that was not made. One that is
+        One that is new is left to its enrolment: nothing is lost that was not made. One that is
         given back is left to :mod:`climate_core.sync.hosts.shared_hosts`.
 
         :param room: what Placement has of it if it keeps ordinary servers off it

@@ -72,7 +72,7 @@ def wait_until(when: datetime.datetime, what: str) -> None:
 
 
 class Part:
-    """A part of the demo: a cloud, who uses it, and what is heard of it."""
+    """A part of the demo: a cloud, its user, and the notifications that are heard."""
 
     def __init__(self, cloud: Cloud, listener: bus.Listener) -> None:
         self.cloud = cloud
