@@ -33,11 +33,13 @@ class MariaDB:
         server = program('mariadbd', 'mariadb-server')
         # As root the server wants a name; as anybody else it runs as that one.
         user = ['--user=root'] if os.getuid() == 0 else []
+        data.mkdir()
         run(
             [
                 program('mariadb-install-db', 'mariadb-server'),
                 '--no-defaults',
                 f'--datadir={data}',
+                f'--tmpdir={data}',
                 '--skip-test-db',
                 '--auth-root-authentication-method=normal',
                 *user,

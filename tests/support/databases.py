@@ -103,11 +103,16 @@ def run_mariadb() -> Iterator[Server]:
     installer = _program('mariadb-install-db', 'mariadb-server')
     with _directory() as place:
         data, pipe, port = place / 'data', place / 'sock', _free_port()
+        data.mkdir()
         user = f'--user={getpass.getuser()}'
+        # Not the one that other servers have: each deletes all temporary tables there when it
+        # starts.
+        temporary = f'--tmpdir={data}'
         _call(
             installer,
             '--no-defaults',
             f'--datadir={data}',
+            temporary,
             user,
             '--auth-root-authentication-method=normal',
         )
@@ -115,6 +120,7 @@ def run_mariadb() -> Iterator[Server]:
             daemon,
             '--no-defaults',
             f'--datadir={data}',
+            temporary,
             f'--socket={pipe}',
             f'--port={port}',
             '--bind-address=127.0.0.1',
@@ -174,7 +180,7 @@ def _free_port() -> int:
 @contextlib.contextmanager
 def _directory() -> Iterator[pathlib.Path]:
     # Not pytest's tmp_path: that of root cannot be entered by the user postgres.
-    with tempfile.TemporaryDirectory(prefix='climate-test-', dir='/tmp') as name:
+    with tempfile.TemporaryDirectory(prefix='climate-test-') as name:
         place = pathlib.Path(name)
         place.chmod(0o755)
         yield place

@@ -16,6 +16,8 @@ USER = 'cloud'
 _CONFIG = """\
 [mariadbd]
 datadir = {data}
+# Not /tmp: another server that starts deletes the temporary tables there.
+tmpdir = {data}
 user = {user}
 bind-address = {host}
 port = {port}
@@ -79,8 +81,9 @@ class MariaDB:
         # Made beside its place and moved, so that an interrupted try leaves nothing behind.
         draft = pathlib.Path(f'{self.directory}.new')
         shutil.rmtree(draft, ignore_errors=True)
-        draft.parent.mkdir(parents=True, exist_ok=True)
-        options = ['--no-defaults', f'--user={getpass.getuser()}', f'--datadir={draft}']
+        draft.mkdir(parents=True)
+        options = ['--no-defaults', f'--user={getpass.getuser()}']
+        options += [f'--datadir={draft}', f'--tmpdir={draft}']
         options += ['--skip-test-db', '--auth-root-authentication-method=normal']
         log = self.settings.logs / 'mariadb-install.log'
         with open(log, 'wb') as output:
