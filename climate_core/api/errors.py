@@ -103,7 +103,7 @@ class Faults:
     @webob.dec.wsgify
     def __call__(self, request: webob.Request) -> webob.Response:
         if not _is_utf8(request):
-            return respond(exceptions.BadRequest('The path of the request is not UTF-8.'))
+            return respond(exceptions.BadRequest('The path of the request must be UTF-8.'))
         try:
             response = request.get_response(self._application)
         except exceptions.ClimateError as error:

@@ -69,7 +69,7 @@ class Request(webob.Request):
         try:
             values = jsonutils.loads(self.body)
         except (ValueError, RecursionError):
-            raise exceptions.BadRequest('The body of the request is not JSON.')
+            raise exceptions.BadRequest('The body of the request must be JSON.')
         validation.check(values, schema)
         return cast(dict[str, Any], values)
 

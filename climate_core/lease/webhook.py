@@ -124,7 +124,7 @@ def _host(url: str, field: str) -> str:
         )
     if '@' in parts.netloc:
         raise exceptions.InvalidWebhook(
-            'Credentials in the URL are not taken: what is sent is signed with the secret.',
+            'It must have no user and no password: what is sent is signed with the secret.',
             field=field,
         )
     return host.rstrip('.')

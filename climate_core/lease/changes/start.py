@@ -34,7 +34,7 @@ def apply(lease: Lease, now: datetime) -> Change:
     if now < lease.start_date:
         raise exceptions.InvalidState(
             f'Lease {lease.id} cannot be started before {dates.sentence(lease.start_date)}. '
-            'Move its start if it shall be earlier.'
+            'Move its start_date if it shall be earlier.'
         )
     after = lease.moved_to(_L.STARTING, None) if lease.status == _L.PENDING else lease
     ready = lease.events_of(model.READY)

@@ -106,7 +106,9 @@ def is_requested(values: Mapping[str, Any]) -> bool:
             field='template',
         )
     if 'name' not in values:
-        raise exceptions.BadRequest('A stack of a template needs a name.', field='name')
+        raise exceptions.BadRequest(
+            'It must be given: the name of the stack that is made.', field='name'
+        )
     return True
 
 
@@ -245,7 +247,7 @@ def placeholder(values: Mapping[str, Any]) -> dict[str, Any]:
         for part in json.JSONEncoder().iterencode(kept):
             size += len(part)
             if size > template_text.LONGEST:
-                raise ValueError('they are too long')
+                raise ValueError(f'they must have {template_text.LONGEST} characters at most')
     except (TypeError, ValueError, RecursionError) as exc:
         raise exceptions.BadRequest(
             f'The parameters of the template cannot be sent to Heat: {exc}', field='template'

@@ -58,7 +58,7 @@ class _Loader(getattr(yaml, 'CSafeLoader', yaml.SafeLoader)):  # type: ignore[mi
 
 def _number(loader: Any, node: yaml.Node) -> Any:
     if len(loader.construct_scalar(node)) > _DIGITS:
-        raise ValueError(f'a number has more than {_DIGITS} digits')
+        raise ValueError(f'a number must have {_DIGITS} digits at most')
     return _NUMBERS[node.tag](loader, node)
 
 
@@ -74,7 +74,7 @@ _Loader.add_constructor('tag:yaml.org,2002:timestamp', _Loader.construct_yaml_st
 def _parse(text: str) -> Any:
     """Read a text; what cannot be read is a ValueError, RecursionError or YAMLError."""
     if len(text) > LONGEST:
-        raise ValueError('it is too long')
+        raise ValueError(f'it must have {LONGEST} characters at most')
     try:
         # With tabs, it is no YAML.
         found = json.loads(text)
@@ -127,7 +127,7 @@ def _check(text: str) -> None:
             # An anchor that is not there at all is refused by the parser.
             size = sizes.get(event.anchor, 1)
             if size is None:
-                raise ValueError(f'*{event.anchor} is a part of itself')
+                raise ValueError(f'*{event.anchor} must not be a part of itself')
             total += size
         if total > MOST:
-            raise ValueError(f'it is too long: it has more than {MOST} values')
+            raise ValueError(f'it must have {MOST} values at most, each of an alias counted')
