@@ -67,7 +67,7 @@ class Changes(TypedDict, total=False):
     ``start`` can be changed before the start only. ``duration`` gives a new end. ``events``
     replace those that users gave before. ``reservations`` are mappings with ``id`` and what
     becomes different. ``priority`` is that of a lease that waits. A ``webhook`` of None removes
-    it; to leave it, do not give it.
+    it; to leave it, do not give it. ``partial`` with a later end extends what can be extended.
     """
 
     name: str | None
@@ -81,3 +81,4 @@ class Changes(TypedDict, total=False):
     webhook: Mapping[str, Any] | None
     events: Iterable[Mapping[str, Any]] | None
     reservations: Iterable[Mapping[str, Any]] | None
+    partial: bool | None

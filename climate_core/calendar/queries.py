@@ -249,7 +249,7 @@ class CalendarQueries:
         ends = [each.end for each in own if each.reservation_id == blamed]
         until = min(ends or (each.end for each in own), default=0)
         raise TransactionRefused(
-            lambda: refusal(wanted, searches, missing, kinds, self._dice, until)
+            lambda: refusal(wanted, searches, missing, kinds, self._dice, until), blamed
         )
 
 

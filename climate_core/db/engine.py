@@ -36,11 +36,13 @@ class TransactionRefused(Exception):
 
     :param explain: returns the exception for the caller of :meth:`Database.write`; without a
         session
+    :param about: the id of the reservation that it is refused for, if it is one
     """
 
-    def __init__(self, explain: Callable[[], Exception]) -> None:
+    def __init__(self, explain: Callable[[], Exception], about: str | None = None) -> None:
         super().__init__()
         self.explain = explain
+        self.about = about
 
 
 #: Runs a function again after a deadlock, a lost connection or a change of another process. It

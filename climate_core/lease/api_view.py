@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from climate_common import dates
 from climate_core.lease import events, model, serialize
+from climate_core.lease.changes import early_ends
 
 #: Each release may show a lease in another way. An API asks a manager of the same one to show it.
 RELEASE: Final = importlib.metadata.version('openstack-climate')
@@ -42,18 +43,23 @@ def lease(one: model.Lease, position: int | None = None) -> dict[str, Any]:
         'generation': one.generation,
         'created_at': stamp(one.created_at),
         'updated_at': stamp(one.updated_at),
-        'reservations': [reservation(each) for each in one.reservations],
+        'reservations': [reservation(each, one) for each in one.reservations],
         'events': [event(each) for each in events.visible(one)],
     }
 
 
-def reservation(one: model.Reservation) -> dict[str, Any]:
-    """Return a reservation; what its plugin keeps never replaces other fields."""
+def reservation(one: model.Reservation, of: model.Lease | None = None) -> dict[str, Any]:
+    """Return a reservation; what its plugin keeps never replaces other fields.
+
+    :param of: its lease: a reservation that ends before that has an end date of its own
+    """
+    early = None if of is None else early_ends.times(of).get(one.id)
     return {
         **serialize.reservation(one),
         'lease_id': one.lease_id,
         'created_at': stamp(one.created_at),
         'updated_at': stamp(one.updated_at),
+        **({} if early is None else {'end_date': dates.serialize(early)}),
     }
 
 

@@ -34,7 +34,7 @@ from climate_core.lease.events import reallocate
 from climate_core.lease.history import Cause, user_cause
 from climate_core.lease.limits import Amounts
 from climate_core.lease.results import Change
-from climate_core.operations import availability, dry_run, forecasting
+from climate_core.operations import availability, dry_run, forecasting, reservation_change
 from climate_core.operations.build import Builder, check_generation, webhook_rules
 from climate_core.operations.duplicates import built_anew
 from climate_core.operations.forecasting import NeedsForecast, UserConnector
@@ -168,7 +168,8 @@ class LeaseOperations:
         :param values: any of ``name``, ``start_date``, ``end_date``, ``duration``,
             ``before_end_date``, ``start_policy``, ``before_start``, ``priority``, ``webhook``
             (None takes it away), ``events`` (in place of those that were given),
-            ``reservations`` (each ``id`` and what changes)
+            ``reservations`` (each ``id`` and what changes), ``partial`` (with a later end: extend
+            what can be extended, see :mod:`climate_core.lease.changes.early_ends`)
         :returns: the id of the lease
         """
         rules = changes.update.UpdateRules(
@@ -182,7 +183,9 @@ class LeaseOperations:
             for place, item in enumerate(values.get('reservations') or ()):
                 with within(f'reservations[{place}]'):
                     try:
-                        kept = self._changeable(lease, str(item.get('id')), item)
+                        kept = reservation_change.read(
+                            self.plugins, lease, str(item.get('id')), item
+                        )
                     except exceptions.ReservationNotFound as exc:
                         # Here it is not the resource of the request, but a mistake in the body.
                         raise exceptions.BadRequest(exc.message, field='id') from exc
@@ -190,13 +193,16 @@ class LeaseOperations:
             asked = {**values, 'reservations': items} if items else values
             changed = changes.update.apply(lease, asked, now, rules)
             self.quota.check_time(changed.lease, now, lease)
-            return self._recounted(lease, changed, now)
+            return reservation_change.recounted(self.plugins, lease, changed, now)
 
         generation = self._ask_external(lease_id, generation, change)
         limited = self._limits_of(lease_id, change) if values.get('reservations') else None
         places = enumerate(values.get('reservations') or ())
         fields = {str(item.get('id')): f'reservations[{place}]' for place, item in places}
-        self._change(context, 'lease.update', lease_id, generation, change, limited, fields)
+        partial = bool(values.get('partial'))
+        self._change(
+            context, 'lease.update', lease_id, generation, change, limited, fields, partial
+        )
         return lease_id
 
     def delete_lease(
@@ -248,9 +254,9 @@ class LeaseOperations:
         """Change what the plugin of a reservation lets change, until its end; return its id."""
 
         def change(lease: model.Lease, now: datetime.datetime) -> Change:
-            kept = self._changeable(lease, reservation_id, values)
+            kept = reservation_change.read(self.plugins, lease, reservation_id, values)
             changed = changes.change_reservation.apply(lease, reservation_id, kept, now)
-            return self._recounted(lease, changed, now)
+            return reservation_change.recounted(self.plugins, lease, changed, now)
 
         limited = self._limits_of(lease_id, change)
         self._change(context, 'reservation.update', lease_id, generation, change, limited)
@@ -281,14 +287,22 @@ class LeaseOperations:
         change: _Change,
         limited: tuple[str, Amounts] | None = None,
         fields: Mapping[str, str] = MappingProxyType({}),
+        partial: bool = False,
     ) -> None:
         """Change a lease; what it gives back while it runs is put out of use before that.
 
         :param limited: its project and the limits of that, if it may hold more than before
         :param fields: reservation id -> its place in the request
+        :param partial: whether what cannot be extended keeps its end
         """
         write = functools.partial(
-            self._write_change, user_cause(context, action), lease_id, change, limited, fields
+            self._write_change,
+            user_cause(context, action),
+            lease_id,
+            change,
+            limited,
+            fields,
+            partial,
         )
         try:
             write(generation)
@@ -307,6 +321,7 @@ class LeaseOperations:
         change: _Change,
         limited: tuple[str, Amounts] | None,
         fields: Mapping[str, str],
+        partial: bool,
         generation: int | None,
         closed: ClosedUnits | None = None,
         is_admitted: bool = False,
@@ -336,9 +351,10 @@ class LeaseOperations:
                 db_limits.check(session, project_id, added(changed.lease, lease), most)
             after = store.save(session, lease, changed, now, cause)
             less = {} if closed is None else closed.less
-            more = self.promises.follow(session, lease, after, now, fields, less)
-            if more:
-                awake = Change(reallocate.add(after, more, now))
+            done = self.promises.follow(session, lease, after, now, fields, less, partial)
+            if done.more or done.refused:
+                last = changes.early_ends.add(lease, after, done.refused, now)
+                awake = Change(reallocate.add(last, done.more, now))
                 store.save(session, after, awake, now, cause)
 
         self.database.write(attempt)
@@ -350,21 +366,6 @@ class LeaseOperations:
         lease = self.database.read(leases.get, lease_id)
         most = self.quota.check_limits(change(lease, self.clock.now()).lease, lease)
         return None if most is None else (lease.project_id, most)
-
-    def _recounted(self, before: model.Lease, change: Change, now: datetime.datetime) -> Change:
-        """Return a change with what its reservations hold by their new params."""
-        old = {each.id: each.params for each in before.reservations}
-        recounted = []
-        for each in change.lease.live:
-            plugin = self.plugins.get(each.resource_type)
-            if plugin is None or each.params == old.get(each.id, each.params):
-                continue
-            amounts = plugin.amounts(each.params)
-            if amounts is not None:
-                new = dataclasses.replace(each, amounts=amounts, updated_at=now)
-                recounted.append(new)
-        lease = change.lease.with_reservations(*recounted)
-        return dataclasses.replace(change, lease=lease)
 
     def _ask_external(self, lease_id: str, generation: int | None, change: _Change) -> int | None:
         """Ask the external service about a change before the transaction: it may take its time.
@@ -381,18 +382,3 @@ class LeaseOperations:
             return generation
         self.quota.check_quota(after, now, lease)
         return lease.generation
-
-    def _changeable(
-        self, lease: model.Lease, reservation_id: str, values: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
-        """Return what is asked of a reservation as its plugin keeps it, without the ``id``."""
-        plugin = self.plugins.get(lease.get_reservation(reservation_id).resource_type)
-        changeable = plugin.changeable if plugin is not None else ()
-        for field in sorted(values.keys() - {'id', *changeable}):
-            raise exceptions.BadRequest(
-                f'{field} of this reservation cannot be changed; these can be: '
-                f'{", ".join(changeable) or "none"}.',
-                field=field,
-            )
-        asked = {name: each for name, each in values.items() if name != 'id'}
-        return plugin.normalize(asked) if plugin is not None else asked

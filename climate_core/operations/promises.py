@@ -24,8 +24,10 @@ from climate_core.calendar.model import (
     Window,
 )
 from climate_core.db.calendar import OwnPromise
+from climate_core.db.engine import TransactionRefused
 from climate_core.lease import changes, model, states
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, within
+from climate_core.operations import partial_extension
 from climate_core.operations.draft import Draft, Item
 from climate_core.plugins.base import ResourcePlugin
 
@@ -35,6 +37,18 @@ _PATIENCE = datetime.timedelta(days=366)
 
 class NeedsReduction(Exception):
     """A lease that runs is to have less: what it gives back must be put out of use before."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Followed:
+    """Describe what became of what is promised to a lease that was changed.
+
+    :param more: the ids of the reservations of a lease that runs that have something else now
+    :param refused: of those that were not extended with their lease
+    """
+
+    more: Collection[str] = frozenset()
+    refused: Collection[str] = frozenset()
 
 
 @dataclasses.dataclass
@@ -145,7 +159,8 @@ class Promises:
         now: datetime.datetime,
         fields: Mapping[str, str],
         less: Mapping[str, KeptPieces],
-    ) -> set[str]:
+        partial: bool = False,
+    ) -> Followed:
         """Change what is promised to a lease that its user changed.
 
         What is in use stays where it is. Raises as :meth:`promise`.
@@ -153,12 +168,12 @@ class Promises:
         :param fields: see :meth:`promise`
         :param less: what reservations of a lease that runs keep that give something back, by their
             ids: all that :meth:`fewer` names
-        :returns: the ids of the reservations of a lease that runs that have something else now
-        :raises GivesBack: others are to give something back, too
+        :param partial: whether those for whose new end there is not enough keep what they have
+        :raises NeedsReduction: others are to give something back, too
         """
         wanted = self._wanted(_changed(before, after), fields)
         if not wanted:
-            return set()
+            return Followed()
         dates = _blamed_dates(before, after)
         wanted = [
             dataclasses.replace(each, field=dates.get(each.reservation_id, each.field))
@@ -167,10 +182,47 @@ class Promises:
         started = before.has_started(now)
         if started and self.fewer(before, after, now).keys() - less.keys():
             raise NeedsReduction
-        new = self.calendar.replan(session, wanted, *_period(after, now), started, less)
+        new, refused = self._replan(session, before, after, wanted, now, less, partial)
+        if not started:
+            return Followed(refused=refused)
         had = {(r.id, each.unit_id, each.pieces) for r in before.live for each in r.allocations}
         more = (p for p in new if (p.reservation_id, p.unit_id, p.pieces) not in had)
-        return {each.reservation_id for each in more} | less.keys() if started else set()
+        return Followed({each.reservation_id for each in more} | less.keys(), refused)
+
+    def _replan(
+        self,
+        session: orm.Session,
+        before: model.Lease,
+        after: model.Lease,
+        wanted: Sequence[ReservationDemand],
+        now: datetime.datetime,
+        less: Mapping[str, KeptPieces],
+        partial: bool,
+    ) -> tuple[list[Promise], frozenset[str]]:
+        """Promise all that is wanted, or with ``partial`` what can be extended.
+
+        :returns: what is new, and the ids of the reservations that are not extended
+        """
+        refused: set[str] = set()
+        while True:
+            asked = [each for each in wanted if each.reservation_id not in refused]
+            if not asked:
+                return [], frozenset(refused)
+            try:
+                new = self.calendar.replan(
+                    session, asked, *_period(after, now), before.has_started(now), less
+                )
+            except TransactionRefused as exc:
+                one = exc.about
+                if one is None or not partial_extension.is_possible(
+                    before, after, {*refused, one}
+                ):
+                    raise
+                if not partial:
+                    raise partial_extension.explained(exc, before.get_reservation(one)) from exc
+                refused.add(one)
+            else:
+                return new, frozenset(refused)
 
     def give_up(self, session: orm.Session, lease: model.Lease, time: datetime.datetime) -> None:
         """Free what a lease is promised from a time on, when it is cleaned; nothing is refused.
@@ -258,13 +310,20 @@ def _changed(before: model.Lease, after: model.Lease) -> list[model.Reservation]
     if after.status in states.ENDING | states.UNGRANTED:
         return []
     old = {each.id: each for each in before.live}
-    moved = changes.update.moved_date(before, after) is not None
-    return [r for r in after.live if r.id in old and (moved or r.params != old[r.id].params)]
+    asked = changes.early_ends.resumed(before, after)
+    if changes.update.moved_date(before, after) is not None:
+        # A new date is for all but what ends before the lease.
+        asked |= old.keys() - changes.early_ends.times(after).keys()
+    return [
+        r for r in after.live if r.id in old and (r.id in asked or r.params != old[r.id].params)
+    ]
 
 
 def _blamed_dates(before: model.Lease, after: model.Lease) -> dict[str, str]:
     """Return the date that is to blame for what reservations demand that only move with it."""
     date = changes.update.moved_date(before, after)
+    if changes.early_ends.resumed(before, after):
+        date = date or 'end_date'
     old = {each.id: each.params for each in before.live}
     same = (each.id for each in after.live if each.params == old.get(each.id))
     return {} if date is None else dict.fromkeys(same, date)

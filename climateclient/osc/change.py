@@ -47,6 +47,7 @@ class SetLease(command.ShowOne):
         changes: dict[str, Any] = {
             'name': parsed_args.name,
             'priority': parsed_args.priority,
+            'partial': parsed_args.partial or None,
             **options.terms(parsed_args),
         }
         if parsed_args.start:
@@ -134,6 +135,11 @@ def _add_dates(parser: argparse.ArgumentParser) -> None:
         '--prolong-for',
         metavar='<duration>',
         help=f'Let it end later: {durations.FORMS}',
+    )
+    parser.add_argument(
+        '--partial',
+        action='store_true',
+        help='Let what can be extended end later, and the rest when the lease would have ended',
     )
     end.add_argument('--shorten', '--reduce-by', metavar='<duration>', help='Let it end earlier')
 

@@ -102,7 +102,7 @@ def _check_change(
 
 def _answer(backend: Backend, status: int, lease_id: str, reservation_id: str) -> webob.Response:
     lease = backend.database.read(db.get, lease_id)
-    reservation = api_view.reservation(lease.get_reservation(reservation_id))
+    reservation = api_view.reservation(lease.get_reservation(reservation_id), lease)
     return etag.mark(answer(status, {'reservation': reservation}), lease.generation)
 
 

@@ -194,6 +194,13 @@ UPDATE: dict[str, Any] = common.closed(
             'items': _EVENT,
             'description': 'In place of those that were given before.',
         },
+        'partial': {
+            'type': 'boolean',
+            'default': False,
+            'description': 'With a later end: extend what can be extended. What the calendar does '
+            'not promise any longer keeps the end that it had, and leaves the lease then. It is '
+            'refused if nothing of the lease could be extended.',
+        },
         'generation': {
             'type': 'integer',
             'minimum': 0,

@@ -46,6 +46,10 @@ SHOWN: dict[str, Any] = {
         'status_reason': common.REASON,
         'missing_resources': {'type': 'boolean'},
         'resources_changed': {'type': 'boolean'},
+        'end_date': {
+            **common.ANSWERED_DATE,
+            'description': 'Of one that could not be extended with its lease: when it ends.',
+        },
         'created_at': common.STAMP,
         'updated_at': common.STAMP,
     },

@@ -11,6 +11,7 @@ from climate_core.lease.changes import (
     change_reservation,
     create,
     delete,
+    early_ends,
     end,
     failed_units,
     lost_resources,

@@ -10,7 +10,7 @@ from typing import Any
 from climate_common import dates
 from climate_core import exceptions
 from climate_core.lease import events, model, request, results, states, times, webhook
-from climate_core.lease.changes import change_reservation, start_notices, wait
+from climate_core.lease.changes import change_reservation, early_ends, start_notices, wait
 from climate_core.lease.events import notices
 from climate_core.lease.model import Lease
 from climate_core.lease.results import Change
@@ -43,20 +43,24 @@ def apply(lease: Lease, values: Mapping[str, Any], now: datetime, rules: UpdateR
     :param values: ``name``, ``start_date`` (before the start), ``end_date`` or ``duration``,
         ``before_end_date``, ``start_policy`` and ``before_start`` (before the start), ``priority``
         (while it waits), ``webhook`` (None takes it away), ``events`` (in place of those that were
-        given), ``reservations`` (each ``id`` and what its plugin lets change). None is nothing,
-        except of the webhook.
+        given), ``reservations`` (each ``id`` and what its plugin lets change), ``partial`` (see
+        :mod:`.early_ends`). None is nothing, except of the webhook.
     :raises climate_core.exceptions.ClimateError: something else was to be changed, a value is bad,
         the lease is too far for this, or does not have the reservation
     """
     wanted = {
         _OLD_NAMES.get(k, k): v for k, v in values.items() if v is not None or k == 'webhook'
     }
+    partial = early_ends.read(wanted)
+    wanted.pop('partial', None)
     for field in sorted(wanted.keys() - _CHANGEABLE):
         raise exceptions.BadRequest(
             f'{field} cannot be changed; {", ".join(sorted(_CHANGEABLE))} can be.', field=field
         )
     after = _plain(lease, wanted, rules)
     after = _move(lease, after, _times(lease, wanted, now), now, rules)
+    if partial or after.end_date != lease.end_date:
+        after = early_ends.follow(lease, after, partial, now)
     after = start_notices.apply(lease, after, rules.before_start, now)
     if 'events' in wanted:
         after = _give(after, wanted['events'], now, rules.late)

@@ -73,7 +73,10 @@ class EndLease(base.EventHandler):
 
 class EndReservation(base.EventHandler):
     event_type = model.END_RESERVATION
-    due = 'when the user takes a resource out of the lease'
+    due = (
+        'when the user takes a resource out of the lease, or at the end that it keeps when the '
+        'lease is extended without it'
+    )
     action = 'does the end action of this resource'
     on_failure = 'retried for ever'
     notifications = {'lease.update': 'a resource left the lease'}
@@ -86,7 +89,14 @@ class EndReservation(base.EventHandler):
         todo = tuple(r for r in lease.live if r.id == event.reservation_id)
         if not todo or lease.status in states.ENDING:
             return EventWork(lease, skip_reason='It is freed with the rest of the lease.')
-        return EventWork(lease, todo)
+        # One that was not extended with its lease is so from now on.
+        leaving = tuple(
+            each
+            if each.status == _R.DELETING
+            else dataclasses.replace(each, status=_R.DELETING, updated_at=now)
+            for each in todo
+        )
+        return EventWork(lease.with_reservations(*leaving), leaving)
 
     def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
         after = results.apply_outcomes(lease, outcomes, self.done_status, now)

@@ -40,6 +40,7 @@ def lease(http):
         (['--end', '2026-11-21 08:00'], {'end_date': '2026-11-21T07:00:00+00:00'}),
         (['--for', '3h'], {'duration': 10800}),
         (['--end', 'now'], {'end_date': 'now'}),
+        (['--for', '3h', '--partial'], {'duration': 10800, 'partial': True}),
         (['--start-policy', 'manual'], {'start_policy': 'manual'}),
         (['--tell-before-start', '1h,10m'], {'before_start': [3600, 600]}),
         (

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read what a user changes of a reservation, and count what it holds then. Pure."""
+
+import dataclasses
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from climate_core import exceptions
+from climate_core.lease import model
+from climate_core.lease.results import Change
+from climate_core.plugins.base import ResourcePlugin
+
+
+def read(
+    plugins: Mapping[str, ResourcePlugin],
+    lease: model.Lease,
+    reservation_id: str,
+    values: Mapping[str, Any],
+) -> Mapping[str, Any]:
+    """Return what is asked of a reservation as its plugin keeps it, without the ``id``.
+
+    :raises climate_core.exceptions.BadRequest: its plugin does not let it change
+    :raises climate_core.exceptions.ReservationNotFound: the lease does not have it
+    """
+    plugin = plugins.get(lease.get_reservation(reservation_id).resource_type)
+    changeable = plugin.changeable if plugin is not None else ()
+    for field in sorted(values.keys() - {'id', *changeable}):
+        raise exceptions.BadRequest(
+            f'{field} of this reservation cannot be changed; these can be: '
+            f'{", ".join(changeable) or "none"}.',
+            field=field,
+        )
+    asked = {name: each for name, each in values.items() if name != 'id'}
+    return plugin.normalize(asked) if plugin is not None else asked
+
+
+def recounted(
+    plugins: Mapping[str, ResourcePlugin],
+    before: model.Lease,
+    change: Change,
+    now: datetime.datetime,
+) -> Change:
+    """Return a change with what its reservations hold by their new params."""
+    old = {each.id: each.params for each in before.reservations}
+    counted = []
+    for each in change.lease.live:
+        plugin = plugins.get(each.resource_type)
+        if plugin is None or each.params == old.get(each.id, each.params):
+            continue
+        amounts = plugin.amounts(each.params)
+        if amounts is not None:
+            counted.append(dataclasses.replace(each, amounts=amounts, updated_at=now))
+    return dataclasses.replace(change, lease=change.lease.with_reservations(*counted))

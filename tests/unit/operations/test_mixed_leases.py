@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lease of hosts, addresses, volumes and servers is granted as a whole, and has an order."""
+
+import pytest
+import sqlalchemy as sa
+
+from climate_core import exceptions
+from climate_core.db import tables
+from tests.support.mixed import Mixed, some_addresses, some_hosts, thing
+from tests.support.world import World, user
+
+ALL = [thing('instance'), thing('volume'), some_hosts(), some_addresses()]
+ORDER = ['virtual:floatingip', 'physical:host', 'virtual:volume', 'virtual:instance']
+NOW, LATER, END = 'now', '2026-12-01 13:00', '2026-12-01 14:00'
+
+
+@pytest.fixture
+def mixed(world: World) -> Mixed:
+    made = Mixed(world)
+    made.add_hosts(1)
+    made.add_addresses('203.0.113.20')
+    return made
+
+
+def test_start_is_by_rank_and_the_end_backwards(mixed: Mixed) -> None:
+    lease = mixed.lease(NOW, END, ALL)
+    assert lease.kind == 'immediate'
+    mixed.world.run_until_idle()
+    assert (mixed.done('wake'), mixed.world.lease(lease.id).status) == (ORDER, 'ACTIVE')
+    mixed.world.run_until_idle(hours=3)
+    assert (mixed.done('end'), mixed.world.lease(lease.id).status) == (
+        ORDER[::-1],
+        'TERMINATED',
+    )
+
+
+@pytest.mark.parametrize(
+    ('taken', 'field', 'told'),
+    [
+        (some_hosts(), 'reservations[2].min', 'hosts'),
+        (some_addresses(), 'reservations[3].amount', 'floating IPs'),
+    ],
+)
+@pytest.mark.parametrize('raced', [False, True])
+def test_part_that_is_not_free_refuses_the_whole_and_is_named(
+    mixed: Mixed, taken: dict[str, object], field: str, told: str, raced: bool
+) -> None:
+    other = mixed.lease(LATER, END, [taken])
+    if raced:
+        # As if the other lease had come after the check: the transaction that writes judges.
+        mixed.world.operations.promises.check = lambda *_: None  # type: ignore[method-assign]
+    with pytest.raises(exceptions.NotEnough, match=told) as caught:
+        mixed.lease(NOW, END, ALL)
+    assert caught.value.field == field
+    with mixed.world.database.reader() as session:
+        leases = session.execute(sa.select(tables.LEASES.c.id)).scalars().all()
+        promised = session.execute(sa.select(tables.ALLOCATIONS.c.reservation_id)).scalars().all()
+    assert leases == [other.id]
+    assert promised == [each.id for each in other.reservations]
+    assert mixed.lease(NOW, LATER, ALL)
+
+
+def test_all_that_the_calendar_promises_is_written_in_one_transaction(mixed: Mixed) -> None:
+    written = []
+    write = mixed.world.database.write
+
+    def count(function, *args, **kwargs):  # type: ignore[no-untyped-def]
+        written.append(function)
+        return write(function, *args, **kwargs)
+
+    mixed.world.database.write = count  # type: ignore[method-assign]
+    mixed.lease(LATER, END, [some_hosts(), some_addresses()])
+    assert len(written) == 1
+
+
+def test_addition_that_is_not_free_leaves_the_lease_as_it_was(mixed: Mixed) -> None:
+    lease = mixed.lease(LATER, END, [some_hosts()])
+    with pytest.raises(exceptions.NotEnough) as caught:
+        mixed.world.operations.add_reservation(user(), lease.id, some_addresses(2))
+    assert caught.value.field == 'amount'
+    assert mixed.world.lease(lease.id) == lease

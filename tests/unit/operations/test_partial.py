@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An extension of which the calendar has not all: what is said, and ``partial``."""
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.lease import api_view, model
+from tests.support.mixed import Mixed, some_addresses, some_hosts, thing
+from tests.support.world import World, user
+
+ADDRESS = '203.0.113.20'
+FIP, HOST, SERVER = 'virtual:floatingip', 'physical:host', 'virtual:instance'
+ONE, TWO, FOUR, FIVE = (f'2026-12-01 {hour}:00' for hour in (13, 14, 16, 17))
+
+
+@pytest.fixture
+def mixed(world: World) -> Mixed:
+    made = Mixed(world)
+    made.add_hosts(1)
+    made.add_addresses(ADDRESS)
+    return made
+
+
+@pytest.fixture(params=['now', ONE], ids=['runs', 'later'])
+def lease(mixed: Mixed, request: pytest.FixtureRequest) -> model.Lease:
+    """A lease until two, whose address is somebody else's from then on."""
+    made = mixed.lease(request.param, TWO, [some_hosts(), some_addresses(), thing('instance')])
+    mixed.world.run_until_idle()
+    return made
+
+
+@pytest.fixture
+def other(mixed: Mixed, lease: model.Lease) -> model.Lease:
+    return mixed.lease(TWO, FOUR, [some_addresses()])
+
+
+def early(mixed: Mixed, lease: model.Lease) -> dict[str, str]:
+    """The end dates that reservations of a lease show of their own, by their types."""
+    shown = api_view.lease(mixed.world.lease(lease.id))['reservations']
+    return {e['resource_type']: e['end_date'][11:16] for e in shown if 'end_date' in e}
+
+
+def test_refusal_names_the_part_and_says_what_would_do(
+    mixed: Mixed, lease: model.Lease, other: model.Lease
+) -> None:
+    before = mixed.world.lease(lease.id)
+    with pytest.raises(exceptions.NotEnough) as caught:
+        mixed.change(lease, end_date=FOUR)
+    told = str(caught.value)
+    assert caught.value.field == 'end_date'
+    (address,) = (e.id for e in lease.reservations if e.resource_type == FIP)
+    assert f'reservation {address} ({ADDRESS}) of the type {FIP} that cannot be extended' in told
+    assert 'With partial all that can be is extended' in told
+    assert mixed.world.lease(lease.id) == before
+
+
+def test_partial_extends_the_rest_and_ends_that_part_at_its_old_end(
+    mixed: Mixed, lease: model.Lease, other: model.Lease
+) -> None:
+    mixed.change(lease, end_date=FOUR, partial=True)
+    assert early(mixed, lease) == {FIP: '14:00'}
+    with pytest.raises(exceptions.NotEnough):
+        mixed.lease(TWO, FOUR, [some_hosts()])
+    mixed.world.run_until_idle(hours=1, minutes=30)
+    assert mixed.statuses(lease) == {HOST: 'active', FIP: 'active', SERVER: 'active'}
+    mixed.world.run_until_idle(hours=1)
+    assert mixed.statuses(lease) == {HOST: 'active', FIP: 'deleted', SERVER: 'active'}
+    assert mixed.world.lease(other.id).status == 'ACTIVE'
+    assert mixed.done('end') == [FIP]
+    assert early(mixed, lease) == {}
+    ended = mixed.world.lease(lease.id)
+    assert (ended.status, ended.degraded, ended.status_reason) == ('ACTIVE', False, None)
+    mixed.world.run_until_idle(hours=2)
+    ended = mixed.world.lease(lease.id)
+    assert (ended.status, ended.status_reason) == ('TERMINATED', None)
+
+
+def test_partial_of_what_is_free_extends_all(mixed: Mixed, lease: model.Lease) -> None:
+    mixed.change(lease, end_date=FOUR, partial=True)
+    assert early(mixed, lease) == {}
+    with pytest.raises(exceptions.NotEnough):
+        mixed.lease(TWO, FOUR, [some_addresses()])
+
+
+def test_part_that_ends_early_stays_so_until_partial_asks_for_it_again(
+    mixed: Mixed, lease: model.Lease, other: model.Lease
+) -> None:
+    mixed.change(lease, end_date=FOUR, partial=True)
+    mixed.change(lease, end_date=FIVE)
+    assert early(mixed, lease) == {FIP: '14:00'}
+    mixed.change(lease, end_date=FOUR)
+    assert early(mixed, lease) == {FIP: '14:00'}
+    mixed.change(lease, end_date=FIVE, partial=True)
+    assert early(mixed, lease) == {FIP: '14:00'}
+    mixed.change(lease, end_date=FIVE, partial=True)
+    mixed.world.delete(other.id)
+    mixed.world.run_until_idle()
+    mixed.change(lease, end_date=FIVE, partial=True)
+    assert early(mixed, lease) == {}
+    mixed.world.run_until_idle(hours=4)
+    assert mixed.statuses(lease)[FIP] == 'active'
+    mixed.world.run_until_idle(hours=1)
+    assert mixed.world.lease(lease.id).status == 'TERMINATED'
+
+
+def test_lease_that_ends_earlier_than_its_part_takes_it_along(
+    mixed: Mixed, lease: model.Lease, other: model.Lease
+) -> None:
+    mixed.change(lease, end_date=FOUR, partial=True)
+    mixed.change(lease, end_date='2026-12-01 13:30')
+    assert early(mixed, lease) == {}
+    assert mixed.lease('2026-12-01 13:30', TWO, [some_addresses()])
+
+
+def test_part_that_ends_early_can_be_taken_out_at_once(
+    mixed: Mixed, lease: model.Lease, other: model.Lease
+) -> None:
+    mixed.change(lease, end_date=FOUR, partial=True)
+    mixed.world.operations.remove_reservation(user(), lease.id, lease.reservations[1].id)
+    mixed.world.run_until_idle()
+    assert mixed.statuses(lease)[FIP] == 'deleted'
+    mixed.world.run_until_idle(hours=2)
+    assert mixed.done('end') == [FIP]
+
+
+def test_lease_of_which_nothing_can_be_extended_is_refused(mixed: Mixed) -> None:
+    lease = mixed.lease(ONE, TWO, [some_addresses()])
+    mixed.lease(TWO, FOUR, [some_addresses()])
+    with pytest.raises(exceptions.NotEnough) as caught:
+        mixed.change(lease, end_date=FOUR, partial=True)
+    assert 'partial' not in str(caught.value)
+    assert mixed.world.lease(lease.id) == lease
+
+
+def test_several_parts_are_left_out_as_long_as_one_is_extended(
+    mixed: Mixed, lease: model.Lease, other: model.Lease
+) -> None:
+    mixed.lease(TWO, FOUR, [some_hosts()])
+    mixed.change(lease, end_date=FOUR, partial=True)
+    assert early(mixed, lease) == {FIP: '14:00', HOST: '14:00'}
+
+
+@pytest.mark.parametrize(
+    'values',
+    [
+        {},
+        {'name': 'other'},
+        {'end_date': '2026-12-01 13:30'},
+        {'start_date': ONE, 'end_date': FIVE},
+    ],
+)
+def test_partial_without_a_later_end_is_refused(
+    mixed: Mixed, lease: model.Lease, values: dict[str, str]
+) -> None:
+    with pytest.raises(exceptions.BadRequest) as caught:
+        mixed.change(lease, partial=True, **values)
+    assert caught.value.field == 'partial'
