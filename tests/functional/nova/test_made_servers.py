@@ -313,6 +313,28 @@ class TestMadeServers(MadeServersTest):
 
         self.end_after_looks(begin, range(1, 5))
 
+    def test_server_that_its_host_does_not_start_is_deleted_hours_after_its_end(self):
+        self.world.conf.set_override('on_end', 'stop', group=ServerPlugin.resource_type)
+        lease_id = self.lease(START)
+        self.look_around()
+        (reservation,) = self.world.lease(lease_id).reservations
+        # As a host leaves it that dies at the start.
+        server = {'id': reservation.resource_id}
+        self.write(server, vm_state='building', task_state='spawning')
+        self.lose('host1')
+        self.world.run_until_idle(hours=2)
+        self.look_around()
+        assert self.state(lease_id)[0] == 'TERMINATING'
+        self.world.run_until_idle(minutes=100)
+        assert 'It counts as lost after 180' in self.world.lease(lease_id).status_reason
+        self.world.run_until_idle(minutes=90)
+        self.look_around()
+        assert self.state(lease_id)[0] == 'TERMINATED'
+        # The host counts anew when it comes back.
+        self.lose('host1', lost=False)
+        self.restart()
+        self.assert_nothing_left()
+
     def test_refusals_name_the_field_and_leave_nothing(self):
         for field, wanted in {
             'flavorRef': {'flavorRef': 'none'},
