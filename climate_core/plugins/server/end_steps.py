@@ -73,7 +73,7 @@ def _failed(server: Server, name: str) -> str:
 
 
 def _wait(context: EndContext, server: Server) -> Wait:
-    """Wait for a server on which no task is shown."""
+    """Wait for a server on which no task is shown, as one in a cell that does not answer."""
     return context.wait(f'The server has been {server["status"]}')
 
 
@@ -130,7 +130,10 @@ def _image(context: EndContext, server: Server) -> Wait:
 
 #: Statuses that lead to another one or the end, whatever the end action is: DELETED is a server
 #: that Nova is about to forget, only then is its host free, and SOFT_DELETED still holds it.
-_GONE: Mapping[str, Step] = {'SOFT_DELETED': _action('forceDelete'), 'DELETED': _wait}
+_GONE: Mapping[str, Step] = {
+    'SOFT_DELETED': _action('forceDelete'),
+    'DELETED': lost_tasks.wait_until_forgotten,
+}
 #: And for every end action but delete.
 _KEPT: Mapping[str, Step] = {
     **_GONE,

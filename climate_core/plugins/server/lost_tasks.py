@@ -132,6 +132,17 @@ def wait(context: 'StepContext', server: Mapping[str, Any]) -> Wait:
     return lost.wait(context, doing, 60 * minutes, _reset(context, asked))
 
 
+def wait_until_forgotten(context: 'EndContext', server: Mapping[str, Any]) -> Wait:
+    """Wait for a server that is deleted and that Nova still has; have it deleted again.
+
+    nova-compute died between the two. When it starts again, it ends that itself
+    (nova/compute/manager.py ``_complete_partial_deletion``).
+    """
+    minutes = context.options.lost_delete_minutes
+    doing = f'The server has been {server["status"]}, and Nova has not forgotten it'
+    return lost.wait(context, doing, 60 * minutes, _delete(context, server['id']))
+
+
 def wait_for_image(context: 'EndContext', image: 'Copy') -> Wait:
     """Wait for an image on which its server shows no task any more; let a lost one be made again.
 
