@@ -20,19 +20,23 @@ _METHODS = ('GET', 'POST', 'PUT', 'DELETE')
 
 
 class Placement:
-    """The application on an SQLite file.
+    """The application on a database.
 
-    :param path: of the file; made if it is not there
+    :param database: an SQLite file, which is made if it is not there, or the URL of an empty
+        database
+    :param tries: how often it tries to write a claim than which others were faster; Placement's
+        default
     """
 
     _reset: Callable[[], None] | None = None
     #: The file of a new one with all tables and traits, which take a second to make.
     _new: ClassVar[bytes | None] = None
 
-    def __init__(self, path: pathlib.Path) -> None:
+    def __init__(self, database: pathlib.Path | str, tries: int = 10) -> None:
         # They cost a second, and few tests need them.
         import sqlalchemy as sa
         from oslo_config import cfg
+        from oslo_db.sqlalchemy import exc_filters
         from placement import conf as options
         from placement import db_api, deploy
         from placement.db.sqlalchemy import migration
@@ -40,23 +44,27 @@ class Placement:
 
         conf = cfg.ConfigOpts()
         options.register_opts(conf)
-        url = f'sqlite:///{path}'
+        path = database if isinstance(database, pathlib.Path) else None
+        url = f'sqlite:///{path}' if path else database
         conf.set_override('connection', url, group='placement_database')
         conf.set_override('auth_strategy', 'noauth2', group='api')
+        conf.set_override('allocation_conflict_retry_count', tries, group='placement')
         conf([], default_config_files=[])
-        if Placement._new is not None and not path.exists():
-            path.write_bytes(Placement._new)
-        engine = sa.create_engine(url, connect_args={'check_same_thread': False})
-        if Placement._new is None:
+        new = Placement._new if path else None
+        if path and new is not None and not path.exists():
+            path.write_bytes(new)
+        engine = sa.create_engine(url, connect_args={'check_same_thread': False} if path else {})
+        exc_filters.register_engine(engine)
+        if new is None:
             migration.create_schema(engine)
         if Placement._reset is not None:
             Placement._reset()
         db_api.configure(conf)
         Placement._reset = db_api.placement_context_manager.patch_engine(engine)
-        made = Placement._new is not None
+        made = new is not None
         trait._TRAITS_SYNCED = resource_class._RESOURCE_CLASSES_SYNCED = made
         deploy.update_database(conf)
-        if not made:
+        if path and not made:
             engine.dispose()
             Placement._new = path.read_bytes()
         self._application = deploy.loadapp(conf)

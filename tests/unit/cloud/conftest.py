@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+from tests.support.databases import mariadb, new_database, postgresql
 from tests.support.fakes.fixtures import fake, stacks, volumes, world
 
-__all__ = ('fake', 'stacks', 'volumes', 'world')
+__all__ = ('fake', 'mariadb', 'new_database', 'postgresql', 'stacks', 'volumes', 'world')

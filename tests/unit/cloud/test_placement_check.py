@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check of Placement leaves nothing behind, on Placement itself."""
+"""The check of Placement finds the bug and leaves nothing behind, on Placement itself."""
 
-from collections.abc import Callable
+import functools
+import urllib.parse
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+import requests
 
 from climate_core import exceptions
 from climate_core.cloud import Cloud, placement_check
 from climate_core.cloud.placement import PLACEMENT
 from tests.support.fakes import cloud_server, settings
+from tests.support.fakes.placement import Placement
 
 
 def checks(conn: Any) -> list[str]:
@@ -30,6 +34,42 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, method: str, error: BaseException) 
         return send(self, conn, name, *args, **kw)
 
     monkeypatch.setattr(type(PLACEMENT), 'send', fail)
+
+
+@pytest.mark.parametrize(
+    ('kind', 'tries', 'overbooks'),
+    [('mariadb', 10, True), ('postgresql', 10, True), ('postgresql', 1, False)],
+)
+def test_check_tells_whether_claims_at_once_get_more_than_there_is(
+    new_database: Callable[[str], str],
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    tries: int,
+    overbooks: bool,
+) -> None:
+    """By Placement's default, and with the line in placement.conf that the guide asks for."""
+    placement = Placement(new_database(kind), tries)
+    monkeypatch.setattr(type(PLACEMENT), 'send', functools.partialmethod(send, placement))
+    conn: Any = None
+    assert placement_check.overbooks(conn) is overbooks
+    assert checks(conn) == []
+
+
+def send(
+    _service: Any,
+    placement: Placement,
+    _conn: Any,
+    method: str,
+    path: str,
+    body: Any = None,
+    query: Mapping[str, str] | None = None,
+    **_more: Any,
+) -> requests.Response:
+    """Ask Placement in the thread of the caller: the fake cloud does one thing at a time."""
+    answered = placement.ask(method, f'{path}?{urllib.parse.urlencode(query or {})}', body)
+    response = requests.Response()
+    response.status_code, response._content = answered.status_code, answered.body
+    return response
 
 
 def test_check_of_placement_leaves_no_provider(fake: cloud_server.Server) -> None:
