@@ -4,6 +4,7 @@
 import datetime
 import json
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -34,7 +35,7 @@ BOOTS, SLOTS = 50, 3
 def test_only_the_project_with_the_lease_lands_on_its_host(
     booking: Booking, stranger: Person, admin: Person
 ) -> None:
-    terms = '--start', at(hours=1), '--hosts', 'min=1,max=1,vcpus>=1'
+    terms = '--start', at(hours=1), '--hosts', 'min=1,max=1,vcpus>=1,trait=COMPUTE_NODE'
     lease = order_lease(booking, *terms)
     (reservation,) = lease.reservations
     (host,) = hosts_of(lease)
@@ -89,16 +90,19 @@ def test_last_host_is_promised_once(booking: Booking, pool: tuple[str, ...]) -> 
 
 
 def test_lease_waits_until_another_gives_its_hosts_back(
-    booking: Booking, pool: tuple[str, ...]
+    booking: Booking, pool: tuple[str, ...], allocations: Callable[[str], dict[str, Any]]
 ) -> None:
     wanted = {'resource_type': 'physical:host', 'min': len(pool)}
     first = booking.wait_lease(make_lease(booking, wanted).id, 'ACTIVE')
-    waiting = order_lease(booking, '--hosts', 'min=1', '--kind', 'retry')
+    earlier = boot(booking, reservation=first.reservations[0].id)
+    waiting = order_lease(booking, '--hosts', f'min={len(pool)}', '--kind', 'retry')
     assert (waiting.status, hosts_of(waiting)) == ('WAITING', [])
     assert waiting.next_retry_at is not None
     booking.person.leases.end(first.id)
     granted = booking.wait_lease(waiting.id, 'ACTIVE')
-    assert set(hosts_of(granted)) <= {*pool}
+    # It does not begin before the hosts are empty.
+    assert allocations(earlier.id) == {}
+    assert {*hosts_of(granted)} == {*pool}
     assert granted.end_date - granted.start_date == waiting.end_date - waiting.start_date
     (reservation,) = granted.reservations
     assert boot(booking, reservation=reservation.id).status == 'ACTIVE'
@@ -112,10 +116,34 @@ def test_room_for_so_many_servers_of_a_flavor(
     (reservation,) = lease.reservations
     inside = [boot(booking, reservation=reservation.id) for _ in range(2)]
     assert {host_of(admin, each.id) for each in inside} == {*pool}
-    assert boot(booking, reservation=reservation.id).status == 'ERROR'
+    one_more = boot(booking, reservation=reservation.id)
+    assert one_more.status == 'ERROR'
+    assert 'No valid host' in one_more.fault['message']
     booking.person.leases.delete(lease.id)
     for each in inside:
         booking.wait_gone(each.id)
+
+
+def test_lease_that_runs_gets_another_host_at_once(
+    booking: Booking, admin: Person, pool: tuple[str, ...]
+) -> None:
+    lease = booking.wait_lease(order_lease(booking, '--hosts', 'min=1,max=1').id, 'ACTIVE')
+    (reservation,) = lease.reservations
+    (second,) = {*pool} - {*hosts_of(lease)}
+    number = len(pool)
+    changed = booking.person.cli(
+        *('openstack', 'lease', 'set', lease.id),
+        *('--reservation', f'id={reservation.id},min={number},max={number}'),
+    )
+    assert changed.returncode == 0, changed.stderr
+    assert {*hosts_of(booking.person.leases.get(lease.id))} == {*pool}
+
+    def enters() -> bool:
+        inside = boot(booking, reservation=reservation.id)
+        assert inside.status == 'ACTIVE', inside.fault
+        return host_of(admin, inside.id) == second
+
+    wait_for(enters, f'a server of the lease on {second}')
 
 
 def test_boots_at_once_get_as_many_slots_as_there_are(booking: Booking) -> None:
