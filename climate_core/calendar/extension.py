@@ -11,7 +11,7 @@ from climate_core.calendar import windows
 from climate_core.calendar.model import ReservationDemand
 from climate_core.calendar.moments import duration
 from climate_core.calendar.rooms import Search
-from climate_core.calendar.together import Kinds, NoRoom, find_together
+from climate_core.calendar.together import Kinds, NotFitting, find_together
 
 #: Times are shown in whole seconds, and must not be shown as later than they are.
 _SECOND: Final = 1_000_000
@@ -46,7 +46,7 @@ def latest_end(
         ]
         try:
             find_together(shorter, kinds, dice)
-        except NoRoom:
+        except NotFitting:
             return False
         return True
 

@@ -9,7 +9,7 @@ from climate_common import words
 from climate_core.calendar.model import Lack, ReservationDemand, Unit
 from climate_core.calendar.rooms import Search
 from climate_core.calendar.timeline import Timeline
-from climate_core.calendar.together import Kinds, NoRoom, find_together
+from climate_core.calendar.together import Kinds, NotFitting, find_together
 
 
 def lacking(
@@ -26,14 +26,14 @@ def lacking(
     """
     bare = [dataclasses.replace(each, own={}, keep=False) for each in searches]
 
-    def try_all(change: Callable[[Unit], Unit]) -> NoRoom | None:
+    def try_all(change: Callable[[Unit], Unit]) -> NotFitting | None:
         empty = {
             kind: [Timeline(change(each.unit)) for each in kinds(kind)]
             for kind in {each.demand.kind for each in searches}
         }
         try:
             find_together(bare, empty.__getitem__, dice)
-        except NoRoom as exc:
+        except NotFitting as exc:
             return exc
         return None
 

@@ -21,7 +21,7 @@ from climate_core.calendar.refusal import mistake, refusal
 from climate_core.calendar.rooms import Search, UnitPick
 from climate_core.calendar.surplus import Surplus, surplus
 from climate_core.calendar.timeline import Timeline
-from climate_core.calendar.together import Kinds, NoRoom, find_together
+from climate_core.calendar.together import Kinds, NotFitting, find_together
 from climate_core.calendar.work import CalendarTransaction
 from climate_core.db import calendar
 from climate_core.db.calendar import OwnPromise
@@ -52,7 +52,7 @@ class CalendarQueries:
         snapshot = self._index.snapshot
         try:
             find_together(searches, lambda kind: snapshot.kinds.get(kind, ()), self._dice)
-        except NoRoom:
+        except NotFitting:
             return False
         return True
 
@@ -93,7 +93,7 @@ class CalendarQueries:
                 kinds = work.kinds([own for lease_id in leases for own in promises[lease_id]])
                 try:
                     find_together(searches, kinds, self._dice)
-                except NoRoom:
+                except NotFitting:
                     return False
                 return True
 
@@ -113,7 +113,7 @@ class CalendarQueries:
         missing = 0
         try:
             find_together(searches_of(work.now, [wanted], start, end), kinds, self._dice)
-        except NoRoom as exc:
+        except NotFitting as exc:
             missing = demand.least - exc.count
         units = (each.unit for each in kinds(demand.kind))
         return missing, {each.id for each in units if not each.available and demand.matches(each)}
@@ -240,7 +240,7 @@ class CalendarQueries:
         kinds = _opened(work.kinds(own, excluded, open_lanes), opened)
         try:
             return find_together(searches, kinds, self._dice)
-        except NoRoom as exc:
+        except NotFitting as exc:
             missing = exc
         if not work.verified and work.verify():
             return self._find(work, wanted, searches, own, excluded, opened)

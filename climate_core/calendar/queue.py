@@ -13,7 +13,7 @@ from typing import NamedTuple
 from climate_core.calendar import windows
 from climate_core.calendar.rooms import Search, UnitPick, shifted
 from climate_core.calendar.timeline import Timeline
-from climate_core.calendar.together import Kinds, NoRoom, find_together
+from climate_core.calendar.together import Kinds, NotFitting, find_together
 
 
 class QueuedLease(NamedTuple):
@@ -46,7 +46,7 @@ def choose(
             return
         try:
             found = find_together(one.searches, remaining, dice)
-        except NoRoom:
+        except NotFitting:
             yield _keep_room(one, remaining, taken, dice, looks) if one.latest else None
         else:
             yield 0

@@ -15,7 +15,7 @@ from climate_core.calendar.model import Demand, Lack, ReservationDemand
 from climate_core.calendar.moments import duration, time_of
 from climate_core.calendar.rooms import Search
 from climate_core.calendar.timeline import Timeline
-from climate_core.calendar.together import Kinds, NoRoom, find_together
+from climate_core.calendar.together import Kinds, NotFitting, find_together
 
 #: How far ahead, in microseconds, a time is searched at which there would be enough.
 HORIZON = 366 * 86_400 * 1_000_000
@@ -28,7 +28,7 @@ _END: Final = 'end_date'
 def refusal(
     wanted: Sequence[ReservationDemand],
     searches: Sequence[Search],
-    missing: NoRoom,
+    missing: NotFitting,
     kinds: Kinds,
     dice: random.Random,
     until: int = 0,
@@ -57,7 +57,7 @@ def refusal(
 def _refusal(
     wanted: Sequence[ReservationDemand],
     searches: Sequence[Search],
-    missing: NoRoom,
+    missing: NotFitting,
     kinds: Kinds,
     dice: random.Random,
     until: int,
@@ -131,7 +131,7 @@ def _while_it_runs(
         later = [dataclasses.replace(each, start=max(each.start, time)) for each in searches]
         try:
             find_together(later, kinds, dice)
-        except NoRoom:
+        except NotFitting:
             return False
         return True
 

@@ -16,7 +16,7 @@ Kinds = Callable[[str], Sequence[Timeline]]
 TRIES: Final = 8
 
 
-class NoRoom(Exception):
+class NotFitting(Exception):
     """Not enough is free for one of the searches.
 
     :ivar index: which one
@@ -38,7 +38,7 @@ def find_together(
     searches that finds whatever there is. What has too little is tried again as the first one,
     :data:`TRIES` times at most: the time that it takes is that of so many searches.
 
-    :raises NoRoom: not enough is free; nothing is chosen
+    :raises NotFitting: not enough is free; nothing is chosen
     """
     if len(searches) < 2:
         return [_find(0, each, kinds, {}, dice) for each in searches]
@@ -46,11 +46,11 @@ def find_together(
     names = {each.demand.kind for each in searches}
     rivals = {kind: _rivals(kind, searches, kinds) for kind in names}
     contested = [dataclasses.replace(each, rivals=rivals[each.demand.kind]) for each in searches]
-    missing: NoRoom | None = None
+    missing: NotFitting | None = None
     for _ in searches[:TRIES]:
         try:
             return _in_order(contested, order, kinds, dice)
-        except NoRoom as exc:
+        except NotFitting as exc:
             # The refusal of the first search is the one that a user understands.
             missing = missing or exc
             order.remove(exc.index)
@@ -103,7 +103,7 @@ def _find(
     try:
         return find(search, _of(search, kinds, taken), dice)
     except TooFew as exc:
-        raise NoRoom(index, exc.count) from exc
+        raise NotFitting(index, exc.count) from exc
 
 
 def _of(search: Search, kinds: Kinds, taken: dict[int, Timeline]) -> Sequence[Timeline]:

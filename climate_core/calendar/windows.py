@@ -14,7 +14,7 @@ from itertools import accumulate
 from climate_core.calendar.moments import FOREVER
 from climate_core.calendar.rooms import Search, shifted
 from climate_core.calendar.timeline import Timeline
-from climate_core.calendar.together import Kinds, NoRoom, find_together
+from climate_core.calendar.together import Kinds, NotFitting, find_together
 
 #: A search through units takes as long as looks at so many fewer.
 FASTER = 4
@@ -61,7 +61,7 @@ def _next_start(
     later = [shifted(each, delay) for each in searches]
     try:
         found = find_together(later, kinds, dice)
-    except NoRoom:
+    except NotFitting:
         return None
     taken = FOREVER
     for search, picks in zip(later, found, strict=True):
@@ -185,6 +185,6 @@ def _together(searches: Sequence[Search], delay: int, kinds: Kinds, dice: random
         return True
     try:
         find_together([shifted(each, delay) for each in searches], kinds, dice)
-    except NoRoom:
+    except NotFitting:
         return False
     return True

@@ -29,7 +29,7 @@ from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
 from climate_core.lease.model import Lease, Reservation
 from climate_core.operations.draft import Draft
 from climate_core.plugins.server import room
-from climate_core.plugins.server.room import HostRoom
+from climate_core.plugins.server.room import CommonHostRoom
 from climate_core.plugins.volume.room import BackendRoom
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ class Room(Protocol):
 
 
 _ROOMS: Final[Mapping[str, Callable[['connection.Connection'], Room]]] = {
-    resource_types.SERVER: HostRoom,
+    resource_types.SERVER: CommonHostRoom,
     resource_types.VOLUME: BackendRoom,
 }
 

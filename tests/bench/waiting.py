@@ -26,7 +26,7 @@ from climate_core.calendar import queries, queue, windows
 from climate_core.calendar.model import Demand, Unit
 from climate_core.calendar.rooms import Search, UnitPick
 from climate_core.calendar.timeline import Timeline
-from climate_core.calendar.together import NoRoom, find_together
+from climate_core.calendar.together import NotFitting, find_together
 
 SECOND, HOUR, DAY = 1, 3600, 24 * 3600
 #: Share of leases with a start date -> how much later all others were done than without them (%),
@@ -119,7 +119,7 @@ class Simulation:
         search = _search(request, start)
         try:
             (found,) = find_together([search], self._kinds, self._dice)
-        except NoRoom:
+        except NotFitting:
             return 'refused'
         promised = [(pick, search) for pick in found]
         for pick, _ in promised:

@@ -29,7 +29,7 @@ _CLASSES: Final[Mapping[str, str]] = {
 NEEDS: Final = '_needs'
 
 
-class HostRoom:
+class CommonHostRoom:
     """The ordinary hosts with what is free of them now.
 
     :param conn: the rights of the service

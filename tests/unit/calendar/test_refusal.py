@@ -8,7 +8,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.calendar import refusal
 from climate_core.calendar.model import ReservationDemand
-from climate_core.calendar.together import NoRoom
+from climate_core.calendar.together import NotFitting
 from tests.unit.calendar.units import GAPS, demand, search, timeline
 
 SECOND = 1_000_000
@@ -18,7 +18,7 @@ def refused(wanted, timelines, count=0, field='min', noun='hosts'):
     one = ReservationDemand(reservation_id='r', demand=wanted, field=field, noun=noun)
     place = search(wanted, 10 * SECOND, 20 * SECOND)
     return refusal.refusal(
-        [one], [place], NoRoom(0, count), lambda _kind: timelines, random.Random(0)
+        [one], [place], NotFitting(0, count), lambda _kind: timelines, random.Random(0)
     )
 
 

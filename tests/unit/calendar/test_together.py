@@ -11,7 +11,7 @@ from climate_core.calendar import together
 from climate_core.calendar.model import Demand, Order, Unit
 from climate_core.calendar.rooms import UnitPick
 from climate_core.calendar.timeline import Timeline
-from climate_core.calendar.together import NoRoom, find_together
+from climate_core.calendar.together import NotFitting, find_together
 from tests.unit.calendar import drawn, slow
 from tests.unit.calendar.units import VCPU, demand, search, timeline
 
@@ -25,7 +25,7 @@ def test_demands_of_a_request_do_not_take_the_same(
     searches = [search(each, *period) for each in wanted]
     try:
         found = find_together(searches, lambda _kind: timelines, dice)
-    except NoRoom:
+    except NotFitting:
         return
     for each, picks in zip(wanted, found, strict=True):
         assert each.least <= sum(pick.pieces for pick in picks) <= each.most
@@ -39,7 +39,7 @@ def test_demand_that_has_few_units_to_choose_from_comes_first() -> None:
     searches = [search(any_unit), search(demand(piece={'vcpus': 4}))]
     found = find_together(searches, lambda _kind: [small, large], random.Random(0))
     assert [[pick.unit_id for pick in picks] for picks in found] == [[1], [2]]
-    with pytest.raises(NoRoom) as missing:
+    with pytest.raises(NotFitting) as missing:
         find_together([*searches, searches[0]], lambda _kind: [small, large], random.Random(0))
     assert missing.value.index == 1
 
@@ -70,7 +70,7 @@ def test_many_demands_look_at_each_unit_a_few_times(units: int, tries: int) -> N
     try:
         find_together(searches, lambda _kind: timelines, random.Random(0))
         assert tries == 1
-    except NoRoom:
+    except NotFitting:
         assert tries > 1
     assert looks <= 2 * tries * len(searches) * units
 
@@ -84,7 +84,7 @@ def test_own_unit_that_another_demand_needs(keep: bool) -> None:
         search(demand(matches=lambda unit: unit.id == 1)),
     ]
     if keep:
-        with pytest.raises(NoRoom):
+        with pytest.raises(NotFitting):
             find_together(searches, lambda _kind: timelines, random.Random(0))
     else:
         found = find_together(searches, lambda _kind: timelines, random.Random(0))
@@ -104,6 +104,6 @@ def test_whole_units_for_two_demands_are_found_if_there_are_any(
     try:
         find_together(searches, lambda _kind: timelines, dice)
         found = True
-    except NoRoom:
+    except NotFitting:
         found = False
     assert found == slow.can_have(wanted, *period, timelines)
