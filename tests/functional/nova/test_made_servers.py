@@ -335,6 +335,22 @@ class TestMadeServers(MadeServersTest):
         self.restart()
         self.assert_nothing_left()
 
+    def test_server_that_is_deleted_and_not_forgotten_is_deleted_again(self):
+        lease_id = self.lease(START)
+        self.look_around()
+        (reservation,) = self.world.lease(lease_id).reservations
+        # As nova-compute leaves it that dies before it destroys the row.
+        server = {'id': reservation.resource_id}
+        self.write(server, vm_state='deleted', task_state=None)
+        self.world.run_until_idle(hours=2)
+        self.world.run_until_idle(minutes=6)
+        told = self.world.lease(lease_id).status_reason
+        assert 'DELETED, and Nova has not forgotten it' in told
+        self.world.run_until_idle(minutes=6)
+        self.look_around()
+        assert self.state(lease_id)[0] == 'TERMINATED'
+        self.assert_nothing_left()
+
     def test_refusals_name_the_field_and_leave_nothing(self):
         for field, wanted in {
             'flavorRef': {'flavorRef': 'none'},
