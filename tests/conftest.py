@@ -20,7 +20,7 @@ statements.share()
 
 @pytest.fixture
 def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The machine, or its user, is in Berlin: +01:00 in winter, +02:00 in summer."""
+    """Return the machine, or its user, is in Berlin: +01:00 in winter, +02:00 in summer."""
     monkeypatch.setenv('TZ', 'Europe/Berlin')
     time.tzset()
     yield

@@ -80,7 +80,7 @@ class Aggregates:
 
 
 def routes(aggregates: Aggregates) -> list[tuple[str, str, Any]]:
-    """What is served: method, path, function of the request and the groups of the path."""
+    """Return what is served: method, path, function of the request and the groups of the path."""
     one = COMPUTE + r'/os-aggregates/(\d+)'
     return [
         ('GET', COMPUTE + '/os-aggregates', aggregates.index),

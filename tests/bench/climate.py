@@ -88,7 +88,7 @@ class Climate(Side):
         """Nova knows the hosts, and has picked one when the server was built."""
 
     def reservation(self) -> Mapping[str, Any]:
-        """A server that Nova is about to reserve; it says what that holds."""
+        """Return a server that Nova is about to reserve; it says what that holds."""
         (server,) = self._servers(1)
         return _reservation(server)
 
@@ -147,7 +147,7 @@ class Climate(Side):
 
 
 def _reservation(server: str) -> Mapping[str, Any]:
-    """What nova-compute sends (nova_ext/compute/reserve.py)."""
+    """Return what nova-compute sends (nova_ext/compute/reserve.py)."""
     return {
         'resource_type': 'virtual:instance',
         'resource_id': server,

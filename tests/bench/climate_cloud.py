@@ -36,7 +36,7 @@ class Lanes:
         return {}
 
     def candidates(self, request: Any) -> Any:
-        """The tree of one host, or those of all hosts of the pools; none has a server."""
+        """Return the tree of one host, or those of all hosts of the pools; none has a server."""
         root = request.path.rpartition('in_tree=')[2].partition('&')[0]
         roots = [root] if 'in_tree=' in request.path else list(self._of_host)
         if 'member_of=%21in' in request.path or 'member_of=!in' in request.path:
@@ -82,7 +82,7 @@ class Lanes:
 
 
 def routes(found: Lanes) -> list[tuple[str, str, Any]]:
-    """What is served: method, path, function of the request and the groups of the path."""
+    """Return what is served: method, path, function of the request and the groups of the path."""
     part = PLACEMENT + '/(aggregates|inventories|usages)'
     return [
         ('GET', '/placement/allocation_candidates', found.candidates),

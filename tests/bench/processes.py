@@ -78,7 +78,7 @@ class Process:
 
     @property
     def group(self) -> int:
-        """The process group, which the children share."""
+        """Return the process group, which the children share."""
         return self._popen.pid
 
     def wait_for(self, ready: Callable[[], bool], seconds: float = 180) -> None:

@@ -125,5 +125,5 @@ class RabbitMQ:
 
     @property
     def url(self) -> str:
-        """The ``transport_url`` of oslo.messaging."""
+        """Return the ``transport_url`` of oslo.messaging."""
         return f'rabbit://guest:guest@127.0.0.1:{self.port}/'

@@ -86,7 +86,7 @@ class Side(abc.ABC):
 
 
 def wsgi_server(program: object, port: int, module: str, prefix: pathlib.Path) -> Sequence[object]:
-    """The command of the API server, the same for both services."""
+    """Return the command of the API server, the same for both services."""
     return [
         program,
         '--http-socket',

@@ -41,7 +41,7 @@ lost_attach_seconds = 60
 
 @pytest.fixture(scope='session')
 def seed() -> int:
-    """The number that chooses what is killed; ``SEED`` in the environment gives it."""
+    """Return the number that chooses what is killed; ``SEED`` in the environment gives it."""
     seed = int(os.environ.get('SEED') or random.randrange(1, 32768))
     print(f'\nseed {seed} (to repeat: SEED={seed} tools/suite chaos)')
     return seed
@@ -60,7 +60,7 @@ def say() -> Callable[[str], None]:
 
 @pytest.fixture(scope='session')
 def admin() -> Person:
-    """The cloud's administrator."""
+    """Return the cloud's administrator."""
     return Person(environment('admin'))
 
 
@@ -88,7 +88,7 @@ def _configured(file: pathlib.Path, more: str, service: str) -> Iterator[None]:
 
 @pytest.fixture
 def reservations(admin: Person, impatient: None) -> Iterator[Reservations]:
-    """What is reserved in a project that nobody has used."""
+    """Return what is reserved in a project that nobody has used."""
     made = Reservations(member_of(admin, f'chaos-{uuid.uuid4().hex[:8]}'))
     yield made
     made.clean()

@@ -62,25 +62,25 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
 
 @pytest.fixture(scope='session')
 def admin() -> Person:
-    """The cloud's administrator."""
+    """Return the cloud's administrator."""
     return Person(environment('admin'))
 
 
 @pytest.fixture(scope='session')
 def project() -> str:
-    """The name of the project in which the tests of this process work."""
+    """Return the name of the project in which the tests of this process work."""
     return f'tests-{os.environ.get("PYTEST_XDIST_WORKER", "main")}'
 
 
 @pytest.fixture(scope='session')
 def member(admin: Person, project: str) -> Person:
-    """An ordinary member of a project."""
+    """Return an ordinary member of a project."""
     return member_of(admin, project)
 
 
 @pytest.fixture(scope='session')
 def stranger(admin: Person, project: str) -> Person:
-    """An ordinary member of another project."""
+    """Return an ordinary member of another project."""
     return member_of(admin, f'{project}-other')
 
 
@@ -98,7 +98,7 @@ def colleague(member: Person, admin: Person) -> Iterator[Person]:
 
 @pytest.fixture
 def image(member: Person) -> Iterator[str]:
-    """An image of the member's that is full of bytes; its id."""
+    """Return an image of the member's that is full of bytes; its id."""
     made = member.sdk.image.create_image(
         f'image-{uuid.uuid4().hex[:8]}',
         data=os.urandom(IMAGE_BYTES),
@@ -111,14 +111,14 @@ def image(member: Person) -> Iterator[str]:
 
 @pytest.fixture
 def bus() -> Iterator[Hearing]:
-    """What Climate tells while the test runs."""
+    """Return what Climate tells while the test runs."""
     with hearing(configured('DEFAULT', 'transport_url')) as heard:
         yield heard
 
 
 @pytest.fixture
 def pool(admin: Person) -> tuple[str, ...]:
-    """The names of the hosts of the pool, which are in use and empty."""
+    """Return the names of the hosts of the pool, which are in use and empty."""
     for host in POOL:
         wait_for(
             lambda host=host: enrolled(admin)[host].reservable and not servers_on(admin, host),

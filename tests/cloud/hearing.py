@@ -25,7 +25,7 @@ class Hearing:
             self._news.notify_all()
 
     def all(self, event_type: str, lease_id: str) -> list[Mapping[str, Any]]:
-        """The payloads of this type about a lease, each once."""
+        """Return the payloads of this type about a lease, each once."""
         with self._news:
             found = {
                 payload['event_id']: payload

@@ -27,7 +27,7 @@ class Reserving:
         self.leases: set[str] = set()
 
     def name(self) -> str:
-        """A name for a volume that is cleaned up."""
+        """Return a name for a volume that is cleaned up."""
         self.names.append(f'test-{uuid.uuid4().hex[:8]}')
         return self.names[-1]
 
@@ -88,17 +88,17 @@ class Reserving:
         return self.cinder.post(f'/volumes/{volume_id}/action', json=action)
 
     def quota(self) -> tuple[int, int]:
-        """What Cinder counts for the project: volumes, GiB."""
+        """Return what Cinder counts for the project: volumes, GiB."""
         usage = self.cinder.get_quota_set(self.person.sdk.current_project_id, usage=True).usage
         return usage['volumes'], usage['gigabytes']
 
     def held(self) -> tuple[int | None, int | None]:
-        """What Climate counts for the project: reserved volumes, GiB."""
+        """Return what Climate counts for the project: reserved volumes, GiB."""
         used = self.person.held()
         return used['reserved_volumes'], used['reserved_gigabytes']
 
     def exists(self, name: str) -> bool:
-        """Whether Cinder knows a volume of this name."""
+        """Tell whether Cinder knows a volume of this name."""
         return name in {volume.name for volume in self.cinder.volumes(details=False)}
 
     def clean(self, *first: Callable[[], None]) -> None:

@@ -78,7 +78,7 @@ class Stacking:
         return lease_id, stack_id
 
     def wanted(self, text: Any, **more: Any) -> dict[str, Any]:
-        """A reservation of a stack that is to be made, by a name of its own."""
+        """Return a reservation of a stack that is to be made, by a name of its own."""
         name = f'test-{uuid.uuid4().hex[:8]}'
         return {'resource_type': 'virtual:stack', 'name': name, 'template': text, **more}
 
@@ -202,7 +202,7 @@ class Stacking:
         return f'/stacks/{self.look(stack_id)["stack_name"]}/{stack_id}'
 
     def look(self, stack_id: str) -> Any:
-        """The stack as Heat shows it; None when it is gone."""
+        """Return the stack as Heat shows it; None when it is gone."""
         response = self.heat.get('/stacks', params={'id': stack_id})
         (found,) = response.json()['stacks'] or (None,)
         return found
@@ -229,7 +229,7 @@ class Stacking:
         return wait_for(look, f'stack {stack_id} in {statuses}')
 
     def is_named(self, name: str) -> bool:
-        """Whether Heat knows a stack of this name."""
+        """Tell whether Heat knows a stack of this name."""
         return bool(self.heat.get('/stacks', params={'name': name}).json()['stacks'])
 
     def wait_resource(self, stack_id: str, name: str, status: str) -> None:
@@ -256,12 +256,12 @@ class Stacking:
         )
 
     def resources(self, stack_id: str) -> list[Any]:
-        """What it has and what is nested in it."""
+        """Return what it has and what is nested in it."""
         path = f'{self.path(stack_id)}/resources'
         return self.heat.get(path, params={'nested_depth': 3}).json()['resources']
 
     def ids(self, stack_id: str, kind: str) -> list[str]:
-        """What it has of a type, by the ids."""
+        """Return what it has of a type, by the ids."""
         return [
             each['physical_resource_id']
             for each in self.resources(stack_id)
@@ -269,13 +269,13 @@ class Stacking:
         ]
 
     def id_of(self, stack_id: str, name: str) -> str:
-        """What a resource has made, by its name."""
+        """Return what a resource has made, by its name."""
         found = self.resources(stack_id)
         (wanted,) = [each for each in found if each['resource_name'] == name]
         return wanted['physical_resource_id']
 
     def servers(self, stack_id: str) -> list[str]:
-        """The statuses of its servers."""
+        """Return the statuses of its servers."""
         compute = self.person.sdk.compute
         found = [compute.get_server(one) for one in self.ids(stack_id, 'OS::Nova::Server')]
         return sorted(one.status for one in found)
@@ -288,13 +288,13 @@ class Stacking:
         )
 
     def wake_ups(self, stack_id: str) -> list[int]:
-        """How often each of its servers was woken, by the lists of their actions."""
+        """Return how often each of its servers was woken, by the lists of their actions."""
         servers = self.ids(stack_id, 'OS::Nova::Server')
         found = [self.person.sdk.compute.server_actions(each) for each in servers]
         return [sum(action.action == 'wake_up' for action in actions) for actions in found]
 
     def volumes(self, stack_id: str) -> list[str]:
-        """The statuses of its volumes."""
+        """Return the statuses of its volumes."""
         cinder = self.person.sdk.block_storage
         found = [cinder.get_volume(one) for one in self.ids(stack_id, 'OS::Cinder::Volume')]
         return sorted(one.status for one in found)
@@ -308,11 +308,11 @@ class Stacking:
         ]
 
     def reasons(self, stack_id: str) -> str:
-        """What Heat has said about a stack and its resources."""
+        """Return what Heat has said about a stack and its resources."""
         return '\n'.join(each['resource_status_reason'] for each in self._events(stack_id))
 
     def _events(self, stack_id: str) -> list[Any]:
-        """What has happened in it, the oldest first."""
+        """Return what has happened in it, the oldest first."""
         query = {'sort_dir': 'asc'}
         response = self.heat.get(f'{self.path(stack_id)}/events', params=query)
         return response.json()['events']

@@ -18,7 +18,7 @@ MANY = 24
 
 @pytest.fixture
 def lease(member: Person) -> Iterator[str]:
-    """A lease that holds nothing yet; its id."""
+    """Return a lease that holds nothing yet; its id."""
     made = member.leases.create('at-once', at(hours=3), at(hours=2))
     yield made.id
     member.leases.delete(made.id, ignore_missing=True)
@@ -35,7 +35,7 @@ def at_once(post: Callable[[dict[str, Any]], Any], lease_id: str) -> list[dict[s
 
 
 def members(person: Person, lease_id: str) -> list[str]:
-    """The ids of what a lease holds."""
+    """Return the ids of what a lease holds."""
     return sorted(each.resource_id for each in person.leases.get(lease_id).reservations)
 
 

@@ -84,7 +84,7 @@ def test_a_backup_that_cannot_be_read_is_told_and_tried_again(real: Reserving, i
 
 
 def retried(real: Reserving, lease_id: str) -> str | None:
-    """What the history says of the first try that was not the last."""
+    """Return what the history says of the first try that was not the last."""
     for entry in real.person.leases.history(lease_id):
         if entry.result == 'retry':
             return entry.reason

@@ -85,7 +85,7 @@ def told(lease: Lease) -> bool:
 
 @pytest.fixture
 def name(member: Person) -> Iterator[str]:
-    """The name of a lease, which is deleted afterwards."""
+    """Return the name of a lease, which is deleted afterwards."""
     name = f'lease-{uuid.uuid4().hex[:8]}'
     yield name
     for lease in member.leases.list(name=name):

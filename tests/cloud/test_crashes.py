@@ -48,7 +48,7 @@ def test_nova_compute_restart_leaves_a_reservation_alone(
 
 
 def up_again(admin: Person, service: Any) -> bool:
-    """Whether Nova lets a host be used again."""
+    """Tell whether Nova lets a host be used again."""
     try:
         admin.sdk.compute.update_service_forced_down(service, forced=False)
     except exceptions.BadRequestException:

@@ -23,7 +23,7 @@ def network(admin: Person) -> Any:
 
 @pytest.fixture(autouse=True)
 def registered(admin: Person, network: Any) -> Iterator[None]:
-    """Two addresses that are set apart."""
+    """Return two addresses that are set apart."""
     client = admin.client.floatingips
     made = client.create_range(network.id, FIRST, SECOND)
     yield
@@ -37,14 +37,14 @@ def wanted(network: Any, *addresses: str) -> list[dict[str, Any]]:
 
 
 def had(person: Person) -> dict[str, Any]:
-    """The floating IPs of a project that are of leases, by address."""
+    """Return the floating IPs of a project that are of leases, by address."""
     ips = person.sdk.network.ips(project_id=person.sdk.current_project_id)
     return {e.floating_ip_address: e for e in ips if e.floating_ip_address in ADDRESSES}
 
 
 @pytest.fixture
 def ports(member: Person) -> Iterator[list[Any]]:
-    """Two ports of the member's, behind a router."""
+    """Return two ports of the member's, behind a router."""
     sdk = member.sdk.network
     public = sdk.find_network('public', ignore_missing=False)
     network = sdk.create_network(name='inside')

@@ -55,7 +55,7 @@ def test_open_lease_takes_servers_that_name_none_and_those_of_projects_that_shar
 
 @pytest.fixture
 def restored(admin: Person) -> Iterator[None]:
-    """All hosts are in use, and in the pool for everybody, afterwards."""
+    """Return all hosts are in use, and in the pool for everybody, afterwards."""
     yield
     for host in POOL:
         present = enrolled(admin)[host]

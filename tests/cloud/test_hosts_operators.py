@@ -25,7 +25,7 @@ NOT_ISOLATED = 'In no host aggregate with trait:CUSTOM_CLIMATE_POOL=required'
 
 @pytest.fixture
 def not_isolated(admin: Person) -> Iterator[str]:
-    """A host of the pool that is not in Nova's aggregate."""
+    """Return a host of the pool that is not in Nova's aggregate."""
     compute, host = admin.sdk.compute, POOL[0]
     aggregate = compute.find_aggregate('climate-pool', ignore_missing=False)
     compute.remove_host_from_aggregate(aggregate, host)
@@ -74,7 +74,7 @@ def scheduler(admin: Person, tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 @pytest.fixture
 def without_filter(admin: Person, tmp_path: pathlib.Path) -> Iterator[None]:
-    """A nova-scheduler that knows nothing of the pool, beside those of the cloud."""
+    """Return a nova-scheduler that knows nothing of the pool, beside those of the cloud."""
     # A filter that is available is loaded, and its row with it.
     available = 'available_filters = nova_ext.scheduler.PoolFilter\n'
     with another_scheduler(admin, tmp_path, {FILTER: '', available: '', 'workers = 2': ''}):

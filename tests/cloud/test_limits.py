@@ -10,7 +10,7 @@ from tests.cloud.people import REGION, Person, at
 
 
 def leases(person: Person) -> tuple[int | None, int | None]:
-    """The limit of leases of a person's project, and how many it has."""
+    """Return the limit of leases of a person's project, and how many it has."""
     found = next(each for each in person.client.limits() if each.name == 'leases')
     return found.limit, found.used
 

@@ -49,7 +49,7 @@ class Making:
         return list(self.person.leases.get(lease_id).reservations)
 
     def servers(self) -> dict[str, str]:
-        """The status of each of its servers, by the name."""
+        """Return the status of each of its servers, by the name."""
         found = self.person.sdk.compute.servers()
         return {each.name: each.status for each in found if each.name.startswith(self.name)}
 

@@ -52,7 +52,7 @@ def test_upgrade_check_sees_that_the_line_is_missing(without_line: pathlib.Path)
 
 @pytest.fixture
 def flavor(admin: Person) -> Iterator[str]:
-    """A flavor of which a host has CPUs for a few servers; its id."""
+    """Return a flavor of which a host has CPUs for a few servers; its id."""
     name = f'cpus-{uuid.uuid4().hex[:8]}'
     made = admin.sdk.compute.create_flavor(name=name, vcpus=VCPUS, ram=64, disk=1)
     yield made.id

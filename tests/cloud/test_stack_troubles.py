@@ -114,6 +114,6 @@ def test_a_stack_for_which_there_is_no_room(
 
 
 def live(stacks: Stacking, lease_id: str) -> list[str]:
-    """The types of what a lease holds."""
+    """Return the types of what a lease holds."""
     found = stacks.person.leases.get(lease_id).reservations
     return sorted(r.resource_type for r in found if r.status in ('pending', 'active'))

@@ -93,7 +93,7 @@ def test_scheduled_volumes_are_made_shortly_before_the_start(real: Reserving) ->
 
 
 def statuses(real: Reserving, name: str) -> set[str]:
-    """The statuses of the volumes whose names begin so."""
+    """Return the statuses of the volumes whose names begin so."""
     found = (each for each in real.cinder.volumes() if each.name.startswith(f'{name}-'))
     return {each.status for each in found}
 
@@ -128,7 +128,7 @@ def test_the_administrator_wakes_a_volume(volumes: Reserving, admin: Person) -> 
 
 
 def attached(volumes: Reserving, volume_id: str) -> set[str]:
-    """The servers that a volume is attached to."""
+    """Return the servers that a volume is attached to."""
     return {each['server_id'] for each in volumes.get(volume_id).attachments}
 
 
@@ -263,7 +263,7 @@ def test_wrong_hint_is_refused_and_leaves_nothing(
 
 @pytest.fixture
 def full(stranger: Person, admin: Person) -> Iterator[Reserving]:
-    """A project that may reserve no volume more than it does."""
+    """Return a project that may reserve no volume more than it does."""
     volumes = Reserving(stranger)
     identity = admin.sdk.identity
     limit = identity.create_limit(

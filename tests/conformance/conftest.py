@@ -29,7 +29,7 @@ WORLDS = ['real-servers'] if os.environ.get('CLIMATE_TEST_CLOUD') else sorted(FA
 
 @pytest.fixture(scope='session', params=WORLDS)
 def world(request: Any, tmp_path_factory: Any) -> Iterator[PluginWorld]:
-    """A place to reserve in, one for each plugin."""
+    """Return a place to reserve in, one for each plugin."""
     if request.param == 'real-servers':
         from tests.conformance.real_servers import RealServers
 

@@ -46,7 +46,7 @@ class FakeServers(PluginWorld):
 
     @property
     def table(self) -> dict[str, Record]:
-        """What there is of this type, by its id."""
+        """Return what there is of this type, by its id."""
         found: dict[str, Record] = getattr(self.state, f'{self.kind}s')
         return found
 
@@ -91,7 +91,7 @@ class FakeServers(PluginWorld):
         return self.effects(resource_id).count('wake_up')
 
     def effects(self, resource_id: str) -> list[str]:
-        """What was asked of a resource and accepted, in order."""
+        """Return what was asked of a resource and accepted, in order."""
         told = [entry['what'] for entry in self.state.journal() if entry['id'] == resource_id]
         return [what for what in told if not what.startswith(f'{self.kind} ')]
 

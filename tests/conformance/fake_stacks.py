@@ -44,7 +44,7 @@ class FakeStacks(FakeServers):
         return {'resource_type': 'virtual:stack', 'resource_id': stack['id']}
 
     def members(self, resource_id: str) -> list[str]:
-        """The statuses of what a stack is made of."""
+        """Return the statuses of what a stack is made of."""
         ids = self.state.stacks[resource_id]['members']
         tables: list[dict[str, Record]] = [self.state.volumes, self.state.servers]
         return [table[each]['status'] for table in tables for each in ids if each in table]
@@ -53,7 +53,7 @@ class FakeStacks(FakeServers):
         return self.members(resource_id) == ['available', 'ACTIVE']
 
     def wakes(self, resource_id: str) -> int:
-        """How often Heat woke each member: the same number for all of them."""
+        """Return how often Heat woke each member: the same number for all of them."""
         journal = self.state.journal()
         (count,) = {
             sum(e['what'] == 'woken by heat' and e['id'] == member for e in journal)

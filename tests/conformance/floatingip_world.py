@@ -56,7 +56,7 @@ class Addresses(PromisedWorld):
 
 
 def shown(lease: model.Lease) -> list[str]:
-    """The addresses that a lease shows."""
+    """Return the addresses that a lease shows."""
     (reservation,) = lease.reservations
     addresses: list[str] = api_view.reservation(reservation)['floatingips']
     return addresses

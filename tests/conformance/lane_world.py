@@ -80,7 +80,7 @@ class LaneWorld:
         )
 
     def ask(self, **values: Any) -> dict[str, Any]:
-        """The reservation of a request, which asks for what else is said."""
+        """Return the reservation of a request, which asks for what else is said."""
         return {'resource_type': self.plugin.resource_type, **self.kind.wanted, **values}
 
     def lease(
@@ -125,7 +125,7 @@ class LaneWorld:
         return self.plugin.end(*self.read(lease))
 
     def hosts_of(self, lease: model.Lease) -> set[str]:
-        """The names of the hosts that are promised to a lease."""
+        """Return the names of the hosts that are promised to a lease."""
         _, reservation = self.read(lease)
         return {each.unit['hypervisor_hostname'] for each in reservation.allocations}
 
@@ -141,7 +141,7 @@ class LaneWorld:
         return found
 
     def open(self) -> dict[str, int]:
-        """The hosts that have an open lane -> how many slots that has."""
+        """Return the hosts that have an open lane -> how many slots that has."""
         found = {}
         for number in range(len(self.hosts.ids)):
             host = self.hosts.read(number)
@@ -162,7 +162,7 @@ class LaneWorld:
         return server_id
 
     def deletes(self, server_id: str) -> int:
-        """How often the deletion of a server was accepted."""
+        """Return how often the deletion of a server was accepted."""
         journal = self.state.journal()
         return sum((each['what'], each['id']) == ('delete', server_id) for each in journal)
 

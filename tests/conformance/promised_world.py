@@ -45,7 +45,7 @@ class PromisedWorld:
         self.owner = user('demo-id')
 
     def asks(self) -> dict[str, Any]:
-        """What a reservation asks for."""
+        """Return what a reservation asks for."""
         return {'resource_type': self.kind.resource_type}
 
     def lease(
@@ -71,7 +71,7 @@ class PromisedWorld:
         return self.engine.settle(lease.id)
 
     def asked(self) -> list[str]:
-        """The methods of the requests to Neutron since the last call."""
+        """Return the methods of the requests to Neutron since the last call."""
         found = [m for m, path, _ in self.state.requests if '/network/v2.0/' in path]
         self.state.requests.clear()
         return found

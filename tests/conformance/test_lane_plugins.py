@@ -94,7 +94,7 @@ def world(request, tmp_path):
 
 
 def rows(world):
-    """How many leases and promises there are."""
+    """Return how many leases and promises there are."""
     with world.engine.database.reader() as session:
         return [
             session.scalar(sa.select(sa.func.count()).select_from(each))

@@ -66,7 +66,7 @@ class PluginWorld(abc.ABC):
         """Make a resource that was never reserved; return what a user would ask for."""
 
     def end_params(self) -> Sequence[Mapping[str, Any]]:
-        """The parameters that choose each possible end."""
+        """Return the parameters that choose each possible end."""
         return [{'on_end': name} for name in self.plugin().schema['on_end']['enum']]
 
     @abc.abstractmethod
@@ -149,7 +149,7 @@ class _Counting(requests.adapters.BaseAdapter):
 
 
 def reservation_of(claimed: Claimed, resource_type: str, **fields: Any) -> Reservation:
-    """What the database would give back for a claim; params went through JSON."""
+    """Return what the database would give back for a claim; params went through JSON."""
     params = json.loads(json.dumps(dict(claimed.params)))
     now = datetime.datetime.now(datetime.UTC)
     lease_id, resource_id = str(uuid.uuid4()), claimed.resource_id
@@ -158,7 +158,7 @@ def reservation_of(claimed: Claimed, resource_type: str, **fields: Any) -> Reser
 
 
 def lease_of(reservation: Reservation, context: RequestContext, trust_id: str) -> Lease:
-    """A lease that holds one reservation, due now."""
+    """Return a lease that holds one reservation, due now."""
     now = datetime.datetime.now(datetime.UTC)
     return leases.lease(
         reservation,

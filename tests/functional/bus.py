@@ -125,7 +125,7 @@ class Server:
 
 
 def _letter(client, context, method, kwargs):
-    """What goes over the wire, and comes from it."""
+    """Return what goes over the wire, and comes from it."""
     client._check_version_cap(client.target.version)
     message = client._make_message(context, method, kwargs)
     context = client.serializer.serialize_context(context)

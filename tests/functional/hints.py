@@ -13,7 +13,7 @@ LEASE = '11111111-2222-3333-4444-555555555555'
 
 
 def params(**values):
-    """The hint lease_params, as the command line sends it."""
+    """Return the hint lease_params, as the command line sends it."""
     return json.dumps({'name': 'l', **values})
 
 

@@ -16,7 +16,7 @@ from wsgi_intercept import interceptor
 
 
 def iso(**later):
-    """A time from now, as a user writes it."""
+    """Return a time from now, as a user writes it."""
     now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
     return (now + datetime.timedelta(**later)).isoformat()
 
@@ -89,7 +89,7 @@ class LeaseService(fixtures.Fixture):
 
     @property
     def lease(self):
-        """The only lease there is."""
+        """Return the only lease there is."""
         (lease,) = self.leases.values()
         return lease
 
@@ -110,7 +110,7 @@ def _json(status, body):
 
 
 def refusal(status, message):
-    """An error as the API writes it."""
+    """Return an error as the API writes it."""
     return _json(
         status, {'error_code': status, 'error_message': message, 'error_name': 'lease.error'}
     )

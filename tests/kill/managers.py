@@ -198,7 +198,7 @@ class Place:
         self.database.dispose()
 
     def orphans(self, resource_type: str) -> Iterator[str]:
-        """The resources that wait for a lease that is not there."""
+        """Return the resources that wait for a lease that is not there."""
         return orphans.resources(self.database, self._plugin(resource_type))
 
     def discard(self, resource_type: str, resource_id: str) -> None:
@@ -243,7 +243,7 @@ class Place:
         return self.log_file.read_text(encoding='utf-8')[-5000:]
 
     def told(self, event_type: str) -> list[Mapping[str, Any]]:
-        """The payloads of the notifications of a type that were sent, from the log.
+        """Return the payloads of the notifications of a type that were sent, from the log.
 
         A manager may be writing the last line: what has no end yet is not sent yet.
         """

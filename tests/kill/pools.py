@@ -73,7 +73,7 @@ class Pool:
         )
 
     def find(self, name):
-        """The row of a host; None if it is in no pool."""
+        """Return the row of a host; None if it is in no pool."""
         return self._database.read(db.find, name)
 
     def is_marked(self, name):
@@ -89,7 +89,7 @@ class Pool:
         return {name: each for name, each in kept.items() if each}
 
     def open(self):
-        """The names of the hosts whose lanes are open."""
+        """Return the names of the hosts whose lanes are open."""
         rooms = placement.find_rooms(self.conn)
         return {
             host.hypervisor_hostname
@@ -114,12 +114,12 @@ class Pool:
             return sorted(found[each] for each in session.scalars(query))
 
     def written(self):
-        """How many requests that change something Placement has accepted."""
+        """Return how many requests that change something Placement has accepted."""
         asked = self.stage.cloud.call('/fake/requests')[1]
         return sum(m != 'GET' and '/placement' in path and code < 300 for m, path, code in asked)
 
 
 def aggregates(lease):
-    """What the lanes of a lease of one reservation are in while they are open."""
+    """Return what the lanes of a lease of one reservation are in while they are open."""
     (reservation,) = lease.reservations
     return frozenset(lanes.lane_aggregates(reservation.id, [lease.project_id]))

@@ -15,14 +15,14 @@ SECRET = 'a secret of sixteen'
 
 
 def running_lease(stage, count, on_end='delete', **fields):
-    """A lease that has started, with its servers."""
+    """Return a lease that has started, with its servers."""
     servers = stage.cloud.servers(count, status='ACTIVE')
     made = leases.make(stage.database, servers, stage.cloud.trust(), on_end, **fields)
     return servers, leases.write(stage.database, leases.started(made))
 
 
 def manual_lease(stage):
-    """A lease that waits for its user from now on."""
+    """Return a lease that waits for its user from now on."""
     servers = stage.cloud.servers(1)
     lease = leases.make(stage.database, servers, stage.cloud.trust(), start_policy='manual')
     now = lease.start_date

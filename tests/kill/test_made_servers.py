@@ -16,7 +16,7 @@ OF_START = '2099-01-01 10:00'
 
 
 def lease_of_two(stage, flavor='small', start='now'):
-    """A lease that was just written, of two servers that are to be made."""
+    """Return a lease that was just written, of two servers that are to be made."""
     stage.cloud.order('flavors', [{'id': flavor}])
     server = {'name': 'web', 'flavorRef': flavor, 'count': 2, 'block_device_mapping_v2': [{}]}
     reservation = {'resource_type': 'virtual:instance', 'server': server}

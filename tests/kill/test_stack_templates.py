@@ -32,7 +32,7 @@ REQUEST = {
 
 
 def placeholder(stage, resources, hold='now', starts=False):
-    """A lease that was just written, with its placeholder: starting now, or in an hour."""
+    """Return a lease that was just written, with its placeholder: starting now, or in an hour."""
     lease = leases.make(stage.database, [], stage.cloud.trust())
     (made,) = stage.cloud.order(
         'stacks',
@@ -64,7 +64,7 @@ def prepared(lease):
 
 
 def servers(stage):
-    """What was made and woken in the stack, each server once."""
+    """Return what was made and woken in the stack, each server once."""
     journal = stage.cloud.journal()
     ids = [each['id'] for each in journal if each['what'] == 'server create']
     woken = [each['id'] for each in journal if each['what'] == 'woken by heat']

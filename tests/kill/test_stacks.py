@@ -12,7 +12,7 @@ from tests.support.fakes import leases
 
 
 def build(stage, server='RESERVED', volume='lease-reserved', count=2, **fields):
-    """A stack with servers and a volume; its id and theirs."""
+    """Return a stack with servers and a volume; its id and theirs."""
     servers = stage.cloud.servers(count, status=server)
     volumes = stage.cloud.volumes(1, status=volume, mark=volume == 'lease-reserved')
     (stack,) = stage.cloud.stacks(1, members=[*volumes, *servers], **fields)
@@ -32,7 +32,7 @@ def hold(stage, stack, servers, volumes, on_end='delete'):
 
 
 def over(stage, lease):
-    """The lease as it is when it has started and ends now."""
+    """Return the lease as it is when it has started and ends now."""
     now = lease.start_date
     woken = [dataclasses.replace(r, woken_at=now) for r in leases.started(lease).reservations]
     started = dataclasses.replace(leases.started(lease), reservations=tuple(woken))

@@ -9,13 +9,13 @@ from tests.support.fakes import leases
 
 
 def woken(stage):
-    """A volume that is there."""
+    """Return a volume that is there."""
     (volume,) = stage.cloud.volumes(1, status='available', mark=False)
     return volume
 
 
 def ending(stage, servers=(), volumes=(), volume_end='delete'):
-    """A lease that has started and is over now, and its trust."""
+    """Return a lease that has started and is over now, and its trust."""
     trust_id = stage.cloud.trust()
     made = leases.make(
         stage.database, [*servers], trust_id, volume_ids=[*volumes], volume_end=volume_end

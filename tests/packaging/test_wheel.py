@@ -29,7 +29,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture(scope='module')
 def installed(wheel: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The bin directory of a clean environment with the wheel's lease service in it."""
+    """Return the bin directory of a clean environment with the wheel's lease service in it."""
     venv = tmp_path_factory.mktemp('clean') / 'venv'
     uv = [sys.executable, '-m', 'uv']
     lock = ROOT / 'devstack' / 'local' / 'requirements.lock'

@@ -76,11 +76,11 @@ class Mixed:
         return self.world.lease(lease.id)
 
     def statuses(self, lease: model.Lease) -> dict[str, str]:
-        """The statuses of the reservations of a lease, by their types."""
+        """Return the statuses of the reservations of a lease, by their types."""
         return {e.resource_type: e.status for e in self.world.lease(lease.id).reservations}
 
     def done(self, action: str) -> list[str]:
-        """The types of the resources to which something was done, in order."""
+        """Return the types of the resources to which something was done, in order."""
         return [kind for what, kind in self.journal if what == action]
 
 

@@ -81,7 +81,7 @@ class Both:
             )
 
     def statuses(self) -> set[str]:
-        """The statuses that leases have."""
+        """Return the statuses that leases have."""
         with self.database.reader() as session:
             return set(session.scalars(sa.select(tables.LEASES.c.status).distinct()))
 
@@ -104,7 +104,7 @@ def both(
 
 
 def wanted(**values: Any) -> dict[str, Any]:
-    """A lease of one thing that starts now."""
+    """Return a lease of one thing that starts now."""
     thing = {'resource_type': 'test:thing', 'resource_id': str(uuid.uuid4())}
     return {'name': 'n', 'end_date': '2099-01-01 10:00', 'reservations': [thing], **values}
 

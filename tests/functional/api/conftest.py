@@ -31,7 +31,7 @@ def application(conf: cfg.ConfigOpts, database: Database) -> Iterator[Any]:
 
 @pytest.fixture
 def hosts_cloud(tmp_path: pathlib.Path) -> Iterator[cloud_server.Server]:
-    """A fake cloud with the hypervisors cn1, cn2 and cn3; the last one has a server."""
+    """Return a fake cloud with the hypervisors cn1, cn2 and cn3; the last one has a server."""
     with cloud_server.running(tmp_path / 'journal') as server:
         for name in ('cn1', 'cn2', 'cn3'):
             added = hypervisors.add(server.state, name)

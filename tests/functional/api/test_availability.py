@@ -34,7 +34,7 @@ def conf(tmp_path: pathlib.Path, hosts_cloud: cloud_server.Server) -> cfg.Config
 
 @pytest.fixture
 def application(conf: cfg.ConfigOpts, database: Database) -> Iterator[Any]:
-    """An API with two hosts, one of which has a lease from 10 to 12."""
+    """Return an API with two hosts, one of which has a lease from 10 to 12."""
     with world.running(conf, database, HostPlugin) as made:
         for name in ('cn1', 'cn2'):
             world.ask(made, 'POST', '/v1/os-hosts', {'name': name}, ADMIN, 201)
@@ -152,7 +152,7 @@ def servers(**values: Any) -> dict[str, str]:
 
 @pytest.fixture
 def cn3(hosts_cloud: cloud_server.Server) -> dict[str, Any]:
-    """The host that is in no pool, where one of 255 free VCPUs is not."""
+    """Return the host that is in no pool, where one of 255 free VCPUs is not."""
     flavors.add(hosts_cloud.state, id='large', vcpus=100)
     flavors.add(hosts_cloud.state, id='fast', extra_specs={'trait:HW_CPU_X86_AVX2': 'required'})
     flavors.add(hosts_cloud.state, id='numa', extra_specs={'hw:numa_nodes': '2'})

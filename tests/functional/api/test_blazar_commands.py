@@ -49,13 +49,13 @@ def lease(openstack: shell.Openstack) -> Callable[..., str]:
 
 @pytest.fixture
 def made(lease: Callable[..., str]) -> dict[str, Any]:
-    """A lease of a server."""
+    """Return a lease of a server."""
     wanted = server(str(uuid.uuid4()))
     return _fields(lease('create', *DATES, '--reservation', wanted, 'one', '-f', 'json'))
 
 
 def _fields(out: str) -> dict[str, Any]:
-    """What a create or show printed; its first line may be a sentence."""
+    """Return what a create or show printed; its first line may be a sentence."""
     fields: dict[str, Any] = json.loads(out[out.index('{') :])
     return fields
 

@@ -37,7 +37,7 @@ def leases(application: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def lease(leases: Any) -> dict[str, Any]:
-    """A lease that something else has made: the form knows only Blazar's own types."""
+    """Return a lease that something else has made: the form knows only Blazar's own types."""
     thing = {'resource_type': 'test:thing', 'resource_id': str(uuid.uuid4())}
     made: dict[str, Any] = leases.create('one', START, END, [thing], [])
     return made

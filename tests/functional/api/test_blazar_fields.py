@@ -49,7 +49,7 @@ WANTED: dict[str, tuple[dict[str, Any], set[str]]] = {
 
 @pytest.fixture
 def application(tmp_path: pathlib.Path, hosts_cloud: cloud_server.Server) -> Iterator[Any]:
-    """An API with one host."""
+    """Return an API with one host."""
     flavors.add(hosts_cloud.state, id='m1', vcpus=1, ram=512, disk=1)
     conf: cfg.ConfigOpts = world.configure_hosts(tmp_path, hosts_cloud.url)
     plugins = (HostPlugin, CapacityPlugin, SizesPlugin)

@@ -22,7 +22,7 @@ SPAN = ('--start', '2099-01-01T10:00Z', '--end', '2099-01-01T12:00Z')
 
 @pytest.fixture
 def conf(tmp_path: pathlib.Path) -> cfg.ConfigOpts:
-    """The service with short pages."""
+    """Return the service with short pages."""
     return world.configure(tmp_path, ('api', 'max_limit', '2'))
 
 

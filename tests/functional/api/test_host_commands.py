@@ -28,7 +28,7 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def config(tmp_path: pathlib.Path, hosts_cloud: cloud_server.Server) -> pathlib.Path:
-    """A climate.conf for a service that lets everybody look after hosts."""
+    """Return a climate.conf for a service that lets everybody look after hosts."""
     (tmp_path / 'policy.yaml').write_text('\n'.join(f'{r.name}: "@"' for r in rules.RULES))
     options = settings.cloud_options(hosts_cloud.url).items()
     file = tmp_path / 'climate.conf'

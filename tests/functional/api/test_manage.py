@@ -86,7 +86,7 @@ def test_empty_database_has_to_be_upgraded(
 
 
 def words(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """The words of a table whose cells are broken into lines."""
+    """Return the words of a table whose cells are broken into lines."""
     return capsys.readouterr().out.replace('|', ' ').split()
 
 

@@ -61,7 +61,7 @@ def ask(
 
 
 def large(size: int) -> str:
-    """A template of this size."""
+    """Return a template of this size."""
     text = 'heat_template_version: 2021-04-16\n#'
     return text + 'x' * (size - len(text))
 

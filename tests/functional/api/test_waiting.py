@@ -27,7 +27,7 @@ def conf(tmp_path: pathlib.Path, hosts_cloud: cloud_server.Server) -> cfg.Config
 
 @pytest.fixture
 def application(conf: cfg.ConfigOpts, database: Database) -> Iterator[Any]:
-    """An API with one host in a pool."""
+    """Return an API with one host in a pool."""
     with world.running(conf, database, HostPlugin) as made:
         world.ask(made, 'POST', '/v1/os-hosts', {'name': 'cn1'}, ADMIN, 201)
         yield made

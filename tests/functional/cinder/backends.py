@@ -57,7 +57,7 @@ class Array(fixtures.Fixture):
             raise self.fail[method]
 
     def called(self, *methods):
-        """The calls of these methods only."""
+        """Return the calls of these methods only."""
         return [call for call in self.calls if call[0] in methods]
 
 

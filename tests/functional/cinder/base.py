@@ -203,7 +203,7 @@ class Cinder(ByPytest):
             self.volumes[host].manager.publish_service_capabilities(self.ctxt)
 
     def pool(self, pool='pool', host=HOST):
-        """What the scheduler knows of a pool: cinder.scheduler.host_manager.PoolState."""
+        """Return what the scheduler knows of a pool: cinder.scheduler.host_manager.PoolState."""
         manager = self.scheduler.manager.driver.host_manager
         (found,) = [
             each
@@ -289,11 +289,11 @@ class Cinder(ByPytest):
         return answer.get('snapshot', answer)
 
     def messages(self, volume, user=ALICE):
-        """The user messages about the volume, newest first."""
+        """Return the user messages about the volume, newest first."""
         return self.get(f'/messages?resource_uuid={volume["id"]}', user=user)['messages']
 
     def quota_usage(self, project_id=ALICES):
-        """What is used: (volumes, GiB); fails if anything is still reserved."""
+        """Return what is used: (volumes, GiB); fails if anything is still reserved."""
         quotas = self.get(f'/os-quota-sets/{project_id}?usage=True', user=ADMIN)['quota_set']
         assert quotas['volumes']['reserved'] == quotas['gigabytes']['reserved'] == 0
         return quotas['volumes']['in_use'], quotas['gigabytes']['in_use']
@@ -301,7 +301,7 @@ class Cinder(ByPytest):
     # What operators see.
 
     def row(self, volume, read_deleted='no'):
-        """The volume in the database (cinder.objects.Volume)."""
+        """Return the volume in the database (cinder.objects.Volume)."""
         ctxt = cinder_context.get_admin_context(read_deleted=read_deleted)
         return objects.Volume.get_by_id(ctxt, volume['id'])
 

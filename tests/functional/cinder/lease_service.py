@@ -24,7 +24,7 @@ class LeaseServiceTest(CinderTest):
         self.addCleanup(patch.stop)
 
     def _client(self, user):
-        """What keystoneauth's adapter does, without a network."""
+        """Return a client that asks as keystoneauth's adapter does, without a network."""
 
         def request(path, method, json=None, params=None, microversion=None, raise_exc=True):
             assert raise_exc is False

@@ -23,7 +23,7 @@ class CapacityTest(CinderTest):
         self.report()
 
     def free(self, pool='pool', host=HOST):
-        """What the scheduler knows after the next report."""
+        """Return what the scheduler knows after the next report."""
         self.report()
         return self.pool(pool, host).free_capacity_gb
 

@@ -24,7 +24,7 @@ class GroupTest(CinderTest):
         return self.post('/groups', {'group': body})['group']
 
     def grouped(self):
-        """An ordinary volume in the group."""
+        """Return an ordinary volume in the group."""
         volume = self.volume_create(volume_type=self.types[0], group_id=self.group['id'])
         return self.assert_status(volume, 'available')
 

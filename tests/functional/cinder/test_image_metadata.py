@@ -11,12 +11,12 @@ PROPERTIES = {'image_id': IMAGE, 'image_name': 'fakeimage123456', 'architecture'
 
 class TestBootable(CinderTest):
     def shown(self, volume):
-        """The flag and the properties, as GET /volumes/{id} has them."""
+        """Return the flag and the properties, as GET /volumes/{id} has them."""
         found = self.show(volume)
         return found['bootable'], found.get('volume_image_metadata', {})
 
     def rows(self, volume):
-        """Names of the properties in the table, with any that is there twice."""
+        """Return names of the properties in the table, with any that is there twice."""
         with db.main_context_manager.reader.using(self.ctxt):
             rows = (
                 self.ctxt.session.query(models.VolumeGlanceMetadata)

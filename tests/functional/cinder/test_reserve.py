@@ -126,7 +126,7 @@ class TestReserve(CinderTest):
 
 
 def creations(bus):
-    """The messages that would make a volume."""
+    """Return the messages that would make a volume."""
     return [cast for cast in bus.casts if cast[0] == 'create_volume']
 
 

@@ -184,7 +184,7 @@ class TestBackup(SourceTest):
         )
 
     def make(self):
-        """A backup in the database; cinder-backup does not run here."""
+        """Return a backup in the database; cinder-backup does not run here."""
         backup = objects.Backup(
             context=self.ctxt,
             user_id='alice',

@@ -20,7 +20,7 @@ class User:
 
     @property
     def headers(self):
-        """What keystonemiddleware would put into the request."""
+        """Return what keystonemiddleware would put into the request."""
         headers = {
             'X-User-Id': self.name,
             'X-Project-Id': self.project_id,

@@ -31,12 +31,12 @@ class WakeUpTest(CinderTest):
         assert self.workers() == []
 
     def said(self, volume):
-        """The sentences of the messages about a volume, newest first."""
+        """Return the sentences of the messages about a volume, newest first."""
         return [each['user_message'].partition(':')[2] for each in self.messages(volume)]
 
 
 def make_backup(test):
-    """A backup of alice: cinder-backup does not run here."""
+    """Return a backup of alice: cinder-backup does not run here."""
     backup = objects.Backup(
         test.ctxt,
         user_id='alice',

@@ -54,6 +54,6 @@ def register(database, *addresses):
 
 
 def wanted(*which):
-    """The reservation of certain ones."""
+    """Return the reservation of certain ones."""
     named = {'required_floatingips': list(which)}
     return {'resource_type': 'virtual:floatingip', 'network_id': NETWORK, **named}

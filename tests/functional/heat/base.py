@@ -249,11 +249,11 @@ class HeatTest(common.HeatTestCase):
     # What users see.
 
     def load(self, stack, user=ALICE):
-        """The stack as heat has it now (heat.engine.stack.Stack)."""
+        """Return the stack as heat has it now (heat.engine.stack.Stack)."""
         return parser.Stack.load(user.context(), stack_id=stack, show_deleted=True)
 
     def resource(self, stack, name):
-        """A resource of the stack (heat.engine.resource.Resource)."""
+        """Return a resource of the stack (heat.engine.resource.Resource)."""
         found = self.load(stack)
         # A resource has only a weak reference to its stack.
         self._loaded.append(found)
@@ -288,7 +288,7 @@ class HeatTest(common.HeatTestCase):
         ]
 
     def nested(self, stack, resource):
-        """The id of the stack that a resource of a stack is."""
+        """Return the id of the stack that a resource of a stack is."""
         return self.resource(stack, resource).resource_id
 
     def reason(self, stack):

@@ -81,7 +81,7 @@ class Service(fixtures.Fixture):
         )
 
     def error(self, refusal):
-        """The body of a refusal."""
+        """Return the body of a refusal."""
         return {'error': {'code': refusal.status, 'message': refusal.message}}
 
     def _caller(self, request):

@@ -60,7 +60,7 @@ class Compute(Interfaces, Service):
         return {'badRequest': {'code': refusal.status, 'message': refusal.message}}
 
     def named(self, name):
-        """The server whose name has this in it."""
+        """Return the server whose name has this in it."""
         (found,) = [each for each in self.servers.values() if name in each['name']]
         return found
 

@@ -41,11 +41,11 @@ class GroupTest(ReservedTest):
         return [key for key, each in self.cloud.nova.servers.items() if each['status'] == status]
 
     def created(self):
-        """How many servers were created."""
+        """Return how many servers were created."""
         return len(self.cloud.nova.changed('create'))
 
     def addresses(self, servers):
-        """The first address of each of some servers."""
+        """Return the first address of each of some servers."""
         return [self.cloud.nova.addresses(each)[0] for each in servers]
 
     def assert_servers(self, stack, active, standby):
@@ -61,5 +61,5 @@ class GroupTest(ReservedTest):
         return self.change(stack, changed(template, 'group', **properties), status=status)
 
     def running(self, template=GROUP, **properties):
-        """A stack whose lease has started."""
+        """Return a stack whose lease has started."""
         return self.started(changed(template, 'group', **properties))

@@ -247,11 +247,11 @@ class LeaseService(fixtures.Fixture):
 
     @property
     def now(self):
-        """The time of its clock."""
+        """Return the time of its clock."""
         return self.world.time.now
 
     def later(self, **delta):
-        """A time after what the clock shows, as a user writes it."""
+        """Return a time after what the clock shows, as a user writes it."""
         return (self.now + datetime.timedelta(**delta)).isoformat()
 
     def run(self):
@@ -357,12 +357,12 @@ class LeaseService(fixtures.Fixture):
 
     @property
     def lease(self):
-        """The only lease that is not deleted."""
+        """Return the only lease that is not deleted."""
         (lease,) = self.all()
         return lease
 
     def all(self):
-        """All leases that are not deleted."""
+        """Return all leases that are not deleted."""
         found = [self.get(lease_id) for lease_id in self._ids()]
         return [each for each in found if each.deleted_at is None]
 
@@ -383,12 +383,12 @@ def _next(answers):
 
 
 def of_server(server, **more):
-    """The reservation of a server."""
+    """Return the reservation of a server."""
     return {'resource_type': 'virtual:instance', 'resource_id': server, **more}
 
 
 def refusal(status, message, **more):
-    """An error as the API writes it."""
+    """Return an error as the API writes it."""
     body = {
         'error_code': status,
         'error_message': message,
@@ -401,5 +401,5 @@ def refusal(status, message, **more):
 
 
 def template(**properties):
-    """A template of one lease with these properties."""
+    """Return a template of one lease with these properties."""
     return stacks.stack({'lease': stacks.resource('OS::Climate::Lease', **properties)})

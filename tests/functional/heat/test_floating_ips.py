@@ -48,7 +48,7 @@ class AddressTest(ReservedTest):
         return self.leases.make(ALICE, wanted, kind='immediate', **values)
 
     def floating_ips(self):
-        """The floating IPs of neutron, by their addresses."""
+        """Return the floating IPs of neutron, by their addresses."""
         records = self.cloud.neutron.records['floatingips'].values()
         return {each['floating_ip_address']: each for each in records}
 
@@ -216,7 +216,7 @@ OWN = resource('OS::Neutron::FloatingIP', floating_network={'get_resource': 'net
 
 class TestOwn(AddressTest):
     def held(self):
-        """What the lease holds of floating IPs that their owner has: id -> params."""
+        """Return what the lease holds of floating IPs that their owner has: id -> params."""
         return {
             each.resource_id: each.params
             for each in self.leases.get(self.lease).live

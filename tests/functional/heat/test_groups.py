@@ -21,7 +21,7 @@ from tests.support.stacks import (
 
 
 def hinted_group(**hints):
-    """The group with hints in the definition of its members."""
+    """Return the group with hints in the definition of its members."""
     return changed(GROUP, 'group', resource=server(scheduler_hints=hints))
 
 

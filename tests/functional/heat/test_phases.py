@@ -100,7 +100,7 @@ class TestDuringTheWakeUp(PhaseTest):
         self.start(self.stack, status)
 
     def begun(self, action):
-        """How often heat has begun to do something with the stack."""
+        """Return how often heat has begun to do something with the stack."""
         told = [status for name, status, _ in self.events(self.stack) if name == 'stack1']
         return told.count(f'{action}_IN_PROGRESS')
 

@@ -46,7 +46,7 @@ class TestUnreserved(HeatTest):
         self.kinds = []
 
     def journey(self, name):
-        """The requests of the whole life of a stack; ids are numbered as they appear."""
+        """Return the requests of the whole life of a stack; ids are numbered as they appear."""
         cloud = self.cloud
         for each in (cloud.nova, cloud.cinder, cloud.neutron):
             each.requests.clear()

@@ -99,7 +99,7 @@ class TestDates(ReservedTest):
         return self.zero + datetime.timedelta(hours=hours)
 
     def leased(self, start, end):
-        """A pair in a lease of its template."""
+        """Return a pair in a lease of its template."""
         dates = self.at(start).isoformat(), self.at(end).isoformat()
         return hinted(added(PAIR, lease=lease(*dates)), {'get_resource': 'lease'})
 

@@ -100,7 +100,7 @@ class Keystone(fake_keystoneclient.FakeKeystoneClient):
         self._made = 0
 
     def auth(self, asking):
-        """The plugin for the context of a user, or of a trust."""
+        """Return the plugin for the context of a user, or of a trust."""
         token = f'token-of-{asking.trust_id}' if asking.trust_id else asking.auth_token
         return Auth(token, self.users[token], self.endpoints)
 

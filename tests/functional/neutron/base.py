@@ -182,7 +182,7 @@ class NeutronTest(testlib_api.SqlTestCase):
         return subnet, router
 
     def found(self) -> dict[str, dict[str, Any]]:
-        """All floating IPs, by their addresses."""
+        """Return all floating IPs, by their addresses."""
         listed = self.request('GET', '/floatingips')['floatingips']
         return {each['floating_ip_address']: each for each in listed}
 

@@ -168,7 +168,7 @@ class Reservations:
         self._wait_until_deleted(server)
 
     def network(self):
-        """A request for one new port."""
+        """Return a request for one new port."""
         return [{'uuid': self.neutron.network_1['id']}]
 
     def show(self, server):
@@ -178,7 +178,7 @@ class Reservations:
     # What operators see.
 
     def instance(self, server):
-        """The server in the database of its cell."""
+        """Return the server in the database of its cell."""
         mapping = objects.InstanceMapping.get_by_instance_uuid(self.ctxt, server['id'])
         with nova_context.target_cell(self.ctxt, mapping.cell_mapping) as cctxt:
             return objects.Instance.get_by_uuid(
@@ -244,7 +244,7 @@ class Reservations:
         self.computes[host] = self.restart_compute_service(self.computes[host])
 
     def ports(self, server):
-        """What neutron has for the server."""
+        """Return what neutron has for the server."""
         return self.neutron.list_ports(is_admin=True, device_id=server['id'])['ports']
 
     def used(self, host='host1'):
@@ -253,7 +253,7 @@ class Reservations:
         return node.vcpus_used
 
     def allocations(self, server):
-        """What Placement holds for the server: provider -> resources."""
+        """Return what Placement holds for the server: provider -> resources."""
         found = self._get_allocations_by_server_uuid(server['id'])
         return {provider: each['resources'] for provider, each in found.items()}
 

@@ -84,14 +84,14 @@ class HostLeasesTest(HostsTest):
         self.world.update(lease.id, reservations=[{'id': reservation.id, **wanted}])
 
     def open_to(self, lease):
-        """The hosts that a server may enter that names the reservation of a lease."""
+        """Return the hosts that a server may enter that names the reservation of a lease."""
         (reservation,) = lease.reservations
         aggregate = lanes.host_aggregate(reservation.id, lease.project_id)
         roots = self.candidates(f'resources={lanes.SLOT}:1&member_of={aggregate}')
         return {host for host in self.COMPUTES if self.provider(host) in roots}
 
     def host_of(self, server):
-        """The host of a server; None if there was none for it."""
+        """Return the host of a server; None if there was none for it."""
         found = self.show(server)
         assert found['status'] in ('ACTIVE', 'ERROR'), found
         return found['OS-EXT-SRV-ATTR:host']

@@ -110,7 +110,7 @@ class HostsTest(NovaTest):
         return self.operations.create_host(self.context, {'name': name, **values})
 
     def provider(self, host='host1'):
-        """The id of the root provider of a host."""
+        """Return the id of the root provider of a host."""
         return self._get_provider_uuid_by_host(host)
 
     def aggregates(self, host='host1'):
@@ -131,12 +131,12 @@ class HostsTest(NovaTest):
         self._put(path, {**found, 'allocation_ratio': ratio})
 
     def lanes_of(self, host):
-        """The names of the lanes that a host has in placement."""
+        """Return the names of the lanes that a host has in placement."""
         found = placement.list_lanes(self.cloud.service())
         return sorted(each.name for each in found if each.root_id == self.provider(host))
 
     def candidates(self, query):
-        """The root providers of the hosts that a request may land on."""
+        """Return the root providers of the hosts that a request may land on."""
         path = f'/allocation_candidates?{query}'
         found = self.placement.get(path, version='1.39').body
         return {each['root_provider_uuid'] for each in found['provider_summaries'].values()}
@@ -161,7 +161,7 @@ class HostsTest(NovaTest):
         return server_id
 
     def unit(self, host_id):
-        """The row of a host in the calendar."""
+        """Return the row of a host in the calendar."""
         with self.database.reader() as session:
             query = sa.select(tables.UNITS).where(tables.UNITS.c.id == host_id)
             return dict(session.execute(query).mappings().one())

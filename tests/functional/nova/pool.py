@@ -120,7 +120,7 @@ class PoolTest(NovaTest):
         return lanes.lane_aggregates(self.reservation, projects, **kwargs)
 
     def slots(self, *projects, **kwargs):
-        """The aggregates of lanes for servers of the usual flavor."""
+        """Return the aggregates of lanes for servers of the usual flavor."""
         shape = lanes.flavor_shape(self.admin_api.get_flavor(self.flavor['id']))
         return self.whole_host(*projects, shape=shape, **kwargs)
 

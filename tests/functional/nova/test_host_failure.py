@@ -29,11 +29,11 @@ class HostFailureTest(HostLeasesTest):
         self.watch.watch()
 
     def row(self, host):
-        """What is known of a host of the pool."""
+        """Return what is known of a host of the pool."""
         return self.world.database.read(db.find, host)
 
     def read(self, lease):
-        """The lease, and its one reservation."""
+        """Return the lease, and its one reservation."""
         lease = self.world.lease(lease.id)
         return lease, lease.reservations[0]
 

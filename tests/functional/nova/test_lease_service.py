@@ -20,7 +20,7 @@ class LeaseServiceTest(VolumesTest):
         self.conn.compute.request = self._request
 
     def _request(self, path, method, json=None, params=None, microversion=None, raise_exc=True):
-        """What openstacksdk's adapter does, without a catalogue."""
+        """Send a request as openstacksdk's adapter does, without a catalogue."""
         assert (params, raise_exc) == (None, False)
         before, self.api.microversion = self.api.microversion, microversion
         try:
@@ -35,7 +35,7 @@ class LeaseServiceTest(VolumesTest):
             self.api.microversion = before
 
     def off_its_host(self):
-        """A shelved server that its volume goes with."""
+        """Return a shelved server that its volume goes with."""
         data = disk(ORDINARY, delete_on_termination=True)
         server = self.join(data, hints={})
         self.assert_status(server, 'ACTIVE')

@@ -141,7 +141,7 @@ class MadeServersTest(HostsTest):
             self.world.run_until_idle(seconds=5)
 
     def state(self, lease_id):
-        """The status of a lease, and those of its reservations."""
+        """Return the status of a lease, and those of its reservations."""
         lease = self.world.lease(lease_id)
         return lease.status, [each.status for each in lease.reservations]
 

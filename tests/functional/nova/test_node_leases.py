@@ -22,7 +22,7 @@ class TestNodes(HostLeasesTest):
         return super().enrol(name, **values)
 
     def host_of(self, server):
-        """The node of a server; None if there was none for it."""
+        """Return the node of a server; None if there was none for it."""
         return self.show(server)['OS-EXT-SRV-ATTR:hypervisor_hostname']
 
     def withhold(self, name, is_so=True):

@@ -42,7 +42,7 @@ class TestPreemption(HostLeasesTest):
         raise AssertionError(found)
 
     def states(self, servers):
-        """The host and the status of each."""
+        """Return the host and the status of each."""
         shown = [self.show(each) for each in servers]
         return [(each['OS-EXT-SRV-ATTR:host'], each['status']) for each in shown]
 

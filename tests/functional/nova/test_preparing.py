@@ -31,7 +31,7 @@ class PreparingTest(HostLeasesTest):
         return lease, [method for method, _ in self.cloud.requests]
 
     def lane(self, lease):
-        """The lane that is promised to a lease."""
+        """Return the lane that is promised to a lease."""
         (reservation,) = lease.reservations
         return lane_of(reservation.allocations[0])
 

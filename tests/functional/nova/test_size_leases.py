@@ -35,7 +35,7 @@ class SizesTest(HostLeasesTest):
         self.enterContext(mock.patch('nova.api.openstack.identity.verify_project_id', _verify))
 
     def flavor_ids(self):
-        """The ids of all private flavors."""
+        """Return the ids of all private flavors."""
         found = self.admin_api.api_get('/flavors?is_public=False').body['flavors']
         return {each['id'] for each in found}
 

@@ -136,7 +136,7 @@ class TestVolumes(WakeUpTest):
         assert self.attachments(server) == []
 
     def sources(self):
-        """What a disk can be made from: the arguments of boot_from."""
+        """Return what a disk can be made from: the arguments of boot_from."""
         volume = self.cinder.IMAGE_BACKED_VOL
         yield 'volume', volume, {}
         yield 'image', '155d900f-4e14-4e4c-a73d-069cbf4541e6', {'volume_size': 1}

@@ -80,7 +80,7 @@ def test_time_without_zone_is_refused(client, http):
 
 @pytest.fixture
 def stubborn():
-    """A client that tries again at once."""
+    """Return a client that tries again at once."""
     auth = token_endpoint.Token(ENDPOINT, 'a-token')
     return Client(
         session.Session(auth=auth),
@@ -93,7 +93,7 @@ def stubborn():
 
 @pytest.fixture
 def shaky(http):
-    """A service whose first two answers to a create are lost."""
+    """Return a service whose first two answers to a create are lost."""
     http.post(
         LEASES,
         [

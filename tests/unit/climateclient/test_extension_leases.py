@@ -20,7 +20,7 @@ ITEM = {'resource_type': 'virtual:instance', 'resource_id': SERVER_ID}
 
 
 def service(as_service=True):
-    """The lease service as an extension sees it, with or without a token of its own."""
+    """Return the lease service as an extension sees it, with or without a token of its own."""
     auth = token_endpoint.Token(ENDPOINT, 'a-token')
     if as_service:
         own = token_endpoint.Token(ENDPOINT, 'own-token')

@@ -14,7 +14,7 @@ NOON = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
 
 
 def page(*ids, more=None):
-    """A page of leases, with a link if there is more."""
+    """Return a page of leases, with a link if there is more."""
     body = {'leases': [samples.lease(id=each) for each in ids]}
     if more:
         link = {'rel': 'next', 'href': f'https://other.example.org/prefix/v1/leases?{more}'}

@@ -23,7 +23,7 @@ def listed(http):
 
 
 def asked(http):
-    """The parameters of the last request."""
+    """Return the parameters of the last request."""
     return {name: value for name, (value,) in http.last_request.qs.items()}
 
 

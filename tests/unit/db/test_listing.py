@@ -25,7 +25,7 @@ Query = listing.LeaseQuery
 
 
 def row(number: int, **values: Any) -> dict[str, Any]:
-    """A lease of which many are equal in everything but the id."""
+    """Return a lease of which many are equal in everything but the id."""
     return {
         # In an order that has nothing to do with the number.
         'id': str(uuid.uuid5(uuid.NAMESPACE_OID, str(number))),
@@ -54,7 +54,7 @@ def ids(database: Database, query: Query) -> list[str]:
 
 
 def walk(database: Database, query: Query) -> Iterator[list[model.Lease]]:
-    """Every page, from the first to the last."""
+    """Return every page, from the first to the last."""
     while True:
         found, more = database.read(listing.page, query)
         yield found
@@ -64,7 +64,7 @@ def walk(database: Database, query: Query) -> Iterator[list[model.Lease]]:
 
 
 def rank(sort: Sequence[listing.Sort]) -> Callable[[model.Lease], Any]:
-    """A key for Python's sort; only for values that can be turned round."""
+    """Return a key for Python's sort; only for values that can be turned round."""
 
     def key(lease: model.Lease) -> list[Any]:
         found = []

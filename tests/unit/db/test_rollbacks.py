@@ -16,7 +16,7 @@ from tests.support.world import configure
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was sent to MariaDB at the ends of transactions."""
+    """Return what was sent to MariaDB at the ends of transactions."""
     found: list[str] = []
     for name in ('commit', 'rollback'):
         real = getattr(pymysql.connections.Connection, name)

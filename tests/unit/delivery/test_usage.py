@@ -29,7 +29,7 @@ def teller(world: World, every: str = 'hour') -> UsageReporter:
 
 @pytest.fixture
 def one(world: World) -> UsageReporter:
-    """A teller that told what was over when its test began."""
+    """Return a teller that told what was over when its test began."""
     made = teller(world)
     all_of_it(made)
     return made

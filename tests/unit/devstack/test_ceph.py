@@ -53,7 +53,7 @@ def test_every_daemon_has_ports_of_its_own(tmp_path: pathlib.Path) -> None:
 
 @pytest.fixture
 def deep(tmp_path: pathlib.Path) -> pathlib.Path:
-    """A state directory whose sockets have names that are too long for the kernel."""
+    """Return a state directory whose sockets have names that are too long for the kernel."""
     state = tmp_path / ('long' * 25)
     (state / 'run').mkdir(parents=True)
     return state
@@ -61,7 +61,7 @@ def deep(tmp_path: pathlib.Path) -> pathlib.Path:
 
 @pytest.fixture
 def daemon(deep: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
-    """A daemon that knows the command status only; what it was asked."""
+    """Return a daemon that knows the command status only; what it was asked."""
     asked: list[bytes] = []
     monkeypatch.chdir(deep)
     with socket.socket(socket.AF_UNIX) as listener:
@@ -177,7 +177,7 @@ def test_stores_are_made_whole_or_not_at_all(
 
 @pytest.fixture
 def debian(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """Where Debian keeps the modules of its own Python; beside it is our interpreter."""
+    """Return where Debian keeps the modules of its own Python; beside it is our interpreter."""
     packages = tmp_path / 'dist-packages'
     packages.mkdir()
     monkeypatch.setattr(install, 'DEBIAN_PYTHON', str(packages))

@@ -24,7 +24,7 @@ _UNGRANTED = {'WAITING': model.RETRY, 'IN_PROGRESS': model.MAKE_ROOM}
 
 
 def of(rows: Rows, table: str, lease: Row) -> list[Row]:
-    """The rows of a table that belong to a lease."""
+    """Return the rows of a table that belong to a lease."""
     return [row for row in rows[table] if row['lease_id'] == lease['id']]
 
 
@@ -33,7 +33,7 @@ def live(rows: Rows, lease: Row) -> list[Row]:
 
 
 def opened(rows: Rows, lease: Row, event_type: str | None = None) -> list[Row]:
-    """The open events of a lease, of one type or of all."""
+    """Return the open events of a lease, of one type or of all."""
     found = [e for e in of(rows, 'events', lease) if e['status'] in _OPEN]
     return [e for e in found if event_type in (None, e['event_type'])]
 
@@ -322,7 +322,7 @@ _RECOVERIES = frozenset({'event.end_reservation', 'resource.lost'})
 
 
 def _notices(rows: Rows, lease: Row) -> Counter[str]:
-    """What must have been told, by the history of a lease."""
+    """Return what must have been told, by the history of a lease."""
     wanted: Counter[str] = Counter()
     for entry in of(rows, 'lease_history', lease):
         wanted['lease.update'] += entry['action'] in _UPDATES

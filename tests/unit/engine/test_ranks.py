@@ -213,7 +213,7 @@ def test_those_that_come_later_see_what_became_of_the_others(world: RankedWorld)
 
 @pytest.fixture
 def selective(world: RankedWorld) -> RankedWorld:
-    """A world in which each parent has members of its own."""
+    """Return a world in which each parent has members of its own."""
     parents = SelectiveParents()
     parents.journal = world.things.journal
     world.parents = world.plugins[PARENT] = parents

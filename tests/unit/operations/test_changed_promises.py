@@ -36,7 +36,7 @@ Change = Callable[[str, Others, dict[str, Any]], list[str]]
 
 @pytest.fixture(params=WANTED, ids=lambda plugin: plugin.resource_type)
 def plugin(request: Any, world: World) -> type[LanePlugin]:
-    """The type of the reservations, whose resources need nothing to be awake."""
+    """Return the type of the reservations, whose resources need nothing to be awake."""
     kind: type[LanePlugin] = request.param
     world.conf.register_opts(kind.options, group=kind.resource_type)
     world.conf.set_override('prepare_seconds', 0, group=kind.resource_type)

@@ -16,7 +16,7 @@ NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
 def server(**shown: Any) -> dict[str, Any]:
-    """A server as Nova shows it."""
+    """Return a server as Nova shows it."""
     return {
         'status': 'ACTIVE',
         'OS-EXT-STS:task_state': None,
@@ -63,7 +63,7 @@ def test_server_that_was_created_with_a_zone_stays_there() -> None:
 
 @pytest.fixture
 def pool(hosts: EnrolledHosts) -> World:
-    """A manager of the hosts of the fake cloud, none of which is free."""
+    """Return a manager of the hosts of the fake cloud, none of which is free."""
     hosts.conf.set_override('lanes_per_host', 1, group='hosts')
     for each in hosts.ids:
         hosts.operations.delete_host(hosts.context, each)

@@ -23,7 +23,7 @@ def mixed(world: World) -> Mixed:
 
 @pytest.fixture(params=['now', ONE], ids=['runs', 'later'])
 def lease(mixed: Mixed, request: pytest.FixtureRequest) -> model.Lease:
-    """A lease until two, whose address is somebody else's from then on."""
+    """Return a lease until two, whose address is somebody else's from then on."""
     made = mixed.lease(request.param, TWO, [some_hosts(), some_addresses(), thing('instance')])
     mixed.world.run_until_idle()
     return made
@@ -35,7 +35,7 @@ def other(mixed: Mixed, lease: model.Lease) -> model.Lease:
 
 
 def early(mixed: Mixed, lease: model.Lease) -> dict[str, str]:
-    """The end dates that reservations of a lease show of their own, by their types."""
+    """Return the end dates that reservations of a lease show of their own, by their types."""
     shown = api_view.lease(mixed.world.lease(lease.id))['reservations']
     return {e['resource_type']: e['end_date'][11:16] for e in shown if 'end_date' in e}
 

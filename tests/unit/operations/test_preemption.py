@@ -67,7 +67,7 @@ def test_preemptible_lease_takes_nothing(hotel: Hotel) -> None:
 
 @pytest.fixture
 def running(hotel: Hotel) -> str:
-    """A preemptible lease of both rooms that runs."""
+    """Return a preemptible lease of both rooms that runs."""
     lease_id = book(hotel, 'running', 2, preemptible=True, start_date='now')
     hotel.world.run_until_idle()
     assert hotel.status(lease_id) == ['ACTIVE']

@@ -14,7 +14,7 @@ def change(case, **fields):
 
 
 def status(case):
-    """The status of a resource, None if it is gone."""
+    """Return the status of a resource, None if it is gone."""
     found = case.world.table.get(case.resource_id)
     return found and found['status']
 
@@ -27,7 +27,7 @@ def woken(world, on_end='delete', **fields):
 
 
 def asked(case):
-    """What was asked for beside the wake-up."""
+    """Return what was asked for beside the wake-up."""
     told = case.world.effects(case.resource_id)
     return [each for each in told if each not in ('wake_up', 'os-wake_up')]
 
@@ -50,7 +50,7 @@ def without_rights(case):
 
 
 def attached(volumes, on_end='delete', servers=1, **fields):
-    """A volume that is in servers."""
+    """Return a volume that is in servers."""
     case = woken(volumes, on_end)
     made = [nova.add(volumes.state, status='ACTIVE', hints={}) for _ in range(servers)]
     for server in made:

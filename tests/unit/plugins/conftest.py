@@ -18,7 +18,7 @@ def place(request, fake):
 
 @pytest.fixture(params=[FakeServers, FakeVolumes])
 def single(request, fake):
-    """A place whose resources have no members."""
+    """Return a place whose resources have no members."""
     return request.param(fake)
 
 

@@ -58,7 +58,7 @@ class Leased(World):
         return heat.add(state, **{'members': disks + made, 'spares': made[-1:], **fields})
 
     def server(self, server_id):
-        """The status of a server, None if it is gone."""
+        """Return the status of a server, None if it is gone."""
         return self.stacks.state.servers.get(server_id, {}).get('status')
 
     def volume(self, volume_id):

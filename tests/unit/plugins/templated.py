@@ -19,7 +19,7 @@ TOO_BIG = {**TEMPLATE, 'resources': {'server': SERVER, 'none': SERVER}}
 
 
 def wanted(**values):
-    """A reservation of a request."""
+    """Return a reservation of a request."""
     return {
         'resource_type': 'virtual:stack',
         'name': 'web',
@@ -52,7 +52,7 @@ class Templated(Leased):
             self.look_around(looks)
 
     def prepared(self, lease_id):
-        """The event that fills the stack of a lease."""
+        """Return the event that fills the stack of a lease."""
         events = self.lease(lease_id).events
         (event,) = [each for each in events if each.event_type == model.PREPARE]
         return event
@@ -87,12 +87,12 @@ class Templated(Leased):
         return self.stacks.state
 
     def only(self):
-        """The only stack of the cloud."""
+        """Return the only stack of the cloud."""
         (stack,) = self.state.stacks.values()
         return stack
 
     def asked(self):
-        """What was asked of stacks, in order."""
+        """Return what was asked of stacks, in order."""
         told = [each['what'] for each in self.state.journal()]
         return [each for each in told if each in ('stack create', 'update', 'delete', 'suspend')]
 

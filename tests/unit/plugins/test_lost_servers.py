@@ -14,7 +14,7 @@ def lose(case):
 
 
 def asked(case):
-    """What was asked for since the server was woken."""
+    """Return what was asked for since the server was woken."""
     return case.world.effects(case.resource_id)[1:]
 
 

@@ -25,7 +25,7 @@ def hang(case, action):
 
 @pytest.fixture(params=[*AT_START, 'DELETE at the end', 'UPDATE at the end'])
 def hung(request, stacks):
-    """A stack that hangs, a look at it, and what is asked for when it counts as lost."""
+    """Return a stack that hangs, a look at it, and what is asked for when it counts as lost."""
     action, _, at_end = request.param.partition(' ')
     on_end = 'delete' if action == 'DELETE' else 'suspend'
     case = (woken if at_end else reserved)(stacks, on_end=on_end)

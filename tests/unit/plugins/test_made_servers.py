@@ -19,7 +19,7 @@ SECRETS = {'user_data': 'c2VjcmV0', 'adminPass': 'secret'}
 
 @pytest.fixture
 def made(leased):
-    """An engine in front of a cloud that has the flavors small, and none without room."""
+    """Return an engine in front of a cloud that has the flavors small, and none without room."""
     for each in ('small', 'none'):
         flavors.add(leased.stacks.state, id=each)
     key = Fernet.generate_key().decode()

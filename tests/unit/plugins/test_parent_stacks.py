@@ -21,7 +21,7 @@ KEPT = ('suspend', 'snapshot', 'nothing')
 
 @pytest.fixture
 def members(single):
-    """A world whose resources are members, and what Heat has of their stack."""
+    """Return a world whose resources are members, and what Heat has of their stack."""
     single.stack = heat.add(single.state, id=STACK, status='UPDATE_COMPLETE')
     return single
 
@@ -36,7 +36,7 @@ def member(members, **stack):
 
 
 def awake(case):
-    """What Heat has woken."""
+    """Return what Heat has woken."""
     at = {'OS-SRV-USG:launched_at': '2026-01-01'}
     up = {'status': 'available', 'mark': False}
     change(case, **(up if isinstance(case.world, FakeVolumes) else {'status': 'ACTIVE', **at}))
@@ -59,7 +59,7 @@ def ended(case, on_end, **fields):
 
 
 def calls(members, call):
-    """What a call asks of Nova, Cinder and Heat."""
+    """Return what a call asks of Nova, Cinder and Heat."""
     with members.counted() as sent:
         assert call() is None
     return [line for line in sent if '/identity' not in line]

@@ -17,7 +17,7 @@ AMOUNTS = {
 
 @pytest.fixture
 def told(single):
-    """A reservation of something that nobody finds, with what it holds."""
+    """Return a reservation of something that nobody finds, with what it holds."""
     kind = single.plugin().resource_type
     return {
         'resource_type': kind,

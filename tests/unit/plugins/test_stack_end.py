@@ -20,7 +20,7 @@ def woken(stacks, on_end, **fields):
 
 
 def effects(case):
-    """What was asked of the stack since it was woken."""
+    """Return what was asked of the stack since it was woken."""
     before = case.world.state.stacks.get(case.resource_id, {}).get('before', 1)
     return case.world.effects(case.resource_id)[before:]
 

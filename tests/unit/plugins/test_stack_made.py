@@ -10,7 +10,7 @@ KEPT = ('suspend', 'snapshot', 'nothing')
 
 
 def filling(templated, **values):
-    """A lease whose stack is being filled."""
+    """Return a lease whose stack is being filled."""
     lease_id = templated.made(wanted(**values))
     templated.run()
     assert templated.only()['status'] == 'UPDATE_IN_PROGRESS'

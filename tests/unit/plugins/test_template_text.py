@@ -25,7 +25,7 @@ def refused(text, field='template'):
 
 
 def bomb(levels, join='<<: [{}]'):
-    """Names that stand for ten times what the one before stands for."""
+    """Return names that stand for ten times what the one before stands for."""
     lines = ['k0: &k0 {a: 1}']
     for n in range(1, levels):
         ten = ', '.join([f'*k{n - 1}'] * 10)

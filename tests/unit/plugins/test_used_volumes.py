@@ -8,7 +8,7 @@ from tests.support.fakes import cinder, nova
 
 @pytest.fixture
 def uses(leased):
-    """Two volumes, and for each a server that has it."""
+    """Return two volumes, and for each a server that has it."""
     state = leased.stacks.state
     volumes = [cinder.add(state), cinder.add(state)]
     servers = [nova.add(state, volumes=[each['id']]) for each in volumes]
@@ -17,7 +17,7 @@ def uses(leased):
 
 @pytest.fixture
 def lease_id(leased, uses):
-    """A lease of them whose first volume is never created."""
+    """Return a lease of them whose first volume is never created."""
     volumes, servers = uses
     made = leased.lease_of(alone=[each['id'] for each in (*volumes, *servers)])
     volumes[0].update(status='creating', next=['creating'] * 999)

@@ -71,7 +71,7 @@ def answer(status):
 
 
 def story(case):
-    """What became of the volume, in order, from the cloud's own journal."""
+    """Return what became of the volume, in order, from the cloud's own journal."""
     ids = {case.resource_id}
     state = case.world.state
     for table in (state.backups, state.snapshots):

@@ -33,7 +33,7 @@ ACTIONS = ('CREATE', 'UPDATE', 'ROLLBACK', 'SUSPEND', 'RESUME', 'SNAPSHOT', 'CHE
 
 
 def become_of(case: Case, look: Callable[[], Wait | None]) -> str | None:
-    """What becomes of a resource that nobody works on: the repair, or the last reason."""
+    """Return what becomes of a resource that nobody works on: the repair, or the last reason."""
     reason = None
     for _ in range(4):
         try:
