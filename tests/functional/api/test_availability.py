@@ -101,6 +101,24 @@ def test_what_it_says_is_granted_and_not_before(application: Any) -> None:
     world.ask(application, 'POST', '/v1/leases', lease('12:00', '14:00', min=2), status=201)
 
 
+def test_other_projects_see_when_and_not_who_has_the_rest(application: Any) -> None:
+    (taken,) = world.ask(application, 'GET', '/v1/leases', status=200).json['leases']
+    other = {'X-Project-Id': 'other-id', 'X-User-Id': 'other-user'}
+    query = {'reservations': json.dumps([{**HOST, 'min': 2}]), 'duration': '1h'}
+    path = f'/v1/availability?{parse.urlencode({**query, "from": f"{DAY} 10:00"})}'
+    (window, *_) = world.ask(application, 'GET', path, None, other, 200).json['windows']
+    assert window.keys() == {'start_date', 'end_date', 'guaranteed'}
+    assert window['start_date'] == f'{DAY}T12:00:00.000000'
+    wanted = lease('11:00', '13:00', min=2)
+    answers = [
+        world.ask(application, 'POST', url, wanted, other, status).text
+        for url, status in (('/v1/leases', 409), ('/v1/leases?dry_run=true', 200))
+    ]
+    (reservation,) = taken['reservations']
+    secret = (taken['id'], taken['project_id'], taken['user_id'], reservation['id'], 'cn1', 'cn2')
+    assert not [each for each in secret for text in answers if each in text]
+
+
 def hosts(**values: Any) -> dict[str, str]:
     return {'reservations': json.dumps([{**HOST, **values}])}
 

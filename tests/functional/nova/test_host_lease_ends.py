@@ -203,3 +203,29 @@ class TestLate(EndsTest):
         freed = self.world.lease(lease.id).reservations[0].freed_at
         clean = freed + datetime.timedelta(seconds=600)
         assert caught.value.available_from == dates.serialize(clean)
+
+
+class TestUnconfirmed(HostLeasesTest):
+    """host1 and host2 are in the pool; a migration, which is no server, has slots, too."""
+
+    def test_server_whose_migration_nobody_confirmed_leaves_both_hosts(self):
+        for end, wanted in (('13:00', {}), ('14:00', {'on_end': 'migrate'})):
+            with self.subTest(**wanted):
+                ends = f'2026-12-01 {end}'
+                lease = self.settled(self.lease_hosts(end=ends, name=end, min=2, **wanted))
+                server, before = self.inside(lease)
+                self._migrate_server(server, api=self.admin_api)
+                after = self.show(server)
+                assert after['status'] == 'VERIFY_RESIZE'
+                assert {before, after['OS-EXT-SRV-ATTR:host']} == {*self.POOL}
+                conn = self.cloud.service()
+                held = [placement.list_consumers(conn, self.provider(each)) for each in self.POOL]
+                assert all(held)
+                lease = self.settled(lease, hours=1)
+                assert (lease.status, lease.status_reason) == ('TERMINATED', None)
+                for host in self.POOL:
+                    assert placement.list_consumers(conn, self.provider(host)) == []
+                if wanted:
+                    assert self.host_of(server) == 'host3'
+                else:
+                    self._wait_until_deleted(server)

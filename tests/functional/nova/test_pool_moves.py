@@ -28,10 +28,17 @@ class MovesTest(PoolTest):
 
     def evacuate(self, server):
         host = self.host_of(server)
+        self.evacuate_from(host, server)
+        self.recover(host)
+
+    def evacuate_from(self, host, server):
+        """Have a server run elsewhere, whose host is dead from now on."""
         self.computes[host].stop()
         self.lose(host)
         self._evacuate_server(server)
         self._start_server(server)
+
+    def recover(self, host):
         self.restart(host)
         self.lose(host, lost=False)
 
@@ -93,6 +100,17 @@ class TestInTheLease(MovesTest):
         self.assert_no_host(self.inside())
         self._confirm_resize(server)
         assert (first.consumers, second.consumers) == (set(), {server['id']})
+
+    def test_slots_of_both_hosts_are_held_until_the_host_of_an_evacuated_server_is_back(self):
+        first, second = (lane.open(self.slots(), 1) for lane in self.lanes.values())
+        server = self.inside(api=self.admin_api, host='host1')
+        self.evacuate_from('host1', server)
+        assert self.host_of(server) == 'host2'
+        assert first.consumers == second.consumers == {server['id']}
+        self.assert_no_host(self.inside())
+        self.recover('host1')
+        assert (first.consumers, second.consumers) == (set(), {server['id']})
+        self.assert_host(self.inside(), 'host1')
 
     def test_forced_move_is_not_asked_about(self):
         """Microversions up to 2.67: nova-scheduler is skipped."""
