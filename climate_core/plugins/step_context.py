@@ -118,9 +118,9 @@ class StepContext:
         except exceptions.Permanent as exc:
             exc.progress = self.progress.with_failure(str(exc), self.now).dump()
             raise
-        return self.asked(what)
+        return self.first_wait(what)
 
-    def asked(self, what: str) -> Wait:
+    def first_wait(self, what: str) -> Wait:
         """Return the first wait after a request that was accepted."""
         return self._later(self.progress.with_request(what, self.now))
 

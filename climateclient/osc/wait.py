@@ -75,18 +75,18 @@ def for_end(
 
 
 def _until(
-    over: Callable[[Lease], bool],
+    is_over: Callable[[Lease], bool],
     word: str,
     polls: Iterator[Lease | None],
     report: Report,
     limit: datetime.timedelta | None,
 ) -> None:
-    """Wait until ``over`` is true or the lease is gone; ``word`` names this state in errors."""
+    """Wait until ``is_over`` is true or the lease is gone; ``word`` names this state in errors."""
     for lease in polls:
         if lease is None:
             return
         report(lease)
-        if over(lease):
+        if is_over(lease):
             return
         if lease.status == 'ERROR':
             raise exceptions.CommandError(_outcome(lease))

@@ -43,7 +43,7 @@ def start(stage, kill, lease):
 def end(stage, kill, lease):
     """Let a manager die at this point and the next one bring the lease to its end; return it."""
     stage.survive(kill)
-    stage.until(lambda: stage.over(lease))
+    stage.until(lambda: stage.is_over(lease))
     after = stage.lease(lease)
     check_no_error(after)
     assert (after.status, {r.status for r in after.reservations}) == ('TERMINATED', {'deleted'})

@@ -226,7 +226,7 @@ class Place:
     def lease(self, lease: Lease) -> Lease:
         return leases.read(self.database, lease.id)
 
-    def over(self, lease: Lease) -> bool:
+    def is_over(self, lease: Lease) -> bool:
         """Tell whether the lease has ended and nothing is left of its trust."""
         found = self.lease(lease)
         return found.status == 'TERMINATED' and found.trust_id is None

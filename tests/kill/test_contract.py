@@ -63,7 +63,7 @@ def test_lease_that_is_given_back_early_ends_once(stage, kill):
     leases.change(stage.database, lease.id, changes.end.apply)
 
     stage.survive(kill)
-    stage.until(lambda: stage.over(lease))
+    stage.until(lambda: stage.is_over(lease))
 
     after = stage.lease(lease)
     check_no_error(dataclasses.replace(after, status_reason=None))
@@ -82,7 +82,7 @@ def test_cancelled_lease_wakes_no_server(stage):
     leases.change(stage.database, lease.id, changes.end.apply)
 
     stage.survive('remote.after:end_lease:1')
-    stage.until(lambda: stage.over(lease))
+    stage.until(lambda: stage.is_over(lease))
 
     assert stage.cloud.effects()[server] == ['delete']
     assert stage.told('lease.event.start_lease') == []

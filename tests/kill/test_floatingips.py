@@ -42,7 +42,7 @@ def test_floating_ips_are_made_and_deleted_once(stage):
     # The first one is refused, and its port forwarding goes; then it goes, and the other one.
     ends = (f'{WRITE}2', *[f'{WRITE}1'] * 2)
     die(stage, *ends, 'finish.before:end_lease:1', 'finish.after:end_lease:1')
-    stage.until(lambda: stage.over(lease))
+    stage.until(lambda: stage.is_over(lease))
     check_no_error(stage.lease(lease))
     check_told_once(stage, 'lease.event.end_lease')
     assert (find(), stage.made('delete')) == ({}, 2)
@@ -70,7 +70,7 @@ def test_start_and_end_of_one_that_its_owner_has(stage):
     stage.ask('end_lease', lease.id).ends()
     # The port forwarding goes, then the floating IP.
     die(stage, f'{WRITE}2', f'{WRITE}1', 'finish.before:end_lease:1', 'finish.after:end_lease:1')
-    stage.until(lambda: stage.over(lease))
+    stage.until(lambda: stage.is_over(lease))
     check_no_error(stage.lease(lease))
     check_told_once(stage, 'lease.event.end_lease')
     left = floatingips.find(stage.own()[1].service(), neutron.PUBLIC, (address, later))

@@ -78,7 +78,7 @@ def test_prepare_start_and_end(stage):
     # Of each lane that its lease has ended, that it is closed, and that it is nobody's; and the
     # server is deleted.
     die(stage, *[f'{WRITE}1'] * 7, 'finish.before:end_lease:1', 'finish.after:end_lease:1')
-    stage.until(lambda: stage.over(lease))
+    stage.until(lambda: stage.is_over(lease))
     check_no_error(stage.lease(lease))
     check_told_once(stage, 'lease.event.end_lease')
     assert stage.cloud.effects()[server] == ['delete']

@@ -124,7 +124,7 @@ def test_end_after_nova_has_made_one_and_before_that_is_written(stage, number):
     stage.manager(f'request.after:write:{number}').dies()
     stage.ask('end_lease', ID).ends()
     stage.manager()
-    stage.until(lambda: stage.over(lease))
+    stage.until(lambda: stage.is_over(lease))
 
     check_none_left(stage)
     assert stage.made('server create') >= number

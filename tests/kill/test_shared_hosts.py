@@ -29,7 +29,7 @@ def test_taking_a_shared_host_and_giving_it_back(stage):
     stage.kill_all()
     pool.end(lease)
     die(stage, 'finish.before:end_lease:1', 'commit.before:shared-hosts:1')
-    stage.until(lambda: stage.over(lease))
+    stage.until(lambda: stage.is_over(lease))
     stage.until(lambda: pool.find('cn1').takes_ordinary and not pool.is_marked('cn1'))
     assert pool.kept() == {}
 

@@ -31,7 +31,7 @@ def hold(stage, stack, servers, volumes, on_end='delete'):
     )
 
 
-def over(stage, lease):
+def ended(stage, lease):
     """Return the lease as it is when it has started and ends now."""
     now = lease.start_date
     woken = [dataclasses.replace(r, woken_at=now) for r in leases.started(lease).reservations]
@@ -61,7 +61,7 @@ def test_killed_start_wakes_each_member_once(stage, kill):
 @pytest.mark.parametrize('kill', kills('end_lease', looks=(1, 2)))
 def test_killed_end_deletes_the_stack_once(stage, kill):
     stack, servers, volumes = build(stage, 'ACTIVE', 'available')
-    lease = over(stage, hold(stage, stack, servers, volumes))
+    lease = ended(stage, hold(stage, stack, servers, volumes))
 
     end(stage, kill, lease)
     check_told(stage, 'lease.event.end_lease', kill)
@@ -76,7 +76,7 @@ def test_end_of_a_stack_that_is_kept(stage, kill):
     """The server that ran is suspended with it, the spare is deleted; the volume stays."""
     stack, servers, volumes = build(stage, 'ACTIVE', 'available')
     (spare,) = stage.cloud.servers(1)
-    lease = over(stage, hold(stage, stack, [*servers, spare], volumes, 'snapshot'))
+    lease = ended(stage, hold(stage, stack, [*servers, spare], volumes, 'snapshot'))
 
     end(stage, kill, lease)
     check_told(stage, 'lease.event.end_lease', kill)
@@ -92,11 +92,11 @@ def test_end_of_a_stack_that_is_kept(stage, kill):
 @pytest.mark.parametrize('kill', ['finish.after:end_lease:3', 'remote.after:end_lease:4'])
 def test_a_suspension_that_fails_is_given_up_after_all_tries_of_all_managers(stage, kill):
     stack, servers, volumes = build(stage, 'ACTIVE', 'available', suspend_failures=99)
-    lease = over(stage, hold(stage, stack, servers, volumes, 'suspend'))
+    lease = ended(stage, hold(stage, stack, servers, volumes, 'suspend'))
 
     stage.survive(kill)
     stage.manager()
-    stage.until(lambda: stage.over(lease))
+    stage.until(lambda: stage.is_over(lease))
 
     effects = stage.cloud.effects()
     assert effects[stack] == ['suspend'] * end_steps.TRIES

@@ -127,7 +127,7 @@ class StackPlugin(wakeable.WakeablePlugin):
         try:
             if template_stack.is_unfilled(stack) and not stack.status.startswith('DELETE_'):
                 template_stack.fill(context.conn, stack, context.reservation)
-                return context.asked(_FILL)
+                return context.first_wait(_FILL)
         except errors.Busy:
             return context.put_off(lost_actions.doing(stack))
         if stack.status == 'DELETE_IN_PROGRESS':
@@ -288,7 +288,7 @@ def _ask(what: str, context: StepContext, stack: 'Stack') -> Wait:
     except exceptions.Permanent as exc:
         # Heat found a mistake, perhaps because a service did not answer: it may be repaired.
         raise exceptions.Transient(str(exc), context.note(None).progress.dump()) from exc
-    return context.asked(what)
+    return context.first_wait(what)
 
 
 def _request(what: str, context: StepContext, stack: 'Stack') -> None:
