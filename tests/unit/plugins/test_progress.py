@@ -93,7 +93,7 @@ def test_a_request_is_told_as_failed_then_paused_then_repeated():
 
 
 def test_something_else_that_was_asked_for_has_not_failed():
-    stored = look().asked('image').progress
+    stored = look().first_wait('image').progress
     assert look(NOON, stored).again('delete', lambda: 'It burnt.') is None
 
 
@@ -122,7 +122,7 @@ def test_what_is_due_after_a_while_is_not_when_it_was_asked_for_or_put_off():
     assert not look(later(599), stored).is_due(600)
     due = look(later(600), stored)
     assert due.is_due(600)
-    for after in (due.asked('update'), due.put_off()):
+    for after in (due.first_wait('update'), due.put_off()):
         assert not look(later(601), after.progress).is_due(600)
 
 
