@@ -41,12 +41,15 @@ def recounted(
     change: Change,
     now: datetime.datetime,
 ) -> Change:
-    """Return a change with what its reservations hold by their new params."""
-    old = {each.id: each.params for each in before.reservations}
+    """Return a change with what its reservations hold by their new params.
+
+    One that holds nothing, as it waits or could not be made, still holds nothing.
+    """
+    old = {each.id: each for each in before.reservations}
     counted = []
     for each in change.lease.live:
-        plugin = plugins.get(each.resource_type)
-        if plugin is None or each.params == old.get(each.id, each.params):
+        plugin, was = plugins.get(each.resource_type), old.get(each.id, each)
+        if plugin is None or not was.amounts or each.params == was.params:
             continue
         amounts = plugin.amounts(each.params)
         if amounts is not None:

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rooms that the calendar promises, and a manager that leases them."""
 
-from collections.abc import Mapping
+import datetime
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import sqlalchemy as sa
 from oslo_utils import uuidutils
+from sqlalchemy import orm
 
 from climate_core.calendar.model import Demand, ReservationDemand
 from climate_core.context import RequestContext
@@ -94,3 +97,33 @@ class Hotel:
 
     def status(self, *lease_ids: str) -> list[str]:
         return [self.world.lease(each).status for each in lease_ids]
+
+    def repeat(self, lease_id: str, count: int) -> list[str]:
+        """Have more leases wait that are as one that does; return their ids in the order."""
+        ids = [uuidutils.generate_uuid() for _ in range(count)]
+        self.world.database.write(_repeat, lease_id, ids)
+        return ids
+
+
+def _repeat(session: orm.Session, lease_id: str, ids: Sequence[str]) -> None:
+    """Write copies of a lease, each younger than the one before."""
+    (lease,) = session.execute(sa.select(tables.LEASES).filter_by(id=lease_id)).mappings()
+    age = datetime.timedelta(microseconds=1)
+    rows.insert(
+        session,
+        tables.LEASES,
+        [
+            {**lease, 'id': each, 'created_at': lease['created_at'] + number * age}
+            for number, each in enumerate(ids, 1)
+        ],
+    )
+    for table in (tables.RESERVATIONS, tables.EVENTS):
+        found = session.execute(sa.select(table).filter_by(lease_id=lease_id)).mappings().all()
+        unique = {'id', 'resource_id'} & {*table.c.keys()}
+        new = [
+            {**row, 'lease_id': each, **{key: uuidutils.generate_uuid() for key in unique}}
+            for each in ids
+            for row in found
+        ]
+        if new:
+            rows.insert(session, table, new)
