@@ -262,6 +262,7 @@ class Expectation:
     alone: bool = False
     _rooms: dict[str, Room] = dataclasses.field(default_factory=dict)
     _demands: dict[str, list[FutureDemand]] = dataclasses.field(default_factory=dict)
+    _releases: dict[str, list[Release]] = dataclasses.field(default_factory=dict)
 
     def forecast(self, resource_type: str = resource_types.SERVER) -> Forecast:
         """Return the forecast for resources of a type.
@@ -269,7 +270,9 @@ class Expectation:
         :raises climate_core.exceptions.ServiceUnavailable: the cloud does not answer
         """
         room = self._room(resource_type)
-        releases = _releases(self.database, resource_type, room)
+        if resource_type not in self._releases:
+            self._releases[resource_type] = list(_releases(self.database, resource_type, room))
+        releases = self._releases[resource_type]
         return Forecast(room.hosts, releases, self._demands[resource_type], room.nouns)
 
     def take(
@@ -296,6 +299,29 @@ class Expectation:
             taken[kind] = FutureDemand(start=first, end=last, servers=wanted)
         for kind, demand in taken.items():
             self._demands[kind].append(demand)
+
+    def keep(
+        self,
+        reservations: Sequence[Reservation],
+        start: datetime.datetime,
+        end: datetime.datetime,
+        later: str | None,
+    ) -> None:
+        """Keep the earliest room that there will be for what finds none now, if that is known.
+
+        :param later: when there will be enough of what there was too little of first
+        """
+        # Of several types each may be what there is too little of then.
+        for _ in _ROOMS:
+            if later is None:
+                return
+            begin = dates.parse(later, start)
+            try:
+                self.take(reservations, begin, begin + (end - start))
+            except exceptions.NotEnough as exc:
+                later = exc.available_from
+            else:
+                return
 
     def _room(self, resource_type: str) -> Room:
         if resource_type not in self._rooms:

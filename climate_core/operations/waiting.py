@@ -33,6 +33,9 @@ LOG = log.getLogger(__name__)
 
 _CAUSE = Cause('lease.granted')
 _BUSY = 'Others were faster again and again; it is tried again.'
+#: After so many leases whose servers or volumes find no room others that have some made wait on
+#: without a look: each of the first ones keeps the room that there will be for it.
+_LOOKS = 20
 _MISTAKE = 'Internal error; the log of climate-manager has more.'
 
 
@@ -122,16 +125,23 @@ class Queue:
         self, waiting: Iterable[model.Lease], refused: dict[str, str]
     ) -> dict[str, WaitingDemand]:
         now, demands = self.clock.now(), {}
-        expected: forecasting.Expectation | None = None
+        expected = forecasting.Expectation(self.database, self.cloud)
+        looks = _LOOKS
         for lease in waiting:
             with self._refused(lease.id, refused):
                 one = self.promises.waiting(lease, now)
                 if one.start >= one.end or wait_again.is_freeing(lease):
                     continue
                 made = forecasting.to_make(changes.wait.asleep(lease))
-                if made:
-                    expected = expected or forecasting.Expectation(self.database, self.cloud)
+                if made and not looks:
+                    continue
+                try:
                     expected.take(made, one.start, one.end)
+                except exceptions.NotEnough as exc:
+                    looks -= 1
+                    if one.latest:
+                        expected.keep(made, one.start, one.end, exc.available_from)
+                    raise
                 demands[lease.id] = one
         return demands
 

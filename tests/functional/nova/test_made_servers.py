@@ -623,6 +623,19 @@ class TestRetry(SmallHostTest):
         found = [self.world.lease(each).status for each in waiting]
         assert found == ['WAITING', 'ACTIVE', 'WAITING']
 
+    def test_a_small_one_passes_a_large_one_only_if_that_makes_it_no_later(self):
+        """The large one has its room when a lease ends in an hour."""
+        self.lease(more={'end_date': '2026-12-01 13:00'})
+        self.look_around()
+        waiting = []
+        for count, lasts in ((2, '1h'), (1, '2h'), (1, '30m')):
+            waiting.append(self.retry({'duration': lasts}, count=count))
+            self.time.forward(seconds=1)
+        self.world.operations.queue.look()
+        self.look_around()
+        found = [self.world.lease(each).status for each in waiting]
+        assert found == ['WAITING', 'WAITING', 'ACTIVE']
+
     def test_cancelled_while_it_waits(self):
         self.others(2)
         lease_id = self.retry()
