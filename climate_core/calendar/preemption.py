@@ -26,8 +26,25 @@ def choose(candidates: Sequence[T], is_enough: Callable[[Sequence[T]], bool]) ->
     chosen = list(candidates[:most])
     # The oldest of them must be among them; of the younger ones some may be spared, the oldest
     # first.
-    for each in chosen[-2::-1]:
-        rest = [other for other in chosen if other is not each]
-        if is_enough(rest):
-            chosen = rest
+    return _without_spared(chosen, chosen[-2::-1], is_enough)
+
+
+def _without_spared(
+    chosen: list[T], block: Sequence[T], is_enough: Callable[[Sequence[T]], bool]
+) -> list[T]:
+    """Return what is chosen without those of a block that need not be; few looks if few must be.
+
+    :param block: some of them, the one that is spared first at its begin
+    """
+    if not block:
+        return chosen
+    spared = {id(each) for each in block}
+    rest = [each for each in chosen if id(each) not in spared]
+    if is_enough(rest):
+        return rest
+    if len(block) == 1:
+        return chosen
+    middle = len(block) // 2
+    for part in (block[:middle], block[middle:]):
+        chosen = _without_spared(chosen, part, is_enough)
     return chosen

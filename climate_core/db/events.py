@@ -103,7 +103,8 @@ def postpone_tries(
     signal(session, QUEUED)
     undone = _EVENT.c.status == states.EventStatus.UNDONE
     due = sa.and_(_EVENT.c.event_type == event_type, undone, _EVENT.c.next_at <= before)
-    more = sa.and_(_LEASE.c.status == states.LeaseStatus.WAITING, _LEASE.c.retries_left > 0)
+    retries = sa.or_(_LEASE.c.retries_left > 0, _LEASE.c.retries_left.is_(None))
+    more = sa.and_(_LEASE.c.status == states.LeaseStatus.WAITING, retries)
     query = (
         sa.select(_EVENT.c.id, _EVENT.c.generation, _LEASE.c.id, _LEASE.c.generation)
         .join_from(_EVENT, _LEASE, _EVENT.c.lease_id == _LEASE.c.id)

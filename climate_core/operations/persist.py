@@ -94,41 +94,58 @@ class WritePath:
     def _admit(self, context: RequestContext, draft: Draft) -> Draft:
         """Ask the calendar and the forecast; return the draft of a lease that waits as such a one.
 
-        It also waits if there is enough while others wait: they come first. The index in memory is
-        trusted where an error of it only costs a trust made for nothing: the transaction decides.
+        It also waits if there is enough while others wait: they come first.
         """
-        best_effort = draft.lease.kind == states.LeaseKind.BEST_EFFORT
         try:
-            if best_effort or not self.promises.seem_granted(draft):
-                self.promises.check(draft)
+            draft = self._admit_promised(draft)
             forecasting.admit(self.database, self.room.cloud, context, draft)
         except exceptions.NotEnough as exc:
-            if draft.before is None and best_effort:
-                emptied = self.room.find(draft, exc)
-                waits = f'{words.counted(len(emptied), "shared host")} must be emptied for it.'
-                return dataclasses.replace(draft, waits=waits, emptied=emptied)
-            if _may_wait(draft):
-                return dataclasses.replace(draft, waits=exc.message)
-            preempted = self.preemption.find(draft)
-            if preempted is None:
+            if not _may_wait(draft):
                 raise
-            return preempted
+            return dataclasses.replace(draft, waits=exc.message)
         behind = _may_wait(draft) and self.database.read(
             leases.is_any_waiting, draft.lease.priority
         )
         return dataclasses.replace(draft, waits=_BEHIND) if behind else draft
 
+    def _admit_promised(self, draft: Draft) -> Draft:
+        """Ask the calendar; return the draft of a lease for which others give something up as one.
+
+        The index in memory is trusted where an error of it only costs a trust made for nothing:
+        the transaction decides.
+
+        :raises climate_core.exceptions.NotEnough: there is not enough even so
+        """
+        best_effort = draft.lease.kind == states.LeaseKind.BEST_EFFORT
+        try:
+            if best_effort or not self.promises.seem_granted(draft):
+                self.promises.check(draft)
+        except exceptions.NotEnough as exc:
+            if draft.before is None and best_effort:
+                emptied = self.room.find(draft, exc)
+                waits = f'{words.counted(len(emptied), "shared host")} must be emptied for it.'
+                return dataclasses.replace(draft, waits=waits, emptied=emptied)
+            preempted = self.preemption.find(draft)
+            if preempted is None:
+                raise
+            return preempted
+        return draft
+
     def _persist(
         self, draft: Draft, done: Provisioned, most: limits.Amounts | None, cause: Cause
     ) -> model.Lease:
-        """Write a draft; one that may wait does so if others were faster."""
+        """Write a draft; if others were faster it waits, or preempts other leases, if it may."""
         try:
             return self.database.write(self.persist, draft, done, most, cause)
         except exceptions.NotEnough as exc:
-            if not _may_wait(draft):
+            found = (
+                dataclasses.replace(draft, waits=exc.message)
+                if _may_wait(draft)
+                else self.preemption.find(draft)
+            )
+            if found is None:
                 raise
-            draft = dataclasses.replace(draft, waits=exc.message)
-            return self.database.write(self.persist, draft, done, most, cause)
+            return self.database.write(self.persist, found, done, most, cause)
 
     def persist(
         self,

@@ -6,7 +6,6 @@ it was. Those that wait keep their ids: the servers name them.
 """
 
 import dataclasses
-import math
 from datetime import datetime
 from typing import Final
 
@@ -75,8 +74,7 @@ def wait(lease: Lease, now: datetime) -> Lease:
     )
     due = model.new_event(lease.id, model.RETRY, now + wait_again.PAUSE, now)
     after = wait_again.without_grant(lease, due, None, nothing).moved_to(_L.WAITING, REASON)
-    left = math.ceil((lease.end_date - now) / wait_again.PAUSE)
-    return dataclasses.replace(after, retries_left=max(1, left))
+    return dataclasses.replace(after, retries_left=None)
 
 
 def _held(lease: Lease) -> tuple[Reservation, ...]:

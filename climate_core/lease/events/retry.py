@@ -37,8 +37,9 @@ class RetryLease(ungranted.UngrantedEvent):
     ) -> Change:
         if outcome.result is Result.RETRY:
             return Change(lease.with_events(schedule.retry(event, [outcome], now)))
-        left = (lease.retries_left or 0) - 1
-        if outcome.result is Result.FAILED or left < 0:
+        # One that is preempted is tried until its end, however late that is.
+        left = None if lease.retries_left is None else lease.retries_left - 1
+        if outcome.result is Result.FAILED or left == -1:
             why = outcome.reason or ''
             if outcome.result is not Result.FAILED:
                 why = _OUT_OF_TRIES.format(why).strip()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The choice of preemptible leases, by tables."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from climate_core.calendar import preemption
@@ -40,3 +42,15 @@ def test_candidates_are_halved_so_that_few_questions_are_asked() -> None:
 
     assert preemption.choose(range(1000), is_enough) == [0]
     assert len(asked) <= 11
+
+
+@pytest.mark.parametrize('needed', [[999], [0, 999], [3, 4, 500], [*range(100, 110)]])
+def test_few_of_many_are_found_with_few_questions(needed: list[int]) -> None:
+    asked = []
+
+    def is_enough(some: Sequence[int]) -> bool:
+        asked.append(len(some))
+        return {*needed} <= {*some}
+
+    assert preemption.choose(range(1000), is_enough) == needed
+    assert len(asked) <= 80

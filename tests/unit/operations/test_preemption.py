@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
+from climate_core.db import leases
 from climate_core.db import usage as db_usage
 from climate_core.lease import usage
+from climate_core.operations import forecasting
 from tests.support.rooms import TYPE, Hotel
 from tests.support.world import World, user
 
@@ -211,6 +213,91 @@ def test_waiting_ends_with_the_lease(hotel: Hotel) -> None:
     book(hotel, 'other', 2)
     world.run_until_idle(hours=5)
     assert hotel.status(lost) == ['TERMINATED']
+
+
+def test_waiting_goes_on_until_the_end_however_late_that_becomes(hotel: Hotel) -> None:
+    world = hotel.world
+    world.conf.set_override('retry_interval', 3600, group='queue')
+    lost = book(hotel, 'lost', 2, preemptible=True, end_date='+130m')
+    book(hotel, 'other', 2, end_date='+40h')
+    assert world.lease(lost).retries_left is None
+    world.update(lost, end_date='+30h')
+    for _ in range(29):
+        world.run_until_idle(hours=1)
+    assert hotel.status(lost) == ['WAITING']
+    world.run_until_idle(hours=1)
+    assert hotel.status(lost) == ['TERMINATED']
+
+
+def test_one_that_waits_is_changed_shows_its_place_and_is_cancelled(hotel: Hotel) -> None:
+    world = hotel.world
+    lost = book(hotel, 'lost', 2, preemptible=True)
+    book(hotel, 'other', 2)
+    waits = hotel.book('waits', 2, start_date='+2h', end_date='+4h')
+    lease = world.lease(lost)
+    assert world.database.read(leases.queue_positions, [lease]) == {waits: 1, lost: 2}
+    world.update(lost, duration='3h')
+    after = world.lease(lost)
+    assert after.end_date - after.start_date == datetime.timedelta(hours=3)
+    assert (after.status, after.duration) == ('WAITING', None)
+    end = next(each for each in after.events if each.event_type == 'end_lease')
+    assert end.time == after.end_date
+    world.end(lost)
+    world.run_until_idle()
+    assert hotel.status(lost) == ['TERMINATED']
+
+
+def test_those_that_gave_way_are_granted_again_the_oldest_first(hotel: Hotel) -> None:
+    world = hotel.world
+    lost = [book(hotel, name, 2, preemptible=True) for name in ('old',)]
+    other = book(hotel, 'other', 2)
+    lost.append(book(hotel, 'young', 2, preemptible=True, start_date='+5h', end_date='+9h'))
+    world.update(lost[0], start_date='+5h', end_date='+9h')
+    second = book(hotel, 'second', 2, start_date='+5h', end_date='+9h')
+    assert hotel.status(*lost) == ['WAITING', 'WAITING']
+    world.end(other)
+    world.end(second)
+    world.run_until_idle()
+    hotel.look()
+    assert hotel.status(*lost) == ['PENDING', 'WAITING']
+
+
+def test_other_lease_that_is_cancelled_meanwhile_gives_its_room_back(
+    hotel: Hotel, running: str
+) -> None:
+    world = hotel.world
+    other = book(hotel, 'other', start_date='now', end_date='+3h')
+    world.end(other)
+    world.run_until_idle(minutes=3)
+    hotel.look()
+    world.run_until_idle()
+    assert hotel.status(running, other) == ['ACTIVE', 'TERMINATED']
+
+
+def test_nothing_is_preempted_for_what_the_calendar_does_not_lack(
+    hotel: Hotel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is made for a lease with hosts may find no room where the calendar has nothing of."""
+
+    def refuse(*_: Any) -> None:
+        raise exceptions.NotEnough('There is no room for its servers.', 'reservations')
+
+    lost = book(hotel, 'lost', preemptible=True)
+    monkeypatch.setattr(forecasting, 'admit', refuse)
+    with pytest.raises(exceptions.NotEnough, match='its servers'):
+        book(hotel, 'other')
+    assert hotel.status(lost) == ['PENDING']
+
+
+def test_request_that_another_was_faster_than_preempts_too(
+    hotel: Hotel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What this manager has in memory is old; the transaction finds that."""
+    first = book(hotel, 'first', preemptible=True)
+    book(hotel, 'second')
+    monkeypatch.setattr(hotel.world.operations.promises, 'seem_granted', lambda _draft: True)
+    other = book(hotel, 'other')
+    assert hotel.status(first, other) == ['WAITING', 'PENDING']
 
 
 def test_those_that_wait_by_their_kind_come_first(hotel: Hotel) -> None:

@@ -30,6 +30,8 @@ def settle(lease: model.Lease, outcome: Outcome, now: datetime.datetime = NOON) 
         (2, NONE_FREE, 'WAITING', 1, []),
         (1, NONE_FREE, 'WAITING', 0, []),
         (0, NONE_FREE, 'ERROR', 0, [retry.GIVEN_UP]),
+        # Another lease was preferred.
+        (None, NONE_FREE, 'WAITING', None, []),
         # What failed for a while is not counted.
         (0, Outcome(Result.RETRY, 5.0, 'away'), 'WAITING', 0, []),
         (2, Outcome(Result.FAILED, reason='no flavor'), 'ERROR', 0, [retry.GIVEN_UP]),
