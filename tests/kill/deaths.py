@@ -73,3 +73,11 @@ def check_told_once(stage, event_type):
     """Wait until something is told; a sender that died has it told again, under the same id."""
     stage.until(lambda: stage.told(event_type))
     assert len({told['event_id'] for told in stage.told(event_type)}) == 1
+
+
+def check_told_once_each(stage, event_type, leases):
+    """Wait until something is told of each lease, once; sent twice it has one id."""
+    wanted = sorted(each.id for each in leases)
+    stage.until(lambda: {told['id'] for told in stage.told(event_type)} == {*wanted})
+    told = {(each['id'], each['event_id']) for each in stage.told(event_type)}
+    assert sorted(lease_id for lease_id, _ in told) == wanted

@@ -9,7 +9,14 @@ import pytest
 from climate_core import exceptions
 from climate_core.cloud import placement
 from climate_core.sync.hosts.repair import HostRepair
-from tests.kill.deaths import EVENT, WRITE, check_no_error, check_told_once, die
+from tests.kill.deaths import (
+    EVENT,
+    WRITE,
+    check_no_error,
+    check_told_once,
+    check_told_once_each,
+    die,
+)
 from tests.kill.pools import Pool, aggregates
 from tests.support.databases import ENGINES
 
@@ -208,3 +215,30 @@ def test_giving_way_to_another_lease(stage):
     check_no_error(stage.lease(first))
     assert stage.cloud.effects()[server] == ['shelve', 'unshelve']
     assert (pool.open(), pool.allocations()) == ({'cn1'}, ['cn1'])
+
+
+@pytest.mark.parametrize('stage', [e for e in ENGINES if e != 'sqlite'], indirect=True)
+def test_two_managers_let_leases_give_way(stage):
+    """Each server is shelved once and runs again once, whichever of them is faster."""
+    hosts = ('cn1', 'cn2', 'cn3')
+    pool = Pool(stage, *hosts)
+    fillers = [pool.lease(1, preemptible=True) for _ in hosts]
+    stage.manager()
+    stage.until(lambda: {stage.lease(each).status for each in fillers} == {'ACTIVE'})
+    servers = [pool.enter(each) for each in hosts]
+    stage.kill_all()
+    other = pool.lease(3)
+    stage.manager()
+    stage.manager()
+    stage.until(lambda: stage.lease(other).status == 'ACTIVE')
+    assert {stage.lease(each).status for each in fillers} == {'WAITING'}
+    assert [stage.cloud.effects()[each] for each in servers] == [['shelve']] * 3
+    check_told_once_each(stage, 'lease.event.preempt_lease', fillers)
+    stage.kill_all()
+    pool.end(other)
+    stage.manager()
+    stage.manager()
+    stage.until(lambda: {stage.lease(each).status for each in fillers} == {'ACTIVE'})
+    assert [stage.cloud.effects()[each] for each in servers] == [['shelve', 'unshelve']] * 3
+    check_told_once_each(stage, 'lease.event.retry_lease', fillers)
+    assert pool.allocations() == [*hosts]
