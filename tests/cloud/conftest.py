@@ -42,6 +42,7 @@ TOGETHER = {
     'tests/cloud/test_hosts_choices.py': 'pool',
     'tests/cloud/test_hosts_moves.py': 'pool',
     'tests/cloud/test_hosts_reserved.py': 'pool',
+    'tests/cloud/test_preemption.py': 'pool',
 }
 
 
