@@ -8,7 +8,8 @@ wait until there is enough for them, and leases that are asked for a day before 
 
 Their load was a trace of SDSC Blue Horizon: 5545 requests for 144 hosts in 30 days. The trace is
 not here: the load is a random one with these three numbers, so compare the growth from row to row,
-not the numbers themselves. Theirs are those without suspending, which Climate does not do either.
+not the numbers themselves. Theirs are those without suspending: leases of the kind retry are not
+suspended.
 """
 
 import argparse
