@@ -212,7 +212,7 @@ def test_the_owner_cannot_wake_it_early(volumes: Reserving) -> None:
     assert volumes.get(volume.id).status == RESERVED
 
 
-def test_what_needs_bytes_is_refused(volumes: Reserving) -> None:
+def test_action_that_needs_the_bytes_of_a_reserved_volume_is_refused(volumes: Reserving) -> None:
     volume = volumes.reserve(start=at(hours=1))
     target = f'/volumes/{volume.id}/action'
     for path, body in (

@@ -68,7 +68,7 @@ def test_a_service_is_believed(post: Post, database: Database) -> None:
     assert held == {each['resource_id']: each['amounts'] for each in (SERVER, VOLUME)}
 
 
-def test_it_may_say_it_again(post: Post, database: Database) -> None:
+def test_repeated_request_with_amounts_adds_nothing(post: Post, database: Database) -> None:
     """Its request is sent again when the answer was lost."""
     for _ in range(2):
         assert post(LEASE | {'reservations': [SERVER]}, NOVA).status_code == 201

@@ -135,7 +135,7 @@ def test_wrong_create_raises_with_the_status_and_the_message(
     assert caught.value.kwargs['code'] == code
 
 
-def test_what_is_not_there(client: Any) -> None:
+def test_get_of_an_unknown_lease_is_not_found(client: Any) -> None:
     with pytest.raises(exception.BlazarClientException, match='was not found') as caught:
         client.lease.get(NOWHERE)
     assert caught.value.kwargs['code'] == 404

@@ -87,7 +87,7 @@ def test_writes_cost_the_same_for_any_number_of_reservations(
     assert count('DELETE', path, status=204) == READ
 
 
-def test_what_is_refused_asks_nothing(count: Callable[..., int]) -> None:
+def test_refused_request_takes_no_statement(count: Callable[..., int]) -> None:
     assert count('POST', '/v1/leases', {'name': 1}, 400) == 0
     assert count('GET', '/v1/plugins') == 0
     assert count('GET', '/', status=300) == 0

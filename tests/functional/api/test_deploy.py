@@ -22,7 +22,7 @@ def post(application: Any, body: Any) -> webob.Response:
     return world.ask(application, 'POST', '/v1/leases', body)
 
 
-def test_nobody_takes_the_writes(tmp_path: pathlib.Path) -> None:
+def test_write_without_a_manager_is_unavailable(tmp_path: pathlib.Path) -> None:
     conf = world.configure(tmp_path, ('DEFAULT', 'rpc_response_timeout', '1'))
     application = deploy.load_application(conf, plugins={})
     response = post(application, b'{"name": "n", "end_date": "2099-01-01 10:00"}')

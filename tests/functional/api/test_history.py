@@ -156,7 +156,7 @@ def test_a_failure_is_told_with_its_reason(service: Service) -> None:
 @pytest.mark.parametrize(
     'query', ['?limit=0', '?marker=-1', '?marker=x', '?colour=red', '?fields=id']
 )
-def test_what_cannot_be_asked(service: Service, query: str) -> None:
+def test_history_with_a_wrong_query_is_refused(service: Service, query: str) -> None:
     lease_id = service.create(reservations=[]).json['lease']['id']
     answer = service.ask('GET', f'/v1/leases/{lease_id}/history{query}')
     assert answer.status_code == 400

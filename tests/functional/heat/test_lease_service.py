@@ -132,7 +132,7 @@ class TestLeaseService(HeatTest):
         stacks.wake(ALICE, found)
         assert stacks.get(ALICE, made).status == 'UPDATE_COMPLETE'
 
-    def test_what_hangs_is_taken_over(self):
+    def test_action_that_hangs_is_taken_over(self):
         """An engine with convergence asks nobody whether the one before lives."""
         made = self.create(TEMPLATE)
         for action in ('CREATE', 'UPDATE', 'ROLLBACK', 'CHECK', 'SNAPSHOT'):

@@ -21,7 +21,7 @@ def document() -> dict[str, Any]:
     return dict(json.loads(json.dumps(made)))
 
 
-def test_it_has_every_route(document: dict[str, Any]) -> None:
+def test_document_has_every_route(document: dict[str, Any]) -> None:
     assert {path: {*methods} for path, methods in document['paths'].items()} == {
         path: {method.lower() for method in methods} for path, methods in routes.ROUTES.items()
     }

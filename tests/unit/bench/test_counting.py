@@ -84,7 +84,7 @@ def test_lateness_is_the_median_and_the_last():
     assert row.split()[-3:] == ['0.20', '0.90', '2.00']
 
 
-def test_what_went_differently_is_said():
+def test_report_has_the_notes_of_results():
     result = Result(Reading(0, 0, 0, 0, 0), note='48 of 50')
     assert report.notes({'50 due': {'Climate': result}}) == ['50 due, Climate: 48 of 50']
 

@@ -45,7 +45,7 @@ def test_servers_fit_together_and_not_only_one_by_one() -> None:
         Forecast(hosts(2, 2)).check(claim('a', 0, 9, 2, 1, 2))
 
 
-def test_what_is_missing_is_told() -> None:
+def test_refused_forecast_says_what_is_missing() -> None:
     with pytest.raises(NotExpected, match=r'Of 2 hosts 2 would do .* too little VCPU on 2 hosts'):
         Forecast(hosts(1, 1)).check(claim('a', 0, 9, 2))
     with pytest.raises(NotExpected, match='Of 2 hosts 0 would do: the others lack a trait'):

@@ -12,7 +12,9 @@ from climate_common import event_types
         ('half_time', True, False),
     ],
 )
-def test_who_named_a_type(event_type: str, of_user: bool, before_end: bool) -> None:
+def test_type_is_of_a_user_or_of_the_service(
+    event_type: str, of_user: bool, before_end: bool
+) -> None:
     assert event_types.is_of_user(event_type) is of_user
     assert event_types.is_before_end(event_type) is before_end
 

@@ -232,7 +232,9 @@ def pools(http):
         (['unset', 'gpu', '--all'], [], [], 3),
     ],
 )
-def test_who_may_use_a_pool(run, sent, pools, argv, projects, domains, generation):
+def test_pool_set_sends_the_projects_and_domains(
+    run, sent, pools, argv, projects, domains, generation
+):
     run('lease', 'host', 'pool', *argv)
     body = {'project_ids': projects, 'domain_ids': domains, 'generation': generation}
     assert sent('PUT') == [body]

@@ -40,7 +40,7 @@ def test_an_answer_below_400_is_good(status):
         (405, exceptions.Permanent),
     ],
 )
-def test_what_a_status_means(status, kind):
+def test_status_of_an_answer_raises_its_error(status, kind):
     with pytest.raises(kind) as caught:
         errors.check(answer(status, {'x': {'message': 'No way.'}}), 'Nova')
     assert str(caught.value) == f'Nova answered {status}: No way.'
@@ -74,7 +74,7 @@ def test_answer_that_is_no_object_is_a_failure(body):
     assert errors.read(answer(200, {'a': 'text'}), 'Heat') == {'a': 'text'}
 
 
-def test_what_an_answer_has():
+def test_answer_is_read_or_raises_its_error():
     assert errors.read(answer(200, {'server': {'id': 'x'}}), 'Nova', 'server') == {'id': 'x'}
     with pytest.raises(errors.Gone):
         errors.read(answer(404), 'Nova', 'server')
@@ -114,6 +114,6 @@ def test_a_mistake_of_ours_is_not_hidden():
         (errors.Busy('x'), exceptions.ServiceUnavailable),
     ],
 )
-def test_what_the_user_is_told(error, kind):
+def test_error_of_a_service_is_turned_into_one_for_users(error, kind):
     with pytest.raises(kind), errors.for_user('resource_id'):
         raise error

@@ -30,7 +30,7 @@ def _left(world: World) -> list[Any]:
         return list(session.execute(sa.select(tables.DELIVERIES).order_by('id')).mappings())
 
 
-def test_what_a_lease_costs(world: World) -> None:
+def test_lease_without_a_webhook_takes_no_statement_for_deliveries(world: World) -> None:
     def mine(**values: Any) -> int:
         seen = world.statements(lambda: world.create(**values))
         return len([each for each in seen if 'webhook_deliveries' in each])
@@ -98,7 +98,7 @@ def test_a_claim_that_expired_is_worth_nothing(world: World, time: Time) -> None
     assert _left(world) == []
 
 
-def test_what_is_given_back_counts(world: World, time: Time) -> None:
+def test_delivery_that_is_put_off_is_due_later(world: World, time: Time) -> None:
     world.create('a', webhook=_hook())
     (first,) = _claim(world, 1, DeliveriesInProgress(4))
     world.database.write(deliveries.later, first, 5.0)

@@ -79,7 +79,9 @@ def test_purge_removes_leases_deleted_before_a_time(any_world: World) -> None:
         ({'status': 'ERROR'}, 0),
     ],
 )
-def test_what_is_over_is_purged(any_world: World, changes: dict[str, Any], removed: int) -> None:
+def test_leases_that_are_over_are_purged(
+    any_world: World, changes: dict[str, Any], removed: int
+) -> None:
     world = any_world
     kept = world.create('b', end=NEVER, name='kept')
     lease_id = world.create('a', end=NEVER)
@@ -107,7 +109,7 @@ def test_what_the_trust_needs_is_not_purged(any_world: World) -> None:
     assert world.lease(lease_id).trust_id == 'trust1'
 
 
-def test_who_holds_a_resource(any_world: World) -> None:
+def test_holder_of_a_resource_is_found(any_world: World) -> None:
     world = any_world
     lease_id = world.create('a', 'b', end=NEVER)
     held = world.database.read(reservations.holder, TYPE, 'a')

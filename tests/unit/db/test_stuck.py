@@ -52,7 +52,7 @@ def test_a_lease_that_goes_on_is_not_stuck(world: World, time: Time) -> None:
     assert find(world) == []
 
 
-def test_nobody_takes_it_up(world: World, time: Time) -> None:
+def test_event_that_is_not_taken_up_is_stuck(world: World, time: Time) -> None:
     first = world.create('a')
     time.forward(seconds=60)
     [found] = find(world)
@@ -88,7 +88,7 @@ def test_a_claim_that_expired_is_pushed(world: World, time: Time) -> None:
     assert world.lease(lease_id).status == 'ACTIVE'
 
 
-def test_what_fails_again_and_again(world: World, time: Time) -> None:
+def test_event_that_fails_several_times_is_stuck(world: World, time: Time) -> None:
     world.things.answers['wake', 'a'] = [exceptions.Transient('no host')] * 3
     lease_id = world.create('a')
     for _ in range(2):
@@ -106,7 +106,7 @@ def test_what_fails_again_and_again(world: World, time: Time) -> None:
     assert find(world) == []
 
 
-def test_what_fails_for_long(world: World, time: Time) -> None:
+def test_event_that_fails_for_long_is_stuck(world: World, time: Time) -> None:
     world.things.answers['wake', 'a'] = [exceptions.Transient('no host')]
     world.create('a')
     world.run_until_idle()

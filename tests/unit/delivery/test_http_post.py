@@ -66,7 +66,7 @@ def test_post_arrives_with_its_body_and_headers(receiver: Receiver) -> None:
 @pytest.mark.parametrize(
     'host', ['127.0.0.1', '[64:ff9b::7f00:1]', 'localhost', '2130706433', '0x7f.1']
 )
-def test_it_is_refused_by_default(receiver: Receiver, host: str) -> None:
+def test_address_inside_of_the_cloud_is_refused_by_default(receiver: Receiver, host: str) -> None:
     assert _reason(f'http://{host}:{receiver.port}/', webhook.DEFAULT) == REFUSED
     assert receiver.got == []
 
@@ -179,7 +179,7 @@ def test_call_without_a_listener_fails_with_the_reason(
     assert _reason(f'http://{"x" * 70}.example/') == 'Its host name is not known.'
 
 
-def test_what_is_no_http(receiver: Receiver) -> None:
+def test_answer_that_is_no_http_fails(receiver: Receiver) -> None:
     receiver.answers = [lambda handler: handler.wfile.write(b'220 mail.example ESMTP\r\n')]
     assert _reason(receiver.url()) == 'It could not be reached by HTTP.'
 

@@ -195,7 +195,9 @@ def test_the_length_is_changed(world: World, time: Time, one: UsageReporter) -> 
     ]
 
 
-def test_what_the_release_before_freed(world: World, time: Time, one: UsageReporter) -> None:
+def test_usage_has_reservations_that_the_release_before_freed(
+    world: World, time: Time, one: UsageReporter
+) -> None:
     """It does not write when; the time of its last change is that."""
     world.create('a')
     world.run_until_idle()

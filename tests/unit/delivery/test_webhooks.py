@@ -165,7 +165,9 @@ def test_it_is_tried_again_with_back_off(
     assert len({got.headers['webhook-timestamp'] for got in receiver.got}) == 5
 
 
-def test_it_is_given_up(world: World, make_sender: Make, receiver: Receiver, time: Time) -> None:
+def test_delivery_that_fails_for_long_is_given_up(
+    world: World, make_sender: Make, receiver: Receiver, time: Time
+) -> None:
     sender = make_sender(world, give_up_hours=0.01)
     receiver.answers = [302] * 50
     lease_id = world.create('a', webhook=_hook(receiver))

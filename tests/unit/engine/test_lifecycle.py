@@ -77,7 +77,7 @@ def test_what_is_transient_is_tried_again_with_back_off(world: World, time: Time
     assert (lease.status, lease.reservations[0].status_reason) == ('ACTIVE', None)
 
 
-def test_what_is_permanent_fails_alone(world: World) -> None:
+def test_permanent_error_fails_its_reservation_alone(world: World) -> None:
     world.things.answers['wake', 'a'] = [exceptions.Permanent('The image is gone')]
     lease_id = world.create('a', 'b')
     lease = world.settle(lease_id)

@@ -68,7 +68,9 @@ def test_scheduler_that_is_nudged_takes_what_is_due(
     assert awaited.done.wait(PATIENCE)
 
 
-def test_it_wakes_up_by_itself(world: World, start: Callable[..., Scheduler]) -> None:
+def test_scheduler_wakes_up_when_the_next_event_is_due(
+    world: World, start: Callable[..., Scheduler]
+) -> None:
     soon = world.clock.now() + datetime.timedelta(seconds=0.3)
     world.create('a', start=str(dates.serialize(soon)), end=NEVER)
     awaited = Awaited(world)

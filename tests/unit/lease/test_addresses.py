@@ -25,7 +25,7 @@ HIDDEN = {
 
 
 @pytest.mark.parametrize('text', HIDDEN.values(), ids=HIDDEN)
-def test_what_is_hidden_is_found(text: str) -> None:
+def test_address_inside_of_another_form_is_found(text: str) -> None:
     address = ipaddress.ip_address(text)
     assert ipaddress.ip_address('127.0.0.1') in set(addresses.meant(address))
     assert webhook.forbidden(address)

@@ -62,7 +62,7 @@ def test_url_that_may_be_called_is_accepted(url: str) -> None:
         'http://example.org/' + 'x' * 2048,
     ],
 )
-def test_what_is_no_url(url: Any) -> None:
+def test_webhook_without_a_url_is_refused(url: Any) -> None:
     with pytest.raises(exceptions.InvalidWebhook) as caught:
         webhook.read(hook(url=url))
     assert caught.value.field == 'webhook.url'
@@ -131,7 +131,7 @@ def test_webhooks_can_be_turned_off() -> None:
         ({'verify': False}, 'webhook.verify'),
     ],
 )
-def test_what_else_is_wrong(values: dict[str, Any], field: str) -> None:
+def test_wrong_field_of_a_webhook_is_refused(values: dict[str, Any], field: str) -> None:
     with pytest.raises(exceptions.InvalidWebhook) as caught:
         webhook.read(hook(**values))
     assert caught.value.field == field

@@ -160,7 +160,9 @@ def _meanwhile(world: World, monkeypatch: pytest.MonkeyPatch, happens: Callable[
     monkeypatch.setattr(world.things, 'reserve', slow)
 
 
-def test_what_joined_meanwhile_is_skipped(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_create_skips_resources_that_joined_meanwhile(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.create('a', id=ID)
     _meanwhile(world, monkeypatch, lambda: world.join(ID, 'c'))
     assert world.create('a', 'b', 'c', id=ID) == ID

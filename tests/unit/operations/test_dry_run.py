@@ -33,7 +33,7 @@ def _rows(world: World) -> dict[str, int]:
         }
 
 
-def test_what_would_be_granted(world: World) -> None:
+def test_dry_run_of_a_free_lease_is_granted(world: World) -> None:
     assert _dry(world, 'a', 'b', end_date=None, duration='90m') == {
         'granted': True,
         'waits': False,

@@ -53,7 +53,7 @@ def test_before_end_can_be_off_or_chosen(world: World) -> None:
         ({'reservations': [{'resource_type': TYPE, 'resource_id': 'a'}] * 2}, 'reservations'),
     ],
 )
-def test_what_is_refused_leaves_nothing(world: World, values: dict[str, Any], field: str) -> None:
+def test_refused_create_leaves_nothing(world: World, values: dict[str, Any], field: str) -> None:
     body = {'name': 'lease1', 'end_date': '2026-12-01 14:00'} | values
     with pytest.raises(exceptions.BadRequest) as caught:
         world.operations.create_lease(user(), body)

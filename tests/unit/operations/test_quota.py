@@ -113,7 +113,7 @@ def test_a_resource_joins_up_to_the_limit(world: World) -> None:
     assert world.join(lease_id, 'b') == joined
 
 
-def test_what_is_freed_makes_room(world: World, time: Time) -> None:
+def test_lease_that_is_over_makes_room_in_the_quota(world: World, time: Time) -> None:
     limit(world, leases=1)
     world.create('a')
     time.forward(hours=2)

@@ -63,7 +63,7 @@ def test_another_release_reads_the_lease_itself(world: World) -> None:
     assert world.lease(_create(world, release='0.1.0')).name == 'n'
 
 
-def test_what_was_there_is_read(world: World) -> None:
+def test_repeated_create_returns_the_lease_that_was_there(world: World) -> None:
     things = [world.wanted('a')]
     made = _create(world, id=ID, reservations=things)
     assert made['id'] == ID

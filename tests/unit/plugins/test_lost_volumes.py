@@ -52,7 +52,7 @@ def test_what_does_not_change_is_told_then_repaired(volumes, before, repair, eff
     assert asked(case) == effects
 
 
-def test_what_moves_is_not_lost(volumes):
+def test_volume_that_still_changes_is_not_lost(volumes):
     case = woken(volumes)
     for minute in range(5):
         change(case, status='deleting', next=[], updated_at=f'2026-12-01T12:0{minute}:00')

@@ -159,7 +159,7 @@ def test_what_is_not_there_is_refused_and_nothing_written(made, server, field):
     assert not made.stacks.state.trusts
 
 
-def test_what_is_there_is_accepted(made):
+def test_create_with_things_that_are_there_is_accepted(made):
     networks = [{'uuid': neutron.NETWORK}, {'port': neutron.PORT}]
     hints = {'group': nova.SERVER_GROUP}
     create(made, item(networks=networks, key_name='key', scheduler_hints=hints))

@@ -109,7 +109,7 @@ def test_a_refusal_is_a_failure(error, failures):
     assert (caught.value.progress or {}).get('failures') == failures
 
 
-def test_what_takes_long_is_told():
+def test_wait_that_takes_long_has_a_reason():
     stored = look().wait().progress
     assert look(later(599), stored).wait('It has been creating').reason is None
     told = look(later(600), stored).wait('It has been creating').reason

@@ -17,7 +17,7 @@ def as_heat(stacks):
     return stacks.context('alice', ['service'])
 
 
-def test_what_is_held_is_counted(stacks):
+def test_reserved_stack_is_counted(stacks):
     claimed = reserve(stacks, resource_id=stacks.add()['id'])
     assert claimed.amounts == {'stacks': 1}
 

@@ -116,7 +116,7 @@ def test_the_check_makes_nothing(stacks):
         ({'template': 'parameters: &a {b: *a}'}, 'template', 'part of itself'),
     ],
 )
-def test_what_cannot_be_used(stacks, values, field, told):
+def test_template_that_cannot_be_used_is_refused(stacks, values, field, told):
     named, message = refused(stacks, **values)
     assert named == field
     assert told in message
@@ -271,7 +271,7 @@ def test_what_was_filled_meanwhile_is_not_discarded(stacks):
     assert stacks.state.stacks[made.resource_id]['status'] == 'CREATE_COMPLETE'
 
 
-def test_what_is_gone_is_discarded(stacks):
+def test_discard_of_a_stack_that_is_gone_does_nothing(stacks):
     plugin = stacks.plugin()
     plugin.discard(UUID)
     assert plugin.unleased_since(UUID) is None

@@ -50,7 +50,7 @@ DEADLY = {
 
 @pytest.mark.parametrize('text', DEADLY.values(), ids=DEADLY)
 @pytest.mark.parametrize('field', ['template', 'environment'])
-def test_what_must_not_be_loaded(monkeypatch, text, field):
+def test_text_that_must_not_be_loaded_is_refused(monkeypatch, text, field):
     monkeypatch.setattr(yaml, 'load', None)
     refused(text, field)
 
@@ -61,7 +61,7 @@ def test_numbers_in_base_60(end):
     assert 'digits' in refused('a: 1' + ':1' * 500_000 + end)
 
 
-def test_nobody_dies_of_it():
+def test_deep_text_does_not_end_the_process():
     """A crash in C would take the tests along."""
     code = (
         'from climate_core.plugins.stack import template_text\n'
@@ -116,7 +116,7 @@ def test_how_anchors_are_meant():
     }
 
 
-def test_what_looks_like_something_else():
+def test_dates_and_numbers_are_read_as_heat_does():
     assert read('a: 2021-04-16\nb: 1:30\nc: 1.5\nd: yes') == {
         'a': '2021-04-16',
         'b': 90,

@@ -33,7 +33,7 @@ def test_only_the_server_that_uses_it_waits(leased, uses, lease_id):
     assert leased.server(servers[0]['id']) == 'ACTIVE'
 
 
-def test_it_is_looked_up_once(leased, uses, lease_id):
+def test_use_of_volumes_is_looked_up_once(leased, uses, lease_id):
     volumes, servers = uses
     leased.run_until_idle()
     (waiting,) = [

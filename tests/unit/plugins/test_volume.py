@@ -17,7 +17,7 @@ def reserve(volumes, context=None, **values):
     return volumes.plugin().reserve(context or volumes.user(), values)
 
 
-def test_what_is_held_is_counted(volumes):
+def test_reserved_volume_is_counted_with_its_size(volumes):
     volume = cinder.add(volumes.state, size=7)
     claimed = reserve(volumes, resource_id=volume['id'])
     assert claimed.amounts == {'volumes': 1, 'gigabytes': 7}
@@ -126,7 +126,7 @@ def test_cinder_without_the_extension(volumes, monkeypatch):
         case.wake_once()
 
 
-def test_what_a_wake_up_costs(volumes):
+def test_second_look_of_a_wake_up_takes_one_request(volumes):
     case = reserved(volumes)
     case.wake_once()
     with volumes.counted() as sent:

@@ -187,7 +187,9 @@ def crowd(volumes, case):
 
 @pytest.mark.parametrize('crowded', [False, True])
 @pytest.mark.parametrize(('on_end', 'place'), sorted(COSTS))
-def test_what_each_look_costs(volumes, monkeypatch, on_end, place, crowded):
+def test_each_look_takes_the_same_requests_in_a_crowded_cloud(
+    volumes, monkeypatch, on_end, place, crowded
+):
     """It does not depend on what else there is in the cloud."""
     monkeypatch.setattr(services, 'PAGE', 3)
     case = PLACES[place](volumes, on_end)

@@ -137,7 +137,9 @@ def test_no_service_takes_the_messages_of_another():
         ),
     ],
 )
-def test_what_no_lease_holds(database, hear, nudged, source, event_type, payload):
+def test_notification_of_an_unreserved_resource_changes_nothing(
+    database, hear, nudged, source, event_type, payload
+):
     lease = leases.make(database, ['server-1'], stack_ids=['stack-1'])
     leases.write(database, lease)
     before = leases.read(database, lease.id)
@@ -199,7 +201,7 @@ def test_endpoint_takes_the_events_of_its_source(database, source, event_type, h
         (['virtual:thing'], [], 0),
     ],
 )
-def test_what_is_listened_to(database, types, off, count):
+def test_listener_is_made_for_each_enabled_service(database, types, off, count):
     conf = climate_conf.load([], config_files=[])
     conf.set_override('transport_url', 'fake:/')
     for group in off:

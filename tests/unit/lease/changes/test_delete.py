@@ -31,7 +31,7 @@ def test_what_is_being_deleted_is_left_alone() -> None:
     assert changes.delete.apply(one, NOON + HOUR).lease == one
 
 
-def test_what_is_over_is_hidden() -> None:
+def test_delete_of_a_lease_that_is_over_hides_it() -> None:
     one = lease(reservation(status='deleted'), status='TERMINATED', trust_id=None, events=())
     after = changes.delete.apply(one, NOON).lease
     assert (after.status, after.deleted_at, after.events) == ('TERMINATED', NOON, ())
