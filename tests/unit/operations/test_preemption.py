@@ -12,16 +12,9 @@ from climate_core.db import usage as db_usage
 from climate_core.lease import usage
 from climate_core.operations import forecasting
 from tests.support.rooms import TYPE, Hotel
-from tests.support.world import World, user
+from tests.support.world import user
 
 LATER = {'start_date': '+2h', 'end_date': '+4h'}
-
-
-@pytest.fixture
-def hotel(world: World) -> Hotel:
-    made = Hotel(world)
-    made.build(2)
-    return made
 
 
 def book(hotel: Hotel, name: str, count: int = 1, **values: Any) -> str:

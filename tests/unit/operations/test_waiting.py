@@ -14,14 +14,7 @@ from climate_core.db import events as db_events
 from climate_core.db import leases, rows, stuck
 from climate_core.lease import model
 from tests.support.rooms import TYPE, Hotel
-from tests.support.world import World, at, user
-
-
-@pytest.fixture
-def hotel(world: World) -> Hotel:
-    made = Hotel(world)
-    made.build(2)
-    return made
+from tests.support.world import at, user
 
 
 def test_enough_at_once_is_granted_at_once(hotel: Hotel) -> None:
