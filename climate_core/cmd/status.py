@@ -16,6 +16,7 @@ from climate_core.cmd import explain
 from climate_core.db import migration
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.plugins import loading
+from climate_core.sync import address_checks
 from climate_core.sync.hosts import checks as host_checks
 
 #: The errors of a database that does not answer.
@@ -144,6 +145,25 @@ class Checks(upgradecheck.UpgradeCommands):
             _WARNING if found else _SUCCESS, ' '.join([*found, host_checks.UNSEEN])
         )
 
+    def _check_addresses(self) -> upgradecheck.Result:
+        """Check that the floating IPs that are set apart are given to nobody else."""
+        if self._check_credentials().code is not _SUCCESS:
+            return upgradecheck.Result(_WARNING, 'Not checked without credentials.')
+        if self._check_database().code is not _SUCCESS:
+            return upgradecheck.Result(_WARNING, 'Not checked without the database.')
+        database = Database(self.conf)
+        try:
+            found = address_checks.find(database, Cloud(self.conf).service())
+        except (*errors.EXPECTED, *_AWAY) as exc:
+            return upgradecheck.Result(_WARNING, f'The addresses could not be checked: {exc}')
+        finally:
+            database.dispose()
+        if found is None:
+            return upgradecheck.Result(_SUCCESS, 'No floating IP is set apart for leases.')
+        return upgradecheck.Result(
+            _WARNING if found else _SUCCESS, ' '.join([*found, address_checks.UNSEEN])
+        )
+
     def _check_policy(self) -> upgradecheck.Result:
         """Check that policy.yaml can be read and has no undefined rules."""
         try:
@@ -162,6 +182,7 @@ class Checks(upgradecheck.UpgradeCommands):
         ('Setting transport_url', _check_transport),
         ('Placement', _check_placement),
         ('Hosts of the pools', _check_pool),
+        ('Floating IPs for leases', _check_addresses),
         ('Policy', _check_policy),
     )
 

@@ -49,6 +49,21 @@ def unheld(session: orm.Session, resource_type: str, ids: Collection[str]) -> se
     return set(ids) - set(session.scalars(query))
 
 
+def unheld_made(
+    session: orm.Session, resource_type: str, made: Collection[tuple[str, bool]]
+) -> set[str]:
+    """Return the ids of the reservations that hold nothing, of those that have made something.
+
+    :param made: their ids, each with whether one that is not known is Climate's, too
+    """
+    table = tables.RESERVATIONS
+    query = sa.select(table.c.id, table.c.hold).where(
+        table.c.resource_type == resource_type, table.c.id.in_({each for each, _ in made})
+    )
+    known = {row.id: row.hold for row in session.execute(query)}
+    return {each for each, is_ours in made if not known.get(each) and (is_ours or each in known)}
+
+
 def trusts(session: orm.Session) -> set[str]:
     """Return the ids of all trusts that leases still have."""
     table = tables.LEASES

@@ -22,6 +22,21 @@ def tag(reservation_id: str) -> str:
     return f'{_TAG}{reservation_id}'
 
 
+def reservation_of(found: Mapping[str, Any]) -> tuple[str, bool] | None:
+    """Return for which reservation something was made, and whether its description says so.
+
+    A tag alone may be of Blazar, which has the same one.
+
+    :param found: it, as Neutron shows it; None: it was made for none
+    """
+    described = found.get('description') or ''
+    if described.startswith(_MARK):
+        return described.removeprefix(_MARK), True
+    tags = (each for each in found.get('tags', ()) if each.startswith(_TAG))
+    tagged = next(tags, None)
+    return None if tagged is None else (tagged.removeprefix(_TAG), False)
+
+
 def is_marked(found: Mapping[str, Any]) -> bool:
     """Tell whether something was made for any lease.
 

@@ -55,6 +55,18 @@ class Done:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class MadeResource:
+    """Name what its own service says was made for a reservation.
+
+    :param is_ours: whether only Climate can have made it, also for a reservation that is purged
+    """
+
+    resource_id: str
+    reservation_id: str
+    is_ours: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Claimed:
     """The result of :meth:`ResourcePlugin.reserve`.
 
@@ -127,6 +139,9 @@ class ResourcePlugin(abc.ABC):
     reusable: ClassVar[bool] = False
     #: Whether no other user of the project can let a resource join a lease.
     owner_only: ClassVar[bool] = False
+
+    #: What operators are told of a resource without a lease.
+    orphaned: ClassVar[str] = 'it waits for no lease'
 
     #: Returns the time, UTC; tests turn it.
     now: Callable[[], datetime.datetime] = staticmethod(
@@ -300,6 +315,10 @@ class ResourcePlugin(abc.ABC):
         :returns: reservation id -> a sentence that says what happened to its resource
         """
         return {}
+
+    def list_made(self) -> Iterable[MadeResource]:
+        """Yield what was made for reservations of leases, with the service's own rights."""
+        return ()
 
     def list_unleased(self) -> Iterable[str]:
         """Yield the ids of all resources that wait to be woken, with the service's own rights."""

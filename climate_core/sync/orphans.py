@@ -30,7 +30,7 @@ def unseen(title: str, noted: dict[str, str]) -> Iterator[None]:
 
 
 def resources(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
-    """Yield the resources that wait for a lease that does not exist.
+    """Yield the resources that wait for a lease that does not exist, or that one has left behind.
 
     One that was made a moment ago may still get its lease: see
     :meth:`climate_core.plugins.base.ResourcePlugin.unleased_since`.
@@ -38,6 +38,11 @@ def resources(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
     waiting = iter(plugin.list_unleased())
     while chunk := list(islice(waiting, _CHUNK)):
         yield from sorted(database.read(missing.unheld, plugin.resource_type, chunk))
+    made = iter(plugin.list_made())
+    while part := list(islice(made, _CHUNK)):
+        reservation_ids = {(each.reservation_id, each.is_ours) for each in part}
+        left = database.read(missing.unheld_made, plugin.resource_type, reservation_ids)
+        yield from sorted(each.resource_id for each in part if each.reservation_id in left)
 
 
 def reservations_without_resource(

@@ -92,7 +92,7 @@ class Reconciler(Worker):
     def _unheld(self, plugin: ResourcePlugin) -> None:
         found = set(orphans.resources(self._database, plugin))
         for resource_id in sorted(found - self._reported):
-            LOG.warning('%s %s waits for a lease that does not exist', plugin.title, resource_id)
+            LOG.warning('%s %s has no lease: %s', plugin.title, resource_id, plugin.orphaned)
         self._reported = found
 
     def _sweep_trusts(self) -> None:

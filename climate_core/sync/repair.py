@@ -133,7 +133,7 @@ class Repair:
                 yield from orphans.reservations_without_resource(self._database, plugin, lease_id)
 
     def resources(self, now: datetime.datetime, safe_seconds: float) -> Iterator[Repaired]:
-        """Delete the resources that wait for a lease that is not there.
+        """Delete the resources that wait for a lease that is not there, or were left by one.
 
         :param safe_seconds: those that changed since so many seconds are left: a lease for them
             may be on its way
@@ -150,7 +150,7 @@ class Repair:
             if since is None:
                 continue
             age = (now - since).total_seconds()
-            wrong = f'{plugin.title}: it waits for no lease, since {age:.0f} s'
+            wrong = f'{plugin.title}: {plugin.orphaned}, since {age:.0f} s'
             if age < safe_seconds:
                 yield Repaired(resource_id, wrong, None)
                 continue

@@ -1,35 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m tests.bench.races``: several managers promise the same hosts, and what comes of it.
+"""``python -m tests.bench.races``: several managers promise the same units, and what comes of it.
 
 Each manager is a process with a calendar of its own, and knows of the others by the database
-alone. It asks for whole hosts and shares by chance, and gives some of them back.
+alone. It asks for whole hosts and shares by chance, or for floating IPs by number and by address,
+and gives some of them back.
 """
 
 import argparse
 import collections
 import concurrent.futures
 import datetime
+import itertools
 import multiprocessing
 import os
 import random
 import sys
 import time
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
+from oslo_config import cfg
 from oslo_utils import uuidutils
 from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.admission import Calendar
 from climate_core.calendar.model import Demand, ReservationDemand
-from climate_core.db import rows, tables, utcnow
+from climate_core.db import floatingips, rows, tables, utcnow
 from climate_core.db.engine import Database
+from climate_core.plugins.floatingip.plugin import FloatingIpPlugin
 from tests.bench import calendar
 from tests.bench.calendar import HOUR, LEASE, RESERVATION
 from tests.support.world import configure
 
 _ALLOCATION = tables.ALLOCATIONS
+#: The external network.
+NETWORK = str(uuid.UUID(int=14))
 #: Promises begin within so many hours, and last some of them.
 HOURS, LONGEST = 48, 8
 #: One of so many promises is given back right away.
@@ -43,14 +51,17 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument('--creates', type=int, default=10_000, help='in all')
     parser.add_argument('--managers', type=int, default=3)
-    parser.add_argument('--hosts', type=int, default=200)
+    parser.add_argument('--units', type=int, default=200, help='so many there are')
+    parser.add_argument(
+        '--of', nargs='+', choices=DEMANDS, default=[*DEMANDS], help='which ones (default: all)'
+    )
     return parser.parse_args(argv)
 
 
 KINDS = ('sqlite', 'mariadb', 'postgresql')
 
 
-def manage(url: str, number: int, creates: int) -> collections.Counter[str]:
+def manage(url: str, number: int, creates: int, of: str, units: int) -> collections.Counter[str]:
     """Be a manager that is asked for so much; return what came of that."""
     dice = random.Random(number)
     database = Database(configure(url))
@@ -61,7 +72,7 @@ def manage(url: str, number: int, creates: int) -> collections.Counter[str]:
         begin = start + dice.randrange(HOURS) * HOUR
         end = begin + dice.randint(1, LONGEST) * HOUR
         try:
-            made = database.write(_create, own, _demand(dice), begin, end)
+            made = database.write(_create, own, DEMANDS[of](dice, units), begin, end)
         except exceptions.NotEnough:
             found['refused'] += 1
             continue
@@ -73,10 +84,31 @@ def manage(url: str, number: int, creates: int) -> collections.Counter[str]:
     return found
 
 
-def _demand(dice: random.Random) -> Demand:
+def _of_hosts(dice: random.Random, units: int) -> Demand:
     least = dice.randint(1, 3)
     piece = None if dice.random() < 0.3 else calendar.PIECE
     return Demand(kind='host', least=least, most=least + dice.randint(0, 2), piece=piece)
+
+
+def _of_addresses(dice: random.Random, units: int) -> Demand:
+    """Demand some addresses, or certain ones, as a reservation does."""
+    values: dict[str, Any] = {'network_id': NETWORK, 'amount': dice.randint(1, 3)}
+    if dice.random() < 0.3:
+        chosen = dice.sample(range(units), min(units, values['amount']))
+        values = {'network_id': NETWORK, 'required_floatingips': [*map(_address, chosen)]}
+    plugin = FloatingIpPlugin(cfg.ConfigOpts(), None)  # type: ignore[arg-type]
+    return plugin._demand(plugin._params(values))
+
+
+def _address(number: int) -> str:
+    return f'203.0.{number // 250}.{number % 250 + 1}'
+
+
+#: What is asked for -> how much of it, by chance.
+DEMANDS: Mapping[str, Callable[[random.Random, int], Demand]] = {
+    'hosts': _of_hosts,
+    'addresses': _of_addresses,
+}
 
 
 def _create(
@@ -109,20 +141,35 @@ def over_booked(database: Database) -> Iterator[str]:
             for row in there:
                 for name, size in (row.piece or {}).items():
                     taken[name] += size * row.pieces
-            much = any(taken[name] > unit.capacity[name] for name in taken)
+            much = any(taken[name] > unit.capacity.get(name, 0) for name in taken)
             if whole or much or len({row.lane for row in there}) < len(there):
-                yield f'host {unit.id} at {moment}: {there}'
+                yield f'{unit.kind} {unit.id} at {moment}: {there}'
 
 
-def race(url: str, options: argparse.Namespace) -> tuple[collections.Counter[str], list[str]]:
-    """Let managers ask for hosts; return what came of it, and what is promised twice."""
+def _seed(database: Database, of: str, units: int) -> None:
+    calendar.seed(database, units if of == 'hosts' else 0, 0, False)
+    if of == 'addresses':
+        subnets = {_address(number): 'subnet' for number in range(units)}
+        database.write(floatingips.insert, NETWORK, subnets)
+
+
+def race(
+    url: str, options: argparse.Namespace, of: str
+) -> tuple[collections.Counter[str], list[str]]:
+    """Let managers ask for units; return what came of it, and what is promised twice.
+
+    :param of: which ones, of :data:`DEMANDS`
+    """
     database = Database(configure(url))
-    calendar.seed(database, options.hosts, 0, False)
+    _seed(database, of, options.units)
     creates = options.creates // options.managers
     found: collections.Counter[str] = collections.Counter()
     context = multiprocessing.get_context('spawn')
     with concurrent.futures.ProcessPoolExecutor(options.managers, context) as pool:
-        jobs = [pool.submit(manage, url, each, creates) for each in range(options.managers)]
+        jobs = [
+            pool.submit(manage, url, each, creates, of, options.units)
+            for each in range(options.managers)
+        ]
         for job in jobs:
             found += job.result()
     wrong = list(over_booked(database))
@@ -133,13 +180,13 @@ def race(url: str, options: argparse.Namespace) -> tuple[collections.Counter[str
 def main(argv: Sequence[str]) -> int:
     options = arguments(argv)
     failed = False
-    for kind in options.database:
+    for kind, of in itertools.product(options.database, options.of):
         began, load = time.monotonic(), os.getloadavg()[0]
         with calendar.served(kind) as make:
-            found, wrong = race(make(), options)
+            found, wrong = race(make(), options, of)
         told = ', '.join(f'{count} {what}' for what, count in sorted(found.items()))
         print(
-            f'{kind}: {options.managers} managers, {options.hosts} hosts: {told}; '
+            f'{kind}: {options.managers} managers, {options.units} {of}: {told}; '
             f'{len(wrong)} over-booked; {time.monotonic() - began:.0f} s, load {load:.1f}',
             flush=True,
         )

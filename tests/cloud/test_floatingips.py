@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from climateclient import exceptions
-from tests.cloud.people import Person, at, wait_for
+from tests.cloud.people import Person, at, upgrade_check, wait_for
 from tests.cloud.stacking import Stacking
 from tests.cloud.templates import documented, resource, server, template
 
@@ -177,3 +177,9 @@ def test_floating_ip_of_a_reserved_stack_ends_with_it(
     stacks.end(lease_id)
     stacks.wait_gone(stack_id)
     assert member.sdk.network.find_ip(made) is None
+
+
+def test_upgrade_check_says_what_a_project_manager_could_do() -> None:
+    said = upgrade_check()
+    assert 'the manager of any project can create a floating IP' in said
+    assert 'Floating IP 203' not in said

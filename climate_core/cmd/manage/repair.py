@@ -126,7 +126,7 @@ def _find(database: Database, plugin: ResourcePlugin, now: datetime.datetime) ->
     for each in orphans.resources(database, plugin):
         since = plugin.unleased_since(each)
         age = (now - since).total_seconds() if since else None
-        yield Orphan('resource', kind, each, None, None, age, 'it waits for no lease')
+        yield Orphan('resource', kind, each, None, None, age, plugin.orphaned)
     for held, reason in orphans.reservations_without_resource(database, plugin):
         yield Orphan('reservation', kind, held.resource_id, held.lease_id, held.id, None, reason)
 

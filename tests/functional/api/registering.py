@@ -43,8 +43,10 @@ def runner(url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 
     def run(*argv: str) -> Any:
         status, out, err = openstack(*argv)
-        assert status == 0, err
-        return json.loads(out[min(out.index(e) for e in '{[' if e in out) :]) if out else None
+        assert status == 0, out + err
+        # Some commands of Blazar say in words what they have done.
+        found = [out.index(each) for each in '{[' if each in out]
+        return json.loads(out[min(found) :]) if found else None
 
     return run
 

@@ -45,9 +45,14 @@ def test_commands_of_blazar_register_and_reserve_floating_ips(run: Run, url: str
     )
     # Nothing is promised without Keystone; that it is sent and taken is what counts here.
     assert neutron.PUBLIC in lease['reservations']
+    (held,) = run('lease', 'show', lease['id'], '-f', 'json')['reservations']
+    changed = f'id={held["id"]},amount=2'
+    run('reservation', 'lease', 'set', lease['id'], '--reservation', changed)
+    (held,) = run('lease', 'show', lease['id'], '-f', 'json')['reservations']
+    assert held['amount'] == 2
     client = blazar.Client('1', service_type='reservation', session=_session(url))
     client.lease.delete(lease['id'])
-    client.floatingip.delete(made['id'])
+    run('reservation', 'floatingip', 'delete', made['id'])
     assert run('lease', 'address', 'list', '-f', 'json') == []
 
 

@@ -16,13 +16,13 @@ from climate_core.cloud import Cloud
 from climate_core.cmd import manage, manager, status
 from climate_core.cmd.manage import serve
 from climate_core.context import RequestContext
-from climate_core.db import leases, migration, store, tables
+from climate_core.db import floatingips, leases, migration, store, tables
 from climate_core.db.engine import Database
 from climate_core.lease import schedule
 from climate_core.lease.history import Cause
 from climate_core.operations.hosts import HostOperations
 from tests.functional.api import written
-from tests.support.fakes import cloud_server, settings
+from tests.support.fakes import cloud_server, neutron, settings
 
 LONG_AGO = datetime.datetime(2001, 2, 3, tzinfo=datetime.UTC)
 
@@ -298,6 +298,28 @@ def test_status_of_a_ready_installation(
     said = ' '.join(words(capsys))
     assert '=required: cn1. A nova-scheduler without PoolFilter' in said
     assert 'cannot be seen from here' in said
+
+
+def test_status_says_what_neutron_may_give_to_others(
+    file: pathlib.Path,
+    database: Database,
+    hosts_cloud: cloud_server.Server,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = settings.cloud_options(hosts_cloud.url).items()
+    cloud = '[cloud]\n' + ''.join(f'{name} = {value}\n' for name, value in options)
+    file.write_text(file.read_text() + READY + cloud)
+    assert check(file) == 0
+    assert 'No floating IP is set apart for leases.' in ' '.join(words(capsys))
+    database.write(floatingips.insert, neutron.PUBLIC, {'203.0.113.20': neutron.SUBNET})
+    assert check(file) == 0
+    said = ' '.join(words(capsys))
+    assert 'the manager of any project can create a floating IP with an address' in said
+    # As if the pool had become larger since then.
+    database.write(floatingips.insert, neutron.PUBLIC, {'203.0.113.205': neutron.SUBNET})
+    assert check(file) == 1
+    said = ' '.join(words(capsys))
+    assert 'Floating IP 203.0.113.205: 203.0.113.205 is in the allocation pool' in said
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ import pytest
 from oslo_config import cfg
 
 from climate_core import exceptions
-from climate_core.lease.marks import tag
+from climate_core.lease.marks import mark, tag
+from climate_core.sync import orphans
 from tests.conformance.fake_floating_ips import FakeFloatingIps
 from tests.conformance.floatingip_world import ADDRESSES, FIRST, SECOND, Addresses, shown
 from tests.conformance.world import reserved
@@ -104,6 +105,17 @@ class TestFloatingIps(WithPorts):
         self.forward(self.found()[FIRST], self.inside(1)[0])
         self.world.ended(lease)
         assert self.found() == {}
+
+    def test_what_a_lease_left_behind_is_found_and_what_it_has_is_not(self):
+        self.world.started(required_floatingips=[FIRST])
+        self.make('floatingip', floating_network_id=self.public['id'])
+        left = self.make(
+            'floatingip', floating_network_id=self.public['id'], description=mark('dead')
+        )
+        plugin = self.world.plugin
+        assert [*orphans.resources(self.world.engine.database, plugin)] == [left['id']]
+        plugin.discard(left['id'])
+        assert [*orphans.resources(self.world.engine.database, plugin)] == []
 
 
 class TestHeldFloatingIps(WithPorts):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three managers in processes of their own promise the same hosts: none is promised twice."""
+"""Three managers in processes of their own promise the same units: none is promised twice."""
 
 import argparse
 import datetime
 
+import pytest
 import sqlalchemy as sa
 
 from climate_core.db import tables
@@ -14,9 +15,10 @@ from tests.support.world import configure
 ALLOCATION = tables.ALLOCATIONS
 
 
-def test_nothing_is_over_booked(database_url: str) -> None:
-    options = argparse.Namespace(creates=300, managers=3, hosts=3)
-    found, wrong = races.race(database_url, options)
+@pytest.mark.parametrize('of', races.DEMANDS)
+def test_nothing_is_over_booked(database_url: str, of: str) -> None:
+    options = argparse.Namespace(creates=300, managers=3, units=3)
+    found, wrong = races.race(database_url, options, of)
     assert not wrong
     assert found['granted'] + found['refused'] == 300
     assert min(found['granted'], found['refused'], found['given back']) > 0

@@ -124,7 +124,7 @@ def test_a_server_that_waits_for_no_lease_is_reported_once(world, database, reco
     with caplog.at_level(logging.WARNING):
         reconciler.compare()
         reconciler.compare()
-    lines = [r.getMessage() for r in caplog.records if 'waits for a lease' in r.getMessage()]
+    lines = [r.getMessage() for r in caplog.records if 'it waits for no lease' in r.getMessage()]
     assert len(lines) == 1
     assert stray['id'] in lines[0]
 
