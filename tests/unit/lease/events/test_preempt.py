@@ -8,7 +8,7 @@ import pytest
 from climate_core.lease import events, model, results
 from climate_core.lease.events import preempt, wait_again
 from tests.support import leases
-from tests.support.leases import HOUR, MINUTE, NOON, reservation
+from tests.support.leases import HOUR, NOON, reservation
 
 HANDLER = events.of(model.PREEMPT)
 TIME = NOON + HOUR
@@ -64,8 +64,8 @@ def test_lease_that_gave_up_a_part_tries_the_rest_again() -> None:
     assert (again.open, HANDLER.retries_forever(after, again)) == (True, True)
 
 
-@pytest.mark.parametrize(('minutes', 'most'), [(0, 1), (30, None)])
-def test_waiting_lease_looks_for_room_until_its_end(minutes: int, most: int | None) -> None:
+@pytest.mark.parametrize('retries_left', [None, 3])
+def test_preempted_lease_waits_without_a_limit_of_tries(retries_left: int | None) -> None:
     one, _ = running('a')
-    after = preempt.wait(one, one.end_date - minutes * MINUTE)
-    assert after.retries_left == (most or minutes * MINUTE / wait_again.PAUSE)
+    after = preempt.wait(dataclasses.replace(one, retries_left=retries_left), TIME)
+    assert (after.status, after.retries_left) == ('WAITING', None)
