@@ -18,12 +18,24 @@ STACKS = 'stacks'
 #: Whole compute hosts.
 HOSTS = 'hosts'
 FLOATING_IPS = 'floatingips'
+#: Networks on segments of their own.
+NETWORKS = 'networks'
 
 #: The units of a server and of a volume.
 SERVER_UNITS = (SERVERS, VCPUS, MEMORY_MB, DISK_GB)
 VOLUME_UNITS = (VOLUMES, GIGABYTES)
 #: The units that projects have limits for, in the order in which they are shown.
-LIMITED = (SERVERS, VCPUS, MEMORY_MB, VOLUMES, GIGABYTES, STACKS, HOSTS, FLOATING_IPS)
+LIMITED = (
+    SERVERS,
+    VCPUS,
+    MEMORY_MB,
+    VOLUMES,
+    GIGABYTES,
+    STACKS,
+    HOSTS,
+    FLOATING_IPS,
+    NETWORKS,
+)
 
 
 def of_server(

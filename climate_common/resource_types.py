@@ -9,6 +9,8 @@ STACK = 'virtual:stack'
 HOST = 'physical:host'
 CAPACITY = 'flavor:instance'
 FLOATING_IP = 'virtual:floatingip'
+#: A network on a segment of its own; the name is that of Blazar's users at Chameleon.
+NETWORK = 'network'
 #: Room for servers by their sizes. In the API it is :data:`SERVER` without a ``resource_id``, as
 #: Blazar has it.
 SIZES = 'size:instance'

@@ -131,6 +131,10 @@ class FloatingIpNotFound(NotFound, code='floatingip.not_found'):
     """No such floating IP is set apart for leases."""
 
 
+class NetworkNotFound(NotFound, code='network.not_found'):
+    """No such network segment is set apart for leases, or it is for others."""
+
+
 class Conflict(ClimateError, status=409, code='conflict'):
     """The request does not fit the present state."""
 
@@ -189,6 +193,14 @@ class FloatingIpExists(Conflict, code='floatingip.exists'):
 
 class FloatingIpInUse(Conflict, code='floatingip.in_use'):
     """The address has a port in Neutron, or is promised to reservations."""
+
+
+class NetworkExists(Conflict, code='network.exists'):
+    """The network segment is set apart for leases already."""
+
+
+class NetworkInUse(Conflict, code='network.in_use'):
+    """A network has the segment in Neutron, or it is promised to reservations."""
 
 
 class NotEnough(Conflict, code='calendar.not_enough'):

@@ -38,6 +38,7 @@ from climate_core.operations.floatingips import FloatingIpOperations
 from climate_core.operations.host_emptier import HostEmptier
 from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
+from climate_core.operations.networks import NetworkOperations
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.rpc import client, server
@@ -152,6 +153,8 @@ class ManagerService:
         host_endpoint = server.HostEndpoint(hosts, self._wrote)
         addresses = FloatingIpOperations(self.database, self.cloud)
         address_endpoint = server.FloatingIpEndpoint(addresses, self._wrote)
+        networks = NetworkOperations(self.database, self.cloud)
+        network_endpoint = server.NetworkEndpoint(networks, self._wrote)
         return MessageServer(
             'rpc',
             server.make(
@@ -160,6 +163,7 @@ class ManagerService:
                 endpoint,
                 host_endpoint,
                 address_endpoint,
+                network_endpoint,
             ),
         )
 

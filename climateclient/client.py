@@ -24,6 +24,7 @@ from climateclient.floatingips import FloatingIps
 from climateclient.hosts import Hosts
 from climateclient.leases import Leases
 from climateclient.models import Limit, Plugin, ProjectUsage, Window
+from climateclient.networks import Networks
 from climateclient.parameters import When
 from climateclient.serialization import read, to_json, to_query
 
@@ -51,6 +52,7 @@ class Client(adapter.Adapter):
         self.leases = Leases(self)
         self.hosts = Hosts(self)
         self.floatingips = FloatingIps(self)
+        self.networks = Networks(self)
 
     def request(self, url: str, method: str, **kwargs: Any) -> requests.Response:
         """Send a request, as any Adapter does.

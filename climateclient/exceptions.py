@@ -84,6 +84,10 @@ class FloatingIpNotFound(ksa_base.ClientException):
     """No floating IP with this address is set apart for leases."""
 
 
+class SegmentNotFound(ksa_base.ClientException):
+    """No such network segment is set apart for leases."""
+
+
 class AmbiguousName(ksa_base.ClientException):
     """Several leases have this name: give an id.
 

@@ -7,13 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from keystoneauth1 import adapter
-
 from climateclient import exceptions
 from climateclient.models import time_of
-from climateclient.serialization import read, read_pages, to_path
-
-_PATH = '/floatingips'
+from climateclient.registered import Registered
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +36,11 @@ class FloatingIp:
         )
 
 
-class FloatingIps:
+class FloatingIps(Registered[FloatingIp]):
     """The calls about floating IPs; each raises what :mod:`climateclient.exceptions` says."""
 
-    def __init__(self, http: adapter.Adapter) -> None:
-        self._http = http
+    path, noun = '/floatingips', 'floatingip'
+    make = FloatingIp.from_dict
 
     def create(self, network_id: str, address: str) -> FloatingIp:
         """Set an address of an external network apart for leases.
@@ -52,17 +48,12 @@ class FloatingIps:
         :raises BadRequest: Neutron may give it to others; ``field`` says what is wrong
         :raises Conflict: it is in use, or set apart already
         """
-        body = {'floating_network_id': network_id, 'floating_ip_address': address}
-        return read(self._http.post(_PATH, json=body), 'floatingip', FloatingIp.from_dict)
+        return self._create({'floating_network_id': network_id, 'floating_ip_address': address})
 
     def create_range(self, network_id: str, first: str, last: str) -> builtins.list[FloatingIp]:
         """Set all addresses from one to another apart, or none; raises as :meth:`create`."""
         body = {'floating_network_id': network_id, 'floating_ip_range': f'{first}-{last}'}
-        return read(
-            self._http.post(_PATH, json=body),
-            'floatingips',
-            lambda rows: [FloatingIp.from_dict(row) for row in rows],
-        )
+        return self._create_many(body)
 
     def list(
         self,
@@ -82,16 +73,7 @@ class FloatingIps:
             'floating_ip_address': address,
             'marker': marker,
         }
-        return read_pages(self._http, _PATH, 'floatingips', FloatingIp.from_dict, values, limit)
-
-    def get(self, floatingip_id: str) -> FloatingIp:
-        """Return a floating IP by its id.
-
-        :raises NotFound: there is none
-        """
-        return read(
-            self._http.get(_PATH + to_path(floatingip_id)), 'floatingip', FloatingIp.from_dict
-        )
+        return self._list(values, limit)
 
     def find(self, address_or_id: str) -> FloatingIp:
         """Return a floating IP by its id or its address.
@@ -113,11 +95,3 @@ class FloatingIps:
                 ids=tuple(each.id for each in found),
             )
         return found[0]
-
-    def delete(self, floatingip_id: str) -> None:
-        """Take a floating IP away from those for leases; nothing changes in Neutron.
-
-        :raises NotFound: there is none
-        :raises Conflict: it is promised to reservations
-        """
-        self._http.delete(_PATH + to_path(floatingip_id))

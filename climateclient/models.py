@@ -275,8 +275,8 @@ class ProjectUsage:
     """The usage of a project in a period: what it reserved, and what it used.
 
     ``reserved`` and ``used`` map ``server_hours``, ``vcpu_hours``, ``memory_gib_hours``,
-    ``disk_gb_hours``, ``volume_hours``, ``volume_gb_hours``, ``stack_hours`` and
-    ``host_hours`` and ``floatingip_hours`` to numbers.
+    ``disk_gb_hours``, ``volume_hours``, ``volume_gb_hours``, ``stack_hours``,
+    ``host_hours``, ``floatingip_hours`` and ``network_hours`` to numbers.
     """
 
     project_id: str

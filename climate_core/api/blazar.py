@@ -54,6 +54,9 @@ def reservation(values: Mapping[str, Any]) -> dict[str, Any]:
         raise exceptions.UnknownResourceType(
             f'resource_type: {_FORMS[kind]}, and not {kind}.', field='resource_type'
         )
+    if kind == resource_types.NETWORK:
+        # It names a segment, and not what is reserved.
+        return dict(values)
     wanted = _wanted_id(values.get('resource_properties'))
     if 'resource_id' in values:
         held = {'resource_type': resource_types.HELD_FLOATING_IP}

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Share what the calls have in common about what an operator registers for leases."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from climate_core import exceptions
 from climate_core.api import errors, paging, policy
@@ -31,3 +32,15 @@ def number(one: str, not_found: Callable[[str], exceptions.NotFound]) -> int:
     if found is None:
         raise not_found(one)
     return found
+
+
+def flat(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a request, which some clients send under ``values``."""
+    values = {**body, **body.get('values', {})}
+    values.pop('values', None)
+    return values
+
+
+def flag(value: Any) -> bool:
+    """Return whether a flag is set, which clients of Blazar send as a text."""
+    return str(value).lower() == 'true'

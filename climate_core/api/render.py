@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts and floating IPs as they are on the wire, in the format that today's clients read."""
+"""What operators register as it is on the wire, in the format that today's clients read."""
 
 from collections.abc import Collection, Iterable
 from typing import Any, Final
@@ -10,6 +10,7 @@ from climate_common import dates
 from climate_core.db.hosts import HostPromise
 from climate_core.lease import api_view, hosts
 from climate_core.lease.floatingips import FloatingIp
+from climate_core.lease.networks import RegisteredSegment
 
 #: What is shown of the details of a host as it is.
 _DETAILS: Final = (
@@ -70,6 +71,23 @@ def floatingip(one: FloatingIp) -> dict[str, Any]:
         'floating_ip_address': one.address,
         'reservable': one.available,
         'created_at': api_view.stamp(one.created_at),
+    }
+
+
+def network(one: RegisteredSegment, is_operator: bool) -> dict[str, Any]:
+    """Return a network segment as the API shows it; extra properties never replace other fields.
+
+    :param is_operator: whether its projects are shown, too
+    """
+    projects = {'project_ids': list(one.project_ids), 'domain_ids': list(one.domain_ids)}
+    return {
+        **one.extra,
+        'id': str(one.id),
+        **one.segment.facts,
+        'reservable': one.available,
+        **(projects if is_operator else {}),
+        'created_at': api_view.stamp(one.created_at),
+        'updated_at': api_view.stamp(one.updated_at),
     }
 
 

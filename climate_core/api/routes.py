@@ -13,6 +13,7 @@ from climate_core.api.handlers import (
     lease_list,
     leases,
     limits,
+    networks,
     openapi,
     plugins,
     reservations,
@@ -26,6 +27,7 @@ from climate_core.api.schemas import (
     host,
     lease,
     lease_query,
+    network,
     plugin,
     reservation,
     version,
@@ -38,6 +40,7 @@ from climate_core.policies import floatingips as floatingip_rules
 from climate_core.policies import hosts as host_rules
 from climate_core.policies import leases as lease_rules
 from climate_core.policies import limits as limits_rules
+from climate_core.policies import networks as network_rules
 from climate_core.policies import plugins as plugin_rules
 from climate_core.policies import reservations as reservation_rules
 from climate_core.policies import usage as usage_rules
@@ -199,6 +202,21 @@ ROUTES: Table = {
     '/v1/floatingips/{floatingip_id}': {
         'GET': Route(floatingips.show, 200, floatingip_rules.GET, response_schema=floatingip.ONE),
         'DELETE': Route(floatingips.delete, 204, floatingip_rules.DELETE),
+    },
+    '/v1/networks': {
+        'GET': Route(
+            networks.list_,
+            200,
+            network_rules.GET,
+            response_schema=network.MANY,
+            query=network.QUERY,
+        ),
+        'POST': Route(networks.create, 201, network_rules.CREATE, network.CREATE, network.CREATED),
+    },
+    '/v1/networks/{network_id}': {
+        'GET': Route(networks.show, 200, network_rules.GET, response_schema=network.ONE),
+        'PUT': Route(networks.update, 200, network_rules.UPDATE, network.UPDATE, network.ONE),
+        'DELETE': Route(networks.delete, 204, network_rules.DELETE),
     },
     '/v1/availability': {
         'GET': Route(

@@ -8,13 +8,12 @@ Every function takes the connection whose rights it uses and raises the exceptio
 import contextlib
 import datetime
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
-from climate_core.cloud import errors
+from climate_core.cloud import errors, neutron
 from climate_core.cloud.neutron import NEUTRON
 
 if TYPE_CHECKING:
-    from keystoneauth1.identity import BaseIdentityPlugin
     from openstack import connection
 
 #: So many addresses are in one URL: all are read by a web server that takes 8 KiB.
@@ -60,16 +59,8 @@ def every_mark(
 
 
 def check_all_visible(conn: 'connection.Connection') -> None:
-    """Raise Refused if these rights do not see the floating IPs of every project.
-
-    A listing does not tell: Neutron gives those of one project to users who may not see all. It
-    has nothing else that a service may ask for either, so the roles are looked at.
-    """
-    with errors.translated('Keystone'):
-        access = cast('BaseIdentityPlugin', conn.session.auth).get_access(conn.session)
-    roles: list[str] = access.role_names  # type: ignore[assignment]
-    if not {'admin', 'service'} & {*roles}:
-        raise errors.Refused('Climate does not see the floating IPs of every project.')
+    """Raise Refused if these rights do not see the floating IPs of every project."""
+    neutron.check_all_visible(conn, 'floating IPs')
 
 
 def delete(conn: 'connection.Connection', floating_ip_id: str) -> None:

@@ -6,12 +6,13 @@ Facts: Networking API v2.0; neutron 29.0.0.
 
 import contextlib
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from climate_core.cloud import errors, services
 
 if TYPE_CHECKING:
     import requests
+    from keystoneauth1.identity import BaseIdentityPlugin
     from openstack import connection
 
 NEUTRON: Final = services.Service('Neutron', services.optional('network', version='2'))
@@ -55,6 +56,26 @@ def _type(response: 'requests.Response') -> str:
     return ''
 
 
+def update(conn: 'connection.Connection', noun: str, one: str, values: Mapping[str, Any]) -> None:
+    """Change something by its id."""
+    NEUTRON.ask(conn, 'PUT', f'/{noun}s/{one}', {noun: values})
+
+
 def set_tags(conn: 'connection.Connection', noun: str, one: str, tags: Collection[str]) -> None:
     """Set the tags of something by its id; it takes none when it is created."""
     NEUTRON.ask(conn, 'PUT', f'/{noun}s/{one}/tags', {'tags': sorted(tags)})
+
+
+def check_all_visible(conn: 'connection.Connection', plural: str) -> None:
+    """Raise Refused if these rights do not see what every project has.
+
+    A listing does not tell: Neutron gives those of one project to users who may not see all. It
+    has nothing else that a service may ask for either, so the roles are looked at.
+
+    :param plural: what is looked for, for people
+    """
+    with errors.translated('Keystone'):
+        access = cast('BaseIdentityPlugin', conn.session.auth).get_access(conn.session)
+    roles: list[str] = access.role_names  # type: ignore[assignment]
+    if not {'admin', 'service'} & {*roles}:
+        raise errors.Refused(f'Climate does not see the {plural} of every project.')

@@ -28,8 +28,9 @@ OPTS: list[cfg.Opt] = [
         default=False,
         help='Keep every project within its limits of Keystone, see section [oslo_limit]: leases, '
         'reserved_servers, reserved_vcpus, reserved_memory_mb, reserved_volumes, '
-        'reserved_gigabytes, reserved_stacks and reserved_hosts. What has no registered limit '
-        'cannot be reserved at all, so register them first.',
+        'reserved_gigabytes, reserved_stacks, reserved_hosts, reserved_floatingips and '
+        'reserved_networks. What has no registered limit cannot be reserved at all, so register '
+        'them first.',
     ),
     cfg.URIOpt(
         'external_endpoint',

@@ -25,12 +25,14 @@ OPTS: list[cfg.Opt] = [
             'physical:host',
             'flavor:instance',
             'virtual:floatingip',
+            'network',
         ],
         help='Names of the plugins to load, from the entry points climate.resource.plugins. A '
         'plugin that cannot be loaded keeps the manager from starting. virtual:volume and '
         'virtual:stack do no harm where there is no Cinder and no Heat, and physical:host '
         'and flavor:instance none where no host is enrolled, nor virtual:floatingip where no '
-        'floating IP is registered. virtual:instance has room for '
+        'floating IP is registered, and network none where no segment is. '
+        'virtual:instance has room for '
         'servers by sizes with it, whose options are in the section size:instance; '
         'virtual:floatingip has those that users have already with it: held:floatingip.',
     ),

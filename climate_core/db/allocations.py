@@ -5,6 +5,7 @@ import dataclasses
 import datetime
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import orm
@@ -13,8 +14,7 @@ from climate_core.db import tables
 from climate_core.lease import states
 from climate_core.lease.model import Allocation, Reservation
 
-_ALLOCATION, _HOST = tables.ALLOCATIONS, tables.HOSTS
-_FLOATING_IP, _RESERVATION = tables.FLOATING_IPS, tables.RESERVATIONS
+_ALLOCATION, _RESERVATION = tables.ALLOCATIONS, tables.RESERVATIONS
 
 _LIVE = [str(status) for status in states.LIVE]
 
@@ -27,11 +27,18 @@ def is_released() -> sa.ColumnElement[bool]:
 _OWN = tuple(_ALLOCATION.c[name] for name in ('unit_id', 'start', 'end', 'pieces', 'lane'))
 #: The columns of a promise beside that condition.
 _MORE = (_ALLOCATION.c.reservation_id, is_released().label('released'))
-#: What plugins know of a host, and of a floating IP. One statement reads the units of all kinds.
-_OF_HOST = tuple(
-    _HOST.c[name] for name in ('hypervisor_hostname', 'service_name', 'provider_id', 'lane_ids')
+#: What plugins know of a unit: the columns of the table that has its row. One statement reads the
+#: units of all kinds.
+_KNOWN: Mapping[sa.Table, Sequence[str]] = {
+    tables.HOSTS: ('hypervisor_hostname', 'service_name', 'provider_id', 'lane_ids'),
+    tables.FLOATING_IPS: ('network_id', 'address'),
+    tables.NETWORK_SEGMENTS: ('network_type', 'physical_network', 'segment_id'),
+}
+_OF_UNITS = tuple(
+    table.c[name].label(f'{table.name}_{name}')
+    for table, names in _KNOWN.items()
+    for name in ('unit_id', *names)
 )
-_OF_FLOATING_IP = tuple(_FLOATING_IP.c[name] for name in ('network_id', 'address'))
 
 
 def attach(session: orm.Session, reservations: Sequence[Reservation]) -> Sequence[Reservation]:
@@ -40,20 +47,28 @@ def attach(session: orm.Session, reservations: Sequence[Reservation]) -> Sequenc
     if not promised:
         return reservations
     found: dict[tuple[str, bool], list[Allocation]] = defaultdict(list)
+    every: sa.FromClause = _ALLOCATION
+    for table in _KNOWN:
+        every = every.outerjoin(table, _ALLOCATION.c.unit_id == table.c.unit_id)
     query = (
-        sa.select(*_OWN, *_MORE, *_OF_HOST, *_OF_FLOATING_IP)
-        .join_from(_ALLOCATION, _HOST, _ALLOCATION.c.unit_id == _HOST.c.unit_id, isouter=True)
-        .outerjoin(_FLOATING_IP, _ALLOCATION.c.unit_id == _FLOATING_IP.c.unit_id)
+        sa.select(*_OWN, *_MORE, *_OF_UNITS)
+        .select_from(every)
         .where(_ALLOCATION.c.reservation_id.in_(promised))
         .order_by(_ALLOCATION.c.unit_id)
     )
     for row in session.execute(query).mappings():
-        known = _OF_HOST if row['address'] is None else _OF_FLOATING_IP
-        unit = {column.name: row[column.name] for column in known}
         values = {column.name: row[column.name] for column in _OWN}
         key = row['reservation_id'], bool(row['released'])
-        found[key].append(Allocation(**values, unit=unit))
+        found[key].append(Allocation(**values, unit=_unit(row)))
     return [_with(each, found) for each in reservations]
+
+
+def _unit(row: sa.RowMapping) -> dict[str, Any]:
+    """Return what plugins know of a unit."""
+    for table, names in _KNOWN.items():
+        if row[f'{table.name}_unit_id'] is not None:
+            return {name: row[f'{table.name}_{name}'] for name in names}
+    return dict.fromkeys(_KNOWN[tables.HOSTS])
 
 
 def _with(

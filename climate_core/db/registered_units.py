@@ -66,6 +66,22 @@ def find(
     return session.execute(one.with_for_update() if lock else one).mappings().first()
 
 
+def update(
+    session: orm.Session,
+    table: sa.Table,
+    unit_id: int,
+    unit: Mapping[str, Any],
+    row: Mapping[str, Any],
+) -> None:
+    """Change columns of a unit that is locked, and of its row."""
+    signal(session, calendar.FREED)
+    now = utcnow.now(session)
+    counted = {'generation': _UNIT.c.generation + 1, 'changed_at': now, **unit}
+    rows.change(session, sa.update(_UNIT).where(_UNIT.c.id == unit_id).values(counted))
+    stamped = {'updated_at': now, **row}
+    rows.change(session, sa.update(table).where(table.c.unit_id == unit_id).values(stamped))
+
+
 def delete(session: orm.Session, unit_id: int, kind: str) -> None:
     """Delete a unit with its row; one that is gone is fine."""
     rows.change(session, sa.delete(_UNIT).where(_UNIT.c.id == unit_id, _UNIT.c.kind == kind))

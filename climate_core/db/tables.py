@@ -357,3 +357,20 @@ FLOATING_IPS = _table(
     # Nobody is promised an address by two units.
     sa.UniqueConstraint('network_id', 'address', name='floatingips_address_key'),
 )
+
+#: A network segment that is set apart for leases: its unit, which is promised as a whole.
+#: ``physical_network`` is empty where there is none; ``extra`` is what the operator adds.
+NETWORK_SEGMENTS = _table(
+    'network_segments',
+    _unit_id('network_segments', primary_key=True),
+    _required('network_type', sa.String(16)),
+    _required('physical_network', _Name),
+    _required('segment_id', sa.BigInteger),
+    _required('extra', Json),
+    _required('created_at', Time),
+    sa.Column('updated_at', Time),
+    # Nobody is promised a segment by two units.
+    sa.UniqueConstraint(
+        'network_type', 'physical_network', 'segment_id', name='network_segments_segment_key'
+    ),
+)

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check a request of an operator about a host, beyond its JSON Schema. Pure."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from climate_common import limits
 from climate_core import exceptions
+from climate_core.lease import extra_properties
 from climate_core.lease.hosts import Host
 from climate_core.lease.nodes import FACTS
 
@@ -64,15 +63,4 @@ def check_extra(extra: Mapping[str, Any]) -> None:
 
     :raises climate_core.exceptions.BadRequest: naming the field
     """
-    for name in extra:
-        if name in OWN_FIELDS:
-            raise exceptions.BadRequest(
-                f'{name}: comes from Nova or Placement; an extra property must have another name.',
-                field=name,
-            )
-        if not re.fullmatch(limits.PROPERTY_PATTERN, name):
-            raise exceptions.BadRequest(
-                f'{name}: must begin with a letter and have only letters, digits and "_.:-", 64 '
-                'characters at most.',
-                field=name,
-            )
+    extra_properties.check(extra, OWN_FIELDS, 'comes from Nova or Placement')

@@ -8,7 +8,7 @@ claims and attempts, which are the engine's own affair, are never shown.
 from typing import Any
 
 from climate_common import dates, resource_types
-from climate_core.lease import floatingips, hosts, model
+from climate_core.lease import floatingips, hosts, model, networks
 
 
 def lease(one: model.Lease) -> dict[str, Any]:
@@ -54,7 +54,16 @@ def _allocated(one: model.Reservation) -> dict[str, Any]:
             return {'hosts': names, **_made(one)}
         case floatingips.KIND:
             return {'floatingips': [each.unit['address'] for each in one.allocations]}
+        case networks.KIND:
+            return _network(one)
     return {}
+
+
+def _network(one: model.Reservation) -> dict[str, Any]:
+    """Return the segment that is promised, and the id of the network when it is made."""
+    segments = [networks.Segment.of(each.unit).facts for each in one.allocations[:1]]
+    made = (one.progress or {}).get(networks.MADE)
+    return {**(segments[0] if segments else {}), networks.MADE: made}
 
 
 def _made(one: model.Reservation) -> dict[str, Any]:

@@ -32,6 +32,7 @@ HOURS: Final[Mapping[str, tuple[str, int]]] = {
     'stack_hours': (amounts.STACKS, 1),
     'host_hours': (amounts.HOSTS, 1),
     'floatingip_hours': (amounts.FLOATING_IPS, 1),
+    'network_hours': (amounts.NETWORKS, 1),
 }
 
 

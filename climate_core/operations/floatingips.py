@@ -9,7 +9,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
 from climate_core import exceptions
@@ -19,7 +18,12 @@ from climate_core.context import RequestContext
 from climate_core.db import floatingips as db
 from climate_core.db.engine import Database
 from climate_core.lease import floatingips
-from climate_core.operations.operators import ServiceConnector, answered, check_unpromised
+from climate_core.operations.operators import (
+    ServiceConnector,
+    answered,
+    check_unpromised,
+    registering,
+)
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -63,15 +67,8 @@ class FloatingIpOperations:
             raise exceptions.FloatingIpInUse(
                 f'{field}: {address} is in use in Neutron ({owner}). Free it first.', field=field
             )
-        try:
+        with registering(exceptions.FloatingIpExists, field, len(found)):
             return self.database.write(db.insert, network_id, found)
-        except db_exc.DBDuplicateEntry as exc:
-            told = 'it is' if len(found) == 1 else 'one of them is'
-            raise exceptions.FloatingIpExists(
-                f'{field}: {told} set apart for leases already. Look at the list, and leave out '
-                'what is in it.',
-                field=field,
-            ) from exc
 
     def delete_floatingip(self, context: RequestContext, floating_ip_id: int) -> None:  # noqa: ARG002
         """Give an address back; nothing is changed in Neutron.

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
+from oslo_db import exception as db_exc
 from oslo_log import log
 from sqlalchemy import orm
 
@@ -36,6 +37,23 @@ def answered() -> Iterator[None]:
     except errors.EXPECTED as exc:
         LOG.warning('An operation of an operator failed: %s', exc)
         raise exceptions.ServiceUnavailable(str(exc)) from exc
+
+
+@contextlib.contextmanager
+def registering(error: type[exceptions.Conflict], field: str, count: int) -> Iterator[None]:
+    """Turn the second registration of something into an error of the field that names it.
+
+    :param count: how many are registered together
+    """
+    try:
+        yield
+    except db_exc.DBDuplicateEntry as exc:
+        told = 'it is' if count == 1 else 'one of them is'
+        raise error(
+            f'{field}: {told} set apart for leases already. Look at the list, and leave out what '
+            'is in it.',
+            field=field,
+        ) from exc
 
 
 def check_unpromised(

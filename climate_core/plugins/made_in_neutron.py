@@ -7,8 +7,8 @@ made, or another manager, is found by it and taken over.
 """
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from oslo_log import log
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from climate_core.lease.model import Lease, Reservation
 
 LOG = log.getLogger(__name__)
+
+T = TypeVar('T')
 
 NOT_FREE: Final = '{} is not free yet: an earlier lease still has it.'
 _TAKEN: Final = (
@@ -117,10 +119,10 @@ def _not_ours(wanted: Wanted, found: Mapping[str, Any] | None) -> Wait:
     raise exceptions.Transient(_TAKEN.format(wanted.name))
 
 
-def delete_all(delete: Callable[[str], Any], ids: Collection[str]) -> None:
+def delete_all(delete: Callable[[T], Any], things: Iterable[T]) -> None:
     """Delete all that can be deleted; then raise what kept the first one from it."""
     failed: list[Exception] = []
-    for each in ids:
+    for each in things:
         try:
             delete(each)
         except exceptions.PluginFailure as exc:

@@ -9,6 +9,7 @@ from climate_core.policies import (
     hosts,
     leases,
     limits,
+    networks,
     plugins,
     reservations,
     usage,
@@ -17,5 +18,15 @@ from climate_core.policies import (
 
 def list_rules() -> list[policy.RuleDefault]:
     """Return every default, for the enforcer and for the tools of oslo.policy."""
-    nouns = (leases, reservations, hosts, floatingips, availability, plugins, usage, limits)
+    nouns = (
+        leases,
+        reservations,
+        hosts,
+        floatingips,
+        networks,
+        availability,
+        plugins,
+        usage,
+        limits,
+    )
     return [rule for noun in nouns for rule in noun.RULES]

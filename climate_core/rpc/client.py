@@ -6,12 +6,12 @@ user and finds what the first one wrote, and a lost hint costs nothing, since th
 wrote the rows has told its own engine without RPC.
 
 Version 1.0 is what the first release answers. 1.1 adds ``check_lease``, ``start_lease``,
-``end_lease``, ``ping``, ``update_reservation``, ``remove_reservation``, the operations on hosts
-and floating IPs, a generation to ``delete_lease`` and ``add_reservation``, and more fields to the
-values of the others, as the template of a stack, or what a server or a volume is made from: a
-manager that does not know the event that makes them must not make one. Each call is sent with the
-lowest version that has what it needs, so that releases of two ages understand each other in what
-both can.
+``end_lease``, ``ping``, ``update_reservation``, ``remove_reservation``, the operations on hosts,
+floating IPs and network segments, a generation to ``delete_lease`` and ``add_reservation``, and
+more fields to the values of the others, as the template of a stack, or what a server or a volume
+is made from: a manager that does not know the event that makes them must not make one. Each call
+is sent with the lowest version that has what it needs, so that releases of two ages understand
+each other in what both can.
 """
 
 import functools
@@ -28,6 +28,7 @@ from climate_core.context import RequestContext, RpcSerializer
 from climate_core.operations.floatingips import FloatingIpOperations
 from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
+from climate_core.operations.networks import NetworkOperations
 
 TOPIC = 'climate.manager'
 VERSION = '1.1'
@@ -164,6 +165,9 @@ class ManagerClient:
     remove_reservation = _remote(LeaseOperations.remove_reservation)
     create_floatingips = _remote(FloatingIpOperations.create_floatingips)
     delete_floatingip = _remote(FloatingIpOperations.delete_floatingip)
+    create_networks = _remote(NetworkOperations.create_networks)
+    update_network = _remote(NetworkOperations.update_network)
+    delete_network = _remote(NetworkOperations.delete_network)
     create_host = _remote(HostOperations.create_host)
     update_host = _remote(HostOperations.update_host)
     delete_host = _remote(HostOperations.delete_host)

@@ -2,8 +2,9 @@
 """The RPC server of climate-manager.
 
 Its methods have the signatures of :class:`climate_core.operations.leases.LeaseOperations`,
-:class:`climate_core.operations.hosts.HostOperations` and
-:class:`climate_core.operations.floatingips.FloatingIpOperations`.
+:class:`climate_core.operations.hosts.HostOperations`,
+:class:`climate_core.operations.floatingips.FloatingIpOperations` and
+:class:`climate_core.operations.networks.NetworkOperations`.
 """
 
 import functools
@@ -20,6 +21,7 @@ from climate_core.db.engine import TROUBLE, Stale
 from climate_core.operations.floatingips import FloatingIpOperations
 from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
+from climate_core.operations.networks import NetworkOperations
 from climate_core.rpc import client
 
 if TYPE_CHECKING:
@@ -115,6 +117,14 @@ class FloatingIpEndpoint(_Served):
 
     create_floatingips = _writes(FloatingIpOperations.create_floatingips)
     delete_floatingip = _reads(FloatingIpOperations.delete_floatingip)
+
+
+class NetworkEndpoint(_Served):
+    """The operations on network segments."""
+
+    create_networks = _writes(NetworkOperations.create_networks)
+    update_network = _writes(NetworkOperations.update_network)
+    delete_network = _reads(NetworkOperations.delete_network)
 
 
 class HostEndpoint(_Served):

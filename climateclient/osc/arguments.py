@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the values of options; a wrong one raises CommandError before any request."""
 
+import argparse
 import datetime
 import json
 import os
 import pathlib
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from osc_lib import exceptions
@@ -154,3 +155,40 @@ def checked(option: str, read: Callable[[], T]) -> T:
         return read()
     except ValueError as error:
         raise exceptions.CommandError(f'{option}: {error}') from None
+
+
+def add_extra(parser: argparse.ArgumentParser) -> None:
+    """Add the option of extra properties, which :func:`extra` reads."""
+    parser.add_argument(
+        '--extra',
+        metavar='<key>=<value>',
+        action='append',
+        default=[],
+        help='Property that reservations can ask for (repeat for several)',
+    )
+
+
+def add_extra_to_take(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+    """Add the option of extra properties that are taken away."""
+    parser.add_argument(
+        '--extra',
+        metavar='<key>',
+        action='append',
+        default=[],
+        required=required,
+        help='Extra property to take away (repeat for several)',
+    )
+
+
+def extra(texts: Iterable[str]) -> dict[str, str]:
+    """Return extra properties.
+
+    :raises CommandError: one of them is not ``<key>=<value>``
+    """
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition('=')
+        if not key or not equals:
+            raise exceptions.CommandError(f'--extra {text}: write <key>=<value>.')
+        found[key] = value
+    return found

@@ -10,7 +10,7 @@ from osc_lib import exceptions
 from osc_lib.command import command
 
 from climate_common import dates, durations
-from climateclient.osc import arguments, floating_ips, hosts, options
+from climateclient.osc import arguments, floating_ips, hosts, networks, options
 
 _SERVERS = '--servers'
 _NOTHING = (
@@ -33,6 +33,7 @@ class Availability(command.Lister):
         parser = super().get_parser(prog_name)
         hosts.add_options(parser)
         floating_ips.add_option(parser)
+        networks.add_option(parser)
         parser.add_argument(
             _SERVERS,
             metavar='flavor=<flavor>[,count=<n>]',
@@ -73,11 +74,12 @@ class Availability(command.Lister):
         length = arguments.duration('--for', parsed_args.length)
         wanted = hosts.reservations(self, parsed_args)
         wanted += floating_ips.reservations(self, parsed_args)
+        wanted += networks.reservations(parsed_args)
         wanted += [hosts.servers(self, _SERVERS, text) for text in parsed_args.servers]
         if not wanted:
             raise exceptions.CommandError(
                 f'Say what is to be reserved, with {hosts.HOSTS}, {hosts.CAPACITY}, '
-                f'--floating-ips or {_SERVERS}.'
+                f'--floating-ips, --network or {_SERVERS}.'
             )
         found = options.clients(self).climate.availability(
             wanted, length, since=since, until=until, limit=parsed_args.limit

@@ -8,7 +8,7 @@ from typing import Any
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climateclient.osc import listing, options, pool_access
+from climateclient.osc import arguments, listing, options, pool_access
 
 Shown = tuple[tuple[str, ...], tuple[Any, ...]]
 Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
@@ -127,13 +127,7 @@ class UnsetHost(command.ShowOne):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = _add_host(super().get_parser(prog_name))
-        parser.add_argument(
-            '--extra',
-            metavar='<key>',
-            action='append',
-            required=True,
-            help='Extra property to take away (repeat for several)',
-        )
+        arguments.add_extra_to_take(parser, required=True)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
@@ -282,26 +276,8 @@ class UnsetPool(command.Command):
         def remove(present: Any) -> pool_access.Users:
             if parsed_args.all:
                 return set(), set()
-            if not (present.project_ids or present.domain_ids):
-                raise exceptions.CommandError(
-                    f'The pool {parsed_args.pool} is for everybody: nobody can be taken from it. '
-                    'openstack lease host pool set says who alone may use it.'
-                )
-            for noun, given, known in (
-                ('project', projects, present.project_ids),
-                ('domain', domains, present.domain_ids),
-            ):
-                for each in sorted(given - {*known}):
-                    raise exceptions.CommandError(
-                        f'The pool {parsed_args.pool} is not for the {noun} {each}, only for '
-                        f'{", ".join(known) or f"no {noun}"}.'
-                    )
-            left = {*present.project_ids} - projects, {*present.domain_ids} - domains
-            if not any(left):
-                raise exceptions.CommandError(
-                    'Nobody would be left, which lets everybody use the pool: say --all for that.'
-                )
-            return left
+            told = f'The pool {parsed_args.pool}', 'openstack lease host pool set'
+            return pool_access.without(present, projects, domains, told)
 
         pool_access.change(self, parsed_args.pool, remove)
 
@@ -332,13 +308,7 @@ def _add_host(parser: argparse.ArgumentParser, **more: Any) -> argparse.Argument
 
 def _add_details(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--pool', metavar='<pool>', help='Pool that it is in (default: default)')
-    parser.add_argument(
-        '--extra',
-        metavar='<key>=<value>',
-        action='append',
-        default=[],
-        help='Property that reservations can ask for (repeat for several)',
-    )
+    arguments.add_extra(parser)
     parser.add_argument(
         '--reason', metavar='<text>', help='Why nothing is promised of it; --disable needs it'
     )
@@ -346,17 +316,11 @@ def _add_details(parser: argparse.ArgumentParser) -> None:
 
 def _details(parsed_args: argparse.Namespace, disabled: bool | None) -> dict[str, Any]:
     """Return what is given, as ``create`` and ``update`` of a host take it."""
-    extra = {}
-    for text in parsed_args.extra:
-        key, equals, value = text.partition('=')
-        if not key or not equals:
-            raise exceptions.CommandError(f'--extra {text}: write <key>=<value>.')
-        extra[key] = value
     given = {
         'pool': parsed_args.pool,
         'disabled': disabled,
         'disabled_reason': parsed_args.reason,
-        'extra': extra or None,
+        'extra': arguments.extra(parsed_args.extra) or None,
     }
     return {name: value for name, value in given.items() if value is not None}
 

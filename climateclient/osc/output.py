@@ -201,6 +201,7 @@ _HOURS = {
     'stack_hours': 'Stacks',
     'host_hours': 'Hosts',
     'floatingip_hours': 'Floating IPs',
+    'network_hours': 'Networks',
 }
 USAGE = (
     'Project',
@@ -245,7 +246,7 @@ def _reservation_line(reservation: models.Reservation) -> str:
     ]
     # Servers name the reservation of hosts: what the calendar promises has no id of its own.
     name = f'resource={reservation.resource_id}' if reservation.resource_id else ''
-    if {'hosts', 'floatingips'} & reservation.params.keys():
+    if {'hosts', 'floatingips', 'network_name'} & reservation.params.keys():
         name = f'reservation={reservation.id}'
     line = f'{reservation.resource_type} {name} {reservation.status}'
     return _joined(line, ' '.join(params), ' '.join(flags), reservation.status_reason)

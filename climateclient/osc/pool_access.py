@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options for the projects that may use a pool of hosts, and changes of them."""
+"""Options for the projects that may use a pool of hosts, or a segment, and changes of them."""
 
 import argparse
 from collections.abc import Callable
 from typing import Any
 
+from osc_lib import exceptions
 from osc_lib.command import command
 
 from climateclient.osc import options
@@ -41,6 +42,36 @@ def users(cmd: command.Command, parsed_args: argparse.Namespace) -> Users:
     """Return the ids of the projects and of the domains that are given."""
     projects = {options.project_id(cmd, each) for each in parsed_args.project}
     return projects, {options.domain_id(cmd, each) for each in parsed_args.domain}
+
+
+def without(present: Any, projects: set[str], domains: set[str], told: tuple[str, str]) -> Users:
+    """Return who is left when projects and domains may not use something any more.
+
+    :param present: has those who may use it now
+    :param told: what it is, and the command that says who may
+    :raises CommandError: one of them may not, or nobody would be left
+    """
+    name, command = told
+    if not (present.project_ids or present.domain_ids):
+        raise exceptions.CommandError(
+            f'{name} is for everybody: nobody can be taken from it. {command} says who alone may '
+            'use it.'
+        )
+    for noun, given, known in (
+        ('project', projects, present.project_ids),
+        ('domain', domains, present.domain_ids),
+    ):
+        for each in sorted(given - {*known}):
+            raise exceptions.CommandError(
+                f'{name} is not for the {noun} {each}, only for '
+                f'{", ".join(known) or f"no {noun}"}.'
+            )
+    left = {*present.project_ids} - projects, {*present.domain_ids} - domains
+    if not any(left):
+        raise exceptions.CommandError(
+            'Nobody would be left, which lets everybody use it: say --all for that.'
+        )
+    return left
 
 
 def change(

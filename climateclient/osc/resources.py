@@ -14,6 +14,7 @@ from climateclient.osc import (
     arguments,
     floating_ips,
     hosts,
+    networks,
     new_servers,
     new_volumes,
     options,
@@ -73,6 +74,7 @@ def add_resources(parser: argparse.ArgumentParser, or_id: bool = False) -> None:
     new_volumes.add_option(parser)
     hosts.add_options(parser)
     floating_ips.add_option(parser)
+    networks.add_option(parser)
     parser.add_argument(
         '--reservation',
         metavar='resource_type=<type>,resource_id=<id>[,<key>=<value>...]',
@@ -132,6 +134,7 @@ def named(cmd: command.Command, parsed_args: argparse.Namespace) -> list[dict[st
     ]
     found += hosts.reservations(cmd, parsed_args)
     found += floating_ips.reservations(cmd, parsed_args)
+    found += networks.reservations(parsed_args)
     found += new_servers.reservations(cmd, parsed_args)
     found += new_volumes.reservations(cmd, parsed_args)
     return [on_end(parsed_args, each) | each for each in found]
@@ -140,8 +143,8 @@ def named(cmd: command.Command, parsed_args: argparse.Namespace) -> list[dict[st
 def kinds(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the types of the resources that the options name, in order."""
     made = stack_template.kind(parsed_args) + hosts.kinds(parsed_args)
-    for each in (floating_ips.OPTION, new_servers.OPTION, new_volumes.OPTION):
-        made += each.kinds(parsed_args)
+    for each in (floating_ips, networks, new_servers, new_volumes):
+        made += each.OPTION.kinds(parsed_args)
     return [kind for kind, _ in _named(parsed_args)] + made
 
 

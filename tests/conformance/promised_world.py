@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where something in Neutron is promised: a cloud, a database and a calendar."""
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+import contextlib
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, TypeVar
 
 from climate_core.cloud import Cloud
 from climate_core.context import RequestContext
@@ -75,3 +77,15 @@ class PromisedWorld:
         found = [m for m, path, _ in self.state.requests if '/network/v2.0/' in path]
         self.state.requests.clear()
         return found
+
+
+W = TypeVar('W', bound=PromisedWorld)
+
+
+@contextlib.contextmanager
+def opened(kind: type[W], directory: pathlib.Path) -> Iterator[W]:
+    """Run a cloud, and make a world of its own in it."""
+    with cloud_server.running(directory / 'journal') as server:
+        made = kind(server, f'sqlite:///{directory}/climate.sqlite')
+        yield made
+        made.engine.database.dispose()

@@ -17,7 +17,8 @@ from tests.conformance.floatingip_world import (
     Addresses,
     shown,
 )
-from tests.support.fakes import cloud_server, neutron
+from tests.conformance.promised_world import opened
+from tests.support.fakes import neutron
 from tests.support.kinds import kind_cell
 from tests.support.world import NOON
 
@@ -29,10 +30,8 @@ def room():
 
 @pytest.fixture
 def world(tmp_path):
-    with cloud_server.running(tmp_path / 'journal') as server:
-        made = Addresses(server, f'sqlite:///{tmp_path}/climate.sqlite')
+    with opened(Addresses, tmp_path) as made:
         yield made
-        made.engine.database.dispose()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import webob
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.api import paging, policy, render, validation
+from climate_core.api import paging, policy, registered, render, validation
 from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import host as schema
 from climate_core.calendar.model import Access
@@ -69,7 +69,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     policy.authorize(backend.enforcer, request.context, rules.CREATE, {})
     values = _normal(request.read(schema.CREATE))
     for name in ('shared', 'empty'):
-        values[name] = _flag(values['extra'].pop(name, False))
+        values[name] = registered.flag(values['extra'].pop(name, False))
     host_id = backend.manager.create_host(request.context, values)
     return _answer(backend, request, 201, host_id)
 
@@ -203,10 +203,11 @@ def _number(host_id: str) -> int:
 
     :raises climate_core.exceptions.HostNotFound: no host can have this id
     """
-    number = paging.number(host_id)
-    if number is None:
-        raise exceptions.HostNotFound(f'Host {host_id} was not found.')
-    return number
+    return registered.number(host_id, _not_found)
+
+
+def _not_found(host_id: str) -> exceptions.HostNotFound:
+    return exceptions.HostNotFound(f'Host {host_id} was not found.')
 
 
 def _answer(backend: Backend, request: Request, status: int, host_id: int) -> webob.Response:
@@ -226,10 +227,13 @@ def _normal(body: Mapping[str, Any]) -> dict[str, Any]:
 
     :param body: flat, or with the same under ``values``, as some clients send changes
     """
-    given = {**body, **body.get('values', {})}
-    given.pop('values', None)
-    normal = {name: given.pop(name) for name in _OWN if name in given}
-    flags = {name: _flag(given.pop(name)) for name in ('reservable', 'disabled') if name in given}
+    given = registered.flat(body)
+    normal: dict[str, Any] = {name: given.pop(name) for name in _OWN if name in given}
+    flags = {
+        name: registered.flag(given.pop(name))
+        for name in ('reservable', 'disabled')
+        if name in given
+    }
     if len(flags) == 2 and flags['reservable'] == flags['disabled']:
         raise exceptions.BadRequest(
             'disabled: must be the opposite of reservable; send one of them.', field='disabled'
@@ -237,8 +241,3 @@ def _normal(body: Mapping[str, Any]) -> dict[str, Any]:
     if flags:
         normal['available'] = flags.get('reservable', not flags.get('disabled'))
     return {**normal, 'extra': given}
-
-
-def _flag(value: Any) -> bool:
-    """Return whether a flag is set, which clients of Blazar send as a text."""
-    return str(value).lower() == 'true'

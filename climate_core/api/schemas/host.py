@@ -4,48 +4,21 @@
 from typing import Any
 
 from climate_common import limits
-from climate_core.api.schemas import common, paging
+from climate_core.api.schemas import common, paging, registered
 
-_NAME: dict[str, Any] = {
-    'type': 'string',
-    'minLength': 1,
-    'maxLength': limits.NAME_LENGTH,
-    'pattern': limits.json_pattern(limits.NAME_PATTERN),
-}
-#: Clients of Blazar send every value as a text.
-_FLAG: dict[str, Any] = {'enum': [True, False, 'true', 'false', 'True', 'False']}
-_EXTRA: dict[str, Any] = {
-    'type': ['string', 'number', 'boolean', 'null'],
-    'maxLength': 1024,
-    'pattern': limits.json_pattern(r'[^\u0000-\u001f\ud800-\udfff]*'),
-    'description': 'An extra property. A text that is a number is compared as one.',
-}
+_NAME, _FLAG = registered.NAME, registered.FLAG
 _OWN: dict[str, dict[str, Any]] = {
     'pool': {**_NAME, 'description': 'The name of its pool; without it: default.'},
-    'reservable': {**_FLAG, 'description': 'Whether it takes new promises; default true.'},
+    'reservable': registered.RESERVABLE,
     'disabled': {**_FLAG, 'description': 'The opposite of ``reservable``.'},
     'disabled_reason': {
         'type': ['string', 'null'],
         'maxLength': 1024,
-        'pattern': _EXTRA['pattern'],
+        'pattern': registered.EXTRA['pattern'],
         'description': 'Why it takes no new promises.',
     },
 }
-
-
-def _open(properties: dict[str, Any], required: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return the schema of an object with these properties, and extra ones beside them."""
-    values: dict[str, Any] = {
-        'type': 'object',
-        'properties': properties,
-        'additionalProperties': _EXTRA,
-        'maxProperties': 256,
-    }
-    outer = {**values, 'properties': {**properties, 'values': values}}
-    return {**outer, 'required': list(required)}
-
-
-CREATE: dict[str, Any] = _open(
+CREATE: dict[str, Any] = registered.with_values(
     {
         'name': {
             **_NAME,
@@ -67,7 +40,7 @@ CREATE: dict[str, Any] = _open(
     },
     ('name',),
 )
-UPDATE: dict[str, Any] = _open(_OWN)
+UPDATE: dict[str, Any] = registered.with_values(_OWN)
 UPDATE['description'] = 'null takes an extra property away.'
 
 _INTEGER: dict[str, Any] = {'type': 'integer'}
@@ -194,12 +167,7 @@ PROPERTY: dict[str, Any] = common.envelope(
     ),
 )
 
-_IDS: dict[str, Any] = {
-    'type': 'array',
-    'items': {'type': 'string', 'minLength': 1, 'maxLength': 64},
-    'maxItems': 1000,
-    'uniqueItems': True,
-}
+_IDS = registered.IDS
 _GENERATION: dict[str, Any] = {'type': 'integer', 'minimum': 0, 'maximum': 2**31 - 1}
 UPDATE_POOL: dict[str, Any] = common.closed(
     {

@@ -35,6 +35,7 @@ LIMITS = {
     'reserved_stacks': 1000,
     'reserved_hosts': 1000,
     'reserved_floatingips': 1000,
+    'reserved_networks': 1000,
 }
 #: Ordinary members, each in a project of the same name.
 MEMBERS = ('demo', 'alt')

@@ -39,6 +39,7 @@ HOST = '/v1/os-hosts/{host_id}'
 POOL = '/v1/os-hosts/pools/{pool_name}'
 PROPERTY = '/v1/os-hosts/properties/{property_name}'
 FLOATING_IP = '/v1/floatingips/{floatingip_id}'
+NETWORK = '/v1/networks/{network_id}'
 THING = {'resource_type': 'test:thing', 'resource_id': 'aaaaaaaa-0000-4000-8000-00000000000a'}
 #:                          reader member manager admin service nobody stranger
 MATRIX: dict[tuple[str, str], Row] = {
@@ -65,6 +66,11 @@ MATRIX: dict[tuple[str, str], Row] = {
     ('POST', '/v1/floatingips'): row({}, 403, 403, 403, 404, 404, 403, 403),
     ('GET', FLOATING_IP): row(None, 404, 404, 404, 404, 404, 403, 404),
     ('DELETE', FLOATING_IP): row(None, 403, 403, 403, 404, 404, 403, 403),
+    ('GET', '/v1/networks'): row(None, 404, 404, 404, 404, 404, 403, 404),
+    ('POST', '/v1/networks'): row({}, 403, 403, 403, 404, 404, 403, 403),
+    ('GET', NETWORK): row(None, 404, 404, 404, 404, 404, 403, 404),
+    ('PUT', NETWORK): row({}, 403, 403, 403, 404, 404, 403, 403),
+    ('DELETE', NETWORK): row(None, 403, 403, 403, 404, 404, 403, 403),
     # It is not said what shall be available.
     ('GET', '/v1/availability'): row(None, 400, 400, 400, 400, 400, 403, 400),
     ('GET', '/v1/limits'): row(None, 200, 200, 200, 200, 200, 403, 200),
@@ -126,13 +132,14 @@ def test_role_may_call_what_the_matrix_says(
         property_name='rack',
         pool_name='fast',
         floatingip_id=1,
+        network_id=1,
     )
     response = ask(application, who, method, place, body)
     assert response.status_code == statuses[who], response.text
     if response.status_code == 403:
         assert response.json['error_name'] == 'forbidden'
     if response.status_code == 404:
-        nouns = {'os-hosts': 'host', 'floatingips': 'path'}
+        nouns = {'os-hosts': 'host', 'floatingips': 'path', 'networks': 'path'}
         noun = nouns.get(path.split('/')[2], 'lease')
         assert response.json['error_name'].startswith(f'{noun}.')
         assert response.json['error_name'].endswith('not_found')

@@ -21,6 +21,7 @@ from schemathesis.checks import CHECKS
 from climate_core.api import routes
 from climate_core.db.engine import Database
 from climate_core.plugins.floatingip.plugin import FloatingIpPlugin
+from climate_core.plugins.network.plugin import NetworkPlugin
 from tests.functional.api import world
 from tests.support.fakes import cloud_server, hypervisors, neutron, settings
 
@@ -68,8 +69,10 @@ def application(
     options = settings.cloud_options(cloud.url).items()
     directory = tmp_path_factory.mktemp('fuzz')
     conf = world.configure(directory, *(('cloud', name, value) for name, value in options))
-    conf.register_opts(FloatingIpPlugin.options, group=FloatingIpPlugin.resource_type)
-    with world.running(conf, Database(conf), FloatingIpPlugin) as made:
+    plugins = (FloatingIpPlugin, NetworkPlugin)
+    for each in plugins:
+        conf.register_opts(each.options, group=each.resource_type)
+    with world.running(conf, Database(conf), *plugins) as made:
         yield made
 
 
@@ -109,6 +112,10 @@ def known(
         body = {'floating_network_id': neutron.PUBLIC, 'floating_ip_address': address}
         made = world.ask(application, 'POST', '/v1/floatingips', body, ADMIN, 201)
         return {'floatingip_id': made.json['floatingip']['id']}
+    if 'networks' in request.node.callspec.params['path']:
+        body = {'network_type': 'geneve', 'segment_id': next(_NUMBERS)}
+        made = world.ask(application, 'POST', '/v1/networks', body, ADMIN, 201)
+        return {'network_id': made.json['network']['id']}
     values = {
         'name': 'n',
         'start_date': '2098-01-01 10:00',

@@ -84,6 +84,7 @@ def test_hours_are_counted_within_the_period_of_the_query(
             'stack_hours': 0,
             'host_hours': 0,
             'floatingip_hours': 0,
+            'network_hours': 0,
         },
         'used': {
             'server_hours': 4,
@@ -95,6 +96,7 @@ def test_hours_are_counted_within_the_period_of_the_query(
             'stack_hours': 0,
             'host_hours': 0,
             'floatingip_hours': 0,
+            'network_hours': 0,
         },
     }
 
@@ -159,6 +161,7 @@ def test_limits_out_of_keystone(limited: cfg.ConfigOpts, fake: cloud_server.Serv
             'reserved_stacks': {'limit': 100, 'used': 0},
             'reserved_hosts': {'limit': 100, 'used': 0},
             'reserved_floatingips': {'limit': 100, 'used': 0},
+            'reserved_networks': {'limit': 100, 'used': 0},
         }
         body = {'name': 'l', 'end_date': '2099-01-01 10:00'}
         refused = world.ask(application, 'POST', '/v1/leases', body, status=403).json

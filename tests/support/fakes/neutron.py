@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of the Networking API that Climate uses: two networks, a port, and floating IPs.
 
+:mod:`tests.support.fakes.neutron_networks` has the networks of leases.
+
 Floating IPs behave as those of neutron 29 do (tests/cloud has the real one).
 """
 
 import uuid
 from typing import Any
 
+from tests.support.fakes import neutron_networks
 from tests.support.fakes.state import Record, Refusal, State, owns
 
 NETWORK = '3cb9bc59-5699-4588-a4b1-b87f96708bc6'
@@ -56,17 +59,23 @@ def _get(request: Any, kind: str, wanted: str) -> Record:
     request.caller()
     if kind == 'network' and wanted in _NETWORKS:
         return {'network': _NETWORKS[wanted]}
+    if kind == 'network' and wanted in request.server.state.networks:
+        return {'network': request.server.state.networks[wanted]}
     if kind == 'port' and wanted == PORT:
         return {'port': {'id': wanted}}
     raise Refusal(404, f'{kind.capitalize()} {wanted} could not be found.', 'NotFound')
 
 
 def _subnets(request: Any) -> Record:
+    if 'id' in request.queries:
+        return neutron_networks.subnets(request)
     found = [_SUBNET] if request.query['network_id'] == PUBLIC else []
     return {'subnets': found, 'subnets_links': [{'rel': 'previous', 'href': request.base}]}
 
 
 def _ports(request: Any) -> Record:
+    if 'fixed_ips' not in request.queries:
+        return neutron_networks.ports(request)
     used = {ROUTER: 'network:router_gateway'}
     floating = request.server.state.floatingips.values()
     used |= {each['floating_ip_address']: 'network:floatingip' for each in floating}
@@ -146,6 +155,7 @@ def _delete_forwarding(request: Any, wanted: str, one: str) -> tuple[int, dict[s
 
 _FLOATING = '/network/v2.0/floatingips'
 ROUTES = (
+    *neutron_networks.ROUTES,
     ('GET', '/network', _versions),
     ('GET', '/network/v2.0/(network|port)s/([^/]+)', _get),
     ('GET', '/network/v2.0/subnets', _subnets),

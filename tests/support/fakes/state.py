@@ -51,6 +51,11 @@ class State:
         self.transfers: dict[str, Record] = {}
         self.stacks: dict[str, Record] = {}
         self.floatingips: dict[str, Record] = {}
+        self.networks: dict[str, Record] = {}
+        self.network_ports: dict[str, Record] = {}
+        self.subnets: dict[str, Record] = {}
+        self.routers: dict[str, Record] = {}
+        self.trunks: dict[str, Record] = {}
         self.stack_snapshots: dict[str, Record] = {}
         self.tokens: dict[str, Record] = {}
         self.faults: list[Record] = []

@@ -16,13 +16,21 @@ from climate_core.policies import (
     hosts,
     leases,
     limits,
+    networks,
     plugins,
     reservations,
     usage,
 )
 from tests.unit.api import samples
 
-READS = {leases.GET, leases.HISTORY, limits.GET, hosts.GET_PROPERTIES, floatingips.GET}
+READS = {
+    leases.GET,
+    leases.HISTORY,
+    limits.GET,
+    hosts.GET_PROPERTIES,
+    floatingips.GET,
+    networks.GET,
+}
 WRITES = {
     leases.CREATE,
     leases.UPDATE,
@@ -44,6 +52,10 @@ SHARED = {
     hosts.GET_POOLS,
     floatingips.CREATE,
     floatingips.DELETE,
+    networks.GET_RESTRICTED,
+    networks.CREATE,
+    networks.UPDATE,
+    networks.DELETE,
 }
 ADMINS = {
     leases.MAKE_ROOM,

@@ -6,7 +6,7 @@ from climate_common import amounts
 
 def test_every_unit_but_disks_has_a_limit() -> None:
     units = {*amounts.SERVER_UNITS, *amounts.VOLUME_UNITS, amounts.STACKS, amounts.HOSTS}
-    units.add(amounts.FLOATING_IPS)
+    units |= {amounts.FLOATING_IPS, amounts.NETWORKS}
     assert units - {*amounts.LIMITED} == {amounts.DISK_GB}
     assert {*amounts.LIMITED} <= units
 

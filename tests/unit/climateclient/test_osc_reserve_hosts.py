@@ -162,5 +162,5 @@ def test_availability_without_a_window_says_so(openstack, http, form, shown):
 
 def test_availability_of_nothing_is_refused(fail):
     asked = ('lease', 'availability', '--for', '4h')
-    assert '--hosts, --capacity, --floating-ips or --servers' in fail(*asked)
+    assert '--hosts, --capacity, --floating-ips, --network or --servers' in fail(*asked)
     assert 'flavor=<name or id> is missing' in fail(*asked, '--servers', 'count=3')

@@ -43,6 +43,7 @@ NEW: list[Call] = [
     lambda c: c.delete_host(WHO, 1),
     lambda c: c.set_host_property(WHO, 'x', private=True),
     lambda c: c.delete_host_pool(WHO, 'x'),
+    lambda c: c.update_network(WHO, 1, {}),
 ]
 
 
@@ -111,6 +112,11 @@ def test_what_breaks_in_a_manager_is_not_called_old(monkeypatch: pytest.MonkeyPa
 
 def test_the_manager_has_every_method() -> None:
     asked = {name for name in vars(ManagerClient) if not name.startswith('_')}
-    served = (server.LeaseEndpoint, server.HostEndpoint, server.FloatingIpEndpoint)
+    served = (
+        server.LeaseEndpoint,
+        server.HostEndpoint,
+        server.FloatingIpEndpoint,
+        server.NetworkEndpoint,
+    )
     assert asked <= {name for each in served for name in dir(each)}
     assert server.LeaseEndpoint.target.version == rpc_client.VERSION == '1.1'

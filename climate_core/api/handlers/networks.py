@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Network segments that are set apart for leases, in the words of Blazar's clients."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import webob
+
+from climate_common import resource_types
+from climate_core.api import paging, policy, registered, render
+from climate_core.api.request import Backend, Request, answer
+from climate_core.api.schemas import network as schema
+from climate_core.calendar.model import Access
+from climate_core.db import networks as db
+from climate_core.lease.networks import FACTS
+from climate_core.policies import networks as rules
+
+_CHANGING: Final = ('project_ids', 'domain_ids')
+_OWN: Final = (*FACTS, 'segment_range', *_CHANGING)
+
+
+def list_(backend: Backend, request: Request) -> webob.Response:
+    """List the network segments that are set apart for leases, in the order of their ids.
+
+    Those that are for other projects alone are only for callers who may see all.
+    """
+    _authorize(backend, request, rules.GET)
+    asked, is_operator = request.parameters, _is_operator(backend, request)
+    query = db.SegmentQuery(
+        **{name: asked.get(name) for name in FACTS},
+        is_seen=_sight(request, is_operator),
+        marker=asked.get('marker', 0),
+        limit=paging.limit(backend, request),
+    )
+    found, more = backend.database.read(db.page, query)
+    links = paging.links(request, str(found[-1].id)) if more else None
+    shown = [render.network(each, is_operator) for each in found]
+    return answer(200, paging.body('networks', shown, links))
+
+
+def show(backend: Backend, request: Request, network_id: str) -> webob.Response:
+    """Show one of them."""
+    _authorize(backend, request, rules.GET)
+    is_operator = _is_operator(backend, request)
+    is_seen = _sight(request, is_operator)
+    found = backend.database.read(db.get_seen, _number(network_id), is_seen)
+    return answer(200, {'network': render.network(found, is_operator)})
+
+
+def create(backend: Backend, request: Request) -> webob.Response:
+    """Set network segments apart for leases, all of them or none.
+
+    No network of Neutron may have one of them.
+    """
+    _authorize(backend, request, rules.CREATE)
+    values = _normal(request.read(schema.CREATE), _OWN)
+    shown = [
+        render.network(backend.database.read(db.get, each), is_operator=True)
+        for each in backend.manager.create_networks(request.context, values)
+    ]
+    more = {'networks': shown} if 'segment_range' in values else {}
+    return answer(201, {'network': shown[0], **more})
+
+
+def update(backend: Backend, request: Request, network_id: str) -> webob.Response:
+    """Change a segment: its extra properties, its projects, and whether it takes new promises.
+
+    What is promised of it already stays.
+    """
+    _authorize(backend, request, rules.UPDATE)
+    values = _normal(request.read(schema.UPDATE), _CHANGING)
+    number = _number(network_id)
+    backend.manager.update_network(request.context, number, values)
+    shown = render.network(backend.database.read(db.get, number), is_operator=True)
+    return answer(200, {'network': shown})
+
+
+def delete(backend: Backend, request: Request, network_id: str) -> webob.Response:
+    """Take one away from those for leases; nothing changes in Neutron."""
+    _authorize(backend, request, rules.DELETE)
+    backend.manager.delete_network(request.context, _number(network_id))
+    return answer(204)
+
+
+def _authorize(backend: Backend, request: Request, rule: str) -> None:
+    registered.authorize(backend, request, rule, resource_types.NETWORK)
+
+
+def _is_operator(backend: Backend, request: Request) -> bool:
+    return policy.allows(backend.enforcer, request.context, rules.GET_RESTRICTED, {})
+
+
+def _sight(request: Request, is_operator: bool) -> db.IsSeen:
+    """Return what tells whether a caller sees a segment: what their project may be promised."""
+    mine = request.context.project_id, request.context.project_domain_id
+
+    def is_seen(stored: Mapping[str, Any] | None) -> bool:
+        access = Access.load(stored)
+        return is_operator or access is None or access.admits(*mine)
+
+    return is_seen
+
+
+def _number(network_id: str) -> int:
+    return registered.number(network_id, db.not_found)
+
+
+def _normal(body: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return the values of a request in the words of the operations on networks.
+
+    :param names: of what is no extra property
+    """
+    given = registered.flat(body)
+    normal = {name: given.pop(name) for name in names if name in given}
+    if 'reservable' in given:
+        normal['available'] = registered.flag(given.pop('reservable'))
+    return {**normal, 'extra': given}

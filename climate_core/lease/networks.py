@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Network segments that are set apart for leases, of each of which a network is made. Pure."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from climate_core import exceptions
+from climate_core.lease import extra_properties
+
+#: The kind of the units of network segments.
+KIND: Final = 'network segment'
+#: What a plugin keeps of the network that was made: its id.
+MADE: Final = 'network_id'
+#: So many segments are registered by one request at most.
+MOST: Final = 256
+#: The types of networks whose segments have numbers -> the highest of these. The lowest is 1.
+TYPES: Final[Mapping[str, int]] = {
+    'vlan': 4094,
+    'vxlan': 2**24 - 1,
+    'geneve': 2**24 - 1,
+    'gre': 2**32 - 1,
+}
+#: The type whose segments are of a physical network; the others go through tunnels.
+VLAN: Final = 'vlan'
+#: What a segment is, and filters may ask for.
+FACTS: Final = ('network_type', 'physical_network', 'segment_id')
+#: What the API shows of a segment, or its clients send, by other means than an extra property.
+OWN_FIELDS: Final = frozenset(
+    {
+        *FACTS,
+        'id',
+        'network_id',
+        'segment_range',
+        'reservable',
+        'project_ids',
+        'domain_ids',
+        'created_at',
+        'updated_at',
+        'values',
+        'pool',
+    }
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment, as Neutron knows it.
+
+    :param physical_network: None: the segment goes through tunnels
+    :param segment_id: the number of the VLAN, or of the tunnel
+    """
+
+    network_type: str
+    physical_network: str | None
+    segment_id: int
+
+    @classmethod
+    def of(cls, unit: Mapping[str, Any]) -> 'Segment':
+        """Read what an allocation knows of its unit."""
+        return cls(unit['network_type'], unit['physical_network'] or None, unit['segment_id'])
+
+    def __str__(self) -> str:
+        where = f' of {self.physical_network}' if self.physical_network else ''
+        return f'{self.network_type.upper()} {self.segment_id}{where}'
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Return it by the names that users know."""
+        return dataclasses.asdict(self)
+
+    @property
+    def pool(self) -> str:
+        """Return the pool of its unit."""
+        return self.physical_network or self.network_type
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredSegment:
+    """A segment that is promised to leases.
+
+    :param id: of its unit in the calendar
+    :param available: whether it takes new promises
+    :param extra: the properties that the operator gave it
+    :param project_ids: with those of ``domain_ids`` the projects that may be promised it; none of
+        both: all
+    """
+
+    id: int
+    segment: Segment
+    available: bool
+    extra: Mapping[str, Any]
+    project_ids: Sequence[str] = ()
+    domain_ids: Sequence[str] = ()
+    created_at: datetime
+    updated_at: datetime | None = None
+
+    def properties(self, extra: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what filters look at, with these extra properties."""
+        return {**extra, **self.segment.facts}
+
+
+def read_segments(values: Mapping[str, Any]) -> tuple[str, list[Segment]]:
+    """Return the segments of a request to register some, and the field that has their numbers.
+
+    :param values: ``network_type``, ``physical_network`` for VLANs, and ``segment_id``, or
+        ``segment_range`` as ``first-last``
+    :raises climate_core.exceptions.BadRequest: naming the field
+    """
+    network_type, physical_network = values['network_type'], values.get('physical_network')
+    if network_type == VLAN and not physical_network:
+        raise exceptions.BadRequest(
+            'physical_network: must be given: a vlan is of a physical network.',
+            field='physical_network',
+        )
+    if network_type != VLAN and physical_network:
+        raise exceptions.BadRequest(
+            f'physical_network: must be left out: a {network_type} goes through tunnels.',
+            field='physical_network',
+        )
+    field = 'segment_range' if 'segment_range' in values else 'segment_id'
+    numbers = _numbers(field, str(values[field]), TYPES[network_type])
+    return field, [Segment(network_type, physical_network or None, each) for each in numbers]
+
+
+def _numbers(field: str, text: str, highest: int) -> range:
+    ends = [each.strip() for each in text.split('-')]
+    right = f'two numbers from 1 to {highest}, as 100-199, the first not after the last'
+    if field == 'segment_id':
+        right = f'a number from 1 to {highest}'
+    fine = all(each.isascii() and each.isdigit() and len(each) < 11 for each in ends)
+    first, last = (int(ends[0]), int(ends[-1])) if fine else (0, 0)
+    if len(ends) != (1 if field == 'segment_id' else 2) or not 1 <= first <= last <= highest:
+        raise exceptions.BadRequest(f'{field}: must be {right}.', field=field)
+    if last - first >= MOST:
+        raise exceptions.BadRequest(
+            f'{field}: must have {MOST} segments at most, not {last - first + 1}. Register them '
+            'in parts.',
+            field=field,
+        )
+    return range(first, last + 1)
+
+
+def check_extra(extra: Mapping[str, Any]) -> None:
+    """Refuse extra properties whose names are no names, or those of something else.
+
+    :raises climate_core.exceptions.BadRequest: naming the field
+    """
+    extra_properties.check(
+        extra, OWN_FIELDS, 'is what the segment is, or what the API shows of it'
+    )

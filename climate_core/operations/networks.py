@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Do what operators ask of network segments: set them apart for leases, and give them back.
+
+Neutron is only asked, with the rights of the service: that others do not get a segment is seen to
+by the operator, who keeps it out of the ranges that Neutron chooses from.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import orm
+
+from climate_core import exceptions
+from climate_core.calendar.model import Access
+from climate_core.cloud import segments
+from climate_core.context import RequestContext
+from climate_core.db import networks as db
+from climate_core.db.engine import Database
+from climate_core.lease import networks
+from climate_core.operations.operators import (
+    ServiceConnector,
+    answered,
+    check_unpromised,
+    registering,
+)
+
+
+@dataclasses.dataclass
+class NetworkOperations:
+    """Do what operators ask of network segments."""
+
+    database: Database
+    cloud: ServiceConnector
+
+    def create_networks(
+        self,
+        context: RequestContext,  # noqa: ARG002
+        values: Mapping[str, Any],
+    ) -> list[int]:
+        """Set segments apart for leases, all of them or none.
+
+        :param values: ``network_type``, ``physical_network`` for VLANs, and ``segment_id`` or
+            ``segment_range``; perhaps ``available`` (default true), ``extra`` (properties by
+            name), ``project_ids`` and ``domain_ids``, of the projects that may be promised them
+        :returns: their ids, in the order of the segments
+        :raises climate_core.exceptions.BadRequest: naming the field
+        :raises climate_core.exceptions.NetworkInUse: a network has one of them
+        :raises climate_core.exceptions.NetworkExists: one is set apart already
+        :raises climate_core.exceptions.ServiceUnavailable: Neutron does not answer, or does not
+            let the service user ask
+        """
+        extra = {name: each for name, each in values.get('extra', {}).items() if each is not None}
+        networks.check_extra(extra)
+        field, wanted = networks.read_segments(values)
+        with answered():
+            used = segments.used(self.cloud.service(), wanted)
+        if used:
+            segment, network = min(used.items(), key=lambda each: each[0].segment_id)
+            raise exceptions.NetworkInUse(
+                f'{field}: {segment} is in use in Neutron, by network {network["id"]}. Delete '
+                'that first.',
+                field=field,
+            )
+        unit = {'available': values.get('available', True), 'access': _access(values, None)}
+        with registering(exceptions.NetworkExists, field, len(wanted)):
+            return self.database.write(db.insert, wanted, unit, extra)
+
+    def update_network(
+        self,
+        context: RequestContext,  # noqa: ARG002
+        network_id: int,
+        values: Mapping[str, Any],
+    ) -> int:
+        """Change what the operator says of a segment; what is promised of it already stays.
+
+        :param values: any of ``available``, ``project_ids``, ``domain_ids`` and ``extra``
+            (properties by name; None takes one away)
+        :returns: the id of the segment
+        :raises climate_core.exceptions.NetworkNotFound: there is none
+        """
+        networks.check_extra(values.get('extra', {}))
+        self.database.write(_update, network_id, values)
+        return network_id
+
+    def delete_network(self, context: RequestContext, network_id: int) -> None:  # noqa: ARG002
+        """Give a segment back; nothing is changed in Neutron.
+
+        :raises climate_core.exceptions.NetworkNotFound: there is none
+        :raises climate_core.exceptions.NetworkInUse: it is promised to reservations
+        """
+        self.database.write(_delete, network_id)
+
+
+def _access(
+    values: Mapping[str, Any], present: networks.RegisteredSegment | None
+) -> dict[str, list[str]] | None:
+    """Return who may be promised a segment, as the database keeps it.
+
+    :param present: the segment as it is, if it is there
+    """
+    ids = {
+        name: values.get(name, getattr(present, name, ()))
+        for name in ('project_ids', 'domain_ids')
+    }
+    return Access(**{name: frozenset(each) for name, each in ids.items()}).dump()
+
+
+def _update(session: orm.Session, network_id: int, values: Mapping[str, Any]) -> None:
+    one = db.get(session, network_id, lock=True)
+    changed = {**one.extra, **values.get('extra', {})}
+    extra = {name: each for name, each in changed.items() if each is not None}
+    unit = {
+        'available': values.get('available', one.available),
+        'access': _access(values, one),
+        'properties': one.properties(extra),
+    }
+    db.update(session, network_id, unit, extra)
+
+
+def _delete(session: orm.Session, network_id: int) -> None:
+    one = db.get(session, network_id, lock=True)
+    check_unpromised(session, network_id, str(one.segment), exceptions.NetworkInUse)
+    db.delete(session, network_id)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The option ``--network``: networks on segments that the calendar promises."""
+
+import argparse
+from typing import Any, Final
+
+from climate_common import conditions, resource_types
+from climateclient.osc import specification
+
+#: The key -> the property of the reservation.
+_KEYS: Final = {
+    'name': 'network_name',
+    'description': 'network_description',
+    'tag': 'network_tags',
+    'network_type': 'network_type',
+    'physical_network': 'physical_network',
+    'segment': 'segment_id',
+}
+OPTION: Final = specification.Option(
+    '--network',
+    resource_types.NETWORK,
+    'name=net1,physical_network=physnet1',
+    tuple(_KEYS),
+    ('tag',),
+)
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option."""
+    OPTION.add(
+        parser,
+        'Reserve a network on a segment of its own; also network_type, segment=<number> for a '
+        'certain one, and <property><operator><value> as switch==tor1 for what operators say of '
+        'segments; description, and tag=<tag> as often as there are some (repeat for several)',
+    )
+
+
+def reservations(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the reservations of the option.
+
+    :raises CommandError: something cannot be read
+    """
+    return OPTION.reservations(parsed_args, _reservation)
+
+
+def _reservation(text: str, _name: str | None) -> dict[str, Any]:
+    own: list[str] = []
+    compared: list[str] = []
+    for part in text.split(','):
+        found = conditions.parse(part)
+        is_own = found is None or (found.operator == '=' and found.name in _KEYS)
+        (own if is_own else compared).append(part.strip())
+    given = OPTION.read(','.join(own), {'name': 'name'})
+    made: dict[str, Any] = {_KEYS[key]: value for key, value in given.items()}
+    if 'segment' in given:
+        made['segment_id'] = OPTION.number(text, 'segment', given['segment'])
+    if compared:
+        made['resources'] = compared
+    return made

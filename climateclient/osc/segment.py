@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack lease segment ...``: network segments that are set apart, for operators.
+
+What is set apart is a VLAN or a tunnel, and what users get is a network of it. ``openstack network
+segment`` has the same noun and the same options for the former.
+"""
+
+import argparse
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from osc_lib import exceptions
+from osc_lib.command import command
+
+from climateclient.osc import arguments, listing, options, pool_access
+
+if TYPE_CHECKING:
+    from climateclient.networks import Networks, NetworkSegment, SegmentDetails
+
+Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
+Shown = tuple[tuple[str, ...], tuple[Any, ...]]
+
+_COLUMNS: Final = ('ID', 'Type', 'Physical Network', 'Segment', 'Reservable', 'Extra')
+_FOR: Final = 'Promise it to no other projects'
+
+
+class CreateSegment(command.Lister):
+    """Set network segments apart for leases, all of them or none.
+
+    No network may have one of them, and Neutron must not choose from them.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        _add_kind(parser, 'vlan')
+        which = parser.add_mutually_exclusive_group(required=True)
+        which.add_argument(
+            '--segment', metavar='<segment>', type=int, help='Number of a VLAN, or of a tunnel'
+        )
+        which.add_argument('--range', metavar='<first>-<last>', help='Many of them')
+        arguments.add_extra(parser)
+        pool_access.add_users(parser, _FOR)
+        parser.add_argument('--disable', action='store_true', help='Promise it to nobody yet')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        projects, domains = pool_access.users(self, parsed_args)
+        details: SegmentDetails = {
+            'reservable': not parsed_args.disable,
+            'project_ids': sorted(projects),
+            'domain_ids': sorted(domains),
+            'extra': arguments.extra(parsed_args.extra),
+        }
+        kind, physical = parsed_args.network_type, parsed_args.physical_network
+        client = _client(self)
+        if parsed_args.range is None:
+            made = [client.create(kind, parsed_args.segment, physical, **details)]
+        else:
+            made = client.create_range(kind, *_ends(parsed_args.range), physical, **details)
+        return _COLUMNS, [_row(each) for each in made]
+
+
+class ListSegment(command.Lister):
+    """List the network segments that are set apart for leases."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        _add_kind(parser)
+        listing.add_pages(parser, 'segment')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        found = _client(self).list(
+            network_type=parsed_args.network_type,
+            physical_network=parsed_args.physical_network,
+            limit=parsed_args.limit,
+            marker=parsed_args.marker,
+        )
+        return _COLUMNS, [_row(each) for each in found]
+
+
+class ShowSegment(command.ShowOne):
+    """Show a network segment that is set apart for leases."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        return _add_segment(super().get_parser(prog_name))
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        return _show(_client(self).find(parsed_args.segment))
+
+
+class SetSegment(command.ShowOne):
+    """Change a network segment that is set apart for leases.
+
+    One that is disabled takes no new promises; those that it has stay.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = _add_segment(super().get_parser(prog_name))
+        arguments.add_extra(parser)
+        pool_access.add_users(parser, 'Promise it to this one, too, or alone')
+        state = parser.add_mutually_exclusive_group()
+        state.add_argument('--disable', action='store_true', help='Promise it to nobody more')
+        state.add_argument('--enable', action='store_true', help='Have it promised again')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        client = _client(self)
+        present = client.find(parsed_args.segment)
+        projects, domains = pool_access.users(self, parsed_args)
+        details: dict[str, Any] = {}
+        if projects or domains:
+            details['project_ids'] = sorted(projects | {*present.project_ids})
+            details['domain_ids'] = sorted(domains | {*present.domain_ids})
+        if parsed_args.disable or parsed_args.enable:
+            details['reservable'] = parsed_args.enable
+        if parsed_args.extra:
+            details['extra'] = arguments.extra(parsed_args.extra)
+        if not details:
+            raise exceptions.CommandError(
+                'Nothing to change: give --extra, --project, --domain, --disable or --enable.'
+            )
+        return _show(client.update(present.id, **details))
+
+
+class UnsetSegment(command.ShowOne):
+    """Take extra properties, projects or domains away from a network segment."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = _add_segment(super().get_parser(prog_name))
+        arguments.add_extra_to_take(parser)
+        pool_access.add_users(parser, 'Promise it to this one no more')
+        parser.add_argument('--all', action='store_true', help='Let everybody be promised it')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        client = _client(self)
+        present = client.find(parsed_args.segment)
+        details: dict[str, Any] = {'extra': dict.fromkeys(parsed_args.extra)}
+        projects, domains = pool_access.users(self, parsed_args)
+        if parsed_args.all:
+            details |= {'project_ids': [], 'domain_ids': []}
+        elif projects or domains:
+            told = f'The segment {parsed_args.segment}', 'openstack lease segment set'
+            left = pool_access.without(present, projects, domains, told)
+            details |= {'project_ids': sorted(left[0]), 'domain_ids': sorted(left[1])}
+        elif not parsed_args.extra:
+            raise exceptions.CommandError(
+                'Nothing to take away: give --extra, --project, --domain or --all.'
+            )
+        return _show(client.update(present.id, **details))
+
+
+class DeleteSegment(command.Command):
+    """Take network segments away from those for leases; nothing changes in Neutron."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        return _add_segment(super().get_parser(prog_name), nargs='+')
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        client = _client(self)
+        for each in [client.find(name) for name in dict.fromkeys(parsed_args.segment)]:
+            client.delete(each.id)
+
+
+def _add_kind(parser: argparse.ArgumentParser, default: str | None = None) -> None:
+    usual = f' (default: {default})' if default else ''
+    parser.add_argument(
+        '--network-type',
+        metavar='<type>',
+        default=default,
+        choices=('vlan', 'vxlan', 'geneve', 'gre'),
+        help=f'Type of the segments: vlan, vxlan, geneve or gre{usual}',
+    )
+    parser.add_argument(
+        '--physical-network',
+        metavar='<name>',
+        help='Physical network of the VLANs, as Neutron calls it',
+    )
+
+
+def _add_segment(
+    parser: argparse.ArgumentParser, nargs: str | None = None
+) -> argparse.ArgumentParser:
+    parser.add_argument(
+        'segment',
+        metavar='<segment>',
+        nargs=nargs,
+        help='Id of a segment, or <physical network>:<number>, or <type>:<number> of a tunnel',
+    )
+    return parser
+
+
+def _ends(text: str) -> tuple[int, int]:
+    """Return the ends of a range; CommandError if it is none."""
+    first, _, last = text.partition('-')
+    if not (first.strip().isdecimal() and last.strip().isdecimal()):
+        raise exceptions.CommandError(f'--range {text}: right would be: --range 100-199')
+    return int(first), int(last)
+
+
+def _client(cmd: command.Command) -> 'Networks':
+    client: Networks = options.clients(cmd).climate.networks
+    return client
+
+
+def _row(one: 'NetworkSegment') -> tuple[Any, ...]:
+    from climateclient.osc.host_output import JsonColumn
+
+    extra = JsonColumn(dict(one.extra))
+    where = one.physical_network, one.segment_id
+    return one.id, one.network_type, *where, one.reservable, extra
+
+
+def _show(one: 'NetworkSegment') -> Shown:
+    from climateclient.osc.host_output import JsonColumn, LinesColumn
+    from climateclient.osc.output import TimeColumn
+
+    fields = {
+        'id': one.id,
+        'network_type': one.network_type,
+        'physical_network': one.physical_network,
+        'segment_id': one.segment_id,
+        'reservable': one.reservable,
+        'project_ids': LinesColumn(one.project_ids),
+        'domain_ids': LinesColumn(one.domain_ids),
+        'extra': JsonColumn(dict(one.extra)),
+        'created_at': TimeColumn(one.created_at),
+        'updated_at': TimeColumn(one.updated_at),
+    }
+    return tuple(fields), tuple(fields.values())

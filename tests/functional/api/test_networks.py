@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks through the API: our commands, the wire of Chameleon's clients, what is refused."""
+
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from climate_core.db.engine import Database
+from climate_core.plugins.network.plugin import NetworkPlugin
+from climate_core.policies import networks as rules
+from tests.functional.api import registering, world
+from tests.functional.api.registering import ADMIN, Run, ask
+
+PATH = '/v1/networks'
+VLAN = {'network_type': 'vlan', 'physical_network': 'physnet1'}
+#: As the command line and the dashboard of Chameleon send it.
+CHAMELEON = {
+    'resource_type': 'network',
+    'network_name': 'net1',
+    'network_description': '',
+    'network_properties': '',
+    'resource_properties': '["==", "$physical_network", "physnet1"]',
+}
+
+
+@pytest.fixture
+def run(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Run]:
+    with registering.serving(tmp_path, rules.RULES) as url:
+        yield registering.runner(url, capsys, monkeypatch)
+
+
+def test_commands_register_change_and_delete_segments(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind in ('project_id', 'domain_id'):
+        monkeypatch.setattr(f'climateclient.osc.options.{kind}', lambda _cmd, name: name)
+    create = ('lease', 'segment', 'create', '--physical-network', 'physnet1', '-f', 'json')
+    made = run(*create, '--range', '100-101', '--extra', 'switch=tor1', '--project', 'p')
+    assert [each['Segment'] for each in made] == [100, 101]
+    (one,) = run(*create, '--segment', '102', '--disable')
+    shown = run('lease', 'segment', 'show', 'physnet1:100', '-f', 'json')
+    assert (shown['id'], shown['extra']) == (made[0]['ID'], {'switch': 'tor1'})
+    assert (shown['project_ids'], shown['reservable']) == (['p'], True)
+    change = ('lease', 'segment', 'set', 'physnet1:102', '--enable', '--extra', 'note=port 7')
+    changed = run(*change, '--project', 'p', '--domain', 'd', '-f', 'json')
+    assert (changed['reservable'], changed['extra']) == (True, {'note': 'port 7'})
+    assert (changed['project_ids'], changed['domain_ids']) == (['p'], ['d'])
+    taken = ('lease', 'segment', 'unset', one['ID'], '--extra', 'note', '--domain', 'd')
+    changed = run(*taken, '-f', 'json')
+    assert (changed['extra'], changed['project_ids'], changed['domain_ids']) == ({}, ['p'], [])
+    changed = run('lease', 'segment', 'unset', one['ID'], '--all', '-f', 'json')
+    assert changed['project_ids'] == []
+    run(*create[:3], '--network-type', 'vxlan', '--segment', '5000', '-f', 'json')
+    run('lease', 'segment', 'delete', 'physnet1:100', one['ID'], 'vxlan:5000')
+    left = run('lease', 'segment', 'list', '--network-type', 'vlan', '-f', 'json')
+    assert [each['Segment'] for each in left] == [101]
+
+
+def test_commands_reserve_a_network(run: Run) -> None:
+    wanted = 'name=net1,physical_network=physnet1,segment=100,tag=a,tag=b,switch==tor1,ports>24'
+    lease = run(
+        *('lease', 'create', 'one', '--for', '1h', '--network', wanted),
+        *('--network', 'name=net2,description=second', '-f', 'json'),
+    )
+    first, second = run('lease', 'show', lease['id'], '-f', 'json')['reservations']
+    # Without Keystone no plugin has read it.
+    assert first['network_name'] == 'net1'
+    assert (first['physical_network'], first['segment_id']) == ('physnet1', 100)
+    assert first['network_tags'] == ['a', 'b']
+    assert first['resources'] == ['switch==tor1', 'ports>24']
+    assert (second['network_name'], second['network_description']) == ('net2', 'second')
+
+
+@pytest.fixture
+def application(tmp_path: pathlib.Path, database: Database) -> Iterator[Any]:
+    with registering.application(tmp_path, database, NetworkPlugin) as made:
+        yield made
+
+
+def as_user(application: Any, project: str, path: str, status: int = 200) -> Any:
+    headers = {'X-Project-Id': project, 'X-Roles': 'reader'}
+    return world.ask(application, 'GET', path, None, headers, status).json
+
+
+def test_range_is_registered_listed_by_pages_and_given_back(application: Any) -> None:
+    body = {**VLAN, 'segment_range': '100-102', 'switch': 'tor1'}
+    made = ask(application, 'POST', PATH, body, 201)
+    assert [each['id'] for each in made['networks']] == ['1', '2', '3']
+    assert made['network'] == made['networks'][0]
+    assert {each['switch'] for each in made['networks']} == {'tor1'}
+    page = ask(application, 'GET', f'{PATH}?limit=2')
+    assert [each['segment_id'] for each in page['networks']] == [100, 101]
+    rest = ask(application, 'GET', page['networks_links'][0]['href'])
+    assert [each['segment_id'] for each in rest['networks']] == [102]
+    assert 'networks_links' not in rest
+    found = ask(application, 'GET', f'{PATH}?segment_id=101&physical_network=physnet1')
+    assert [each['id'] for each in found['networks']] == ['2']
+    assert ask(application, 'GET', f'{PATH}/2') == {'network': found['networks'][0]}
+    world.ask(application, 'DELETE', f'{PATH}/2', None, ADMIN, 204)
+    for one in ('2', 'nonsense', '9' * 30):
+        missing = ask(application, 'GET', f'{PATH}/{one}', None, 404)
+        assert missing['error_name'] == 'network.not_found'
+
+
+def test_segment_is_changed_as_clients_of_chameleon_do(application: Any) -> None:
+    body = {**VLAN, 'segment_id': '100', 'stitch_provider': 'fabric'}
+    made = ask(application, 'POST', PATH, body, 201)
+    assert 'networks' not in made
+    assert (made['network']['segment_id'], made['network']['stitch_provider']) == (100, 'fabric')
+    changed = {'values': {'stitch_provider': None, 'note': 'port 7'}, 'reservable': 'false'}
+    network = ask(application, 'PUT', f'{PATH}/1', changed)['network']
+    assert (network['note'], network['reservable']) == ('port 7', False)
+    assert 'stitch_provider' not in network
+    refused = ask(application, 'PUT', f'{PATH}/1', {'segment_id': 5}, 400)
+    assert refused['field'] == 'segment_id'
+
+
+def test_users_see_the_segments_that_they_may_be_promised(application: Any) -> None:
+    for number, projects in ((100, []), (101, ['other']), (102, ['mine']), (103, ['other'])):
+        body = {**VLAN, 'segment_id': number, 'project_ids': projects}
+        ask(application, 'POST', PATH, body, 201)
+    found = as_user(application, 'mine', f'{PATH}?limit=1')
+    assert [each['segment_id'] for each in found['networks']] == [100]
+    assert 'project_ids' not in found['networks'][0]
+    found = as_user(application, 'mine', found['networks_links'][0]['href'])
+    assert [each['segment_id'] for each in found['networks']] == [102]
+    assert 'networks_links' not in found
+    as_user(application, 'mine', f'{PATH}/3')
+    missing = as_user(application, 'mine', f'{PATH}/2', 404)
+    assert missing['error_name'] == 'network.not_found'
+    assert len(ask(application, 'GET', PATH)['networks']) == 4
+
+
+@pytest.mark.parametrize(
+    ('body', 'field'),
+    [
+        ({**VLAN}, 'segment_id'),
+        ({**VLAN, 'segment_id': 1, 'segment_range': '1-2'}, 'segment_range'),
+        ({**VLAN, 'segment_id': 4095}, 'segment_id'),
+        ({**VLAN, 'segment_id': 1.5}, 'segment_id'),
+        ({'network_type': 'flat', 'segment_id': 1}, 'network_type'),
+        ({'network_type': 'vlan', 'segment_id': 1}, 'physical_network'),
+        ({**VLAN, 'segment_id': 1, 'pool': 'x'}, 'pool'),
+    ],
+)
+def test_request_that_is_refused_names_its_field(application: Any, body: Any, field: str) -> None:
+    assert ask(application, 'POST', PATH, body, 400)['field'] == field
+
+
+def test_lease_availability_and_dry_run_as_chameleon_asks(application: Any) -> None:
+    ask(application, 'POST', PATH, {**VLAN, 'segment_id': 100}, 201)
+    times = {'start_date': '2099-01-01 10:00', 'end_date': '2099-01-01 12:00'}
+    body = {'name': 'one', **times, 'reservations': [CHAMELEON]}
+    lease = ask(application, 'POST', '/v1/leases', body, 201)['lease']
+    (reservation,) = lease['reservations']
+    assert lease['kind'] == 'scheduled'
+    assert reservation['resource_type'] == 'network'
+    assert (reservation['segment_id'], reservation['network_id']) == (100, None)
+    refused = ask(application, 'POST', '/v1/leases?dry_run=true', body)
+    assert 'network segments' in json.dumps(refused)
+    refused = ask(application, 'POST', '/v1/leases', body, 409)
+    assert refused['available_from'].startswith('2099-01-01T12:00')
+    shown = ask(application, 'GET', f'/v1/leases/{lease["id"]}')['lease']
+    assert shown['reservations'] == [reservation]
+    found = ask(application, 'DELETE', f'{PATH}/1', None, 409)
+    assert found['error_name'] == 'network.in_use'

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks of leases in the real Neutron."""
+
+import pytest
+from oslo_config import cfg
+
+from climate_core import exceptions
+from climate_core.lease.marks import tag
+from tests.conformance.network_world import FIRST, PHYSICAL, SECOND, Networks, shown
+from tests.functional.neutron.base import NeutronTest
+
+MEMBER = 'member,reader'
+OTHER = '5d3c1f7a2b6e4c0d9a8f7e6d5c4b3a29'
+
+
+class TestNetworks(NeutronTest):
+    world: Networks
+
+    def make_world(self, url):
+        return Networks(self.fake, url, self.connect)
+
+    def network(self, lease):
+        """The network of a lease that is there."""
+        return self.request('GET', f'/networks/{shown(lease)["network_id"]}')['network']
+
+    def segment(self, number, **values):
+        """Make a network on a segment, as an administrator can."""
+        provider = {
+            'network_type': 'vlan',
+            'physical_network': PHYSICAL,
+            'segmentation_id': number,
+        }
+        provider = {f'provider:{name}': value for name, value in provider.items()}
+        return self.make('network', name='other', **provider, **values)
+
+    def ask(self, method, path, body=None, status=200, roles=MEMBER, project_id='demo-id'):
+        """Send a request as an ordinary user."""
+        return self.request(method, path, body, status, roles, project_id)
+
+    def port(self, network_id, project_id='demo-id'):
+        body = {'port': {'network_id': network_id}}
+        return self.ask('POST', '/ports', body, 201, project_id=project_id)['port']
+
+    def trunk(self, parent, *subports):
+        found = [
+            {'port_id': each['id'], 'segmentation_type': 'vlan', 'segmentation_id': number}
+            for number, each in enumerate(subports, 1)
+        ]
+        body = {'trunk': {'port_id': parent['id'], 'sub_ports': found}}
+        return self.ask('POST', '/trunks', body, 201)['trunk']
+
+    def routed(self, network_id, cidr, nexthop):
+        """A router of the owner's with an interface, and a route through it."""
+        _, router = self.behind_router(network_id, cidr)
+        routes = [{'destination': '10.77.0.0/16', 'nexthop': nexthop}]
+        self.ask('PUT', f'/routers/{router["id"]}', {'router': {'routes': routes}})
+        return router
+
+    def check_gone(self, lease):
+        """Nothing is left of a lease, and its segment is free."""
+        ended = self.world.ended(lease)
+        assert (ended.status, ended.status_reason) == ('TERMINATED', None)
+        assert [each['name'] for each in self.request('GET', '/networks')['networks']] == [
+            'public'
+        ]
+        self.segment(lease.reservations[0].allocations[0].unit['segment_id'])
+
+    def test_segment_that_is_in_use_is_not_set_apart(self):
+        made = self.segment(300)
+        for values in ({'segment_id': 300}, {'segment_range': '299-301'}):
+            with pytest.raises(exceptions.NetworkInUse, match=made['id']):
+                self.world.register(**values)
+        self.request('DELETE', f'/networks/{made["id"]}', status=204)
+        assert self.world.register(segment_range='299-301')
+
+    def test_start_and_end_of_a_network_with_nothing_in_it(self):
+        lease = self.world.started(
+            segment_id=SECOND, network_description='for a class', network_tags=['mine']
+        )
+        found = self.network(lease)
+        assert (found['name'], found['project_id']) == ('net1', 'demo-id')
+        assert found['description'] == 'for a class'
+        assert sorted(found['tags']) == sorted(['mine', tag(lease.reservations[0].id)])
+        assert found['provider:segmentation_id'] == SECOND
+        assert self.ask('GET', f'/networks/{found["id"]}')['network']['name'] == 'net1'
+        self.check_gone(lease)
+
+    def test_lost_answers_leave_one_network_and_nothing_at_the_end(self):
+        for method in ('POST', 'PUT'):
+            self.neutron.lost = method
+            lease = self.world.started(network_description='mine')
+            lease = self.world.engine.settle(lease.id, seconds=60)
+            assert lease.status == 'ACTIVE'
+            assert len(self.request('GET', '/networks?name=net1')['networks']) == 1
+            assert self.network(lease)['description'] == 'mine'
+            self.neutron.lost = 'DELETE'
+            self.world.ended(lease)
+            assert self.world.engine.settle(lease.id, seconds=60).status == 'TERMINATED'
+            assert self.request('GET', '/networks?name=net1')['networks'] == []
+
+    def test_network_that_another_manager_has_just_made_is_taken_over(self):
+        lease = self.world.lease(segment_id=FIRST)
+        first = self.world.plugin.wake_up(lease, *lease.reservations)
+        again = self.world.plugin.wake_up(lease, *lease.reservations)
+        assert first == again
+        assert len(self.request('GET', '/networks?name=net1')['networks']) == 1
+
+    def test_segment_that_is_in_use_at_the_start_is_told(self):
+        made = self.segment(FIRST)
+        lease = self.world.started(segment_id=FIRST)
+        assert 'is in use in Neutron' in lease.reservations[0].status_reason
+        self.request('DELETE', f'/networks/{made["id"]}', status=204)
+        assert self.world.engine.settle(lease.id, seconds=60).status == 'ACTIVE'
+
+    def test_full_quota_is_told_and_tried_again(self):
+        cfg.CONF.set_override('quota_network', 0, group='QUOTAS')
+        lease = self.world.started()
+        assert 'quota of the project for networks' in lease.reservations[0].status_reason
+        # The external network is one, too.
+        cfg.CONF.set_override('quota_network', 2, group='QUOTAS')
+        assert self.world.engine.settle(lease.id, seconds=60).status == 'ACTIVE'
+
+    def test_physical_network_that_neutron_does_not_know_is_an_error(self):
+        self.world.register(physical_network='physnet9', segment_id=FIRST)
+        lease = self.world.started(physical_network='physnet9')
+        assert lease.reservations[0].status == 'error'
+        assert 'physnet9' in lease.reservations[0].status_reason
+        assert self.world.ended(lease).status == 'TERMINATED'
+
+    def test_end_removes_the_interface_of_a_router_and_its_routes(self):
+        lease = self.world.started()
+        router = self.routed(self.network(lease)['id'], '10.9.0.0/24', '10.9.0.7')
+        self.check_gone(lease)
+        left = self.request('GET', f'/routers/{router["id"]}')['router']
+        assert (left['routes'], bool(left['external_gateway_info'])) == ([], True)
+
+    def test_end_removes_the_port_of_another_project(self):
+        lease = self.world.started()
+        network = self.network(lease)
+        self.make('subnet', network_id=network['id'], ip_version=4, cidr='10.9.0.0/24')
+        policy = {
+            'object_type': 'network',
+            'object_id': network['id'],
+            'action': 'access_as_shared',
+            'target_tenant': OTHER,
+        }
+        path = '/rbac-policies'
+        self.ask('POST', path, {'rbac_policy': policy}, 201)
+        port = self.port(network['id'], OTHER)
+        self.check_gone(lease)
+        self.request('GET', f'/ports/{port["id"]}', status=404)
+        assert self.request('GET', path)['rbac_policies'] == [
+            each
+            for each in self.request('GET', path)['rbac_policies']
+            if each['object_id'] == self.public['id']
+        ]
+
+    def test_end_drops_what_a_floating_ip_has_of_it(self):
+        lease = self.world.started()
+        network = self.network(lease)
+        self.behind_router(network['id'], '10.9.0.0/24')
+        port, other = self.port(network['id']), self.port(network['id'])
+        one, forwarded = (
+            self.make('floatingip', floating_network_id=self.public['id']) for _ in range(2)
+        )
+        path = f'/floatingips/{one["id"]}'
+        self.ask('PUT', path, {'floatingip': {'port_id': port['id']}})
+        self.forward(forwarded, other)
+        self.check_gone(lease)
+        assert {each['port_id'] for each in self.found().values()} == {None}
+        assert len(self.found()) == 2
+
+    def test_end_takes_ports_out_of_trunks(self):
+        lease = self.world.started()
+        network, elsewhere = self.network(lease), self.make('network', name='public')
+        inside = [self.port(network['id']) for _ in range(3)]
+        outside = [self.port(elsewhere['id']) for _ in range(2)]
+        self.trunk(inside[0], outside[0])
+        bound = self.trunk(inside[1])
+        kept = self.trunk(outside[1], inside[2])
+        body = {'port': {'binding:host_id': 'compute1', 'device_owner': 'compute:nova'}}
+        self.request('PUT', f'/ports/{inside[1]["id"]}', body)
+        ended = self.world.ended(lease)
+        assert (ended.status, ended.status_reason) == ('TERMINATED', None)
+        (left,) = self.request('GET', '/trunks')['trunks']
+        assert (left['id'], left['sub_ports']) == (kept['id'], [])
+        assert left['id'] != bound['id']
+        for each in outside:
+            self.request('GET', f'/ports/{each["id"]}')
+
+    def test_end_of_everything_together(self):
+        lease = self.world.started(segment_id=FIRST)
+        network = self.network(lease)
+        self.routed(network['id'], '10.9.0.0/24', '10.9.0.7')
+        self.routed(network['id'], '10.8.0.0/24', '10.8.0.7')
+        ports = [self.port(network['id']) for _ in range(3)]
+        found = self.make('floatingip', floating_network_id=self.public['id'])
+        path = f'/floatingips/{found["id"]}'
+        self.ask('PUT', path, {'floatingip': {'port_id': ports[0]['id']}})
+        self.trunk(ports[1], ports[2])
+        self.check_gone(lease)
+
+    def test_tear_down_that_is_refused_is_told_and_repeated(self):
+        lease = self.world.started(segment_id=FIRST)
+        network = self.network(lease)
+        inside = self.port(network['id'])
+        trunk = self.trunk(inside)
+        path = f'/trunks/{trunk["id"]}'
+        self.ask('PUT', path, {'trunk': {'admin_state_up': False}})
+        ended = self.world.ended(lease)
+        assert 'Neutron answered 409' in ended.reservations[0].status_reason
+        with pytest.raises(exceptions.NotEnough):
+            self.world.lease(segment_id=FIRST)
+        self.ask('PUT', path, {'trunk': {'admin_state_up': True}})
+        assert self.world.engine.settle(lease.id, seconds=600).status == 'TERMINATED'
+        assert self.world.started(segment_id=FIRST).status == 'ACTIVE'
+
+    def test_lines_of_the_policy_are_enough_for_a_service(self):
+        taken = {'name': 'x', 'provider:network_type': 'vlan', 'provider:segmentation_id': FIRST}
+        taken['provider:physical_network'] = PHYSICAL
+        self.ask('POST', '/networks', {'network': taken}, 403, 'manager,member,reader')
+        self.neutron.roles = ['service']
+        self.world.register(segment_id=300)
+        lease = self.world.started(segment_id=FIRST, network_description='mine')
+        assert lease.status == 'ACTIVE'
+        network = self.network(lease)
+        self.routed(network['id'], '10.9.0.0/24', '10.9.0.7')
+        ports = [self.port(network['id']) for _ in range(2)]
+        self.trunk(*ports)
+        assert [*self.world.plugin.list_unleased()] == [network['id']]
+        self.check_gone(lease)
+
+    def test_member_may_do_with_a_network_what_is_ordinary(self):
+        lease = self.world.started()
+        path = f'/networks/{self.network(lease)["id"]}'
+        self.ask('PUT', path, {'network': {'name': 'mine'}})
+        body = {'subnet': {'network_id': path[10:], 'ip_version': 4, 'cidr': '10.9.0.0/24'}}
+        self.ask('POST', '/subnets', body, 201)
+        assert 'provider:segmentation_id' not in self.ask('GET', path)['network']
+        self.ask('DELETE', path, status=204)
+        assert [*self.world.plugin.find_missing(lease.reservations)]
+        assert self.world.ended(lease).status == 'TERMINATED'
