@@ -8,7 +8,7 @@ from osc_lib import exceptions
 from osc_lib.command import command
 
 from climate_common import dates, durations, limits
-from climateclient.osc import arguments, lease, options, resources
+from climateclient.osc import arguments, lease, new_floating_ips, options, resources
 
 Shown = tuple[tuple[str, ...], tuple[Any, ...]]
 
@@ -38,6 +38,7 @@ class CreateLease(command.ShowOne):
         )
         options.add_before_end(parser)
         resources.add_resources(parser)
+        new_floating_ips.add_option(parser)
         options.add_events(parser)
         _add_kind(parser)
         options.add_priority(parser)
@@ -69,12 +70,17 @@ class CreateLease(command.ShowOne):
             raise exceptions.CommandError(
                 '--dry-run makes no lease: leave out --wait and --idempotency-key.'
             )
+        new_floating_ips.check(parsed_args)
         properties = self._properties(parsed_args)
         leases = options.leases(self)
         if not parsed_args.dry_run:
-            made = leases.create(
-                parsed_args.name, idempotency_key=parsed_args.idempotency_key, **properties
-            )
+            with new_floating_ips.created(self, parsed_args) as added:
+                properties['reservations'] += [
+                    resources.on_end(parsed_args, each) | each for each in added
+                ]
+                made = leases.create(
+                    parsed_args.name, idempotency_key=parsed_args.idempotency_key, **properties
+                )
             return lease.show_lease(self, parsed_args, made, limit)
         from climateclient.osc import output
 

@@ -15,6 +15,7 @@ from climateclient.osc import (
     floating_ips,
     hosts,
     networks,
+    new_floating_ips,
     new_servers,
     new_volumes,
     options,
@@ -145,6 +146,7 @@ def kinds(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
     made = stack_template.kind(parsed_args) + hosts.kinds(parsed_args)
     for each in (floating_ips, networks, new_servers, new_volumes):
         made += each.OPTION.kinds(parsed_args)
+    made += new_floating_ips.kinds(parsed_args)
     return [kind for kind, _ in _named(parsed_args)] + made
 
 

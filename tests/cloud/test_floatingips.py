@@ -183,3 +183,41 @@ def test_upgrade_check_says_what_a_project_manager_could_do() -> None:
     said = upgrade_check()
     assert 'the manager of any project can create a floating IP' in said
     assert 'Floating IP 203' not in said
+
+
+def test_floating_ip_that_is_created_with_its_lease_ends_with_it(member: Person) -> None:
+    create = ('lease', 'create', 'new', '--for', '1h', '--new-floating-ip', 'public', '-f', 'json')
+    done = member.cli('openstack', *create)
+    assert done.returncode == 0, done.stderr
+    lease = member.wait_lease(json.loads(done.stdout)['id'], 'ACTIVE')
+    (held,) = lease.reservations
+    sdk = member.sdk.network
+    assert sdk.get_ip(held.resource_id).floating_ip_address == held.params['floatingips'][0]
+    member.leases.end(lease.id)
+    assert member.wait_lease(lease.id, 'TERMINATED').status_reason is None
+    assert sdk.find_ip(held.resource_id) is None
+
+
+def test_lease_is_extended_without_the_address_that_is_promised_to_others(
+    member: Person, stranger: Person, network: Any
+) -> None:
+    start = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=9)
+    middle, end = start + datetime.timedelta(hours=1), start + datetime.timedelta(hours=2)
+    both = [*wanted(network, FIRST), *wanted(network, SECOND)]
+    lease = member.leases.create('mine', start=start, end=middle, reservations=both)
+    other = stranger.leases.create(
+        'theirs', start=middle, end=end, reservations=wanted(network, SECOND)
+    )
+    extend = ('openstack', 'lease', 'set', lease.id, '--extend', '1h')
+    refused = member.cli(*extend)
+    assert refused.returncode == 1
+    assert f'({SECOND})' in refused.stderr
+    assert member.cli(*extend, '--partial').returncode == 0
+    found = member.leases.get(lease.id)
+    assert found.end_date > middle
+    ends = {e.params['floatingips'][0]: e.params.get('end_date') for e in found.reservations}
+    assert ends[FIRST] is None
+    assert datetime.datetime.fromisoformat(f'{ends[SECOND]}+00:00') <= middle
+    for person, each in ((member, lease), (stranger, other)):
+        person.leases.delete(each.id)
+        person.wait_lease_gone(each.id)

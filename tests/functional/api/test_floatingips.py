@@ -167,3 +167,32 @@ def test_amount_with_a_start_in_it_is_refused(application: Any) -> None:
     body = {'name': 'one', 'end_date': '2099-01-01 10:00', 'reservations': [wanted]}
     refused = ask(application, 'POST', '/v1/leases', body, 400)
     assert refused['field'] == 'reservations[0].amount'
+
+
+def test_address_that_is_not_extended_shows_its_own_end(application: Any) -> None:
+    network = {'floating_network_id': neutron.PUBLIC}
+    body = {**network, 'floating_ip_range': '203.0.113.20-203.0.113.21'}
+    ask(application, 'POST', '/v1/floatingips', body, 201)
+
+    def lease(start: str, end: str, *addresses: str) -> Any:
+        wanted = {'resource_type': 'virtual:floatingip', 'network_id': neutron.PUBLIC}
+        reservations = [{**wanted, 'required_floatingips': [each]} for each in addresses]
+        dates = {'start_date': f'2099-01-01 {start}', 'end_date': f'2099-01-01 {end}'}
+        body = {'name': start, **dates, 'reservations': reservations}
+        return ask(application, 'POST', '/v1/leases', body, 201)['lease']
+
+    made = lease('12:00', '14:00', '203.0.113.20', '203.0.113.21')
+    lease('14:00', '16:00', '203.0.113.21')
+    path, longer = f'/v1/leases/{made["id"]}', {'end_date': '2099-01-01 16:00'}
+    refused = ask(application, 'PUT', path, longer, 409)
+    assert refused['field'] == 'end_date'
+    assert '(203.0.113.21)' in refused['error_message']
+    changed = ask(application, 'PUT', path, {**longer, 'partial': True})['lease']
+    assert changed['end_date'].startswith('2099-01-01T16:00')
+    ends = {e['floatingips'][0]: e.get('end_date', '')[:16] for e in changed['reservations']}
+    assert ends == {'203.0.113.20': '', '203.0.113.21': '2099-01-01T14:00'}
+    (early,) = (each for each in changed['reservations'] if 'end_date' in each)
+    body = {'amount': 1}
+    shown = ask(application, 'PUT', f'{path}/reservations/{early["id"]}', body)['reservation']
+    assert shown['end_date'] == early['end_date']
+    assert ask(application, 'PUT', path, {'partial': True}, 400)['field'] == 'partial'
