@@ -6,7 +6,6 @@ Every function takes the connection whose rights it uses and raises the exceptio
 """
 
 import contextlib
-import datetime
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,24 +37,10 @@ def get(conn: 'connection.Connection', floating_ip_id: str) -> dict[str, Any]:
     return found
 
 
-def changed_at(conn: 'connection.Connection', floating_ip_id: str) -> datetime.datetime | None:
-    """Return when a floating IP changed last; Gone if there is none, None if it does not say."""
-    stamp = get(conn, floating_ip_id).get('updated_at')
-    return datetime.datetime.fromisoformat(stamp) if stamp else None
-
-
 def every_id(conn: 'connection.Connection', network_id: str | None = None) -> Iterator[str]:
     """Yield the ids of all floating IPs, or of those of a network, one call for each page."""
     query = {'fields': 'id'} | ({'floating_network_id': network_id} if network_id else {})
     return (each['id'] for each in NEUTRON.pages(conn, '/floatingips', 'floatingips', query))
-
-
-def every_mark(
-    conn: 'connection.Connection',
-) -> Iterator[dict[str, Any]]:
-    """Yield the marks of all floating IPs, one call for each page."""
-    query = {'fields': ['id', 'description', 'tags']}
-    return NEUTRON.pages(conn, '/floatingips', 'floatingips', query)
 
 
 def check_all_visible(conn: 'connection.Connection') -> None:

@@ -5,7 +5,8 @@ Facts: Networking API v2.0; neutron 29.0.0.
 """
 
 import contextlib
-from collections.abc import Collection, Mapping
+import datetime
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from climate_core.cloud import errors, services
@@ -64,6 +65,26 @@ def update(conn: 'connection.Connection', noun: str, one: str, values: Mapping[s
 def set_tags(conn: 'connection.Connection', noun: str, one: str, tags: Collection[str]) -> None:
     """Set the tags of something by its id; it takes none when it is created."""
     NEUTRON.ask(conn, 'PUT', f'/{noun}s/{one}/tags', {'tags': sorted(tags)})
+
+
+def every_mark(conn: 'connection.Connection', noun: str) -> Iterator[dict[str, Any]]:
+    """Yield the marks of all that there are, one call for each page.
+
+    There are none where the cloud has no Neutron, or one without them.
+    """
+    query = {'fields': ['id', 'description', 'tags']}
+    with contextlib.suppress(errors.Gone):
+        if NEUTRON.is_offered(conn):
+            yield from NEUTRON.pages(conn, f'/{noun}s', f'{noun}s', query)
+
+
+def changed_at(conn: 'connection.Connection', noun: str, one: str) -> datetime.datetime | None:
+    """Return when something changed last; None if it is gone, or does not say."""
+    try:
+        stamp = NEUTRON.read(conn, f'/{noun}s/{one}', noun).get('updated_at')
+    except errors.Gone:
+        return None
+    return datetime.datetime.fromisoformat(stamp) if stamp else None
 
 
 def check_all_visible(conn: 'connection.Connection', plural: str) -> None:

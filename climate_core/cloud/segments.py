@@ -5,7 +5,7 @@ Every function takes the connection whose rights it uses and raises the exceptio
 :mod:`climate_core.cloud.errors`. Facts: Networking API v2.0; neutron 29.0.0.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from climate_core.cloud.neutron import NEUTRON
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 #: So many ids are in one URL: all are read by a web server that takes 8 KiB.
 _IDS: Final = 100
-_FIELDS: Final = ('id', 'description', 'tags', 'updated_at')
 
 
 def provider(segment: 'Segment') -> dict[str, Any]:
@@ -56,12 +55,6 @@ def used(
     return found
 
 
-def get(conn: 'connection.Connection', network_id: str) -> dict[str, Any]:
-    """Return a network; Gone if there is none that these rights see."""
-    found: dict[str, Any] = NEUTRON.read(conn, f'/networks/{network_id}', 'network')
-    return found
-
-
 def existing(conn: 'connection.Connection', ids: Collection[str]) -> set[str]:
     """Return those of some networks that are there, one call for a hundred of them."""
     listed = sorted(ids)
@@ -70,8 +63,3 @@ def existing(conn: 'connection.Connection', ids: Collection[str]) -> set[str]:
         query: Mapping[str, Any] = {'id': listed[first : first + _IDS], 'fields': 'id'}
         found |= {e['id'] for e in NEUTRON.pages(conn, '/networks', 'networks', query)}
     return found
-
-
-def every(conn: 'connection.Connection') -> Iterator[dict[str, Any]]:
-    """Yield all networks with what they are known again by, one call for each page."""
-    return NEUTRON.pages(conn, '/networks', 'networks', {'fields': list(_FIELDS)})

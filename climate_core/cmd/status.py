@@ -2,7 +2,7 @@
 """The console script ``climate-status upgrade check``: is everything ready for this release?"""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from oslo_config import cfg
 from oslo_policy import policy as oslo_policy
@@ -16,7 +16,7 @@ from climate_core.cmd import explain
 from climate_core.db import migration
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.plugins import loading
-from climate_core.sync import address_checks
+from climate_core.sync import address_checks, segment_checks
 from climate_core.sync.hosts import checks as host_checks
 
 #: The errors of a database that does not answer.
@@ -147,22 +147,31 @@ class Checks(upgradecheck.UpgradeCommands):
 
     def _check_addresses(self) -> upgradecheck.Result:
         """Check that the floating IPs that are set apart are given to nobody else."""
+        return self._check_set_apart('floating IP', address_checks.find, address_checks.UNSEEN)
+
+    def _check_segments(self) -> upgradecheck.Result:
+        """Check that the network segments that are set apart are given to nobody else."""
+        return self._check_set_apart('network segment', segment_checks.find, segment_checks.UNSEEN)
+
+    def _check_set_apart(
+        self, noun: str, find: Callable[..., list[str] | None], unseen: str
+    ) -> upgradecheck.Result:
+        """Check what operators have set apart for leases in Neutron."""
         if self._check_credentials().code is not _SUCCESS:
             return upgradecheck.Result(_WARNING, 'Not checked without credentials.')
         if self._check_database().code is not _SUCCESS:
             return upgradecheck.Result(_WARNING, 'Not checked without the database.')
         database = Database(self.conf)
         try:
-            found = address_checks.find(database, Cloud(self.conf).service())
+            found = find(database, Cloud(self.conf).service())
         except (*errors.EXPECTED, *_AWAY) as exc:
-            return upgradecheck.Result(_WARNING, f'The addresses could not be checked: {exc}')
+            told = f'Whether each {noun} is free for leases could not be checked: {exc}'
+            return upgradecheck.Result(_WARNING, told)
         finally:
             database.dispose()
         if found is None:
-            return upgradecheck.Result(_SUCCESS, 'No floating IP is set apart for leases.')
-        return upgradecheck.Result(
-            _WARNING if found else _SUCCESS, ' '.join([*found, address_checks.UNSEEN])
-        )
+            return upgradecheck.Result(_SUCCESS, f'No {noun} is set apart for leases.')
+        return upgradecheck.Result(_WARNING if found else _SUCCESS, ' '.join([*found, unseen]))
 
     def _check_policy(self) -> upgradecheck.Result:
         """Check that policy.yaml can be read and has no undefined rules."""
@@ -183,6 +192,7 @@ class Checks(upgradecheck.UpgradeCommands):
         ('Placement', _check_placement),
         ('Hosts of the pools', _check_pool),
         ('Floating IPs for leases', _check_addresses),
+        ('Networks for leases', _check_segments),
         ('Policy', _check_policy),
     )
 

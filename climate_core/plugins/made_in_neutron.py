@@ -7,8 +7,9 @@ made, or another manager, is found by it and taken over.
 """
 
 import dataclasses
+import datetime
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from oslo_log import log
 
@@ -16,7 +17,7 @@ from climate_core import exceptions
 from climate_core.cloud import neutron
 from climate_core.lease import marks
 from climate_core.plugins import promised
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import MadeResource, Wait
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -55,6 +56,26 @@ class Wanted:
     tags: Collection[str] = ()
     find: Callable[[], Mapping[str, Any] | None]
     find_holder: Callable[[], Any]
+
+
+class MadeInNeutronPlugin(promised.PromisedPlugin):
+    """Reserve what the calendar promises and Neutron makes at the start of a lease.
+
+    A subclass says how its resources are called there, and deletes one with ``discard``.
+    """
+
+    orphaned = 'it was made for a reservation that has ended'
+    #: In Neutron.
+    neutron_noun: ClassVar[str]
+
+    def list_made(self) -> Iterable[MadeResource]:
+        for each in neutron.every_mark(self.cloud.service(), self.neutron_noun):
+            made = marks.reservation_of(each)
+            if made is not None:
+                yield MadeResource(each['id'], *made)
+
+    def unleased_since(self, resource_id: str) -> datetime.datetime | None:
+        return neutron.changed_at(self.cloud.service(), self.neutron_noun, resource_id)
 
 
 def is_ours(

@@ -2,8 +2,8 @@
 """``python -m tests.bench.races``: several managers promise the same units, and what comes of it.
 
 Each manager is a process with a calendar of its own, and knows of the others by the database
-alone. It asks for whole hosts and shares by chance, or for floating IPs by number and by address,
-and gives some of them back.
+alone. It asks for whole hosts and shares by chance, for floating IPs by number and by address, or
+for network segments, and gives some of them back.
 """
 
 import argparse
@@ -28,9 +28,11 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.calendar.admission import Calendar
 from climate_core.calendar.model import Demand, ReservationDemand
-from climate_core.db import floatingips, rows, tables, utcnow
+from climate_core.db import floatingips, networks, rows, tables, utcnow
 from climate_core.db.engine import Database
+from climate_core.lease.networks import Segment
 from climate_core.plugins.floatingip.plugin import FloatingIpPlugin
+from climate_core.plugins.network.plugin import NetworkPlugin
 from tests.bench import calendar
 from tests.bench.calendar import HOUR, LEASE, RESERVATION
 from tests.support.world import configure
@@ -100,6 +102,13 @@ def _of_addresses(dice: random.Random, units: int) -> Demand:
     return plugin._demand(plugin._params(values))
 
 
+def _of_networks(dice: random.Random, units: int) -> Demand:
+    """Demand any segment, or a certain one, as a reservation does."""
+    number = dice.randrange(units) + 1 if dice.random() < 0.3 else None
+    plugin = NetworkPlugin(cfg.ConfigOpts(), None)  # type: ignore[arg-type]
+    return plugin._demand(plugin._params({'network_name': 'n', 'segment_id': number}))
+
+
 def _address(number: int) -> str:
     return f'203.0.{number // 250}.{number % 250 + 1}'
 
@@ -108,6 +117,7 @@ def _address(number: int) -> str:
 DEMANDS: Mapping[str, Callable[[random.Random, int], Demand]] = {
     'hosts': _of_hosts,
     'addresses': _of_addresses,
+    'networks': _of_networks,
 }
 
 
@@ -151,6 +161,9 @@ def _seed(database: Database, of: str, units: int) -> None:
     if of == 'addresses':
         subnets = {_address(number): 'subnet' for number in range(units)}
         database.write(floatingips.insert, NETWORK, subnets)
+    if of == 'networks':
+        segments = [Segment('vlan', 'physnet1', number + 1) for number in range(units)]
+        database.write(networks.insert, segments, {'available': True, 'access': None}, {})
 
 
 def race(

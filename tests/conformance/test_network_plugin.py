@@ -8,6 +8,9 @@ import pytest
 from climate_core import exceptions
 from climate_core.lease.marks import mark, tag
 from climate_core.plugins.base import Done
+from climate_core.plugins.network.plugin import NetworkPlugin
+from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.sync import orphans
 from tests.conformance.network_world import (
     END,
     FIRST,
@@ -194,7 +197,7 @@ def test_start_makes_the_network_of_the_owner_with_three_requests(world):
     assert network['description'] == mark(reservation.id)
     assert network['tags'] == sorted(['mine', tag(reservation.id)])
     assert network['provider:segmentation_id'] == shown(lease)['segment_id']
-    assert shown(lease)['network_id'] == reservation.resource_id == network['id']
+    assert shown(lease)['network_id'] == network['id']
 
 
 def test_network_gets_the_description_of_its_owner(world):
@@ -374,24 +377,29 @@ def test_lease_whose_network_is_deleted_has_lost_it(world):
     lease, kept = world.started(), world.started()
     found = [*lease.reservations, *kept.reservations]
     assert world.plugin.find_missing(found) == {}
-    world.state.networks.pop(lease.reservations[0].resource_id)
+    world.state.networks.pop(shown(lease)['network_id'])
     told = world.plugin.find_missing(found)
     assert [*told] == [lease.reservations[0].id]
     assert world.ended(lease).status == 'TERMINATED'
 
 
-def test_network_without_its_lease_is_found_and_discarded(world):
+def test_network_that_a_reservation_left_behind_is_found_and_discarded(world):
+    ended, plugin = world.ended(world.started()), world.plugin
     lease, mine = world.started(), other(world, 300)
-    left = other(world, 301, description=mark('gone'))
+    (held,) = [e['id'] for e in world.made() if e['id'] != mine['id']]
+    purged, left = (
+        other(world, number, description=mark(each))
+        for number, each in ((301, 'purged'), (302, ended.reservations[0].id))
+    )
     neutron_networks.add_port(world.state, left['id'])
-    plugin = world.plugin
-    held = lease.reservations[0].resource_id
-    assert {*plugin.list_unleased()} == {held, left['id']}
+    found = orphans.resources(world.engine.database, plugin)
+    assert sorted(found) == sorted([purged['id'], left['id']])
     assert plugin.unleased_since(left['id']).isoformat() == '2026-12-01T12:00:00+00:00'
-    assert plugin.unleased_since(mine['id']) is plugin.unleased_since('no-such-id') is None
-    plugin.discard(left['id'])
-    plugin.discard(left['id'])
-    assert {each['id'] for each in world.made()} == {held, mine['id']}
+    assert plugin.unleased_since('no-such-id') is None
+    for each in (purged, left, left):
+        plugin.discard(each['id'])
+    assert sorted(each['id'] for each in world.made()) == sorted([held, mine['id']])
+    assert lease.status == 'ACTIVE'
 
 
 def test_segment_is_kept_free_for_a_while_after_a_lease(world):
@@ -408,3 +416,8 @@ def test_same_request_again_is_the_same_lease(world):
     values = world.asks() | {'segment_id': FIRST}
     assert world.plugin.matches_request(reservation, values)
     assert not world.plugin.matches_request(reservation, values | {'network_name': 'net2'})
+
+
+def test_network_is_there_before_the_servers_of_its_lease_and_ends_after_them():
+    assert NetworkPlugin.rank < ServerPlugin.rank
+    assert NetworkPlugin.rank_at_end is ServerPlugin.rank_at_end is None

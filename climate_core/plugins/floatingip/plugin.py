@@ -10,21 +10,17 @@ mark that it was created with, never whatever has its address. The mark closes t
 creation and the moment at which its id is saved.
 """
 
-import contextlib
-import datetime
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from climate_common import amounts, resource_types
 from climate_core import exceptions
 from climate_core.calendar.model import Demand, Lack, ReservationDemand, Unit
 from climate_core.cloud import errors, floatingips
-from climate_core.cloud.neutron import NEUTRON
-from climate_core.lease import marks
 from climate_core.lease.floatingips import KIND
 from climate_core.lease.states import ReservationStatus
 from climate_core.plugins import made_in_neutron, promised
-from climate_core.plugins.base import Claimed, Done, MadeResource, Wait
+from climate_core.plugins.base import Claimed, Done, Wait
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
@@ -36,7 +32,7 @@ _MOST: Final = 100
 _MADE: Final = 'floatingips'
 
 
-class FloatingIpPlugin(promised.PromisedPlugin):
+class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
     """Reserve floating IPs."""
 
     resource_type = resource_types.FLOATING_IP
@@ -71,7 +67,7 @@ class FloatingIpPlugin(promised.PromisedPlugin):
     unit_kind = KIND
     amount_field = 'amount'
     noun = 'floating IPs'
-    orphaned = 'it was made for a reservation that has ended'
+    neutron_noun = 'floatingip'
 
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:  # noqa: ARG002
         return self._claim(self._params(values))
@@ -164,7 +160,7 @@ class FloatingIpPlugin(promised.PromisedPlugin):
         """
         conn, network_id = self.cloud.service(), reservation.params['network_id']
         wanted = made_in_neutron.Wanted(
-            noun='floatingip',
+            noun=self.neutron_noun,
             plural=self.noun,
             name=address,
             values={'floating_network_id': network_id, 'floating_ip_address': address},
@@ -249,21 +245,6 @@ class FloatingIpPlugin(promised.PromisedPlugin):
             if networks[network_id].isdisjoint(made.values()):
                 found[each.id] = f'Deleted in Neutron: {", ".join(sorted(made))}.'
         return found
-
-    def list_made(self) -> Iterable[MadeResource]:
-        conn = self.cloud.service()
-        # A Neutron without routers has no floating IPs at all.
-        with contextlib.suppress(errors.Gone):
-            for each in floatingips.every_mark(conn) if NEUTRON.is_offered(conn) else ():
-                made = marks.reservation_of(each)
-                if made is not None:
-                    yield MadeResource(each['id'], *made)
-
-    def unleased_since(self, resource_id: str) -> datetime.datetime | None:
-        try:
-            return floatingips.changed_at(self.cloud.service(), resource_id)
-        except errors.Gone:
-            return None
 
     def discard(self, resource_id: str) -> None:
         floatingips.delete(self.cloud.service(), resource_id)

@@ -12,8 +12,7 @@ mark that it was created with, never whatever is on its segment.
 """
 
 import dataclasses
-import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from climate_common import amounts, limits, resource_types
@@ -64,7 +63,7 @@ _FILTERS: Final[Mapping[str, Any]] = {
 }
 
 
-class NetworkPlugin(promised.PromisedPlugin):
+class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
     """Reserve networks."""
 
     resource_type = resource_types.NETWORK
@@ -94,6 +93,7 @@ class NetworkPlugin(promised.PromisedPlugin):
     unit_kind = KIND
     amount_field = 'resource_type'
     noun = f'{_NOUN}s'
+    neutron_noun = 'network'
 
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
         return self._claim(self._params(values) | promised.whose(context))
@@ -167,11 +167,11 @@ class NetworkPlugin(promised.PromisedPlugin):
         wait = self._wait_for_unit(lease, allocation, told)
         return wait or self._make(lease, reservation, segment)
 
-    def _make(self, lease: 'Lease', reservation: 'Reservation', segment: Segment) -> Wait:
+    def _make(self, lease: 'Lease', reservation: 'Reservation', segment: Segment) -> Wait | Done:
         """Create the network, or take over the one that an earlier try has made."""
         conn, params = self.cloud.service(), reservation.params
         wanted = made_in_neutron.Wanted(
-            noun='network',
+            noun=self.neutron_noun,
             plural='networks',
             name=str(segment),
             values={'name': params['network_name'], **segments.provider(segment)},
@@ -192,9 +192,9 @@ class NetworkPlugin(promised.PromisedPlugin):
         described = params['network_description']
         if described and there['description'] == marks.mark(reservation.id):
             # By now it is known by its tag.
-            neutron.update(conn, 'network', made, {'description': described})
+            neutron.update(conn, self.neutron_noun, made, {'description': described})
         chosen_by = {name: params[name] for name in _FILTERS}
-        return Wait(0.0, progress={MADE: made, _CHOSEN_BY: chosen_by}, resource_id=made)
+        return Done({MADE: made, _CHOSEN_BY: chosen_by})
 
     def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         """Tear the network down, with all that is in it."""
@@ -209,11 +209,10 @@ class NetworkPlugin(promised.PromisedPlugin):
             return [reservation.progress[MADE]]
         promises = (*reservation.allocations, *reservation.released)
         found = [segments.find(self.cloud.service(), Segment.of(each.unit)) for each in promises]
-        known = (reservation.resource_id,)
         return [
             str(each['id'])
             for each in found
-            if each is not None and made_in_neutron.is_ours(each, lease, reservation, known)
+            if each is not None and made_in_neutron.is_ours(each, lease, reservation, ())
         ]
 
     def find_missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
@@ -229,18 +228,6 @@ class NetworkPlugin(promised.PromisedPlugin):
             for reservation_id, each in made.items()
             if each not in there
         }
-
-    def list_unleased(self) -> Iterable[str]:
-        return (e['id'] for e in segments.every(self.cloud.service()) if marks.is_marked(e))
-
-    def unleased_since(self, resource_id: str) -> datetime.datetime | None:
-        try:
-            found = segments.get(self.cloud.service(), resource_id)
-        except errors.Gone:
-            return None
-        if not marks.is_marked(found):
-            return None
-        return datetime.datetime.fromisoformat(found['updated_at'])
 
     def discard(self, resource_id: str) -> None:
         teardown.tear_down(self.cloud.service(), resource_id)

@@ -16,13 +16,15 @@ from climate_core.cloud import Cloud
 from climate_core.cmd import manage, manager, status
 from climate_core.cmd.manage import serve
 from climate_core.context import RequestContext
-from climate_core.db import floatingips, leases, migration, store, tables
+from climate_core.db import floatingips, leases, migration, networks, store, tables
 from climate_core.db.engine import Database
 from climate_core.lease import schedule
 from climate_core.lease.history import Cause
+from climate_core.lease.marks import mark
+from climate_core.lease.networks import Segment
 from climate_core.operations.hosts import HostOperations
 from tests.functional.api import written
-from tests.support.fakes import cloud_server, neutron, settings
+from tests.support.fakes import cloud_server, neutron, neutron_networks, settings
 
 LONG_AGO = datetime.datetime(2001, 2, 3, tzinfo=datetime.UTC)
 
@@ -320,6 +322,32 @@ def test_status_says_what_neutron_may_give_to_others(
     assert check(file) == 1
     said = ' '.join(words(capsys))
     assert 'Floating IP 203.0.113.205: 203.0.113.205 is in the allocation pool' in said
+
+
+def test_status_says_which_segments_others_have(
+    file: pathlib.Path,
+    database: Database,
+    hosts_cloud: cloud_server.Server,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = settings.cloud_options(hosts_cloud.url).items()
+    cloud = '[cloud]\n' + ''.join(f'{name} = {value}\n' for name, value in options)
+    file.write_text(file.read_text() + READY + cloud)
+    assert check(file) == 0
+    assert 'No network segment is set apart for leases.' in ' '.join(words(capsys))
+    segments = [Segment('vlan', 'physnet1', number) for number in (100, 101)]
+    segments.append(Segment('vxlan', None, 100))
+    for each in segments:
+        database.write(networks.insert, [each], {'available': True, 'access': None}, {})
+    for number, description in ((100, 'mine'), (101, mark('reservation'))):
+        provider = {'network_type': 'vlan', 'physical_network': 'physnet1'}
+        provider |= {'segmentation_id': number}
+        fields = {f'provider:{name}': value for name, value in provider.items()}
+        neutron_networks.add(hosts_cloud.state, description=description, **fields)
+    assert check(file) == 1
+    said = ' '.join(words(capsys))
+    assert 'VLAN 100 of physnet1 is set apart for leases, but network' in said
+    assert 'VLAN 101' not in said
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,8 @@ class TestNetworks(NeutronTest):
         self.routed(network['id'], '10.9.0.0/24', '10.9.0.7')
         ports = [self.port(network['id']) for _ in range(2)]
         self.trunk(*ports)
-        assert [*self.world.plugin.list_unleased()] == [network['id']]
+        (made,) = self.world.plugin.list_made()
+        assert made.resource_id == network['id']
         self.check_gone(lease)
 
     def test_member_may_do_with_a_network_what_is_ordinary(self):

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check that Neutron gives the network segments that are set apart for leases to nobody else."""
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from climate_core.cloud import segments
+from climate_core.db import networks as db
+from climate_core.db.engine import Database
+from climate_core.lease import marks
+from climate_core.lease.networks import Segment
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+#: What Neutron does not tell.
+UNSEEN: Final = (
+    'From which segments Neutron chooses cannot be seen from here: those that are set apart must '
+    'be outside of network_vlan_ranges and its like.'
+)
+
+
+def find(database: Database, conn: 'connection.Connection') -> list[str] | None:
+    """Return which segments that are set apart others have, one call for each physical network.
+
+    :returns: None if there are none
+    :raises climate_core.exceptions.PluginFailure: Neutron does not answer, or refuses it
+    """
+    known = sorted(_all(database), key=_place)
+    if not known:
+        return None
+    return [
+        f'{segment} is set apart for leases, but network {network["id"]} has it, which is of none.'
+        for _, group in groupby(known, _place)
+        for segment, network in segments.used(conn, list(group)).items()
+        if not marks.is_marked(network)
+    ]
+
+
+def _place(segment: Segment) -> tuple[str, str]:
+    return segment.network_type, segment.physical_network or ''
+
+
+def _all(database: Database) -> Iterator[Segment]:
+    marker, more = 0, True
+    while more:
+        page, more = database.read(db.page, db.SegmentQuery(marker=marker))
+        yield from (each.segment for each in page)
+        marker = page[-1].id if page else marker
