@@ -19,6 +19,7 @@ ASKED = {
     'Volumes that are made for the lease': [f'made {resource_types.VOLUME}'],
     'Floating IPs that you have': [resource_types.HELD_FLOATING_IP],
     'Floating IPs': [resource_types.FLOATING_IP],
+    'Networks': [resource_types.NETWORK],
     'Hosts': [resource_types.HOST],
     'Capacity': [resource_types.CAPACITY],
     'Servers, volumes or stacks with hosts or capacity in one lease': [
@@ -26,7 +27,12 @@ ASKED = {
         resource_types.VOLUME,
     ],
 }
-_OF_CALENDAR = {resource_types.HOST, resource_types.CAPACITY, resource_types.FLOATING_IP}
+_OF_CALENDAR = {
+    resource_types.HOST,
+    resource_types.CAPACITY,
+    resource_types.FLOATING_IP,
+    resource_types.NETWORK,
+}
 
 
 def items(types: list[str]) -> list[Item]:
