@@ -37,8 +37,8 @@ _FULL: Final = 'The quota of the project for {} in Neutron is full: {}'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """What is to be made.
+class NeutronRequest:
+    """Describe what is to be created in Neutron.
 
     :param noun: in Neutron: ``floatingip`` or ``network``
     :param plural: the same for people
@@ -90,7 +90,7 @@ def is_ours(
 
 def make(
     conn: 'connection.Connection',
-    wanted: Wanted,
+    wanted: NeutronRequest,
     lease: 'Lease',
     reservation: 'Reservation',
     found: Mapping[str, Any] | None,
@@ -128,7 +128,7 @@ def make(
     return found
 
 
-def _not_ours(wanted: Wanted, found: Mapping[str, Any] | None) -> Wait:
+def _not_ours(wanted: NeutronRequest, found: Mapping[str, Any] | None) -> Wait:
     """Return the wait for an earlier lease.
 
     :raises climate_core.exceptions.Transient: something else has it

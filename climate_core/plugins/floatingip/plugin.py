@@ -159,7 +159,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
         :param made: gets its id
         """
         conn, network_id = self.cloud.service(), reservation.params['network_id']
-        wanted = made_in_neutron.Wanted(
+        wanted = made_in_neutron.NeutronRequest(
             noun=self.neutron_noun,
             plural=self.noun,
             name=address,

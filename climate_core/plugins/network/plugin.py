@@ -170,7 +170,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
     def _make(self, lease: 'Lease', reservation: 'Reservation', segment: Segment) -> Wait | Done:
         """Create the network, or take over the one that an earlier try has made."""
         conn, params = self.cloud.service(), reservation.params
-        wanted = made_in_neutron.Wanted(
+        wanted = made_in_neutron.NeutronRequest(
             noun=self.neutron_noun,
             plural='networks',
             name=str(segment),
