@@ -121,7 +121,8 @@ class ResourcePlugin(abc.ABC):
     description: ClassVar[str]
     #: Options of the section ``[<resource_type>]``.
     options: ClassVar[Sequence[cfg.Opt]] = ()
-    #: JSON Schema properties that a reservation of this type takes besides ``resource_type``.
+    #: JSON Schema properties that a reservation of this type takes besides ``resource_type``. What
+    #: the API never shows of them is ``writeOnly``.
     schema: ClassVar[Mapping[str, Any]]
     #: Names of those properties that must be given.
     required: ClassVar[Sequence[str]] = ()

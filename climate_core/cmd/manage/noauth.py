@@ -53,7 +53,9 @@ def _one(plugin: type[base.ResourcePlugin], conf: cfg.ConfigOpts) -> base.Resour
             self.conf = conf
 
         def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> base.Claimed:  # noqa: ARG002
-            params = {k: v for k, v in values.items() if k not in ('resource_type', 'resource_id')}
+            params = _shown(values, plugin.schema)
+            for each in ('resource_type', 'resource_id'):
+                params.pop(each, None)
             return base.Claimed(values.get('resource_id') or str(uuid.uuid4()), params)
 
         def wake_up(self, lease: Lease, reservation: Reservation) -> None:  # noqa: ARG002
@@ -63,3 +65,18 @@ def _one(plugin: type[base.ResourcePlugin], conf: cfg.ConfigOpts) -> base.Resour
             LOG.info('%s %s ends', reservation.resource_type, reservation.resource_id)
 
     return NoCloud()
+
+
+def _shown(values: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values without those that their schema says are never shown.
+
+    :param schema: JSON Schema by the names of the values
+    """
+    shown = {}
+    for name, value in values.items():
+        own = schema.get(name, {})
+        if isinstance(value, Mapping) and 'properties' in own:
+            value = _shown(value, own['properties'])
+        if not own.get('writeOnly'):
+            shown[name] = value
+    return shown

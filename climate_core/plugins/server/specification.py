@@ -68,9 +68,10 @@ SCHEMA: Final[Mapping[str, Any]] = {
             'user_data': {
                 'type': 'string',
                 'maxLength': 65535,
+                'writeOnly': True,
                 'description': 'In base64. It is sealed until the server is made, and not shown.',
             },
-            'adminPass': {**_TEXT, 'description': 'The same.'},
+            'adminPass': {**_TEXT, 'writeOnly': True, 'description': 'The same.'},
             'metadata': {
                 'type': 'object',
                 'maxProperties': 128,

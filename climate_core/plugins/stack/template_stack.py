@@ -43,18 +43,22 @@ SCHEMA: Final[Mapping[str, Any]] = {
     },
     'template': {
         'type': ['object', 'string'],
+        'writeOnly': True,
         'description': 'What to make a stack from, as Heat takes it, in place of resource_id.',
     },
     'parameters': {
         'type': 'object',
+        'writeOnly': True,
         'description': 'Values for the parameters of the template.',
     },
     'environment': {
         'type': ['object', 'string'],
+        'writeOnly': True,
         'description': 'The environment of the stack, as Heat takes it.',
     },
     'files': {
         'type': 'object',
+        'writeOnly': True,
         'additionalProperties': {'type': 'string'},
         'description': 'The texts that the template names, by their name there.',
     },

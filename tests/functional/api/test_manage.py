@@ -26,6 +26,7 @@ from climate_core.operations.hosts import HostOperations
 from tests.functional.api import written
 from tests.support.fakes import cloud_server, neutron, neutron_networks, settings
 
+NO_IMAGE = '11111111-1111-4111-8111-111111111111'
 LONG_AGO = datetime.datetime(2001, 2, 3, tzinfo=datetime.UTC)
 
 
@@ -266,6 +267,38 @@ def test_serve_pretends_to_reserve_servers(tmp_path: pathlib.Path) -> None:
     assert answer.status_code == 201, answer.text
     shown = answer.json()['lease']['reservations'][0]
     assert {name: shown[name] for name in wanted} == wanted
+
+
+def test_serve_without_a_cloud_neither_shows_nor_keeps_secrets(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    secrets = {'user_data': 'c2VjcmV0IHVzZXIgZGF0YQ==', 'adminPass': 'secret-password'}
+    words = ['serve', '--noauth', '--port', '0', '--state-dir', str(tmp_path)]
+    with serve.serving(configuration.load(words, [], cli=[manage.command()])) as url:
+        server = {'name': 'web', 'flavorRef': '1', 'imageRef': NO_IMAGE, 'count': 2}
+        stack = {
+            'name': 'app',
+            'template': {'heat_template_version': '2018-08-31', 'resources': {}},
+            'parameters': {'password': 'secret-parameter'},
+            'environment': {'parameters': {'token': 'secret-environment'}},
+            'files': {'start.sh': 'secret-file'},
+        }
+        reservations = [
+            {'resource_type': 'virtual:instance', 'server': {**server, **secrets}},
+            {'resource_type': 'virtual:stack', **stack},
+        ]
+        body = {'name': 'n', 'end_date': '2099-01-01 10:00', 'reservations': reservations}
+        made = requests.post(f'{url}/leases', json=body, timeout=60)
+        assert made.status_code == 201, made.text
+        lease = f'{url}/leases/{made.json()["lease"]["id"]}'
+        paths = (lease, f'{lease}/history', f'{url}/leases')
+        answers = [made, *(requests.get(each, timeout=60) for each in paths)]
+        kept = b''.join(each.read_bytes() for each in tmp_path.iterdir())
+    assert {each.status_code for each in answers} == {200, 201}
+    assert made.json()['lease']['reservations'][0]['server'] == server
+    texts = ' '.join(each.text for each in answers) + caplog.text + kept.decode(errors='replace')
+    for secret in (*secrets.values(), 'secret-'):
+        assert secret not in texts
 
 
 def check(file: pathlib.Path) -> int:
