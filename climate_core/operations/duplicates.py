@@ -14,7 +14,7 @@ from typing import ParamSpec, TypeVar
 
 from oslo_db import exception as db_exc
 
-from climate_common import dates
+from climate_common import dates, resource_types
 from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.db import leases
@@ -125,7 +125,8 @@ def check_free(
         if holder.project_id == context.project_id:
             start, end = dates.sentence(holder.start_date), dates.sentence(holder.end_date)
             message = (
-                f'{" ".join(key)} is already reserved by lease {holder.id}, from {start} to {end}.'
+                f'{resource_types.api_name(key[0])} {key[1]} is already reserved by lease '
+                f'{holder.id}, from {start} to {end}.'
             )
         with errors.collected(), within(item.field):
             raise exceptions.ResourceReserved(message, field='resource_id')

@@ -41,15 +41,15 @@ def of(asked: str | None, items: Sequence[Item]) -> str:
         )
     if not items:
         raise exceptions.BadRequest(
-            f'A lease of the kind {asked} must ask for hosts or capacity, or for servers or '
-            'volumes that are made for it.',
+            f'A lease of the kind {asked} must ask for hosts, capacity, floating IPs or '
+            'networks, or for servers or volumes that are made for it.',
             field='kind',
         )
     if held:
         shown = resource_types.api_name(held[0].reservation.resource_type)
         raise exceptions.BadRequest(
             f'{held[0].field} ({shown}) is held already or not at all, so the kind must be '
-            f'immediate; {asked} is for hosts and capacity.',
+            f'immediate; {asked} is for hosts, capacity, floating IPs and networks.',
             field='kind',
         )
     if made and asked == LeaseKind.RETRY and len(made) < len(items):

@@ -91,10 +91,11 @@ class LeaseParams(dict[str, Any]):
         """Refuse a kind of lease that what is built now cannot have."""
         kind = self.pop_choice('kind', limits.KINDS)
         if kind not in (None, limits.KINDS[0]):
+            others = '' if kind == 'best_effort' else ', capacity or new servers'
             raise BadHint(
                 self.field('kind'),
-                f'must be {limits.KINDS[0]}, because it is built and held now; a lease of hosts, '
-                f'capacity or new servers can be {kind}: openstack lease create --kind {kind}',
+                f'must be {limits.KINDS[0]}, because it is built and held now; a lease of hosts'
+                f'{others} can be {kind}: openstack lease create --kind {kind}',
             )
 
     def _not_past(self, key: str, now: datetime.datetime, fresh: bool) -> datetime.datetime:

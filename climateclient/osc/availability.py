@@ -23,7 +23,7 @@ Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
 
 
 class Availability(command.Lister):
-    """Show the earliest times in which hosts or capacity could be reserved.
+    """Show the earliest times for a lease of hosts, capacity, floating IPs or networks.
 
     Of servers on the hosts that everybody uses they are expected, and not guaranteed. Nothing
     is held: what is free now may be taken by the next request.

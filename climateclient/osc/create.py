@@ -114,8 +114,9 @@ def _add_kind(parser: argparse.ArgumentParser) -> None:
         '--kind',
         choices=limits.KINDS,
         help='What happens if there is not enough: the request fails (immediate, scheduled), '
-        'or the lease waits until there is (retry; for hosts, capacity and new servers), or '
-        'shared hosts are emptied for it (best_effort; only for hosts)',
+        'or the lease waits until there is (retry; for hosts, capacity, floating IPs, '
+        'networks, new servers and new volumes), or shared hosts are emptied for it '
+        '(best_effort; only for hosts)',
     )
     parser.add_argument(
         '--best-effort-timeout',

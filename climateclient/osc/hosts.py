@@ -145,7 +145,10 @@ def flavor_id(cmd: command.Command, option: str, text: str, name: str) -> str:
 def _by_sizes(text: str, values: dict[str, Any]) -> dict[str, Any]:
     missing = _SIZES.keys() - values.keys()
     if missing == _SIZES.keys():
-        raise exceptions.CommandError(f'{CAPACITY} {text}: flavor=<name or id> is missing.')
+        raise exceptions.CommandError(
+            f'{CAPACITY} {text}: flavor=<name or id> is missing, or all of {", ".join(_SIZES)} '
+            'in its place.'
+        )
     if missing:
         raise exceptions.CommandError(
             f'{CAPACITY} {text}: {min(missing)}=<n> is missing: without a flavor all of '

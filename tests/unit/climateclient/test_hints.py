@@ -137,6 +137,7 @@ def test_on_end_is_one_of_the_service(on_end):
         (params(duration='1h', end='now'), 'lease_params.duration', 'lease_params.end is given'),
         (params(on_end='explode'), 'lease_params.on_end', 'must be one of delete, stop, shelve'),
         (params(kind='retry'), 'lease_params.kind', 'must be immediate'),
+        (params(kind='best_effort'), 'lease_params.kind', 'a lease of hosts can be best_effort'),
         (params(kind='soon'), 'lease_params.kind', 'must be one of immediate'),
         (params(start_policy='later'), 'lease_params.start_policy', 'must be one of auto, manual'),
         (params(before_start=[0]), 'lease_params.before_start', 'each from 1 to 31622400'),

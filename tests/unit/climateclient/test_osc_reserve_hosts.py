@@ -105,7 +105,7 @@ def test_end_of_capacity_by_sizes(run, sent, created, given):
         ('--capacity', 'flavor=m1.small,affinity=1', 'affinity must be true or false, not "1"'),
         ('--capacity', '', "--capacity is empty. Right would be: --capacity 'flavor="),
         ('--capacity', 'flavor=a,vcpus=1', 'vcpus is the size of a server without a flavor, and'),
-        ('--capacity', 'amount=2', 'flavor=<name or id> is missing'),
+        ('--capacity', 'amount=2', 'flavor=<name or id> is missing, or all of vcpus'),
         ('--capacity', 'vcpus=2,disk_gb=1', 'memory_mb=<n> is missing'),
     ],
 )

@@ -4,8 +4,12 @@ import datetime
 
 import pytest
 
-from climate_core.lease import request
+from climate_common import resource_types
+from climate_core import exceptions
+from climate_core.context import RequestContext
+from climate_core.lease import model, request
 from climate_core.operations import duplicates
+from climate_core.operations.draft import Draft, Item
 from tests.unit.lease import samples
 
 NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
@@ -49,3 +53,14 @@ def test_request_for_another_time_is_another_lease(values) -> None:
         samples.lease(), name='lease1', start_date=first.start, end_date=first.end
     )
     assert not duplicates.same(read(NOON, **values), lease)
+
+
+def test_floating_ip_that_another_lease_has_is_refused_by_its_name_in_the_api() -> None:
+    holder = samples.lease()
+    asked = model.new_reservation('new', resource_types.HELD_FLOATING_IP, 'fip1', {}, NOON)
+    draft = Draft(samples.lease(), (Item(asked, {}, 'reservations[0]'),), NOON)
+    context = RequestContext(project_id=holder.project_id)
+    with pytest.raises(exceptions.ResourceReserved) as caught:
+        duplicates.check_free(context, draft, {asked.key: holder})
+    assert f'virtual:floatingip fip1 is already reserved by lease {holder.id}' in str(caught.value)
+    assert caught.value.field == 'reservations[0].resource_id'

@@ -74,6 +74,11 @@ def test_best_effort_says_that_it_is_for_hosts(asked: list[Item]) -> None:
         kinds.of('best_effort', asked)
 
 
+def test_retry_of_nothing_names_all_that_can_wait() -> None:
+    with pytest.raises(exceptions.BadRequest, match='hosts, capacity, floating IPs or networks'):
+        kinds.of('retry', [])
+
+
 def test_each_kind_that_a_resource_can_have_has_a_test() -> None:
     """What it does then is another test, which names its cell."""
     wanted = {(resource, kind) for resource, kind, said in CELLS if said.startswith('yes')}
