@@ -18,7 +18,7 @@ NAME, START, END, DURATION = 'name', 'start_date', 'end_date', 'duration'
 BEFORE_END, BEFORE_START, POLICY = 'before_end_date', 'before_start', 'start_policy'
 EVENTS, RESERVATIONS, WEBHOOK, ON_END = 'events', 'reservations', 'webhook', 'on_end'
 KIND, MAX_RETRIES, TIMEOUT = 'kind', 'max_retries', 'best_effort_timeout'
-PREEMPTIBLE = 'preemptible'
+PREEMPTIBLE, PRIORITY = 'preemptible', 'priority'
 #: The kind of a lease that holds its stack.
 IMMEDIATE = 'immediate'
 #: Set at the creation; an update of the stack may not change them.
@@ -124,6 +124,15 @@ SCHEMA: dict[str, properties.Schema] = {
         constraints=[constraints.Range(1, limits.RETRIES)],
         update_allowed=True,
     ),
+    PRIORITY: _S(
+        _S.INTEGER,
+        'Of the leases that wait, those with a higher priority come first, from 0 (default) to '
+        f'{limits.PRIORITY}. It is for the kind retry. The policy of the lease service says who '
+        'may set it, by default administrators. A change has no effect when the lease is '
+        'granted.',
+        constraints=[constraints.Range(0, limits.PRIORITY)],
+        update_allowed=True,
+    ),
     TIMEOUT: _S(
         _S.INTEGER,
         'In how many seconds hosts must be empty for a lease of the kind best_effort. It cannot '
@@ -208,7 +217,11 @@ def validate(given: Mapping[str, Any]) -> None:
 
 def _validate_kind(given: Mapping[str, Any]) -> None:
     kind = given[KIND] or IMMEDIATE
-    for name, only in ((MAX_RETRIES, 'retry'), (TIMEOUT, 'best_effort')):
+    for name, only in (
+        (MAX_RETRIES, 'retry'),
+        (PRIORITY, 'retry'),
+        (TIMEOUT, 'best_effort'),
+    ):
         if given[name] is not None and kind != only:
             raise _invalid(name, f'is for a lease of the {KIND} {only}')
     if given[PREEMPTIBLE] and kind != 'scheduled':

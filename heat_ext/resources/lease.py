@@ -65,6 +65,7 @@ class Lease(resource.Resource):
         ),
         'status_reason': _attribute('Why it has this status; empty if there is no reason.'),
         'kind': _attribute('immediate, scheduled, retry or best_effort.'),
+        'priority': _attribute('Those with a higher one wait shorter.', _A.INTEGER),
         'preemptible': _attribute('Whether other leases may take what it has.', _A.BOOLEAN),
         'start_date': _attribute('When it starts, in ISO 8601.'),
         'end_date': _attribute('When it ends, in ISO 8601.'),
@@ -218,6 +219,8 @@ class Lease(resource.Resource):
         changes = properties.to_arguments({name: after[name] for name in names})
         if properties.NAME in names:
             changes['name'] = changes['name'] or self._default_name()
+        if properties.PRIORITY in prop_diff and after[properties.PRIORITY] is None:
+            changes[properties.PRIORITY] = 0
         return {key: each for key, each in changes.items() if each is not None or key == 'webhook'}
 
     def _change(
@@ -225,6 +228,9 @@ class Lease(resource.Resource):
     ) -> models.Lease:
         if items:
             changes['reservations'] = items
+        if lease.status != 'WAITING':
+            # Heat begins the update when the creation is over, and the lease is mostly granted.
+            changes.pop(properties.PRIORITY, None)
         if not changes:
             return lease
         changed: models.Lease = self.client().leases.update(lease.id, **changes)
@@ -315,6 +321,7 @@ def to_attributes(lease: models.Lease) -> dict[str, Any]:
         'status': lease.status,
         'status_reason': lease.status_reason,
         'kind': lease.kind,
+        'priority': lease.priority,
         'preemptible': lease.preemptible,
         'start_date': dates.isoformat(lease.start_date),
         'end_date': dates.isoformat(lease.end_date),

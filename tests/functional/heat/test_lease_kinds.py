@@ -3,10 +3,11 @@
 
 import pytest
 
-from tests.functional.heat import leases
+from tests.functional.heat import leases, users
 from tests.functional.heat.leased import OF_SERVER, LeaseTest
 
 OF_HOSTS = {'resource_type': 'physical:host', 'min': 1}
+ADMIN = users.User('admin', users.ALICES, 'admin', 'member', 'reader')
 
 
 class TestKinds(LeaseTest):
@@ -90,11 +91,53 @@ class TestKinds(LeaseTest):
         self.update(stack, self.template(kind='retry', reservations=[OF_HOSTS], name='other'))
         assert self.leases.lease.name == 'other'
 
+    def template_of(self, priority):
+        return self.template(kind='retry', reservations=[OF_HOSTS], priority=priority)
+
+    def test_lease_with_a_higher_priority_is_granted_first(self):
+        self.keystone.users[ADMIN.token] = ADMIN
+        first = self.leases.make(users.ALICE, OF_HOSTS, kind='retry', **self.dates)
+        self.bus.meanwhile = self.build_once
+        stack = self.create(self.template_of(3), user=ADMIN)
+        lease = self.outputs(stack)['id']
+        assert (self.leases.get(lease).priority, self.leases.get(lease).status) == (3, 'PENDING')
+        assert self.leases.get(first).status == 'WAITING'
+        # A user may not change the priority, but there is nothing left that it could do.
+        self.update(stack, self.template_of(5))
+        assert self.leases.get(lease).priority == 3
+
+    def build_once(self):
+        self.bus.meanwhile = lambda: self.leases.forward(minutes=5)
+        self.leases.build_host()
+
+    def test_priority_is_for_those_whom_the_policy_lets_set_it(self):
+        stack = self.create(self.template_of(3), status='CREATE_FAILED')
+        assert 'priority: ' in self.reason(stack)
+        assert 'climate:leases:set_priority' in self.reason(stack)
+        assert not self.leases.all()
+
+    def test_priority_is_changed_while_the_lease_waits(self):
+        """The creation has failed, as when the timeout of the stack is over."""
+        self.keystone.users[ADMIN.token] = ADMIN
+        self.leases.after = [None, leases.refusal(403, 'It is not yours.')]
+        stack = self.make_waiting('CREATE_FAILED')
+        for priority in (3, None):
+            template = self.template_of(priority)
+            self.update(stack, template, user=ADMIN)
+            assert self.leases.lease.status == 'WAITING'
+            assert self.leases.lease.priority == (priority or 0)
+        assert 'climate:leases:set_priority' in self.refused(
+            stack, kind='retry', reservations=[OF_HOSTS], priority=5
+        )
+        assert self.leases.lease.priority == 0
+
     def test_wrong_templates_are_refused(self):
         for wrong, told in (
             ({'kind': 'soon'}, 'kind'),
             ({'kind': 'retry'}, 'reservations: a lease of the kind retry needs hosts'),
             ({'max_retries': 3}, 'max_retries: is for a lease of the kind retry'),
+            ({'priority': 3}, 'priority: is for a lease of the kind retry'),
+            ({'kind': 'retry', 'priority': 10, 'reservations': [OF_HOSTS]}, 'priority'),
             ({'preemptible': True}, 'preemptible: is for a lease of the kind scheduled'),
             ({'best_effort_timeout': 3}, 'best_effort_timeout: is for a lease of the kind best'),
             (
