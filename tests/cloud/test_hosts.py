@@ -22,6 +22,7 @@ from tests.cloud.pooling import (
     order_lease,
     servers_on,
 )
+from tests.support.kinds import kind_cell
 
 pytestmark = pytest.mark.usefixtures('pool')
 
@@ -106,6 +107,24 @@ def test_lease_waits_until_another_gives_its_hosts_back(
     assert granted.end_date - granted.start_date == waiting.end_date - waiting.start_date
     (reservation,) = granted.reservations
     assert boot(booking, reservation=reservation.id).status == 'ACTIVE'
+
+
+@kind_cell('Capacity', 'retry')
+def test_capacity_waits_until_another_lease_gives_its_room_back(
+    booking: Booking, admin: Person, pool: tuple[str, ...]
+) -> None:
+    full = order_lease(booking, '--hosts', f'min={len(pool)}')
+    full = booking.wait_lease(full.id, 'ACTIVE')
+    room = '--capacity', f'flavor=m1.tiny,amount={len(pool)},affinity=false'
+    waiting = order_lease(booking, *room, '--kind', 'retry')
+    assert waiting.status == 'WAITING', waiting.status_reason
+    assert waiting.next_retry_at is not None
+    booking.person.leases.end(full.id)
+    granted = booking.wait_lease(waiting.id, 'ACTIVE')
+    assert granted.end_date - granted.start_date == waiting.end_date - waiting.start_date
+    (reservation,) = granted.reservations
+    inside = [boot(booking, reservation=reservation.id) for _ in pool]
+    assert {host_of(admin, each.id) for each in inside} == {*pool}
 
 
 def test_room_for_so_many_servers_of_a_flavor(
