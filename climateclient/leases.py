@@ -114,7 +114,7 @@ class Leases:
 
         :param deleted: return a deleted lease if no other has the name
         :raises LeaseNameNotFound: there is none
-        :raises AmbiguousName: several leases have this name
+        :raises AmbiguousName: several leases have this name, and not all but one are over
         """
         if is_uuid(name_or_id):
             try:
@@ -238,6 +238,9 @@ class Leases:
 def select(leases: Iterable[Lease], name_or_id: str) -> Lease:
     """Return the lease with this id or, if there is none, the only one with this name.
 
+    Of several with the name it is the only one that is not over: a lease that comes again each
+    week keeps its name.
+
     :raises LeaseNameNotFound: there is none
     :raises AmbiguousName: several leases have this name
     """
@@ -246,6 +249,9 @@ def select(leases: Iterable[Lease], name_or_id: str) -> Lease:
         if lease.id == name_or_id:
             return lease
     named = [lease for lease in leases if lease.name == name_or_id]
+    lasting = [lease for lease in named if lease.status != 'TERMINATED']
+    if len(lasting) == 1:
+        return lasting[0]
     if not named:
         raise exceptions.LeaseNameNotFound(f'No lease has the name or id "{name_or_id}".')
     if len(named) > 1:

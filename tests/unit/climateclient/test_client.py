@@ -197,12 +197,26 @@ def test_find_by_a_name_that_looks_like_an_id(client, http):
 
 
 def test_find_says_which_leases_share_a_name(client, http):
-    both = [samples.lease(), samples.lease(id=OTHER_ID, status='TERMINATED')]
+    both = [samples.lease(), samples.lease(id=OTHER_ID, status='ERROR')]
     http.get(LEASES, json={'leases': both})
     with pytest.raises(exceptions.AmbiguousName) as caught:
         client.leases.find('lease1')
     assert caught.value.ids == (LEASE_ID, OTHER_ID)
-    assert f'{OTHER_ID} (TERMINATED)' in str(caught.value)
+    assert f'{OTHER_ID} (ERROR)' in str(caught.value)
+
+
+@pytest.mark.parametrize('status', ['PENDING', 'ACTIVE', 'TERMINATING', 'ERROR'])
+def test_find_prefers_the_only_lease_of_a_name_that_is_not_over(client, http, status):
+    over = samples.lease(id=OTHER_ID, status='TERMINATED')
+    http.get(LEASES, json={'leases': [over, samples.lease(status=status), over]})
+    assert client.leases.find('lease1').id == LEASE_ID
+
+
+def test_find_says_which_leases_of_a_name_are_over(client, http):
+    over = [samples.lease(id=each, status='TERMINATED') for each in (LEASE_ID, OTHER_ID)]
+    http.get(LEASES, json={'leases': over})
+    with pytest.raises(exceptions.AmbiguousName, match='give an id'):
+        client.leases.find('lease1')
 
 
 @pytest.mark.parametrize(
