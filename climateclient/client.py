@@ -20,6 +20,7 @@ from keystoneauth1 import adapter, session
 from keystoneauth1.exceptions import http
 
 from climateclient import exceptions
+from climateclient.calendar import Calendar
 from climateclient.floatingips import FloatingIps
 from climateclient.hosts import Hosts
 from climateclient.leases import Leases
@@ -53,6 +54,7 @@ class Client(adapter.Adapter):
         self.hosts = Hosts(self)
         self.floatingips = FloatingIps(self)
         self.networks = Networks(self)
+        self.calendar = Calendar(self)
 
     def request(self, url: str, method: str, **kwargs: Any) -> requests.Response:
         """Send a request, as any Adapter does.

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write the generation of a lease in the headers ``ETag`` and ``If-Match``."""
+"""Read and write the generation of a lease in the headers ``ETag`` and ``If-Match``.
 
+What has no generation has a digest of its body, for ``If-None-Match``.
+"""
+
+import hashlib
 import re
 from typing import Any
 
@@ -16,12 +20,27 @@ IF_MATCH: dict[str, Any] = {
 }
 #: The headers of a request that changes a lease.
 HEADERS: dict[str, Any] = {'If-Match': IF_MATCH}
+#: The header of a request that reads what it may know already.
+IF_NONE_MATCH: dict[str, Any] = {
+    'If-None-Match': {
+        'type': 'string',
+        'description': 'The ETag of an earlier answer: answer 304 without a body if it would be '
+        'the same.',
+    }
+}
 _TAG = re.compile(r'"(\d{1,9})"|(\d{1,9})', re.ASCII)
 
 
 def mark(response: webob.Response, generation: int) -> webob.Response:
     """Set the header ``ETag`` to the generation of the lease."""
     response.headers['ETag'] = f'"{generation}"'
+    return response
+
+
+def digest(response: webob.Response) -> webob.Response:
+    """Set the header ``ETag`` to a digest of the body; 304 is answered if the request names it."""
+    response.etag = hashlib.sha256(response.body).hexdigest()[:32]
+    response.conditional_response = True
     return response
 
 

@@ -121,7 +121,7 @@ def _operation(path: str, method: str, route: Route, links: Mapping[str, Any]) -
         'description': _about(' '.join(more.split()), route.policy),
         'parameters': list(_parameters(path, route)),
         'responses': {
-            **{str(status): _answer(schema, links) for status, schema in answers.items()},
+            **{str(status): _answer(status, schema, links) for status, schema in answers.items()},
             **{
                 str(status): {'$ref': f'#/components/responses/{status}'}
                 for status in errors(path, method, route)
@@ -156,9 +156,11 @@ def _parameter(place: str, name: str, schema: Mapping[str, Any]) -> dict[str, An
     return said | {'description': schema['description']} if 'description' in schema else said
 
 
-def _answer(schema: Mapping[str, Any] | None, links: Mapping[str, Any]) -> dict[str, Any]:
+def _answer(
+    status: int, schema: Mapping[str, Any] | None, links: Mapping[str, Any]
+) -> dict[str, Any]:
     if schema is None:
-        return {'description': 'Done.'}
+        return {'description': 'It is as it was.' if status == 304 else 'Done.'}
     answer: dict[str, Any] = {'description': 'Success.', **_content(schema)}
     return answer | {'links': links} if schema is lease.ONE else answer
 

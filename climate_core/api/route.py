@@ -17,7 +17,7 @@ class Route:
     :param policy: name of the rule that is asked; None: open to everybody, without a token
     :param request_schema: JSON Schema of the body
     :param response_schema: JSON Schema of the answer
-    :param also: other answers of success: HTTP status -> JSON Schema
+    :param also: other answers of success: HTTP status -> JSON Schema; None: it has no body
     :param query: JSON Schemas of the parameters that it knows, by name; others are refused.
         The handler finds them, checked and as the types that are named, in
         ``request.parameters``.
@@ -32,7 +32,7 @@ class Route:
     response_schema: Mapping[str, Any] | None = None
     query: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     headers: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
-    also: Mapping[int, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    also: Mapping[int, Mapping[str, Any] | None] = dataclasses.field(default_factory=dict)
 
 
 #: Path -> HTTP method -> route.

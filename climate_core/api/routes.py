@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from climate_core.api import etag
 from climate_core.api.handlers import (
     availability,
+    calendar,
     floatingips,
     history,
     hosts,
@@ -22,6 +23,7 @@ from climate_core.api.handlers import (
 )
 from climate_core.api.route import Route, Table
 from climate_core.api.schemas import availability as availability_schema
+from climate_core.api.schemas import calendar as calendar_schema
 from climate_core.api.schemas import (
     floatingip,
     host,
@@ -36,6 +38,7 @@ from climate_core.api.schemas import history as history_schema
 from climate_core.api.schemas import limits as limits_schema
 from climate_core.api.schemas import usage as usage_schema
 from climate_core.policies import availability as availability_rules
+from climate_core.policies import calendar as calendar_rules
 from climate_core.policies import floatingips as floatingip_rules
 from climate_core.policies import hosts as host_rules
 from climate_core.policies import leases as lease_rules
@@ -225,6 +228,17 @@ ROUTES: Table = {
             availability_rules.GET,
             response_schema=availability_schema.MANY,
             query=availability_schema.QUERY,
+        ),
+    },
+    '/v1/calendar': {
+        'GET': Route(
+            calendar.get,
+            200,
+            calendar_rules.GET,
+            response_schema=calendar_schema.SHOWN,
+            query=calendar_schema.QUERY,
+            headers=etag.IF_NONE_MATCH,
+            also={304: None},
         ),
     },
     '/v1/limits': {

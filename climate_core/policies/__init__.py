@@ -5,6 +5,7 @@ from oslo_policy import policy
 
 from climate_core.policies import (
     availability,
+    calendar,
     floatingips,
     hosts,
     leases,
@@ -25,6 +26,7 @@ def list_rules() -> list[policy.RuleDefault]:
         floatingips,
         networks,
         availability,
+        calendar,
         plugins,
         usage,
         limits,

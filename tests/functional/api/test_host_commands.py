@@ -5,6 +5,7 @@ Its ``host unset`` does not load, for its entry point names another class, so th
 its library.
 """
 
+import datetime
 import functools
 import json
 import pathlib
@@ -99,6 +100,22 @@ def test_own_commands_change_hosts(run: Run, tmp_path: pathlib.Path, config: pat
     assert [each['Name'] for each in host('list', '-f', 'json')] == ['cn1', 'cn2']
     host('delete', 'cn2')
     assert [each['ID'] for each in host('list', '--pool', 'gpu', '-f', 'json')] == ['1']
+
+
+def test_calendar_shows_what_is_promised_of_hosts(
+    run: Run, tmp_path: pathlib.Path, config: pathlib.Path
+) -> None:
+    run('lease', 'host', 'create', 'cn1')
+    conf = configuration.load([], [str(config)])
+    conf.set_override('connection', f'sqlite:///{tmp_path}/climate.sqlite', group='database')
+    soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
+    lease = hosts.promise(Database(conf), 1, soon)
+    (row,) = run('lease', 'calendar', '--hosts', '-f', 'json')
+    assert (row['Host'], row['Bars'][0]['lease_id']) == ('cn1', lease.id)
+    (bar,) = run('lease', 'calendar', '-f', 'json')
+    assert (bar['Lease ID'], bar['Project']) == (lease.id, lease.project_id)
+    assert '#' in run('lease', 'calendar', '--hosts')
+    assert run('lease', 'calendar', '--hosts', '-f', 'json', '--days', '92') == [row]
 
 
 def test_life_of_a_host(blazar_run: Run) -> None:

@@ -73,6 +73,7 @@ MATRIX: dict[tuple[str, str], Row] = {
     ('DELETE', NETWORK): row(None, 403, 403, 403, 404, 404, 403, 403),
     # It is not said what shall be available.
     ('GET', '/v1/availability'): row(None, 400, 400, 400, 400, 400, 403, 400),
+    ('GET', '/v1/calendar'): row(None, 200, 200, 200, 200, 200, 403, 200),
     ('GET', '/v1/limits'): row(None, 200, 200, 200, 200, 200, 403, 200),
     ('GET', '/v1/usage'): row(None, 200, 200, 200, 200, 200, 403, 200),
     ('GET', '/v1/leases'): row(None, 200, 200, 200, 200, 200, 403, 200),

@@ -12,6 +12,7 @@ from climate_core.api import policy
 from climate_core.context import RequestContext
 from climate_core.policies import (
     availability,
+    calendar,
     floatingips,
     hosts,
     leases,
@@ -138,5 +139,5 @@ def test_opening_the_calendar_opens_nothing_else(tmp_path: pathlib.Path) -> None
 
 def test_the_tools_find_the_enforcer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr('sys.argv', ['oslopolicy-policy-generator', '--namespace', 'climate'])
-    others = {plugins.GET, availability.GET, *(rule.name for rule in usage.RULES)}
+    others = {plugins.GET, availability.GET, calendar.GET, *(rule.name for rule in usage.RULES)}
     assert set(policy.get_enforcer().registered_rules) == {*RULES, *others}

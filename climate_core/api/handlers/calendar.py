@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answer what is promised when, and how much is free."""
+
+import datetime
+from collections.abc import Mapping
+from typing import Any, Final
+
+import webob
+from sqlalchemy import orm
+
+from climate_common import dates, resource_types
+from climate_core import exceptions
+from climate_core.api import etag, paging, policy
+from climate_core.api.request import Backend, Request, answer
+from climate_core.calendar import moments, steps
+from climate_core.calendar.model import Access
+from climate_core.db import bars, capacity, utcnow
+from climate_core.lease import times
+from climate_core.policies import calendar as rules
+from climate_core.policies import hosts as host_rules
+from climate_core.policies import leases as lease_rules
+
+_USUAL: Final = datetime.timedelta(days=7)
+_LONGEST: Final = datetime.timedelta(days=92)
+#: From so many groups of units and promises the capacity is made at most.
+MOST: Final = 50_000
+
+
+def get(backend: Backend, request: Request) -> webob.Response:
+    """Show what is promised to the project when, and capacity over time.
+
+    Of what is promised to others it shows amounts alone. Operators may see all leases, and hosts
+    with what is promised of them. Nothing is held by the question.
+    """
+    context, asked = request.context, request.parameters
+    target = {'project_id': context.project_id, 'user_id': context.user_id}
+    policy.authorize(backend.enforcer, context, rules.GET, target)
+    if asked.get('all_projects'):
+        policy.authorize(backend.enforcer, context, lease_rules.GET_ALL, {})
+    if asked.get('hosts'):
+        policy.authorize(backend.enforcer, context, host_rules.GET_ALLOCATIONS, {})
+        for name in ('all_projects', 'group_by'):
+            if name in asked:
+                raise exceptions.BadRequest(
+                    f'{name}: must be left out with hosts, which are shown instead of leases.',
+                    field=name,
+                )
+
+    def read(session: orm.Session) -> dict[str, Any]:
+        since, until = _span(session, asked)
+        shown: dict[str, Any] = {'from': dates.serialize(since), 'to': dates.serialize(until)}
+        rows = _hosts if asked.get('hosts') else _bars
+        shown |= rows(session, backend, request, since, until)
+        if asked.get('capacity', True):
+            shown['capacity'] = _capacity(session, backend, request, since, until)
+        return shown
+
+    return etag.digest(answer(200, backend.database.read(read)))
+
+
+def _span(
+    session: orm.Session, asked: Mapping[str, Any]
+) -> tuple[datetime.datetime, datetime.datetime]:
+    """Return the time that is asked about; a statement only if it counts from now."""
+    is_relative = [dates.is_relative(asked.get(name, 'now')) for name in ('from', 'to')]
+    now = datetime.datetime.min.replace(tzinfo=datetime.UTC)
+    if is_relative[0] or ('to' in asked and is_relative[1]):
+        now = utcnow.read(session).replace(second=0, microsecond=0)
+    since = times.date(asked.get('from', 'now'), now, 'from')
+    if 'to' in asked:
+        until = times.date(asked['to'], now, 'to')
+    else:
+        until = times.end_after(since, _USUAL, 'from')
+    if until <= since:
+        raise exceptions.InvalidDate('to: must be later than from, or than now.', field='to')
+    if until - since > _LONGEST:
+        raise exceptions.InvalidDate(
+            f'to: must be {_LONGEST.days} days after from at the latest.', field='to'
+        )
+    return since, until
+
+
+def _bars(
+    session: orm.Session,
+    backend: Backend,
+    request: Request,
+    since: datetime.datetime,
+    until: datetime.datetime,
+) -> dict[str, Any]:
+    asked, context = request.parameters, request.context
+    marker = asked.get('marker')
+    if marker is not None and '-' not in marker:
+        raise exceptions.BadRequest('marker: must be the id of a reservation.', field='marker')
+    if not context.project_id and not asked.get('all_projects'):
+        raise exceptions.BadRequest(
+            'all_projects: must be true, since the token is of no project.', field='all_projects'
+        )
+    query = bars.BarQuery(
+        since=since,
+        until=until,
+        project_id=None if asked.get('all_projects') else context.project_id,
+        group_by=asked.get('group_by', 'resource'),
+        marker=marker and marker.lower(),
+        limit=paging.limit(backend, request),
+    )
+    found, more = bars.page(session, query)
+    links = paging.links(request, found[-1].reservation_id) if more else None
+    return paging.body('bars', [_bar(each) for each in found], links)
+
+
+def _hosts(
+    session: orm.Session,
+    backend: Backend,
+    request: Request,
+    since: datetime.datetime,
+    until: datetime.datetime,
+) -> dict[str, Any]:
+    marker = request.parameters.get('marker', '0')
+    number = paging.number(marker)
+    if number is None:
+        raise exceptions.BadRequest('marker: must be the id of a host.', field='marker')
+    found, more = bars.host_page(session, since, until, number, paging.limit(backend, request))
+    links = paging.links(request, str(found[-1].id)) if more else None
+    return paging.body('hosts', [_host(each) for each in found], links)
+
+
+def _capacity(
+    session: orm.Session,
+    backend: Backend,
+    request: Request,
+    since: datetime.datetime,
+    until: datetime.datetime,
+) -> list[dict[str, Any]]:
+    """Read capacity over time, of what the project may have; operators see all."""
+    context = request.context
+    found = capacity.read(session, since, until, context.project_id, MOST)
+    if found is None:
+        raise exceptions.BadRequest(
+            'to: must be earlier, or capacity false: there are too many promises in this time.',
+            field='to',
+        )
+    sees_all = policy.allows(backend.enforcer, context, host_rules.GET_ALLOCATIONS, {})
+
+    def is_shown(units: capacity.EqualUnits) -> bool:
+        access, mine = Access.load(units.access), (context.project_id, context.project_domain_id)
+        return sees_all or access is None or access.admits(*mine)
+
+    units = [each for each in found[0] if is_shown(each)]
+    promises = [each for each in found[1] if is_shown(each.units)]
+    span = moments.moment(since), moments.moment(until)
+    return [_series(each) for each in steps.series(units, promises, *span)]
+
+
+def _bar(bar: bars.Bar) -> dict[str, Any]:
+    return {
+        'lease_id': bar.lease_id,
+        'lease_name': bar.name,
+        'project_id': bar.project_id,
+        'status': bar.status,
+        'kind': bar.kind,
+        'reservation_id': bar.reservation_id,
+        'resource_type': resource_types.api_name(bar.resource_type),
+        'resource_id': bar.resource_id,
+        'start_date': dates.serialize(bar.start_date),
+        'end_date': dates.serialize(bar.end),
+    }
+
+
+def _host(host: bars.HostBars) -> dict[str, Any]:
+    return {
+        'id': str(host.id),
+        'hypervisor_hostname': host.hypervisor_hostname,
+        'pool': host.pool,
+        'reservable': host.available,
+        'bars': [
+            {
+                'lease_id': bar.lease_id,
+                'lease_name': bar.name,
+                'project_id': bar.project_id,
+                'status': bar.status,
+                'reservation_id': bar.reservation_id,
+                'start_date': dates.serialize(bar.start),
+                'end_date': dates.serialize(bar.end),
+            }
+            for bar in host.bars
+        ],
+    }
+
+
+def _series(one: steps.Series) -> dict[str, Any]:
+    return {
+        'kind': one.kind,
+        'pool': one.pool,
+        'unit': one.unit,
+        'steps': [
+            {**each._asdict(), 'time': dates.serialize(moments.time_of(each.time))}
+            for each in one.steps
+        ],
+    }

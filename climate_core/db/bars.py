@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read reservations and hosts as bars of a calendar: one statement, and one for the marker."""
+
+import dataclasses
+import datetime
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from climate_core import exceptions
+from climate_core.db import tables
+from climate_core.lease import model, states
+
+_LEASE, _RESERVATION, _EVENT = tables.LEASES, tables.RESERVATIONS, tables.EVENTS
+_UNIT, _HOST, _ALLOCATION = tables.UNITS, tables.HOSTS, tables.ALLOCATIONS
+
+#: What bars are grouped by -> the columns in whose order they come.
+ORDERS: Final[Mapping[str, tuple[sa.Column[Any], ...]]] = {
+    'resource': (
+        _RESERVATION.c.resource_type,
+        _RESERVATION.c.resource_id,
+        _LEASE.c.start_date,
+        _RESERVATION.c.id,
+    ),
+    'lease': (_LEASE.c.start_date, _LEASE.c.id, _RESERVATION.c.id),
+}
+#: So many bars of hosts are read at most; a page with more ends before.
+MOST: Final = 20_000
+
+
+class Bar(NamedTuple):
+    """A reservation and its lease.
+
+    :param early: when it ends if that is before its lease
+    :param freed_at: when it was given back
+    """
+
+    reservation_id: str
+    resource_type: str
+    resource_id: str
+    lease_id: str
+    name: str
+    project_id: str
+    status: str
+    kind: str
+    start_date: datetime.datetime
+    end_date: datetime.datetime
+    early: datetime.datetime | None
+    freed_at: datetime.datetime | None
+
+    @property
+    def end(self) -> datetime.datetime:
+        """Return when its resource is free again."""
+        return min(each for each in (self.end_date, self.early, self.freed_at) if each)
+
+
+class HostBar(NamedTuple):
+    """A promise of a host, whose times include what prepares and cleans it."""
+
+    reservation_id: str
+    lease_id: str
+    name: str
+    project_id: str
+    status: str
+    start: datetime.datetime
+    end: datetime.datetime
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostBars:
+    """A host and what is promised of it."""
+
+    id: int
+    hypervisor_hostname: str
+    pool: str
+    available: bool
+    bars: list[HostBar]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class BarQuery:
+    """The time and the page of bars.
+
+    :param project_id: only those of this project; None: of all
+    :param group_by: a key of :data:`ORDERS`
+    :param marker: the id of the last reservation of the page before
+    """
+
+    since: datetime.datetime
+    until: datetime.datetime
+    project_id: str | None
+    group_by: str = 'resource'
+    marker: str | None = None
+    limit: int = 1000
+
+
+_EARLY = (
+    sa.select(sa.func.min(_EVENT.c.time))
+    .where(
+        _EVENT.c.lease_id == _LEASE.c.id,
+        _EVENT.c.reservation_id == _RESERVATION.c.id,
+        _EVENT.c.event_type == model.END_RESERVATION,
+        _EVENT.c.status.in_(sorted(states.OPEN)),
+    )
+    .scalar_subquery()
+)
+#: In the order of the fields of :class:`Bar`.
+_COLUMNS = (
+    _RESERVATION.c.id,
+    _RESERVATION.c.resource_type,
+    _RESERVATION.c.resource_id,
+    _LEASE.c.id,
+    _LEASE.c.name,
+    _LEASE.c.project_id,
+    _LEASE.c.status,
+    _LEASE.c.kind,
+    _LEASE.c.start_date,
+    _LEASE.c.end_date,
+    sa.type_coerce(_EARLY, tables.Time()),
+    _RESERVATION.c.freed_at,
+)
+
+
+def page(session: orm.Session, query: BarQuery) -> tuple[list[Bar], bool]:
+    """Read a page of bars that are in a time, and whether there are more.
+
+    :raises climate_core.exceptions.BadRequest: there is no reservation that is the marker
+    """
+    order = ORDERS[query.group_by]
+    freed = _RESERVATION.c.freed_at
+    later = sa.and_(freed > _LEASE.c.start_date, freed > query.since)
+    select = _joined(*_COLUMNS, project_id=query.project_id).where(
+        _LEASE.c.deleted_at.is_(None),
+        _LEASE.c.end_date > query.since,
+        _LEASE.c.start_date < query.until,
+        sa.or_(freed.is_(None), later),
+        sa.or_(_EARLY.is_(None), query.since < _EARLY),
+    )
+    if query.marker is not None:
+        select = select.where(sa.tuple_(*order) > _marker(session, query, order))
+    found = session.execute(select.order_by(*order).limit(query.limit + 1)).all()
+    return [Bar(*row) for row in found[: query.limit]], len(found) > query.limit
+
+
+def _joined(*columns: Any, project_id: str | None) -> sa.Select[Any]:
+    query = sa.select(*columns).join_from(
+        _RESERVATION, _LEASE, _RESERVATION.c.lease_id == _LEASE.c.id
+    )
+    return query if project_id is None else query.where(_LEASE.c.project_id == project_id)
+
+
+def _marker(session: orm.Session, query: BarQuery, order: tuple[sa.Column[Any], ...]) -> sa.Tuple:
+    """Read what the marker is sorted by. One that was deleted meanwhile still marks its place."""
+    mine = _joined(*order, project_id=query.project_id).where(_RESERVATION.c.id == query.marker)
+    found = session.execute(mine).first()
+    if found is None:
+        message = f'marker: there is no reservation {query.marker} to go on after.'
+        raise exceptions.BadRequest(message, field='marker')
+    values = zip(found, order, strict=True)
+    return sa.tuple_(*(sa.literal(value, column.type) for value, column in values))
+
+
+def host_page(
+    session: orm.Session,
+    since: datetime.datetime,
+    until: datetime.datetime,
+    marker: int,
+    limit: int,
+) -> tuple[list[HostBars], bool]:
+    """Read hosts with what is promised of them in a time, and whether there are more hosts.
+
+    A page ends before a host with which it would have more than :data:`MOST` bars.
+
+    :raises climate_core.exceptions.BadRequest: one host alone has more
+    """
+    hosts = (
+        sa.select(_UNIT.c.id, _HOST.c.hypervisor_hostname, _UNIT.c.pool, _UNIT.c.available)
+        .join_from(_HOST, _UNIT, _HOST.c.unit_id == _UNIT.c.id)
+        .where(_UNIT.c.id > marker)
+        .order_by(_UNIT.c.id)
+        .limit(limit + 1)
+        .subquery()
+    )
+    promised = sa.and_(
+        _ALLOCATION.c.unit_id == hosts.c.id,
+        _ALLOCATION.c.end > since,
+        _ALLOCATION.c.start < until,
+    )
+    query = (
+        sa.select(
+            *hosts.c,
+            _RESERVATION.c.id.label('reservation_id'),
+            _LEASE.c.id.label('lease_id'),
+            _LEASE.c.name,
+            _LEASE.c.project_id,
+            _LEASE.c.status,
+            _ALLOCATION.c.start,
+            _ALLOCATION.c.end,
+        )
+        .select_from(hosts)
+        .outerjoin(_ALLOCATION, promised)
+        .outerjoin(_RESERVATION, _ALLOCATION.c.reservation_id == _RESERVATION.c.id)
+        .outerjoin(_LEASE, _RESERVATION.c.lease_id == _LEASE.c.id)
+        .order_by(hosts.c.id, _ALLOCATION.c.start, _RESERVATION.c.id)
+        .limit(MOST + 1)
+    )
+    rows = session.execute(query).all()
+    found: dict[int, HostBars] = {}
+    for host_id, name, pool, available, *bar in rows:
+        host = found.setdefault(host_id, HostBars(host_id, name, pool, available, []))
+        if bar[0] is not None:
+            host.bars.append(HostBar(*bar))
+    whole = list(found.values())
+    if len(rows) > MOST:
+        # More bars of the last one may be left.
+        whole.pop()
+        if not whole:
+            raise exceptions.BadRequest(
+                f'to: must be earlier: a host has more than {MOST} bars in this time.', field='to'
+            )
+        return whole[:limit], True
+    return whole[:limit], len(whole) > limit

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack lease calendar``."""
+
+import argparse
+import datetime
+import sys
+from collections.abc import Iterable
+from typing import Any, Final
+
+from osc_lib.command import command
+
+from climateclient.osc import options
+
+_DAYS: Final = 92
+
+Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
+
+
+class Calendar(command.Lister):
+    """Show as bars when what is promised to the leases of the project.
+
+    Tables show bars in the local time zone, which they name, and the days at their midnights; all
+    other formats show times as ISO 8601 in UTC.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--days',
+            metavar='<number>',
+            type=_days,
+            default=7,
+            help=f'How many days from now on, 1 to {_DAYS} (default: 7)',
+        )
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument(
+            '--hosts',
+            dest='of_hosts',
+            action='store_true',
+            help='Hosts and what is promised of them, instead of leases (administrators)',
+        )
+        which.add_argument(
+            '--all-projects', action='store_true', help="All projects' leases (administrators)"
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        from climateclient.osc import calendar_output as output
+
+        calendar = options.clients(self).climate.calendar
+        since = datetime.datetime.now(datetime.UTC).replace(second=0, microsecond=0)
+        span = output.Span(since, since + datetime.timedelta(days=parsed_args.days))
+        is_table = parsed_args.formatter == 'table'
+        if parsed_args.of_hosts:
+            hosts = list(calendar.hosts(since=span.since, until=span.until))
+            if is_table:
+                return output.HOSTS, output.hosts(hosts, span)
+            return output.HOSTS_LONG, output.hosts_long(hosts)
+        every = parsed_args.all_projects or None
+        bars = list(calendar.bars(since=span.since, until=span.until, all_projects=every))
+        if not bars:
+            print(f'Nothing is promised in these {parsed_args.days} days.', file=sys.stderr)
+        if is_table:
+            return output.LEASES, output.leases(bars, span)
+        return output.LEASES_LONG, output.leases_long(bars)
+
+
+def _days(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= _DAYS:
+        raise ValueError(text)
+    return number
+
+
+_days.__name__ = f'number from 1 to {_DAYS}'  # the words of argparse for a wrong value

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draw bars of a calendar as text, in the local time zone."""
+
+import dataclasses
+import datetime
+import shutil
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from cliff import columns
+
+from climate_common import dates
+from climateclient.calendar import Bar, HostBars
+from climateclient.osc.output import TimeColumn
+
+LEASES: Final = ('Resource', 'Lease', 'Status', 'Calendar')
+LEASES_LONG: Final = (
+    'Resource Type',
+    'Resource ID',
+    'Lease ID',
+    'Lease',
+    'Project',
+    'Status',
+    'Kind',
+    'Reservation',
+    'Start',
+    'End',
+)
+HOSTS: Final = ('ID', 'Host', 'Pool', 'Calendar')
+HOSTS_LONG: Final = ('ID', 'Host', 'Pool', 'Reservable', 'Bars')
+
+#: How many characters bars have at least and at most.
+_LEAST, _MOST = 28, 112
+_TAKEN, _FREE = '#', '.'
+#: Of a resource so much of its id is in a table.
+_SHORT = 8
+
+Row = tuple[Any, ...]
+
+
+class BarsColumn(columns.FormattableColumn[Any]):
+    """The bars of a host."""
+
+    def human_readable(self) -> str:
+        return ', '.join(each.lease_name for each in self._value)
+
+    def machine_readable(self) -> list[dict[str, Any]]:
+        names = ('lease_id', 'lease_name', 'project_id', 'status', 'reservation_id')
+        return [
+            {
+                **{
+                    name: value
+                    for name, value in dataclasses.asdict(each).items()
+                    if name in names
+                },
+                'start_date': dates.isoformat(each.start_date),
+                'end_date': dates.isoformat(each.end_date),
+            }
+            for each in self._value
+        ]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Span:
+    """The time that is drawn."""
+
+    since: datetime.datetime
+    until: datetime.datetime
+
+    def place(self, time: datetime.datetime, width: int) -> float:
+        """Return where a time is in so many characters."""
+        return width * ((time - self.since) / (self.until - self.since))
+
+    @property
+    def zone(self) -> str:
+        """Return the name of the local time zone; in summer and in winter if it has both."""
+        names = (each.astimezone().tzname() or '' for each in (self.since, self.until))
+        return '/'.join(dict.fromkeys(names))
+
+
+def bar(times: Iterable[Bar], span: Span, width: int) -> str:
+    """Draw the times of bars; each has one character at least."""
+    drawn = [_FREE] * width
+    for each in times:
+        if each.start_date is None or each.end_date is None:
+            continue
+        first = int(max(0.0, span.place(each.start_date, width)))
+        last = min(float(width), span.place(each.end_date, width))
+        for place in range(first, width):
+            if place < last:
+                drawn[place] = _TAKEN
+    return ''.join(drawn)
+
+
+def ruler(span: Span, width: int) -> str:
+    """Write the days, each at its local midnight, as far as there is room."""
+    text = ''
+    day = span.since.astimezone().date() + datetime.timedelta(days=1)
+    while True:
+        midnight = datetime.datetime.combine(day, datetime.time()).astimezone()
+        place, label = int(span.place(midnight, width)), f'|{day:%m-%d}'
+        if midnight >= span.until or place + len(label) > width:
+            return text.ljust(width)
+        if not text or place > len(text):
+            text = text.ljust(place) + label
+        day += datetime.timedelta(days=1)
+
+
+def leases(bars: Sequence[Bar], span: Span) -> list[Row]:
+    """Return the rows of a table of leases, below those of the days."""
+    rows = [
+        (f'{each.resource_type} {(each.resource_id or "")[:_SHORT]}', each.lease_name, each.status)
+        for each in bars
+    ]
+    return _rows(('', '', span.zone), rows, [[each] for each in bars], span)
+
+
+def leases_long(bars: Iterable[Bar]) -> list[Row]:
+    """Return the rows of leases for programs."""
+    return [
+        (
+            each.resource_type,
+            each.resource_id,
+            each.lease_id,
+            each.lease_name,
+            each.project_id,
+            each.status,
+            each.kind,
+            each.reservation_id,
+            TimeColumn(each.start_date),
+            TimeColumn(each.end_date),
+        )
+        for each in bars
+    ]
+
+
+def hosts(found: Sequence[HostBars], span: Span) -> list[Row]:
+    """Return the rows of a table of hosts, below those of the days."""
+    rows = [(each.id, each.hypervisor_hostname, each.pool) for each in found]
+    return _rows(('', '', span.zone), rows, [each.bars for each in found], span)
+
+
+def hosts_long(found: Iterable[HostBars]) -> list[Row]:
+    """Return the rows of hosts for programs."""
+    return [
+        (each.id, each.hypervisor_hostname, each.pool, each.reservable, BarsColumn(each.bars))
+        for each in found
+    ]
+
+
+def _rows(head: Row, rows: Sequence[Row], bars: Sequence[Sequence[Bar]], span: Span) -> list[Row]:
+    beside = sum(max(len(each) for each in column) for column in zip(head, *rows, strict=True))
+    # Each column has a blank on both sides and a line, and one line is at the end.
+    room = shutil.get_terminal_size((120, 24)).columns - beside - 3 * (len(head) + 1) - 1
+    width = max(_LEAST, min(_MOST, room))
+    drawn = [(*row, bar(times, span, width)) for row, times in zip(rows, bars, strict=True)]
+    return [(*head, ruler(span, width)), *drawn]
