@@ -322,6 +322,8 @@ HOSTS = _table(
     # The lease for which the servers of a shared host leave it.
     sa.Column('emptied_for', _Uuid),
     # Whether ordinary servers may run there until a lease needs it; NULL: never.
+    # The column is called as it was first: to rename it would take a migration, and a manager of
+    # the release before, which runs until the upgrade is over, would not find it.
     sa.Column('lent', sa.Boolean, key='takes_ordinary'),
     _required('created_at', Time),
     sa.Column('updated_at', Time),
