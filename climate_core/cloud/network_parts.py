@@ -11,6 +11,8 @@ import ipaddress
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from oslo_utils import uuidutils
+
 from climate_core.cloud import errors, neutron
 from climate_core.cloud.neutron import NEUTRON
 
@@ -28,6 +30,10 @@ INTERFACES: Final = frozenset(
         'network:ha_router_replicated_interface',
     }
 )
+#: The ports that Neutron deletes with their network (neutron/common/_constants.py:85).
+GO_ALONG: Final = frozenset(
+    {'network:dhcp', 'network:distributed', 'network:floatingip_agent_gateway'}
+)
 
 
 def list_ports(conn: 'connection.Connection', network_id: str) -> list[dict[str, Any]]:
@@ -44,6 +50,17 @@ def delete_port(conn: 'connection.Connection', port: Mapping[str, Any]) -> None:
         except errors.Busy:
             _take_out_of_trunk(conn, port['id'])
             NEUTRON.ask(conn, 'DELETE', path)
+
+
+def force_delete_port(conn: 'connection.Connection', port: Mapping[str, Any]) -> None:
+    """Delete a port, also if it says that it is of a router which does not have it.
+
+    (neutron/db/l3_db.py:prevent_l3_port_deletion)
+    """
+    with contextlib.suppress(errors.Gone):
+        if port['device_owner'].startswith(OWN):
+            neutron.update(conn, 'port', port['id'], {'device_owner': '', 'device_id': ''})
+        delete_port(conn, port)
 
 
 def _take_out_of_trunk(conn: 'connection.Connection', port_id: str) -> None:
@@ -72,7 +89,12 @@ def _delete_trunk(conn: 'connection.Connection', path: str, port_id: str) -> Non
 
 
 def remove_interface(conn: 'connection.Connection', port: Mapping[str, Any]) -> None:
-    """Remove the interface of a router, and its routes that lead through it; the router stays."""
+    """Remove the interface of a router, and its routes that lead through it; the router stays.
+
+    The owner of a network may let a port say that it is of something that is no router.
+    """
+    if not uuidutils.is_uuid_like(port['device_id']):
+        return
     path, body = f'/routers/{port["device_id"]}', {'port_id': port['id']}
     with contextlib.suppress(errors.Gone):
         try:

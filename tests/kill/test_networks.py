@@ -40,15 +40,18 @@ def test_network_is_made_once_and_torn_down_wherever_managers_die(stage):
     (port,) = stage.cloud.order('network_ports', [{**inside, 'host': 'compute1'}])
     stage.cloud.order('trunks', [{'parent': port}])
     stage.cloud.order('interfaces', [{**inside, 'cidr': '10.9.0.0/24', 'nexthop': '10.9.0.7'}])
+    stage.cloud.order('network_ports', [{**inside, 'device_owner': 'network:mine'}])
     stage.ask('end_lease', lease.id).ends()
     # Twice it is refused, and the port unbound; then the trunk goes after the port was refused.
     port_ends = (f'{WRITE}3', f'{WRITE}2', f'{WRITE}1')
-    # The interface is refused, and the route goes; then the interface, then the network.
-    ends = (f'{WRITE}2', f'{WRITE}1', f'{WRITE}1')
+    # The interface is refused, and the route goes; then the interface. The network is refused, and
+    # the port that only says what it is becomes an ordinary one; then that goes, then the network.
+    ends = (f'{WRITE}2', f'{WRITE}1', f'{WRITE}2', f'{WRITE}1', f'{WRITE}1')
     die(stage, *port_ends, *ends, 'finish.before:end_lease:1', 'finish.after:end_lease:1')
     stage.until(lambda: stage.is_over(lease))
     check_no_error(stage.lease(lease))
     check_told_once(stage, 'lease.event.end_lease')
-    changes = ('port update', 'trunk delete', 'port delete', 'routes remove', 'interface remove')
-    assert [stage.made(each) for each in (*changes, 'network delete')] == [1] * 6
+    changes = ('trunk delete', 'routes remove', 'interface remove', 'network delete')
+    assert [stage.made(each) for each in changes] == [1] * 4
+    assert [stage.made(each) for each in ('port update', 'port delete')] == [2] * 2
     assert find() is None

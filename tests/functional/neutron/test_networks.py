@@ -188,6 +188,24 @@ class TestNetworks(NeutronTest):
         for each in outside:
             self.request('GET', f'/ports/{each["id"]}')
 
+    def test_end_deletes_ports_that_only_say_that_they_are_of_a_router(self):
+        lease = self.world.started(segment_id=FIRST)
+        network = self.network(lease)
+        _, router = self.behind_router(network['id'], '10.9.0.0/24')
+        for owner, device in (
+            ('network:router_interface', router['id']),
+            ('network:router_interface', ''),
+            ('network:router_interface', f'../networks/{self.public["id"]}?'),
+            ('network:router_interface', OTHER),
+            ('network:router_gateway', router['id']),
+            ('network:dhcp', ''),
+            ('network:mine', ''),
+        ):
+            values = {'network_id': network['id'], 'device_owner': owner, 'device_id': device}
+            self.ask('POST', '/ports', {'port': values}, 201)
+        self.check_gone(lease)
+        assert self.request('GET', f'/routers/{router["id"]}')
+
     def test_end_of_everything_together(self):
         lease = self.world.started(segment_id=FIRST)
         network = self.network(lease)

@@ -152,7 +152,7 @@ def _delete_port(request: Any, wanted: str) -> tuple[int, dict[str, str], None]:
 
 
 def _update_port(request: Any, wanted: str) -> Record:
-    changed = {'host': request.body['port']['binding:host_id']}
+    changed = {n.replace('binding:host_id', 'host'): e for n, e in request.body['port'].items()}
     record = {**_find(request, 'network_ports', wanted), **changed}
     return {'port': _put(request.server.state, 'network_ports', record, 'port update')}
 
