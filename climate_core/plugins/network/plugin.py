@@ -89,7 +89,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
     required = ('network_name',)
     changeable = tuple(_FILTERS)
     # Servers and stacks use networks: they are there before them, and are gone after them.
-    rank = 5
+    rank = 4
     unit_kind = KIND
     amount_field = 'resource_type'
     noun = f'{_NOUN}s'
@@ -195,6 +195,10 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
             neutron.update(conn, self.neutron_noun, made, {'description': described})
         chosen_by = {name: params[name] for name in _FILTERS}
         return Done({MADE: made, _CHOSEN_BY: chosen_by})
+
+    def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:  # noqa: ARG002
+        """Block servers and stacks, which may use it; hosts, volumes and addresses do not."""
+        return other.resource_type in (resource_types.SERVER, resource_types.STACK)
 
     def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         """Tear the network down, with all that is in it."""

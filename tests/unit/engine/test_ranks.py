@@ -10,6 +10,7 @@ from climate_core.lease import model
 from climate_core.plugins.base import Wait
 from climate_core.plugins.floatingip.held import HeldFloatingIpPlugin
 from climate_core.plugins.floatingip.plugin import FloatingIpPlugin
+from climate_core.plugins.network.plugin import NetworkPlugin
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.stack.plugin import StackPlugin
 from tests.support.world import NOON, TYPE, Things, Time, World, statuses
@@ -265,6 +266,6 @@ def test_a_parent_that_is_given_up_keeps_its_own_asleep(selective: RankedWorld) 
     assert selective.things.journal == [('wake', 'server2')]
 
 
-def test_addresses_are_there_before_what_uses_them() -> None:
-    for each in (FloatingIpPlugin, HeldFloatingIpPlugin):
+def test_addresses_and_networks_are_there_before_what_uses_them() -> None:
+    for each in (FloatingIpPlugin, HeldFloatingIpPlugin, NetworkPlugin):
         assert all(each.rank < other.rank for other in (StackPlugin, ServerPlugin))
