@@ -4,6 +4,7 @@
 import pytest
 
 from climate_core import exceptions
+from climate_core.cloud import Cloud, errors
 from climate_core.lease.marks import mark, tag
 from climate_core.plugins.base import Done
 from climate_core.sync import orphans
@@ -287,6 +288,15 @@ def test_lease_whose_addresses_are_all_deleted_has_lost_them(world):
     found = world.plugin.find_missing(lease.reservations)
     assert list(found) == [lease.reservations[0].id]
     assert world.asked() == ['GET'] * 3
+
+
+def test_service_that_does_not_see_every_project_misses_no_addresses(world):
+    lease = world.started()
+    world.state.users['climate-id']['roles'] = ['member']
+    # With a new token.
+    world.plugin.cloud = Cloud(world.cloud.conf)
+    with pytest.raises(errors.Refused, match='does not see the floating IPs'):
+        world.plugin.find_missing(lease.reservations)
 
 
 def test_address_that_is_promised_is_not_given_back_to_neutron(world):

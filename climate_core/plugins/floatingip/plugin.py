@@ -235,13 +235,18 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
         One call for each page of each network.
         """
         networks: dict[str, set[str]] = {}
-        found = {}
+        found: dict[str, str] = {}
+        if not any(map(_made, reservations)):
+            return found
+        conn = self.cloud.service()
+        # Without the right to see every project each floating IP would look gone.
+        floatingips.check_all_visible(conn)
         for each in reservations:
             made, network_id = _made(each), each.params['network_id']
             if not made:
                 continue
             if network_id not in networks:
-                networks[network_id] = {*floatingips.every_id(self.cloud.service(), network_id)}
+                networks[network_id] = {*floatingips.every_id(conn, network_id)}
             if networks[network_id].isdisjoint(made.values()):
                 found[each.id] = f'Deleted in Neutron: {", ".join(sorted(made))}.'
         return found
