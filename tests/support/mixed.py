@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leases of hosts, floating IPs, volumes and servers: what the calendar promises, and the rest.
+"""Leases of hosts, addresses, networks, volumes and servers: of the calendar, and the rest.
 
 Nothing is behind them; a journal has in which order they are woken and ended.
 """
@@ -8,12 +8,14 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from climate_core.db import floatingips, hosts
+from climate_core.db import floatingips, hosts, networks
 from climate_core.lease import model
+from climate_core.lease.networks import Segment
 from climate_core.lease.nodes import Node
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.plugins.floatingip.plugin import FloatingIpPlugin
 from climate_core.plugins.host.plugin import HostPlugin
+from climate_core.plugins.network.plugin import NetworkPlugin
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.volume.plugin import VolumePlugin
 from tests.support.world import Things, World, user
@@ -40,7 +42,7 @@ class Mixed:
     def __init__(self, world: World) -> None:
         self.world = world
         self.journal: list[tuple[str, str]] = []
-        for kind in (HostPlugin, FloatingIpPlugin):
+        for kind in (HostPlugin, FloatingIpPlugin, NetworkPlugin):
             world.conf.register_opts(kind.options, group=kind.resource_type)
             self._add(type('Awake', (kind,), {})(world.conf, None))
         world.conf.set_override('prepare_seconds', 0, group=HostPlugin.resource_type)
@@ -63,6 +65,10 @@ class Mixed:
 
     def add_addresses(self, *addresses: str) -> None:
         self.world.database.write(floatingips.insert, NETWORK, dict.fromkeys(addresses, 'subnet'))
+
+    def add_segments(self, *numbers: int) -> None:
+        found = [Segment('vlan', 'physnet1', each) for each in numbers]
+        self.world.database.write(networks.insert, found, {'available': True, 'access': None}, {})
 
     def lease(
         self, start: str, end: str, reservations: Sequence[dict[str, Any]], **values: Any
@@ -90,6 +96,10 @@ def some_hosts(least: int = 1) -> dict[str, Any]:
 
 def some_addresses(amount: int = 1) -> dict[str, Any]:
     return {'resource_type': 'virtual:floatingip', 'network_id': NETWORK, 'amount': amount}
+
+
+def a_network() -> dict[str, Any]:
+    return {'resource_type': 'network', 'network_name': 'n'}
 
 
 def thing(kind: str) -> dict[str, Any]:

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lease of hosts, addresses, volumes and servers is granted as a whole, and has an order."""
+"""A lease of all that can be reserved is granted as a whole, and has an order."""
 
 import pytest
 import sqlalchemy as sa
 
 from climate_core import exceptions
 from climate_core.db import tables
-from tests.support.mixed import Mixed, some_addresses, some_hosts, thing
+from tests.support.mixed import Mixed, a_network, some_addresses, some_hosts, thing
 from tests.support.world import World, user
 
-ALL = [thing('instance'), thing('volume'), some_hosts(), some_addresses()]
-ORDER = ['virtual:floatingip', 'physical:host', 'virtual:volume', 'virtual:instance']
+ALL = [thing('instance'), thing('volume'), some_hosts(), a_network(), some_addresses()]
+ORDER = ['virtual:floatingip', 'network', 'physical:host', 'virtual:volume', 'virtual:instance']
 NOW, LATER, END = 'now', '2026-12-01 13:00', '2026-12-01 14:00'
 
 
@@ -19,6 +19,7 @@ def mixed(world: World) -> Mixed:
     made = Mixed(world)
     made.add_hosts(1)
     made.add_addresses('203.0.113.20')
+    made.add_segments(100)
     return made
 
 
@@ -38,7 +39,8 @@ def test_start_is_by_rank_and_the_end_backwards(mixed: Mixed) -> None:
     ('taken', 'field', 'told'),
     [
         (some_hosts(), 'reservations[2].min', 'hosts'),
-        (some_addresses(), 'reservations[3].amount', 'floating IPs'),
+        (a_network(), 'reservations[3].resource_type', 'network segments'),
+        (some_addresses(), 'reservations[4].amount', 'floating IPs'),
     ],
 )
 @pytest.mark.parametrize('raced', [False, True])
@@ -69,13 +71,19 @@ def test_all_that_the_calendar_promises_is_written_in_one_transaction(mixed: Mix
         return write(function, *args, **kwargs)
 
     mixed.world.database.write = count  # type: ignore[method-assign]
-    mixed.lease(LATER, END, [some_hosts(), some_addresses()])
+    mixed.lease(LATER, END, [some_hosts(), a_network(), some_addresses()])
     assert len(written) == 1
 
 
-def test_addition_that_is_not_free_leaves_the_lease_as_it_was(mixed: Mixed) -> None:
+@pytest.mark.parametrize(
+    ('added', 'field'), [(some_addresses(2), 'amount'), (a_network(), 'resource_type')]
+)
+def test_addition_that_is_not_free_leaves_the_lease_as_it_was(
+    mixed: Mixed, added: dict[str, object], field: str
+) -> None:
+    mixed.lease(LATER, END, [a_network()])
     lease = mixed.lease(LATER, END, [some_hosts()])
     with pytest.raises(exceptions.NotEnough) as caught:
-        mixed.world.operations.add_reservation(user(), lease.id, some_addresses(2))
-    assert caught.value.field == 'amount'
+        mixed.world.operations.add_reservation(user(), lease.id, added)
+    assert caught.value.field == field
     assert mixed.world.lease(lease.id) == lease
