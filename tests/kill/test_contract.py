@@ -7,6 +7,7 @@ import datetime
 import pytest
 
 from climate_core.lease import changes, model
+from climate_core.lease.results import Change
 from tests.kill.deaths import EVENT, OUTBOX, check_no_error, check_told
 from tests.support.fakes import leases, receiver
 
@@ -55,6 +56,29 @@ def test_taking_a_resource_out(stage, kill):
     assert stage.cloud.effects()[stays] == []
     # What was asked for, and that it is done.
     stage.until(lambda: len({told['event_id'] for told in stage.told('lease.update')}) == 2)
+
+
+@pytest.mark.parametrize('kill', [f'{point}:end_reservation:1' for point in EVENT])
+def test_resource_that_was_not_extended_with_its_lease_ends_once(stage, kill):
+    (gone, stays), lease = running_lease(stage, 2)
+
+    def extend(after, now):
+        # It was to end now.
+        before = dataclasses.replace(after, end_date=now)
+        return Change(changes.early_ends.add(before, after, [lease.reservations[0].id], now))
+
+    leases.change(stage.database, lease.id, extend)
+
+    stage.survive(kill)
+    stage.until(lambda: statuses(stage, lease)[gone] == 'deleted')
+
+    after = stage.lease(lease)
+    check_no_error(after)
+    assert (after.status, statuses(stage, lease)[stays]) == ('ACTIVE', 'active')
+    assert (after.end_date, after.degraded) == (lease.end_date, False)
+    assert [stage.cloud.effects()[each] for each in (gone, stays)] == [['delete'], []]
+    stage.until(lambda: stage.told('lease.update'))
+    assert len({told['event_id'] for told in stage.told('lease.update')}) == 1
 
 
 @pytest.mark.parametrize('kill', [f'{point}:end_lease:1' for point in EVENT])
