@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is promised when, and how much is free: ``client.calendar``."""
+"""Read the calendar: what is promised when, and how much is free; ``client.calendar``."""
 
 import datetime
 from collections.abc import Iterator, Mapping

@@ -50,7 +50,7 @@ class NetworkSegment:
 
 
 class SegmentDetails(TypedDict, total=False):
-    """What an operator says of a segment; what is missing stays as it is.
+    """Describe a segment as its operator does; what is missing stays as it is.
 
     ``extra`` are extra properties by name; in a change a value of None takes one away.
     """

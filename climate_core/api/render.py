@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators register as it is on the wire, in the format that today's clients read."""
+"""Render hosts, floating IPs and segments that operators register, as Blazar does."""
 
 from collections.abc import Collection, Iterable
 from typing import Any, Final

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the schemas have in common of what operators register, with properties of their own."""
+"""Share properties among the schemas of hosts, floating IPs and segments."""
 
 from typing import Any, Final
 
