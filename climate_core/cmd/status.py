@@ -128,35 +128,41 @@ class Checks(upgradecheck.UpgradeCommands):
 
     def _check_pool(self) -> upgradecheck.Result:
         """Check that ordinary servers are kept off the hosts of the pools."""
-        if self._check_credentials().code is not _SUCCESS:
-            return upgradecheck.Result(_WARNING, 'Not checked without credentials.')
-        if self._check_database().code is not _SUCCESS:
-            return upgradecheck.Result(_WARNING, 'Not checked without the database.')
-        database = Database(self.conf)
-        try:
-            found = host_checks.find(database, Cloud(self.conf).service())
-        except (*errors.EXPECTED, *_AWAY) as exc:
-            return upgradecheck.Result(_WARNING, f'The hosts could not be checked: {exc}')
-        finally:
-            database.dispose()
-        if found is None:
-            return upgradecheck.Result(_SUCCESS, 'No pool has a host.')
-        return upgradecheck.Result(
-            _WARNING if found else _SUCCESS, ' '.join([*found, host_checks.UNSEEN])
+        return self._check_set_apart(
+            host_checks.find,
+            'The hosts could not be checked',
+            'No pool has a host.',
+            host_checks.UNSEEN,
         )
 
     def _check_addresses(self) -> upgradecheck.Result:
         """Check that the floating IPs that are set apart are given to nobody else."""
-        return self._check_set_apart('floating IP', address_checks.find, address_checks.UNSEEN)
+        return self._check_set_apart(
+            address_checks.find,
+            'Whether each floating IP is free for leases could not be checked',
+            'No floating IP is set apart for leases.',
+            address_checks.UNSEEN,
+        )
 
     def _check_segments(self) -> upgradecheck.Result:
         """Check that the network segments that are set apart are given to nobody else."""
-        return self._check_set_apart('network segment', segment_checks.find, segment_checks.UNSEEN)
+        return self._check_set_apart(
+            segment_checks.find,
+            'Whether each network segment is free for leases could not be checked',
+            'No network segment is set apart for leases.',
+            segment_checks.UNSEEN,
+        )
 
     def _check_set_apart(
-        self, noun: str, find: Callable[..., list[str] | None], unseen: str
+        self, find: Callable[..., list[str] | None], unchecked: str, nothing: str, unseen: str
     ) -> upgradecheck.Result:
-        """Check what operators have set apart for leases in Neutron."""
+        """Check that nobody else gets what operators have set apart for leases.
+
+        :param find: returns what is wrong; None if nothing is set apart
+        :param unchecked: said if it cannot be found out, before the reason
+        :param nothing: said if nothing is set apart
+        :param unseen: said of what cannot be seen, in any case
+        """
         if self._check_credentials().code is not _SUCCESS:
             return upgradecheck.Result(_WARNING, 'Not checked without credentials.')
         if self._check_database().code is not _SUCCESS:
@@ -165,12 +171,11 @@ class Checks(upgradecheck.UpgradeCommands):
         try:
             found = find(database, Cloud(self.conf).service())
         except (*errors.EXPECTED, *_AWAY) as exc:
-            told = f'Whether each {noun} is free for leases could not be checked: {exc}'
-            return upgradecheck.Result(_WARNING, told)
+            return upgradecheck.Result(_WARNING, f'{unchecked}: {exc}')
         finally:
             database.dispose()
         if found is None:
-            return upgradecheck.Result(_SUCCESS, f'No {noun} is set apart for leases.')
+            return upgradecheck.Result(_SUCCESS, nothing)
         return upgradecheck.Result(_WARNING if found else _SUCCESS, ' '.join([*found, unseen]))
 
     def _check_policy(self) -> upgradecheck.Result:

@@ -43,25 +43,19 @@ class SegmentQuery:
     limit: int = 1000
 
 
-def get(session: orm.Session, network_id: int, lock: bool = False) -> RegisteredSegment:
+def get(
+    session: orm.Session,
+    network_id: int,
+    lock: bool = False,
+    is_seen: IsSeen = lambda _access: True,
+) -> RegisteredSegment:
     """Read one segment.
 
     :param lock: keep other transactions from promising it until the end of this one
-    :raises climate_core.exceptions.NetworkNotFound: there is none
+    :param is_seen: as in :class:`SegmentQuery`
+    :raises climate_core.exceptions.NetworkNotFound: there is none, or it is not seen
     """
     row = registered_units.find(session, _ALL, network_id, lock)
-    if row is None:
-        raise not_found(str(network_id))
-    return _segment(row)
-
-
-def get_seen(session: orm.Session, network_id: int, is_seen: IsSeen) -> RegisteredSegment:
-    """Read one segment that a user may see.
-
-    :param is_seen: as in :class:`SegmentQuery`
-    :raises climate_core.exceptions.NetworkNotFound: there is none, or it is for others
-    """
-    row = registered_units.find(session, _ALL, network_id)
     if row is None or not is_seen(row['access']):
         raise not_found(str(network_id))
     return _segment(row)

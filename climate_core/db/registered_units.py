@@ -4,14 +4,15 @@
 Each has a row of its own beside its unit, and is promised as a whole.
 """
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core.db import calendar, rows, tables, utcnow
-from climate_core.db.engine import signal
+from climate_core.db.engine import Database, signal
 
 _UNIT = tables.UNITS
 
@@ -53,6 +54,22 @@ def page(
     select = query.where(_UNIT.c.id > marker).order_by(_UNIT.c.id)
     found = session.execute(select.limit(limit + 1)).mappings().all()
     return list(found[:limit]), len(found) > limit
+
+
+def every(
+    database: Database, read: Callable[..., tuple[list[Any], bool]], query: Any
+) -> Iterator[Any]:
+    """Read all that a query finds, page by page.
+
+    :param read: returns a page of a query, and whether there are more
+    :param query: a dataclass with the ``marker`` of a page
+    """
+    more = True
+    while more:
+        page, more = database.read(read, query)
+        yield from page
+        if page:
+            query = dataclasses.replace(query, marker=page[-1].id)
 
 
 def find(

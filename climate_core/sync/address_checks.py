@@ -2,16 +2,15 @@
 """Check that Neutron gives the floating IPs that are set apart for leases to nobody else."""
 
 import ipaddress
-from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from climate_core import exceptions
 from climate_core.cloud import floatingips as cloud
 from climate_core.db import floatingips as db
+from climate_core.db import registered_units
 from climate_core.db.engine import Database
 from climate_core.lease import floatingips
-from climate_core.lease.floatingips import FloatingIp
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -31,7 +30,8 @@ def find(database: Database, conn: 'connection.Connection') -> list[str] | None:
     :returns: None if there are none
     :raises climate_core.exceptions.PluginFailure: Neutron does not answer, or refuses it
     """
-    known = sorted(_all(database), key=lambda each: each.network_id)
+    every = registered_units.every(database, db.page, db.FloatingIpQuery())
+    known = sorted(every, key=lambda each: each.network_id)
     if not known:
         return None
     found = []
@@ -45,11 +45,3 @@ def find(database: Database, conn: 'connection.Connection') -> list[str] | None:
             except exceptions.BadRequest as exc:
                 found.append(exc.message)
     return found
-
-
-def _all(database: Database) -> Iterator[FloatingIp]:
-    marker, more = 0, True
-    while more:
-        page, more = database.read(db.page, db.FloatingIpQuery(marker=marker))
-        yield from page
-        marker = page[-1].id if page else marker

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check that Neutron gives the network segments that are set apart for leases to nobody else."""
 
-from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from climate_core.cloud import segments
 from climate_core.db import networks as db
+from climate_core.db import registered_units
 from climate_core.db.engine import Database
 from climate_core.lease import marks
 from climate_core.lease.networks import Segment
@@ -27,7 +27,8 @@ def find(database: Database, conn: 'connection.Connection') -> list[str] | None:
     :returns: None if there are none
     :raises climate_core.exceptions.PluginFailure: Neutron does not answer, or refuses it
     """
-    known = sorted(_all(database), key=_place)
+    every = registered_units.every(database, db.page, db.SegmentQuery())
+    known = sorted((each.segment for each in every), key=_place)
     if not known:
         return None
     return [
@@ -40,11 +41,3 @@ def find(database: Database, conn: 'connection.Connection') -> list[str] | None:
 
 def _place(segment: Segment) -> tuple[str, str]:
     return segment.network_type, segment.physical_network or ''
-
-
-def _all(database: Database) -> Iterator[Segment]:
-    marker, more = 0, True
-    while more:
-        page, more = database.read(db.page, db.SegmentQuery(marker=marker))
-        yield from (each.segment for each in page)
-        marker = page[-1].id if page else marker

@@ -43,7 +43,7 @@ def show(backend: Backend, request: Request, network_id: str) -> webob.Response:
     _authorize(backend, request, rules.GET)
     is_operator = _is_operator(backend, request)
     is_seen = _sight(request, is_operator)
-    found = backend.database.read(db.get_seen, _number(network_id), is_seen)
+    found = backend.database.read(db.get, _number(network_id), False, is_seen)
     return answer(200, {'network': render.network(found, is_operator)})
 
 

@@ -321,9 +321,7 @@ def test_status_of_a_ready_installation(
     hosts_cloud: cloud_server.Server,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    options = settings.cloud_options(hosts_cloud.url).items()
-    cloud = '[cloud]\n' + ''.join(f'{name} = {value}\n' for name, value in options)
-    file.write_text(file.read_text() + READY + cloud)
+    configure_cloud(file, hosts_cloud)
     assert check(file) == 0, capsys.readouterr().out
     assert 'No pool has a host' in ' '.join(words(capsys))
     conf = configuration.load([], [str(file)])
@@ -335,15 +333,20 @@ def test_status_of_a_ready_installation(
     assert 'cannot be seen from here' in said
 
 
+def configure_cloud(file: pathlib.Path, cloud: cloud_server.Server) -> None:
+    """Write into the configuration where the cloud is."""
+    options = settings.cloud_options(cloud.url).items()
+    section = '[cloud]\n' + ''.join(f'{name} = {value}\n' for name, value in options)
+    file.write_text(file.read_text() + READY + section)
+
+
 def test_status_says_what_neutron_may_give_to_others(
     file: pathlib.Path,
     database: Database,
     hosts_cloud: cloud_server.Server,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    options = settings.cloud_options(hosts_cloud.url).items()
-    cloud = '[cloud]\n' + ''.join(f'{name} = {value}\n' for name, value in options)
-    file.write_text(file.read_text() + READY + cloud)
+    configure_cloud(file, hosts_cloud)
     assert check(file) == 0
     assert 'No floating IP is set apart for leases.' in ' '.join(words(capsys))
     database.write(floatingips.insert, neutron.PUBLIC, {'203.0.113.20': neutron.SUBNET})
@@ -363,9 +366,7 @@ def test_status_says_which_segments_others_have(
     hosts_cloud: cloud_server.Server,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    options = settings.cloud_options(hosts_cloud.url).items()
-    cloud = '[cloud]\n' + ''.join(f'{name} = {value}\n' for name, value in options)
-    file.write_text(file.read_text() + READY + cloud)
+    configure_cloud(file, hosts_cloud)
     assert check(file) == 0
     assert 'No network segment is set apart for leases.' in ' '.join(words(capsys))
     segments = [Segment('vlan', 'physnet1', number) for number in (100, 101)]

@@ -18,6 +18,7 @@ from tests.functional.cinder.base import HOST, CinderTest
 from tests.functional.cinder.lease_service import LeaseServiceTest
 from tests.functional.cinder.users import ADMIN, ALICE, BOB, CLIMATE
 from tests.functional.lease_service import refusal
+from tests.functional.made import MadeLeases
 from tests.support.kinds import kind_cell
 from tests.support.world import Time, World, user
 
@@ -86,7 +87,7 @@ class Cloud:
         return CLIMATE
 
 
-class MadeVolumes(LeaseServiceTest):
+class MadeVolumes(MadeLeases, LeaseServiceTest):
     """Leases of volumes that are to be made, one manager, and one cinder-volume."""
 
     def setUp(self):
@@ -133,21 +134,7 @@ class MadeVolumes(LeaseServiceTest):
         wanted = {'name': 'data', 'size': 3, **volume}
         body = {'name': 'lease', 'start_date': start, 'end_date': '2026-12-01 14:00'}
         body['reservations'] = [{'resource_type': 'virtual:volume', 'volume': wanted}]
-        lease_id = self.world.operations.create_lease(
-            user(ALICE.project_id, ALICE.name), {**body, **(more or {})}
-        )
-        shown = {'id': lease_id, 'name': 'lease', 'status': 'PENDING'}
-        dates = {'start_date': '2026-12-01T13:00:00', 'end_date': '2026-12-01T14:00:00'}
-        self.lease_service.leases[lease_id] = {**shown, **dates}
-        return lease_id
-
-    def look_around(self, looks=5):
-        for _ in range(looks):
-            self.world.run_until_idle(seconds=5)
-
-    def state(self, lease_id):
-        lease = self.world.lease(lease_id)
-        return lease.status, [each.status for each in lease.reservations]
+        return self.create_lease(ALICE.project_id, ALICE.name, {**body, **(more or {})})
 
     def volumes_there(self):
         found = self.get('/volumes/detail')['volumes']

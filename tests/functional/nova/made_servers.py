@@ -17,6 +17,7 @@ from climate_core.db import usage as db
 from climate_core.lease import usage
 from climate_core.plugins.server.plugin import ServerPlugin
 from tests.functional.lease_service import refusal
+from tests.functional.made import MadeLeases
 from tests.functional.nova.hosts import Cloud, Crash, HostsTest
 from tests.support.world import NOON, Time, World, user
 
@@ -70,7 +71,7 @@ class OwnersCloud(Cloud):
         return self._owner
 
 
-class MadeServersTest(HostsTest):
+class MadeServersTest(MadeLeases, HostsTest):
     COMPUTES = ('host1',)
 
     def setUp(self):
@@ -122,21 +123,7 @@ class MadeServersTest(HostsTest):
         body = {name: value for name, value in body.items() if value is not None}
         reservation = {'resource_type': 'virtual:instance', 'server': wanted}
         body['reservations'] = [reservation] * groups
-        lease_id = self.world.operations.create_lease(user(self.api.project_id, 'fake'), body)
-        shown = {'id': lease_id, 'name': 'lease', 'status': 'PENDING'}
-        dates = {'start_date': '2026-12-01T13:00:00', 'end_date': '2026-12-01T14:00:00'}
-        self.lease_service.leases[lease_id] = {**shown, **dates}
-        return lease_id
-
-    def look_around(self, looks=5):
-        """Do what is due, and look again as often as the plugin wants."""
-        for _ in range(looks):
-            self.world.run_until_idle(seconds=5)
-
-    def state(self, lease_id):
-        """Return the status of a lease, and those of its reservations."""
-        lease = self.world.lease(lease_id)
-        return lease.status, [each.status for each in lease.reservations]
+        return self.create_lease(self.api.project_id, 'fake', body)
 
     def servers(self):
         """Name and status of the servers of the project."""
