@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
@@ -214,12 +215,18 @@ class Place:
         return conf, CloudOfConf(conf)
 
     def until(self, happened: Callable[[], bool]) -> None:
-        """Wait for something; it is looked at again whenever a manager reaches a point."""
+        """Wait for something; it is looked at again whenever a manager reaches a point.
+
+        What is last may come after the last point (a commit has one before it only): it is looked
+        at each second as well.
+        """
+        last = time.monotonic()
         while not happened():
-            try:
-                self.reached.get(timeout=PATIENCE)
-            except queue.Empty:
-                raise AssertionError(self.log()) from None
+            with contextlib.suppress(queue.Empty):
+                self.reached.get(timeout=1.0)
+                last = time.monotonic()
+            if time.monotonic() - last > PATIENCE:
+                raise AssertionError(self.log())
             while not self.reached.empty():
                 self.reached.get()
 
