@@ -2,6 +2,7 @@
 """Check a body against a JSON Schema and say which field is wrong, in words of users."""
 
 import functools
+import ipaddress
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -19,6 +20,13 @@ _FORMATS = jsonschema.FormatChecker(formats=())
 def _is_uuid(value: object) -> bool:
     """Accept only the form with dashes, since ids are compared as texts."""
     return not isinstance(value, str) or (len(value) == 36 and uuidutils.is_uuid_like(value))
+
+
+@_FORMATS.checks('ipv4', raises=ValueError)
+def _is_ipv4(value: object) -> bool:
+    if isinstance(value, str):
+        ipaddress.IPv4Address(value)
+    return True
 
 
 @functools.lru_cache(maxsize=128)
@@ -76,18 +84,22 @@ _ARTICLES = {
     'array': 'a list',
     'object': 'an object',
 }
+_FORMATS_TOLD = {
+    'uuid': 'a UUID with dashes',
+    'ipv4': 'an IPv4 address, as 203.0.113.20',
+}
 #: How what a rule allows is told.
 _ALLOWED: dict[str, Callable[[Any], str]] = {
     'type': _types,
     'enum': lambda allowed: ', '.join(map(str, allowed)),
-    'format': str.upper,
+    'format': lambda allowed: _FORMATS_TOLD[allowed],
     'oneOf': lambda allowed: ', '.join(name for each in allowed for name in each['required']),
 }
 #: What is said of a value (0) that breaks a rule that allows something else (1).
 _SENTENCES = {
     'type': 'must be {1}.',
     'enum': 'must be one of {1}.',
-    'format': 'must be a {1} with dashes.',
+    'format': 'must be {1}.',
     'pattern': 'has characters that are not allowed, or none that can be read: {1}.',
     'minLength': 'must not be empty.',
     'maxLength': 'must not be longer than {1} characters.',

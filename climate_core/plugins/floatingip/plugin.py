@@ -53,7 +53,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
         },
         'required_floatingips': {
             'type': 'array',
-            'items': {'type': 'string', 'maxLength': 15},
+            'items': {'type': 'string', 'format': 'ipv4'},
             'uniqueItems': True,
             'maxItems': _MOST,
             'description': 'The addresses that it must be, all of them; by default any.',

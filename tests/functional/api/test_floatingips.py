@@ -169,6 +169,24 @@ def test_amount_with_a_start_in_it_is_refused(application: Any) -> None:
     assert refused['field'] == 'reservations[0].amount'
 
 
+@pytest.mark.parametrize('wrong', ['public', '203.0.113.256', '203.0.113.020', '2001:db8::1', ''])
+def test_required_address_that_is_none_names_its_field(application: Any, wrong: str) -> None:
+    network = {'floating_network_id': neutron.PUBLIC, 'floating_ip_address': '203.0.113.20'}
+    ask(application, 'POST', '/v1/floatingips', network, 201)
+    wanted = {'resource_type': 'virtual:floatingip', 'network_id': neutron.PUBLIC}
+    body = {'name': 'one', 'end_date': '2099-01-01 10:00', 'reservations': [wanted]}
+    lease = ask(application, 'POST', '/v1/leases', body, 201)['lease']
+    asked = {'required_floatingips': ['203.0.113.20', wrong], 'amount': 2}
+    more = {**body, 'name': 'two', 'reservations': [{**wanted, **asked}]}
+    changed = {'reservations': [{'id': lease['reservations'][0]['id'], **asked}]}
+    for refused in (
+        ask(application, 'POST', '/v1/leases', more, 400),
+        ask(application, 'PUT', f'/v1/leases/{lease["id"]}', changed, 400),
+    ):
+        assert refused['field'] == 'reservations[0].required_floatingips[1]'
+        assert 'must be an IPv4 address, as 203.0.113.20.' in refused['error_message']
+
+
 def test_address_that_is_not_extended_shows_its_own_end(application: Any) -> None:
     network = {'floating_network_id': neutron.PUBLIC}
     body = {**network, 'floating_ip_range': '203.0.113.20-203.0.113.21'}
