@@ -7,7 +7,7 @@
 #
 # after the plugin of Heat, if there is one. Nova, Cinder and Heat are enabled for Climate with the
 # same lines as in the local cloud: nova-climate.conf, cinder-climate.conf and heat-climate.conf in
-# devstack/local/templates.
+# devstack/local/templates. Neutron gets those of neutron-policy.yaml there.
 
 CLIMATE_PLUGIN_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -146,6 +146,14 @@ function configure_climate_heat {
     cp "$CLIMATE_DIR/heat_ext/environment.d/climate.yaml" "$names"
 }
 
+# configure_climate_neutron - keep what is set apart for leases from the managers of projects.
+function configure_climate_neutron {
+    local lines=${NEUTRON_CONF_DIR:-/etc/neutron}/policy.d
+    is_service_enabled q-svc neutron-api || return 0
+    sudo install -d -o "$STACK_USER" "$lines"
+    cp "$CLIMATE_PLUGIN_DIR/local/templates/neutron-policy.yaml" "$lines/climate.yaml"
+}
+
 function create_climate_accounts {
     create_service_user climate admin
     get_or_create_service climate reservation "Reservation Service"
@@ -222,6 +230,7 @@ function climate_phase {
             configure_climate_nova
             configure_climate_cinder
             configure_climate_heat
+            configure_climate_neutron
             create_climate_accounts
             register_climate_limits
             init_climate
@@ -241,7 +250,7 @@ function climate_phase {
 
 if is_service_enabled climate-api climate-manager; then
     climate_phase "$1" "${2:-}"
-elif is_service_enabled placement-api n-api n-sch n-cpu cinder heat; then
+elif is_service_enabled placement-api n-api n-sch n-cpu cinder heat q-svc neutron-api; then
     # Another node: all of Nova, Cinder and Heat have to know Climate.
     case $1/${2:-} in
         stack/install) setup_develop "$CLIMATE_DIR" ;;
@@ -251,6 +260,7 @@ elif is_service_enabled placement-api n-api n-sch n-cpu cinder heat; then
             configure_climate_nova
             configure_climate_cinder
             configure_climate_heat
+            configure_climate_neutron
             ;;
     esac
 fi

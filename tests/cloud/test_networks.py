@@ -31,6 +31,12 @@ def wanted(**values: Any) -> list[dict[str, Any]]:
     return [{**both, 'segment_id': FIRST, **values}]
 
 
+def trunk(person: Person, parent: Any, subport: Any) -> Any:
+    """Make a trunk with one subport."""
+    inside = {'port_id': subport.id, 'segmentation_type': 'vlan', 'segmentation_id': 5}
+    return person.sdk.network.create_trunk(port_id=parent.id, sub_ports=[inside])
+
+
 def test_only_operators_set_segments_apart_and_choose_them(member: Person) -> None:
     with pytest.raises(exceptions.Forbidden):
         member.client.networks.create('vlan', 250, PHYSICAL)
@@ -74,8 +80,11 @@ def test_network_from_its_promise_to_the_next_lease(
         target_project_id=stranger.sdk.current_project_id,
     )
     theirs = stranger.sdk.network.create_port(network_id=network.id)
-    port = sdk.create_port(network_id=network.id)
+    port, parent, subport, inner = (sdk.create_port(network_id=network.id) for _ in range(4))
     floating = sdk.create_ip(floating_network_id=public.id, port_id=port.id)
+    outside = sdk.create_network(name='outside')
+    other = sdk.create_port(network_id=outside.id)
+    gone, left = trunk(member, parent, subport), trunk(member, other, inner)
     try:
         stranger.leases.delete(promised.id)
         stranger.wait_lease_gone(promised.id)
@@ -86,7 +95,13 @@ def test_network_from_its_promise_to_the_next_lease(
         assert admin.sdk.network.find_port(theirs.id) is None
         assert sdk.get_router(router.id).routes == []
         assert sdk.get_ip(floating.id).port_id is None
+        assert [(each.id, each.sub_ports) for each in sdk.trunks()] == [(left.id, [])]
+        assert not [each for each in (parent, subport, inner) if sdk.find_port(each.id)]
     finally:
+        for each in (left, gone):
+            sdk.delete_trunk(each)
+        sdk.delete_port(other)
+        sdk.delete_network(outside)
         sdk.delete_ip(floating)
         sdk.delete_router(router)
     following = stranger.leases.create('next', at(hours=1), reservations=wanted())

@@ -22,7 +22,6 @@ from neutron.conf.plugins.ml2 import config as ml2
 from neutron.conf.plugins.ml2.drivers import driver_type
 from neutron.services.segments import db as segments_db
 from neutron.tests.unit import testlib_api
-from neutron.tests.unit.services.trunk import fakes as trunk_fakes
 from neutron_lib import context
 from oslo_config import cfg
 from oslo_middleware import base as middleware
@@ -126,8 +125,6 @@ class NeutronTest(testlib_api.SqlTestCase):
         cfg.CONF.set_override('mechanism_drivers', ['test_switch'], group='ml2')
         vlans = ['physnet1:100:199']
         cfg.CONF.set_override('network_vlan_ranges', vlans, group='ml2_type_vlan')
-        # Trunks are not made without one; no switch carries them here.
-        trunk_fakes.FakeDriver('test', ('ovs',), ('vlan',))
         manager.init()
         # Neutron's tests forget what its modules subscribe to when they are loaded: with it the
         # segment of a network is freed when the network is deleted.

@@ -1,16 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks of leases in the real Neutron."""
 
+import importlib
+import pkgutil
+
 import pytest
+import yaml
+from neutron_lib.api import definitions
 from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.lease.marks import tag
 from tests.conformance.network_world import FIRST, PHYSICAL, SECOND, Networks, shown
-from tests.functional.neutron.base import NeutronTest
+from tests.functional.neutron.base import POLICY, NeutronTest
 
 MEMBER = 'member,reader'
 OTHER = '5d3c1f7a2b6e4c0d9a8f7e6d5c4b3a29'
+OTHER_SUBNET = {'ip_version': 4, 'cidr': '10.8.0.0/24'}
+
+
+def judged(collection):
+    """The attributes that Neutron judges one by one, of all its extensions."""
+    every = pkgutil.iter_modules(definitions.__path__, f'{definitions.__name__}.')
+    for module in [importlib.import_module(each.name) for each in every]:
+        found = getattr(module, 'RESOURCE_ATTRIBUTE_MAP', {}).get(collection, {})
+        for name, attribute in found.items():
+            if attribute.get('enforce_policy'):
+                inside = attribute.get('validate') or {}
+                parts = inside.get('type:dict_or_nodata') or inside.get('type:list_of_dict_or_nodata')
+                yield from [name, *(f'{name}:{part}' for part in parts or ())]
 
 
 class TestNetworks(NeutronTest):
@@ -60,9 +78,8 @@ class TestNetworks(NeutronTest):
         """Nothing is left of a lease, and its segment is free."""
         ended = self.world.ended(lease)
         assert (ended.status, ended.status_reason) == ('TERMINATED', None)
-        assert [each['name'] for each in self.request('GET', '/networks')['networks']] == [
-            'public'
-        ]
+        listed = self.request('GET', '/networks')['networks']
+        assert {each['name'] for each in listed} == {'public'}
         self.segment(lease.reservations[0].allocations[0].unit['segment_id'])
 
     def test_segment_that_is_in_use_is_not_set_apart(self):
@@ -241,13 +258,43 @@ class TestNetworks(NeutronTest):
         self.world.register(segment_id=300)
         lease = self.world.started(segment_id=FIRST, network_description='mine')
         assert lease.status == 'ACTIVE'
-        network = self.network(lease)
-        self.routed(network['id'], '10.9.0.0/24', '10.9.0.7')
-        ports = [self.port(network['id']) for _ in range(2)]
-        self.trunk(*ports)
+        self.fill(self.network(lease)['id'])
+        assert [*self.world.plugin.find_missing(lease.reservations)] == []
         (made,) = self.world.plugin.list_made()
-        assert made.resource_id == network['id']
+        assert made.resource_id == self.network(lease)['id']
         self.check_gone(lease)
+
+    def fill(self, network_id):
+        """Put into a network of a lease whatever keeps Neutron from deleting it."""
+        router = self.routed(network_id, '10.9.0.0/24', '10.9.0.7')
+        elsewhere = self.make('network', name='public')
+        inside = [self.port(network_id) for _ in range(4)]
+        self.trunk(*inside[:2])
+        bound, _ = self.trunk(inside[2]), self.trunk(self.port(elsewhere['id']), inside[3])
+        body = {'port': {'binding:host_id': 'compute1', 'device_owner': 'compute:nova'}}
+        self.request('PUT', f'/ports/{bound["port_id"]}', body)
+        values = {'device_owner': 'network:router_interface', 'device_id': router['id']}
+        self.ask('POST', '/ports', {'port': {'network_id': network_id, **values}}, 201)
+
+    def test_lines_of_the_policy_take_nothing_from_owners_and_give_services_nothing_else(self):
+        network_id = self.make('network', name='net2')['id']
+        router = self.routed(network_id, '10.9.0.0/24', '10.9.0.7')
+        trunk = self.trunk(*(self.port(network_id) for _ in range(2)))
+        lines = yaml.safe_load(POLICY.read_text())
+        assert 'default' not in lines
+        assert {f'remove_router_interface:{each}' for each in judged('routers')} <= {*lines}
+        assert {f'remove_subports:{each}' for each in judged('trunks')} <= {*lines}
+        subnet = {'subnet_id': self.make('subnet', **OTHER_SUBNET, network_id=network_id)['id']}
+        path = f'/routers/{router["id"]}'
+        self.ask('PUT', f'{path}/add_router_interface', subnet, 403, 'service', OTHER)
+        self.ask('PUT', path, {'router': {'name': 'x'}}, 403, 'service', OTHER)
+        self.ask('PUT', f'{path}/add_router_interface', subnet)
+        self.ask('PUT', f'{path}/remove_router_interface', subnet)
+        path = f'/trunks/{trunk["id"]}'
+        subports = {'sub_ports': [{'port_id': trunk['sub_ports'][0]['port_id']}]}
+        self.ask('PUT', f'{path}/remove_subports', subports)
+        self.ask('PUT', path, {'trunk': {'name': 'x'}}, 403, 'service', OTHER)
+        self.ask('DELETE', path, status=204)
 
     def test_member_may_do_with_a_network_what_is_ordinary(self):
         lease = self.world.started()

@@ -113,6 +113,14 @@ def test_post_config_enables_climate_in_heat(tmp_path: pathlib.Path) -> None:
     assert f'cp {names} /etc/heat/environment.d' in calls
 
 
+def test_post_config_adds_the_lines_of_the_policy_of_neutron(tmp_path: pathlib.Path) -> None:
+    lines = 'devstack/local/templates/neutron-policy.yaml /etc/neutron/policy.d/climate.yaml'
+    for enabled in ('climate-api,climate-manager,key,q-svc', 'neutron-api'):
+        calls = phase(tmp_path, *POST_CONFIG, enabled=enabled)
+        assert [call for call in calls if call.startswith('cp ') and call.endswith(lines)]
+    assert not [call for call in phase(tmp_path, *POST_CONFIG) if 'neutron' in call]
+
+
 @pytest.mark.parametrize('service', ['cinder', 'heat'])
 def test_a_service_is_left_alone_where_it_is_not(tmp_path: pathlib.Path, service: str) -> None:
     calls = phase(tmp_path, *POST_CONFIG, enabled='climate-api,climate-manager,key')
