@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from climate_core import exceptions
-from climate_core.lease import model
+from climate_core.lease import model, states
 from climate_core.lease.results import Change
 from climate_core.plugins.base import ResourcePlugin
 
@@ -21,9 +21,11 @@ def read(
     """Return what is asked of a reservation as its plugin keeps it, without the ``id``.
 
     :raises climate_core.exceptions.BadRequest: its plugin does not let it change
+    :raises climate_core.exceptions.InvalidState: its plugin let it change before the start
     :raises climate_core.exceptions.ReservationNotFound: the lease does not have it
     """
-    plugin = plugins.get(lease.get_reservation(reservation_id).resource_type)
+    reservation = lease.get_reservation(reservation_id)
+    plugin = plugins.get(reservation.resource_type)
     changeable = plugin.changeable if plugin is not None else ()
     for field in sorted(values.keys() - {'id', *changeable}):
         raise exceptions.BadRequest(
@@ -32,7 +34,25 @@ def read(
             field=field,
         )
     asked = {name: each for name, each in values.items() if name != 'id'}
-    return plugin.normalize(asked) if plugin is not None else asked
+    if plugin is None:
+        return asked
+    kept = plugin.normalize(asked)
+    if lease.status not in {states.LeaseStatus.PENDING, *states.UNGRANTED}:
+        _check_until_start(plugin, reservation, kept)
+    return kept
+
+
+def _check_until_start(
+    plugin: ResourcePlugin, reservation: model.Reservation, kept: Mapping[str, Any]
+) -> None:
+    """Refuse a change of a lease that has started to something that its start has used."""
+    for field in sorted(kept.keys() & plugin.until_start.keys()):
+        if kept[field] != reservation.params.get(field):
+            raise exceptions.InvalidState(
+                f'{field}: can be changed only before the start of the lease. '
+                f'{plugin.until_start[field]}',
+                field=field,
+            )
 
 
 def recounted(

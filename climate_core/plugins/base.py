@@ -128,6 +128,9 @@ class ResourcePlugin(abc.ABC):
     required: ClassVar[Sequence[str]] = ()
     #: Names of those that a user may change until the end begins; the plugin is not asked.
     changeable: ClassVar[Sequence[str]] = ()
+    #: Names of those of them that may be changed only before the lease starts -> a sentence: what
+    #: the user can do afterwards.
+    until_start: ClassVar[Mapping[str, str]] = {}
     #: Whether leases of it can be preemptible: what runs in it can be stopped and woken again.
     preemptible: ClassVar[bool] = False
     #: The place in the order of one lease: a resource of a lower rank is awake before those of a

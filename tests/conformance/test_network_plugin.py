@@ -371,6 +371,26 @@ def test_segment_is_chosen_again_only_before_the_start(world):
     assert world.numbers() == [FIRST]
 
 
+def test_network_gets_the_name_that_was_changed_before_its_start_and_no_other(world):
+    later = {'start': '2026-12-01 13:00'}
+    lease = world.lease(**later, network_description='old', segment_id=SECOND)
+    free = world.lease(**later, resources='switch=tor2')
+    chosen = shown(free)['segment_id']
+    new = {'network_name': 'net2', 'network_description': 'new', 'network_tags': ['mine']}
+    for each in (lease, free):
+        assert new.items() <= shown(world.change(each, **new)).items()
+    assert shown(world.engine.lease(free.id))['segment_id'] == chosen
+    world.engine.run_until_idle(hours=1)
+    made = {each['provider:segmentation_id']: each for each in world.made()}[SECOND]
+    assert (made['name'], made['description']) == ('net2', 'new')
+    assert 'mine' in made['tags']
+    for name, value in new.items():
+        with pytest.raises(exceptions.InvalidState, match='openstack network set') as caught:
+            world.change(lease, **{name: value * 2})
+        assert caught.value.field == name
+    assert world.change(lease, **new).status == 'ACTIVE'
+
+
 def test_extension_keeps_the_segment_or_is_refused(world):
     running = world.started(segment_id=FIRST)
     following = world.lease(**NEXT, segment_id=FIRST)

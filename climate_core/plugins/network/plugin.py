@@ -39,6 +39,22 @@ _NAME: Final[Mapping[str, Any]] = {
     'maxLength': limits.NAME_LENGTH,
     'pattern': limits.json_pattern(limits.NAME_PATTERN),
 }
+#: What the network is created with.
+_OF_OWNER: Final[Mapping[str, Any]] = {
+    'network_name': {**_NAME, 'description': 'The name of the network.'},
+    'network_description': {
+        'type': ['string', 'null'],
+        'maxLength': limits.NAME_LENGTH,
+        'description': 'The description of the network.',
+    },
+    'network_tags': {
+        'type': ['array', 'null'],
+        'items': {'type': 'string', 'minLength': 1, 'maxLength': 60, 'pattern': '^[^,/]*$'},
+        'uniqueItems': True,
+        'maxItems': 40,
+        'description': 'Tags of the network, beside that of the reservation.',
+    },
+}
 #: What chooses the segment.
 _FILTERS: Final[Mapping[str, Any]] = {
     'network_type': {
@@ -71,23 +87,15 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
     description = 'A network on a segment that is known from now on, for as long as the lease.'
     options = (promised.CLEANING,)
     schema: ClassVar[Mapping[str, Any]] = {
-        'network_name': {**_NAME, 'description': 'The name of the network.'},
-        'network_description': {
-            'type': ['string', 'null'],
-            'maxLength': limits.NAME_LENGTH,
-            'description': 'The description of the network.',
-        },
-        'network_tags': {
-            'type': ['array', 'null'],
-            'items': {'type': 'string', 'minLength': 1, 'maxLength': 60, 'pattern': '^[^,/]*$'},
-            'uniqueItems': True,
-            'maxItems': 40,
-            'description': 'Tags of the network, beside that of the reservation.',
-        },
+        **_OF_OWNER,
         **_FILTERS,
     }
     required = ('network_name',)
-    changeable = tuple(_FILTERS)
+    changeable = (*_OF_OWNER, *_FILTERS)
+    # From then on the owner of the network does that, as with any other.
+    until_start: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        _OF_OWNER, 'Change the network itself, with openstack network set.'
+    )
     # Servers and stacks use networks: they are there before them, and are gone after them.
     rank = 4
     unit_kind = KIND
