@@ -2,7 +2,7 @@
 """Network segments that are set apart for leases, of each of which a network is made. Pure."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -140,6 +140,38 @@ def _numbers(field: str, text: str, highest: int) -> range:
             field=field,
         )
     return range(first, last + 1)
+
+
+def find_range(
+    segment: Segment, ranges: Iterable[Mapping[str, Any]], project_id: str
+) -> Mapping[str, Any] | None:
+    """Return the range from which Neutron chooses a segment for others; None: from none of these.
+
+    What is in a range of the service alone is chosen for no other project, whatever ranges it is
+    in besides.
+
+    :param ranges: network segment ranges, as Neutron shows them
+    :param project_id: of the service
+    """
+    found = [
+        each
+        for each in ranges
+        if each['network_type'] == segment.network_type
+        and (each['physical_network'] or None) == segment.physical_network
+        and each['minimum'] <= segment.segment_id <= each['maximum']
+    ]
+    if any(not each['shared'] and each['project_id'] == project_id for each in found):
+        return None
+    return next(iter(found), None)
+
+
+def describe_range(segment: Segment, found: Mapping[str, Any], project_id: str) -> str:
+    """Say for operators that Neutron chooses a segment for others from a range."""
+    return (
+        f'{segment} is in the network segment range {found["minimum"]}-{found["maximum"]} '
+        f'({found["id"]}), from which Neutron chooses for others. Take it out of that range, or '
+        f'put it into one that is not shared, of the project {project_id}.'
+    )
 
 
 def check_extra(extra: Mapping[str, Any]) -> None:

@@ -2,12 +2,13 @@
 """Do what operators ask of network segments: set them apart for leases, and give them back.
 
 Neutron is only asked, with the rights of the service: that others do not get a segment is seen to
-by the operator, who keeps it out of the ranges that Neutron chooses from.
+by the operator, who keeps it out of the ranges that Neutron chooses from. Those that it shows are
+looked at.
 """
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import orm
 
@@ -24,6 +25,16 @@ from climate_core.operations.operators import (
     check_unpromised,
     registering,
 )
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+#: Where Neutron knows it from.
+_CONFIGURED: Final = {
+    'network_type': 'Its [ml2] type_drivers must have it.',
+    'physical_network': 'Its [ml2_type_vlan] network_vlan_ranges must have it, with or without a '
+    'range.',
+}
 
 
 @dataclasses.dataclass
@@ -44,7 +55,8 @@ class NetworkOperations:
             ``segment_range``; perhaps ``available`` (default true), ``extra`` (properties by
             name), ``project_ids`` and ``domain_ids``, of the projects that may be promised them
         :returns: their ids, in the order of the segments
-        :raises climate_core.exceptions.BadRequest: naming the field
+        :raises climate_core.exceptions.BadRequest: naming the field, also if Neutron does not know
+            them, or chooses one of them for others
         :raises climate_core.exceptions.NetworkInUse: a network has one of them
         :raises climate_core.exceptions.NetworkExists: one is set apart already
         :raises climate_core.exceptions.ServiceUnavailable: Neutron does not answer, or does not
@@ -54,14 +66,7 @@ class NetworkOperations:
         networks.check_extra(extra)
         field, wanted = networks.read_segments(values)
         with answered():
-            used = segments.used(self.cloud.service(), wanted)
-        if used:
-            segment, network = min(used.items(), key=lambda each: each[0].segment_id)
-            raise exceptions.NetworkInUse(
-                f'{field}: {segment} is in use in Neutron, by network {network["id"]}. Delete '
-                'that first.',
-                field=field,
-            )
+            _check_free(self.cloud.service(), wanted, field)
         unit = {'available': values.get('available', True), 'access': _access(values, None)}
         with registering(exceptions.NetworkExists, field, len(wanted)):
             return self.database.write(db.insert, wanted, unit, extra)
@@ -90,6 +95,38 @@ class NetworkOperations:
         :raises climate_core.exceptions.NetworkInUse: it is promised to reservations
         """
         self.database.write(_delete, network_id)
+
+
+def _check_free(
+    conn: 'connection.Connection', wanted: Sequence[networks.Segment], field: str
+) -> None:
+    """Refuse segments that Neutron does not know, chooses for others, or has a network of.
+
+    :param wanted: all of the same physical network
+    :param field: that has their numbers
+    """
+    unknown = segments.find_unknown(conn, wanted[0])
+    if unknown is not None:
+        value = wanted[0].facts[unknown]
+        raise exceptions.BadRequest(
+            f'{unknown}: Neutron does not know {value} for networks of the type '
+            f'{wanted[0].network_type}. {_CONFIGURED[unknown]}',
+            field=unknown,
+        )
+    ranges, project_id = segments.list_ranges(conn), str(conn.current_project_id)
+    for each in wanted:
+        found = networks.find_range(each, ranges, project_id)
+        if found is not None:
+            told = networks.describe_range(each, found, project_id)
+            raise exceptions.BadRequest(f'{field}: {told}', field=field)
+    used = segments.used(conn, wanted)
+    if used:
+        segment, network = min(used.items(), key=lambda each: each[0].segment_id)
+        raise exceptions.NetworkInUse(
+            f'{field}: {segment} is in use in Neutron, by network {network["id"]}. Delete '
+            'that first.',
+            field=field,
+        )
 
 
 def _access(

@@ -8,7 +8,7 @@ from climate_core.cloud import segments
 from climate_core.db import networks as db
 from climate_core.db import registered_units
 from climate_core.db.engine import Database
-from climate_core.lease import marks
+from climate_core.lease import marks, networks
 from climate_core.lease.networks import Segment
 
 if TYPE_CHECKING:
@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 #: What Neutron does not tell.
 UNSEEN: Final = (
-    'From which segments Neutron chooses cannot be seen from here: those that are set apart must '
-    'be outside of network_vlan_ranges and its like.'
+    'From which segments Neutron chooses can be seen only with its plugin network_segment_range. '
+    'Without it those that are set apart must be outside of network_vlan_ranges and its like.'
 )
 
 
 def find(database: Database, conn: 'connection.Connection') -> list[str] | None:
-    """Return which segments that are set apart others have, one call for each physical network.
+    """Return which segments that are set apart others have, or may get.
+
+    One call for each physical network, and one for the ranges.
 
     :returns: None if there are none
     :raises climate_core.exceptions.PluginFailure: Neutron does not answer, or refuses it
@@ -31,12 +33,16 @@ def find(database: Database, conn: 'connection.Connection') -> list[str] | None:
     known = sorted((each.segment for each in every), key=_place)
     if not known:
         return None
-    return [
+    ranges, project_id = segments.list_ranges(conn), str(conn.current_project_id)
+    chosen = ((each, networks.find_range(each, ranges, project_id)) for each in known)
+    used = [
         f'{segment} is set apart for leases, but network {network["id"]} has it, which is of none.'
         for _, group in groupby(known, _place)
         for segment, network in segments.used(conn, list(group)).items()
         if not marks.is_marked(network)
     ]
+    may_be = [networks.describe_range(one, e, project_id) for one, e in chosen if e is not None]
+    return used + may_be
 
 
 def _place(segment: Segment) -> tuple[str, str]:

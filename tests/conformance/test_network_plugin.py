@@ -11,7 +11,7 @@ from climate_core.lease.marks import mark, tag
 from climate_core.plugins.base import Done
 from climate_core.plugins.network.plugin import NetworkPlugin
 from climate_core.plugins.server.plugin import ServerPlugin
-from climate_core.sync import orphans
+from climate_core.sync import orphans, segment_checks
 from tests.conformance.network_world import (
     END,
     FIRST,
@@ -41,6 +41,10 @@ def world(tmp_path):
         yield made
 
 
+#: What a tunnel has in place of a physical network.
+TUNNEL = {'network_type': 'vxlan', 'physical_network': None}
+
+
 def other(world, number, **fields):
     """A network that was made on a segment without a lease."""
     provider = {'network_type': 'vlan', 'physical_network': PHYSICAL, 'segmentation_id': number}
@@ -63,6 +67,8 @@ def other(world, number, **fields):
         ({'segment_id': 300, 'network_type': 'vxlan'}, 'physical_network', 'left out'),
         ({'segment_id': 300, 'extra': {'pool': 'x'}}, 'pool', 'another name'),
         ({'segment_id': 300, 'extra': {'1': 'x'}}, '1', 'begin with a letter'),
+        ({'segment_id': 300, 'physical_network': 'physnet9'}, 'physical_network', 'know physnet9'),
+        ({**TUNNEL, 'network_type': 'gre', 'segment_id': 5}, 'network_type', 'not know gre'),
         ({'segment_id': 250}, 'segment_id', 'in use in Neutron'),
         ({'segment_range': '249-251'}, 'segment_range', 'VLAN 250 of physnet1 is in use'),
     ],
@@ -86,6 +92,52 @@ def test_tunnel_with_the_number_of_a_vlan_is_another_segment(world):
     (network,) = world.made()
     assert network['provider:physical_network'] is None
     assert network['provider:segmentation_id'] == FIRST
+
+
+def test_segment_that_neutron_chooses_for_others_is_not_set_apart(world):
+    common = {'network_type': 'vlan', 'physical_network': PHYSICAL, 'project_id': None}
+    tunnels = {'network_type': 'vxlan', 'physical_network': None, 'minimum': 1, 'maximum': 99}
+    world.state.segment_ranges = [
+        {**common, 'id': 'r1', 'shared': True, 'minimum': 300, 'maximum': 399},
+        {**common, 'id': 'r2', 'shared': False, 'minimum': 400, 'maximum': 499},
+        {**common, **tunnels, 'id': 'r3', 'shared': True},
+    ]
+    for refused, told in (
+        ({'segment_id': 300}, 'segment_id: VLAN 300 of physnet1 is in .* 300-399 .r1.'),
+        ({'segment_range': '298-301'}, 'segment_range: VLAN 300 of'),
+        ({'segment_id': 450}, 'segment_id: VLAN 450 .*r2.*of the project service-id'),
+        ({**TUNNEL, 'segment_id': 99}, 'segment_id: VXLAN 99 is'),
+    ):
+        with pytest.raises(exceptions.BadRequest, match=told) as caught:
+            world.register(**refused)
+        assert caught.value.field == next(iter(refused.keys() - TUNNEL.keys()))
+    for accepted in ({'segment_id': 299}, {**TUNNEL, 'segment_id': 100}):
+        assert world.register(**accepted)
+    # One that only the service is given is chosen for nobody else.
+    own = {**common, 'shared': False, 'project_id': 'service-id'}
+    world.state.segment_ranges.append({**own, 'id': 'r4', 'minimum': 350, 'maximum': 450})
+    assert world.register(segment_range='350-399')
+    assert world.register(segment_id=450, physical_network='physnet2')
+    found = segment_checks.find(world.engine.database, world.cloud.service())
+    assert found == []
+    world.state.segment_ranges[1]['minimum'] = 200
+    found = segment_checks.find(world.engine.database, world.cloud.service())
+    assert [each.partition(' is ')[0] for each in found] == [
+        *(f'VLAN {each} of physnet1' for each in (*SEGMENTS, 299))
+    ]
+
+
+@pytest.mark.parametrize('status', [400, 409])
+def test_segment_of_which_neutron_does_not_say_whether_it_knows_it_is_taken(world, status):
+    fault = {'method': 'POST', 'path': 'networks', 'status': status, 'count': 1}
+    world.state.faults.append(fault)
+    assert world.register(segment_id=300, physical_network='physnet9')
+
+
+def test_network_that_another_neutron_makes_of_no_segment_is_deleted(world, monkeypatch):
+    monkeypatch.setattr(neutron_networks, '_check_provider', lambda *_: None)
+    assert world.register(segment_id=300)
+    assert world.made() == []
 
 
 def test_neutron_that_does_not_answer_the_operator_is_a_503(world):
@@ -267,9 +319,10 @@ def test_full_quota_is_told_and_tried_again(world):
 
 
 def test_segment_that_neutron_does_not_know_is_an_error_with_its_reason(world):
-    world.register(physical_network='unknown', segment_id=FIRST)
-    lease = world.started(physical_network='unknown')
-    assert "physical_network 'unknown' unknown" in lease.reservations[0].status_reason
+    world.register(physical_network='physnet2', segment_id=FIRST)
+    world.state.physical_networks.remove('physnet2')
+    lease = world.started(physical_network='physnet2')
+    assert "physical_network 'physnet2' unknown" in lease.reservations[0].status_reason
     assert lease.reservations[0].status == 'error'
     assert world.ended(lease).status == 'TERMINATED'
 

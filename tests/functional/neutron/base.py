@@ -10,7 +10,7 @@ import os
 import pathlib
 import tempfile
 import urllib.parse
-from typing import Any
+from typing import Any, ClassVar
 
 import requests
 import webob
@@ -103,6 +103,9 @@ class NeutronTest(testlib_api.SqlTestCase):
     A subclass says what is set apart for leases.
     """
 
+    #: Those behind the three that are needed are on by default, but not in neutron's tests.
+    service_plugins: ClassVar = ['router', 'port_forwarding', 'trunk', 'flavors', 'tag']
+
     def make_world(self, url: str) -> PromisedWorld:
         """Return where something is promised.
 
@@ -118,8 +121,7 @@ class NeutronTest(testlib_api.SqlTestCase):
         for name, value in {
             'api_paste_config': paste,
             'auth_strategy': 'noauth',
-            # Those behind the two that are needed are on by default, but not in neutron's tests.
-            'service_plugins': ['router', 'port_forwarding', 'trunk', 'flavors', 'tag'],
+            'service_plugins': self.service_plugins,
         }.items():
             cfg.CONF.set_override(name, value)
         cfg.CONF.set_override('mechanism_drivers', ['test_switch'], group='ml2')

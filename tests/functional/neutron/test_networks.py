@@ -7,6 +7,7 @@ import pkgutil
 import pytest
 import yaml
 from neutron_lib.api import definitions
+from neutron_lib.plugins import directory
 from oslo_config import cfg
 
 from climate_core import exceptions
@@ -26,9 +27,10 @@ def judged(collection):
         found = getattr(module, 'RESOURCE_ATTRIBUTE_MAP', {}).get(collection, {})
         for name, attribute in found.items():
             if attribute.get('enforce_policy'):
-                inside = attribute.get('validate') or {}
-                parts = inside.get('type:dict_or_nodata') or inside.get('type:list_of_dict_or_nodata')
-                yield from [name, *(f'{name}:{part}' for part in parts or ())]
+                yield name
+                rules = (attribute.get('validate') or {}).items()
+                parts = [each for rule, each in rules if rule.endswith('dict_or_nodata')]
+                yield from (f'{name}:{part}' for each in parts for part in each)
 
 
 class TestNetworks(NeutronTest):
@@ -137,8 +139,11 @@ class TestNetworks(NeutronTest):
         cfg.CONF.set_override('quota_network', 2, group='QUOTAS')
         assert self.world.engine.settle(lease.id, seconds=60).status == 'ACTIVE'
 
-    def test_physical_network_that_neutron_does_not_know_is_an_error(self):
+    def test_physical_network_that_neutron_knows_no_more_is_an_error(self):
+        vlans = directory.get_plugin().type_manager.drivers['vlan'].obj
+        vlans._network_vlan_ranges['physnet9'] = []
         self.world.register(physical_network='physnet9', segment_id=FIRST)
+        del vlans._network_vlan_ranges['physnet9']
         lease = self.world.started(physical_network='physnet9')
         assert lease.reservations[0].status == 'error'
         assert 'physnet9' in lease.reservations[0].status_reason

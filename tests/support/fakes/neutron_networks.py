@@ -110,9 +110,7 @@ def _create(request: Any) -> tuple[int, dict[str, str], Record]:
         raise Refusal(403, 'rule:create_network is disallowed', 'PolicyNotAuthorized')
     if 'tags' in body:
         raise Refusal(400, "Attribute 'tags' not allowed in POST", 'HTTPBadRequest')
-    if body.get('provider:physical_network') == 'unknown':
-        text = "physical_network 'unknown' unknown for VLAN provider network."
-        raise Refusal(400, f'Invalid input for operation: {text}', 'InvalidInput')
+    _check_provider(state, body)
     wanted = {f'provider:{name}': body.get(f'provider:{name}') for name in SEGMENT}
     there = state.networks.values()
     if any(wanted.items() <= each.items() for each in there):
@@ -120,6 +118,28 @@ def _create(request: Any) -> tuple[int, dict[str, str], Record]:
     if sum(each['project_id'] == body['project_id'] for each in there) >= QUOTA:
         raise Refusal(409, "Quota exceeded for resources: ['network'].", 'OverQuota')
     return 201, {}, {'network': add(state, **body)}
+
+
+def _check_provider(state: State, body: Record) -> None:
+    """Refuse a segment that cannot be (neutron/plugins/ml2/drivers/type_vlan.py)."""
+    kind, physical, number = (body.get(f'provider:{name}') for name in SEGMENT)
+    text = None
+    if kind not in state.network_types:
+        text = f"network_type value '{kind}' not supported"
+    elif kind != 'vlan' and physical:
+        text = f'provider:physical_network specified for {kind} network'
+    elif kind == 'vlan' and physical not in state.physical_networks:
+        text = f"physical_network '{physical}' unknown for VLAN provider network"
+    elif kind == 'vlan' and not 1 <= number <= 4094:
+        text = 'segmentation_id out of range (1 through 4094)'
+    if text:
+        raise Refusal(400, f'Invalid input for operation: {text}.', 'InvalidInput')
+
+
+def _ranges(request: Any) -> Record:
+    if request.server.state.segment_ranges is None:
+        raise Refusal(404, 'The resource could not be found.', 'HTTPNotFound')
+    return {'network_segment_ranges': request.server.state.segment_ranges}
 
 
 def _update(request: Any, wanted: str) -> Record:
@@ -206,6 +226,7 @@ _BASE = '/network/v2.0'
 ROUTES = (
     ('GET', f'{_BASE}/networks', _list),
     ('POST', f'{_BASE}/networks', _create),
+    ('GET', f'{_BASE}/network-segment-ranges', _ranges),
     ('PUT', f'{_BASE}/networks/([^/]+)/tags', _set_tags),
     ('PUT', f'{_BASE}/networks/([^/]+)', _update),
     ('DELETE', f'{_BASE}/networks/([^/]+)', _delete),

@@ -56,6 +56,10 @@ class State:
         self.subnets: dict[str, Record] = {}
         self.routers: dict[str, Record] = {}
         self.trunks: dict[str, Record] = {}
+        #: What Neutron knows, and the ranges that it chooses from; None: it does not show them.
+        self.network_types = ['vlan', 'vxlan']
+        self.physical_networks = ['physnet1', 'physnet2']
+        self.segment_ranges: list[Record] | None = None
         self.stack_snapshots: dict[str, Record] = {}
         self.tokens: dict[str, Record] = {}
         self.faults: list[Record] = []
