@@ -29,6 +29,7 @@ from climate_core.delivery.usage import UsageReporter
 from climate_core.engine.allocations import AllocationKeeper
 from climate_core.engine.claims import Claims
 from climate_core.engine.executor import EventExecutor
+from climate_core.engine.group_commit import GroupCommit
 from climate_core.engine.queue import QueueWorker
 from climate_core.engine.scheduler import Scheduler
 from climate_core.lease import model
@@ -129,6 +130,7 @@ class ManagerService:
     def _make_scheduler(self, operations: LeaseOperations) -> Scheduler:
         executor = EventExecutor(
             self.database,
+            GroupCommit(self.database),
             self.clock,
             self.claims,
             self.plugins,

@@ -13,7 +13,7 @@ _ROW = tables.HISTORY
 def add(session: orm.Session, entry: history.HistoryEntry | None) -> None:
     """Write what happened, in the transaction in which it happens; None is nothing."""
     if entry is not None:
-        rows.insert(session, _ROW, [rows.values(_ROW, entry)])
+        rows.insert_unread(session, _ROW, [rows.values(_ROW, entry)])
 
 
 def page(

@@ -56,6 +56,13 @@ def find(
     return None if row is None else assemble(session, [row], parts)[0]
 
 
+def lock_all(session: orm.Session, ids: Collection[str]) -> dict[str, Lease]:
+    """Read leases by their ids, and lock them, in the order of their ids."""
+    query = sa.select(_LEASE).where(_LEASE.c.id.in_(ids)).order_by(_LEASE.c.id).with_for_update()
+    found = assemble(session, session.execute(query).mappings().all())
+    return {each.id: each for each in found}
+
+
 def waiting(session: orm.Session) -> list[Lease]:
     """Read the leases that wait, in the order of the queue; without their events."""
     query = sa.select(_LEASE).where(_LEASE.c.status == states.LeaseStatus.WAITING)

@@ -4,10 +4,12 @@
 Rows of queues, such as the outbox, wait to be sent; each is claimed by one manager for a time.
 """
 
+import contextlib
 import dataclasses
 import datetime
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 from oslo_utils import uuidutils
@@ -17,6 +19,9 @@ from climate_core.db import utcnow
 from climate_core.db.engine import signal
 
 T = TypeVar('T')
+
+#: Key of ``Session.info``: rows that wait for the end of a group, by table.
+_UNREAD: Final = 'unread'
 
 
 def columns(table: sa.Table, kind: type[Any]) -> list[sa.Column[Any]]:
@@ -39,6 +44,30 @@ def insert(session: orm.Session, table: sa.Table, rows: Sequence[Mapping[str, An
     """Write rows in one statement, if there are any."""
     if rows:
         session.connection().execute(sa.insert(table), rows)
+
+
+@contextlib.contextmanager
+def inserted_together(session: orm.Session) -> Iterator[None]:
+    """Have :func:`insert_unread` write at the end, in one statement for each table."""
+    kept: dict[sa.Table, list[Mapping[str, Any]]] = defaultdict(list)
+    session.info[_UNREAD] = kept
+    try:
+        yield
+    finally:
+        del session.info[_UNREAD]
+    for table, new in kept.items():
+        insert(session, table, new)
+
+
+def insert_unread(
+    session: orm.Session, table: sa.Table, rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Write rows that nothing reads before the commit."""
+    kept = session.info.get(_UNREAD)
+    if kept is None:
+        insert(session, table, rows)
+    elif rows:
+        kept[table].extend(rows)
 
 
 def change(session: orm.Session, statement: sa.Update | sa.Delete) -> int:
@@ -64,7 +93,7 @@ def enqueue(
         for kind, payload in notices
     ]
     if new:
-        insert(session, table, new)
+        insert_unread(session, table, new)
         signal(session, added)
 
 

@@ -8,6 +8,8 @@ like the others.
 import dataclasses
 import time
 
+from sqlalchemy import orm
+
 from climate_core.backoff import Backoff
 from climate_core.db import events
 from climate_core.db.engine import TROUBLE, Database
@@ -52,18 +54,23 @@ class Claims(Worker):
             first = min((c.renew_at for c in self._held), default=None)
         return None if first is None else max(0.0, first - time.monotonic())
 
-    def take(self, due: events.Due) -> EventClaim | None:
-        """Claim an event that is due; None if another manager was faster."""
+    def claim(self, session: orm.Session, due: events.Due) -> EventClaim | None:
+        """Claim an event that is due; None if another manager was faster.
+
+        It is renewed once it is committed, and given to :meth:`hold`.
+        """
         asked = time.monotonic()
-        if not self._database.write(events.claim, due.id, due.generation, self._ttl):
+        if not events.claim(session, due.id, due.generation, self._ttl):
             return None
-        claim = EventClaim(
+        return EventClaim(
             due.id, due.lease_id, due.event_type, due.generation + 1, asked + self._ttl / 3
         )
+
+    def hold(self, claim: EventClaim) -> None:
+        """Keep a claim alive until it is dropped."""
         with self._changed:
             self._held.add(claim)
         self.nudge()
-        return claim
 
     def drop(self, claim: EventClaim) -> None:
         """Stop renewing a claim."""

@@ -19,7 +19,7 @@ from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
 from climate_core.db.events import Due
 from climate_core.delivery import metrics
-from climate_core.engine import ranks, retry
+from climate_core.engine import group_commit, ranks, retry
 from climate_core.engine.allocations import AllocationKeeper
 from climate_core.engine.claims import Claims, EventClaim
 from climate_core.lease import events, history, model, results, states
@@ -28,14 +28,23 @@ from climate_core.plugins.base import Done, ResourcePlugin, Wait
 LOG = log.getLogger(__name__)
 
 
-class ClaimLost(Exception):
+class ClaimLost(group_commit.Superseded):
     """A claim expired and another manager has the event, or the event was superseded."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Begun:
+    """An event that is claimed, and what is to be done for it."""
+
+    claim: EventClaim
+    work: results.EventWork
 
 
 @dataclasses.dataclass(eq=False)
 class EventExecutor:
     """Execute events that are due.
 
+    :param group: writes what became of a lease, together with others
     :param plugins: resource type -> plugin
     :param allocations: gives back what was promised to reservations that hold it no more
     :param lease_calls: name -> what a handler with this ``lease_call`` has done for a lease
@@ -43,6 +52,7 @@ class EventExecutor:
     """
 
     database: Database
+    group: group_commit.GroupCommit
     clock: Clock
     claims: Claims
     plugins: Mapping[str, ResourcePlugin]
@@ -57,16 +67,18 @@ class EventExecutor:
         :returns: whether the loop should look again, because something new may be due soon
         """
         context.of_event(due.id, due.lease_id)
-        claim = self.claims.take(due)
-        if claim is None:
+        begun = self.group.write(due.lease_id, functools.partial(self._begin, due))
+        if begun is None:
             if self.seen_by:
                 self.seen_by.beaten(due)
             return True
+        claim = begun.claim
+        self.claims.hold(claim)
         if self.seen_by:
             self.seen_by.claimed(due, self.clock.now())
         try:
             test_points.reached('event.claimed', **_info(claim))
-            return self._work(claim)
+            return self._work(claim, begun.work)
         except ClaimLost:
             LOG.info('%s of lease %s was superseded', claim.event_type, claim.lease_id)
             if self.seen_by:
@@ -75,14 +87,14 @@ class EventExecutor:
         finally:
             self.claims.drop(claim)
 
-    def _work(self, claim: EventClaim) -> bool:
-        work = self.database.write(self._begin, claim)
+    def _work(self, claim: EventClaim, work: results.EventWork) -> bool:
         if work.skip_reason is not None:
             return False
         try:
             outcomes = self._act(claim, work)
             test_points.reached('finish.before', **_info(claim))
-            before, after = self.database.write(self._finish, claim, outcomes)
+            finish = functools.partial(self._finish, claim, outcomes)
+            before, after = self.group.write(claim.lease_id, finish)
         except ClaimLost:
             # Ended again, so that what was begun late holds nothing.
             lease = self.database.read(leases.find, claim.lease_id)
@@ -98,8 +110,13 @@ class EventExecutor:
         known = {e.id: e.next_at for e in before.events}
         return any(e.open and e.next_at != known.get(e.id) for e in after.events)
 
-    def _begin(self, session: orm.Session, claim: EventClaim) -> results.EventWork:
-        lease, event = _mine(session, claim)
+    def _begin(self, due: Due, session: orm.Session, lease: model.Lease | None) -> _Begun | None:
+        """Claim an event and begin it; None if another manager has it, or it is not due."""
+        claim = self.claims.claim(session, due) if lease is not None else None
+        if claim is None or lease is None:
+            return None
+        lease = _with_claim(lease, claim)
+        event = _mine(lease, claim)
         now = self.clock.now()
         handler = events.of(event.event_type)
         work = handler.begin(lease, event, now)
@@ -107,13 +124,18 @@ class EventExecutor:
         if work.skip_reason is not None:
             change = handler.skip(work.lease, event, work.skip_reason, now)
         saved = store.save(session, lease, change, now, _cause(claim))
-        return dataclasses.replace(work, lease=saved)
+        return _Begun(claim, dataclasses.replace(work, lease=saved))
 
     def _finish(
-        self, session: orm.Session, claim: EventClaim, outcomes: Mapping[str, results.Outcome]
+        self,
+        claim: EventClaim,
+        outcomes: Mapping[str, results.Outcome],
+        session: orm.Session,
+        lease: model.Lease | None,
     ) -> tuple[model.Lease, model.Lease]:
         """Write the outcomes; return the lease before and after."""
-        lease, event = _mine(session, claim)
+        event = _mine(lease, claim)
+        assert lease is not None
         now = self.clock.now()
         change = events.of(event.event_type).settle(lease, event, outcomes, now)
         after = store.save(session, lease, change, now, _cause(claim))
@@ -226,14 +248,24 @@ class EventExecutor:
         return called
 
 
-def _mine(session: orm.Session, claim: EventClaim) -> tuple[model.Lease, model.Event]:
-    """Read the lease and the event of a claim, locked; ClaimLost if it has gone on without us."""
-    lease = leases.find(session, claim.lease_id, lock=True)
+def _with_claim(lease: model.Lease, claim: EventClaim) -> model.Lease:
+    """Return a lease with an event that was claimed after it was read."""
+    held = functools.partial(
+        dataclasses.replace, status=states.EventStatus.IN_PROGRESS, generation=claim.generation
+    )
+    each = (held(e) if e.id == claim.event_id else e for e in lease.events)
+    return dataclasses.replace(lease, events=tuple(each))
+
+
+def _mine(lease: model.Lease | None, claim: EventClaim) -> model.Event:
+    """Return the event of a claim; ClaimLost if it has gone on without us.
+
+    :param lease: as it was read, locked
+    """
     for event in lease.events if lease is not None else ():
         claimed = event.status == states.EventStatus.IN_PROGRESS
         if event.id == claim.event_id and event.generation == claim.generation and claimed:
-            assert lease is not None
-            return lease, event
+            return event
     raise ClaimLost
 
 

@@ -23,6 +23,7 @@ from climate_core.delivery import publisher
 from climate_core.engine.allocations import AllocationKeeper
 from climate_core.engine.claims import Claims
 from climate_core.engine.executor import EventExecutor
+from climate_core.engine.group_commit import GroupCommit
 from climate_core.lease import model
 from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
@@ -150,6 +151,7 @@ class World:
     def new_executor(self, claims: Claims | None = None) -> EventExecutor:
         return EventExecutor(
             self.database,
+            GroupCommit(self.database),
             self.clock,
             claims or self.claims,
             self.plugins,

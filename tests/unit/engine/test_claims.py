@@ -86,8 +86,9 @@ def test_renewing_keeps_a_claim_and_notices_its_loss(any_world: World) -> None:
     claims = Claims(world.database, ttl=30)
     world.create('a', end=NEVER)
     (due,) = world.due()
-    claim = claims.take(due)
+    claim = world.database.write(claims.claim, due)
     assert claim is not None
+    claims.hold(claim)
     assert world.database.write(events.renew, claim.event_id, claim.generation, -1)
     assert world.due()
     claims.renew(claim.renew_at)

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leases that are written at once are written in one transaction; each has its own outcome."""
+
+import dataclasses
+import datetime
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent import futures
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from oslo_db import exception as db_exc
+from sqlalchemy import orm
+
+from climate_core.db import history, store
+from climate_core.engine.group_commit import GroupCommit, Superseded
+from climate_core.lease.history import Cause
+from climate_core.lease.model import Lease
+from climate_core.lease.results import Change
+from tests.support.world import World, executed
+
+PATIENCE = 60
+NEVER = '2099-01-01 00:00'
+THEN = datetime.datetime(2026, 11, 1, 12)
+Write = Callable[[orm.Session, Lease | None], Any]
+
+
+class Group:
+    """Writes leases in threads that wait behind one whose transaction stays open."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.group = GroupCommit(world.database, writers=1)
+        self.pool = futures.ThreadPoolExecutor(8)
+        self.sql: list[str] = []
+        # That of the first one does not count.
+        self.commits = -1
+
+    def write(self, *writes: tuple[str, Write]) -> list[Any]:
+        """Have all of these wait, and then write; return their results, or what they raised.
+
+        :param writes: the id of a lease, and what is done with it
+        """
+        inside, release = threading.Event(), threading.Event()
+
+        def first(_session: orm.Session, _lease: Lease | None) -> None:
+            inside.set()
+            assert release.wait(PATIENCE)
+
+        leader = self.pool.submit(self.group.write, 'none', first)
+        assert inside.wait(PATIENCE)
+        begun = [self.pool.submit(self.group.write, *each) for each in writes]
+        while len(self.group._waiting) < len(writes):
+            pass
+
+        def go_on() -> None:
+            release.set()
+            futures.wait([leader, *begun], PATIENCE)
+
+        sa.event.listen(self.world.database.engine, 'commit', self._count)
+        try:
+            self.sql = [statement for statement, _ in executed(self.world.database, go_on)]
+        finally:
+            sa.event.remove(self.world.database.engine, 'commit', self._count)
+        return [each.exception() or each.result() for each in begun]
+
+    def _count(self, connection: sa.Connection) -> None:
+        self.commits += bool(connection.get_execution_options().get('climate_writes'))
+
+    def names(self, lease_ids: Sequence[str]) -> list[str]:
+        return [self.world.lease(each).name for each in lease_ids]
+
+    def renamings(self, lease_id: str) -> int:
+        """Count the renamings of a lease in its history."""
+        page = self.world.database.read(history.page, lease_id)
+        return sum(entry.action == 'lease.update' for _, entry in page)
+
+
+@pytest.fixture
+def group(any_world: World) -> Iterator[Group]:
+    made = Group(any_world)
+    with made.pool:
+        yield made
+
+
+def rename(session: orm.Session, lease: Lease | None) -> int:
+    """Rename a lease; return the generation that it had."""
+    assert lease is not None
+    change = Change(dataclasses.replace(lease, name=f'{lease.name}*'), {'lease.update': None})
+    store.save(session, lease, change, THEN, Cause('lease.update'))
+    return lease.generation
+
+
+def give_way(_session: orm.Session, _lease: Lease | None) -> None:
+    raise Superseded
+
+
+def fail(session: orm.Session, lease: Lease | None) -> None:
+    rename(session, lease)
+    raise ValueError('a mistake')
+
+
+def test_leases_that_come_at_once_are_read_and_written_together(group: Group) -> None:
+    leases = [group.world.create(each, end=NEVER) for each in 'abcd']
+    results = group.write(*((each, rename) for each in leases))
+    assert results == [0] * 4
+    assert group.names(leases) == ['lease1*'] * 4
+    assert [group.renamings(each) for each in leases] == [1] * 4
+    # Their leases, reservations and events; then each lease, and what is told of all.
+    kinds = [statement.partition(' ')[0] for statement in group.sql]
+    assert [kinds.count(each) for each in ('SELECT', 'UPDATE', 'INSERT')] == [3, 4, 2]
+    assert group.commits == 1
+    assert group.world.told().count('lease.update') == 4
+
+
+def test_event_that_was_superseded_keeps_no_other_lease_from_being_written(group: Group) -> None:
+    leases = [group.world.create(each, end=NEVER) for each in 'abc']
+    results = group.write(*zip(leases, (rename, give_way, rename), strict=True))
+    assert (results[0], type(results[1]), results[2]) == (0, Superseded, 0)
+    assert group.names(leases) == ['lease1*', 'lease1', 'lease1*']
+    assert group.commits == 1
+
+
+def test_lease_that_cannot_be_written_keeps_no_other_from_being_written(group: Group) -> None:
+    leases = [group.world.create(each, end=NEVER) for each in 'abc']
+    results = group.write(*zip(leases, (rename, fail, rename), strict=True))
+    assert (results[0], str(results[1]), results[2]) == (0, 'a mistake', 0)
+    assert group.names(leases) == ['lease1*', 'lease1', 'lease1*']
+    assert [group.renamings(each) for each in leases] == [1, 0, 1]
+
+
+def test_two_events_of_a_lease_are_written_one_after_the_other(group: Group) -> None:
+    lease = group.world.create('a', end=NEVER)
+    assert sorted(group.write((lease, rename), (lease, rename))) == [0, 1]
+    assert (group.names([lease]), group.renamings(lease)) == (['lease1**'], 2)
+
+
+def test_lease_that_is_gone_is_none(group: Group) -> None:
+    lease = group.world.create('a', end=NEVER)
+    results = group.write((lease, rename), ('gone', lambda _, found: found))
+    assert results == [0, None]
+
+
+def test_database_that_fails_fails_all_and_the_next_are_written(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leases = [group.world.create(each, end=NEVER) for each in 'ab']
+    write = group.world.database.write
+
+    def refuse(function: Callable[..., Any], *args: Any) -> Any:
+        write(function, *args)
+        raise db_exc.DBConnectionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(group.world.database, 'write', refuse)
+        with pytest.raises(db_exc.DBConnectionError):
+            group.group.write(leases[0], lambda _session, _lease: None)
+    assert group.write(*((each, rename) for each in leases)) == [0, 0]
