@@ -40,6 +40,7 @@ def _value(name: str, given: Sequence[str], schema: Mapping[str, Any]) -> Any:
         parts = [part.strip() for text in given for part in text.split(',')]
         for part in parts:
             validation.check(part, schema['items'], name)
+        validation.check(parts, {k: v for k, v in schema.items() if k != 'items'}, name)
         return parts
     if len(given) > 1:
         raise exceptions.BadRequest(f'{name}: may be given only once.', field=name)

@@ -28,15 +28,18 @@ class Series(NamedTuple):
     """The steps of one amount of the units of a kind in a pool.
 
     :param unit: the name of the amount; that of the kind for whole units
+    :param properties: what these units have in common, each as JSON; None: they have no such
+        property
     """
 
     kind: str
     pool: str
+    properties: tuple[str | None, ...]
     unit: str
     steps: Sequence[Step]
 
 
-_Key = tuple[str, str, str]
+_Key = tuple[str, str, tuple[str | None, ...], str]
 _Span = tuple[int, int]
 #: By how much that changes what is promised, own, and promised of units that take new promises.
 _Amounts = list[int]
@@ -54,7 +57,7 @@ def series(
     open_: dict[_Key, int] = defaultdict(int)
     for each in units:
         for unit, amount in ((each.kind, 1), *each.capacity.items()):
-            key = each.kind, each.pool, unit
+            key = each.kind, each.pool, each.properties, unit
             totals[key] += each.number * amount
             open_[key] += each.number * amount if each.available else 0
     changes: _Changes = defaultdict(lambda: defaultdict(lambda: [0, 0, 0]))
@@ -65,8 +68,13 @@ def series(
         _add(changes, key, own, own=1)
     return [
         Series(*key, _steps(totals[key], open_[key], changes.get(key, {}), since, until))
-        for key in sorted(totals)
+        for key in sorted(totals, key=_order)
     ]
+
+
+def _order(key: _Key) -> tuple[str, str, list[str], str]:
+    kind, pool, properties, unit = key
+    return kind, pool, [each or '' for each in properties], unit
 
 
 def _add_amounts(changes: _Changes, promise: EqualPromises) -> None:
@@ -79,7 +87,7 @@ def _add_amounts(changes: _Changes, promise: EqualPromises) -> None:
         taken = amount * number
         _add(
             changes,
-            (units.kind, units.pool, unit),
+            (units.kind, units.pool, units.properties, unit),
             spans,
             promised=taken,
             own=taken if promise.own else 0,
@@ -114,7 +122,7 @@ def _spans_of_units(
             shares[each.unit_id].append(each)
     for found in shares.values():
         units = found[0].units
-        key = units.kind, units.pool, units.kind
+        key = units.kind, units.pool, units.properties, units.kind
         every, own = _union(found), _union(each for each in found if each.own)
         yield key, units.available, every, own
 

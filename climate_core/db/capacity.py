@@ -5,20 +5,23 @@ The database puts equal units, and equal promises, together: a lease of a thousa
 one row.
 """
 
+import dataclasses
 import datetime
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core.db import tables
-from climate_core.db.sql_functions import microseconds
+from climate_core.db.sql_functions import json_member, microseconds
+from climate_core.lease import hosts
 
 _UNIT, _ALLOCATION = tables.UNITS, tables.ALLOCATIONS
 _RESERVATION, _LEASE = tables.RESERVATIONS, tables.LEASES
+_PROPERTY = tables.HOST_PROPERTIES
 
 #: The columns of units that are put together if these are equal; JSON as it is stored.
 _ALIKE = (
@@ -28,7 +31,8 @@ _ALIKE = (
     sa.type_coerce(_UNIT.c.capacity, sa.Text).label('capacity'),
     sa.type_coerce(_UNIT.c.access, sa.Text).label('access'),
 )
-_NAMES: Final = tuple(column.name for column in _ALIKE)
+#: Those that would read all promises of each unit, and not those of the time by their index.
+_IN_ORDER: Final = ('mysql', 'mariadb')
 
 
 class EqualUnits(NamedTuple):
@@ -36,6 +40,8 @@ class EqualUnits(NamedTuple):
 
     :param capacity: of each; empty if only all of it is promised
     :param access: the projects that may have promises of them, as it is stored; None: all
+    :param properties: of hosts, those that are asked for, in their order, each as JSON; None: they
+        have no such property
     """
 
     kind: str
@@ -44,6 +50,7 @@ class EqualUnits(NamedTuple):
     capacity: Mapping[str, int]
     access: Mapping[str, Any] | None
     number: int
+    properties: tuple[str | None, ...] = ()
 
 
 class EqualPromises(NamedTuple):
@@ -65,27 +72,41 @@ class EqualPromises(NamedTuple):
     own: bool
 
 
-def read(
-    session: orm.Session,
-    since: datetime.datetime,
-    until: datetime.datetime,
-    project_id: str | None,
-    limit: int,
-) -> tuple[list[EqualUnits], list[EqualPromises]] | None:
-    """Read units and what is promised of them in a time; None: that is more than so many rows.
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityQuery:
+    """What is asked about capacity.
 
     :param project_id: the project whose promises are its own
+    :param limit: more rows than that are not read
+    :param properties: the names of properties of hosts by which units are told apart
+    :param private: also by those that users may not see
     """
-    query = sa.union_all(_units(), _promises(since, until, project_id)).limit(limit + 1)
+
+    since: datetime.datetime
+    until: datetime.datetime
+    project_id: str | None
+    limit: int
+    properties: Sequence[str] = ()
+    private: bool = False
+
+
+def read(
+    session: orm.Session, asked: CapacityQuery
+) -> tuple[list[EqualUnits], list[EqualPromises]] | None:
+    """Read units and what is promised of them in a time; None: that is more rows than asked."""
+    shown = _shown(asked)
+    query = sa.union_all(_units(shown), _promises(asked, shown)).limit(asked.limit + 1)
     rows = session.execute(query).all()
-    if len(rows) > limit:
+    if len(rows) > asked.limit:
         return None
     # Most rows have the same texts.
     load = functools.cache(_load)
     units, promises = [], []
-    for *alike, number, unit_id, start, end, piece, pieces, own in rows:
-        kind, pool, available, capacity, access = alike
-        equal = EqualUnits(kind, pool, bool(available), load(capacity), load(access), number)
+    for row in rows:
+        kind, pool, available, capacity, access, *texts = row[: len(shown)]
+        number, unit_id, start, end, piece, pieces, own = row[len(shown) :]
+        what = kind, pool, bool(available), load(capacity), load(access)
+        equal = EqualUnits(*what, number, tuple(texts))
         if end:
             unit = unit_id or None
             span, taken = (int(start), int(end)), (load(piece), int(pieces))
@@ -99,23 +120,35 @@ def _load(text: str | None) -> Any:
     return None if text is None else json.loads(text)
 
 
-def _units() -> sa.Select[Any]:
+def _shown(asked: CapacityQuery) -> list[sa.ColumnElement[Any]]:
+    """Return the columns that units have in common which are put together."""
+    told: list[sa.ColumnElement[Any]] = [*_ALIKE]
+    for number, name in enumerate(asked.properties):
+        hidden: list[sa.ColumnElement[bool]] = [_UNIT.c.kind != hosts.KIND]
+        if not asked.private:
+            of_name = sa.select(_PROPERTY.c.name).where(_PROPERTY.c.name == name)
+            hidden.append(of_name.where(_PROPERTY.c.private.is_(True)).exists())
+        text = json_member(sa.type_coerce(_UNIT.c.properties, sa.Text), sa.literal(name))
+        told.append(sa.case((sa.or_(*hidden), sa.null()), else_=text).label(f'property{number}'))
+    return told
+
+
+def _units(shown: Sequence[sa.ColumnElement[Any]]) -> sa.Select[Any]:
     """Select units; no promise ends at 0."""
     nothing = [sa.literal(0).label(name) for name in ('unit_id', 'start', 'end')]
     none = sa.literal('').label('piece')
     rest = [sa.literal(0).label(name) for name in ('pieces', 'own')]
-    return sa.select(*_ALIKE, sa.func.count().label('number'), *nothing, none, *rest).group_by(
-        *_ALIKE
+    alike = sa.select(*shown).subquery().c
+    return sa.select(*alike, sa.func.count().label('number'), *nothing, none, *rest).group_by(
+        *alike
     )
 
 
-def _promises(
-    since: datetime.datetime, until: datetime.datetime, project_id: str | None
-) -> sa.Select[Any]:
-    own = sa.case((_LEASE.c.project_id == project_id, 1), else_=0)
+def _promises(asked: CapacityQuery, shown: Sequence[sa.ColumnElement[Any]]) -> sa.Select[Any]:
+    own = sa.case((_LEASE.c.project_id == asked.project_id, 1), else_=0)
     each = (
         sa.select(
-            *_ALIKE,
+            *shown,
             sa.case((_ALLOCATION.c.piece.is_(None), 0), else_=_UNIT.c.id).label('unit_id'),
             microseconds(_ALLOCATION.c.start).label('start'),
             microseconds(_ALLOCATION.c.end).label('end'),
@@ -126,14 +159,17 @@ def _promises(
         .join_from(_ALLOCATION, _UNIT, _ALLOCATION.c.unit_id == _UNIT.c.id)
         .join(_RESERVATION, _ALLOCATION.c.reservation_id == _RESERVATION.c.id)
         .join(_LEASE, _RESERVATION.c.lease_id == _LEASE.c.id)
-        .where(_ALLOCATION.c.end > since, _ALLOCATION.c.start < until)
-        .subquery()
+        .where(_ALLOCATION.c.end > asked.since, _ALLOCATION.c.start < asked.until)
     )
-    alike = [each.c[name] for name in (*_NAMES, 'unit_id', 'start', 'end', 'piece')]
+    for dialect in _IN_ORDER:
+        each = each.prefix_with('STRAIGHT_JOIN', dialect=dialect)
+    found = each.subquery()
+    names = [column.name for column in shown]
+    same = [found.c[name] for name in (*names, 'unit_id', 'start', 'end', 'piece')]
     return sa.select(
-        *alike[: len(_NAMES)],
+        *same[: len(names)],
         sa.func.count().label('number'),
-        *alike[len(_NAMES) :],
-        sa.func.sum(each.c.pieces).label('pieces'),
-        each.c.own,
-    ).group_by(*alike, each.c.own)
+        *same[len(names) :],
+        sa.func.sum(found.c.pieces).label('pieces'),
+        found.c.own,
+    ).group_by(*same, found.c.own)

@@ -31,15 +31,28 @@ class microseconds(expression.FunctionElement[int]):
     inherit_cache = True
 
 
+class json_member(expression.FunctionElement[str]):
+    """Render a member of an object that is stored as JSON, as JSON; NULL if it has none."""
+
+    type = sa.Text()
+    name = 'json_member'
+    inherit_cache = True
+
+
 _MYSQL: Final = {
+    # Texts that differ by case alone are told apart only where they are asked to be.
+    json_member: (
+        """(CAST(JSON_EXTRACT({0}, CONCAT('$."', {1}, '"')) AS CHAR) COLLATE utf8mb4_bin)"""
+    ),
     utcnow: '(UTC_TIMESTAMP(6) + INTERVAL {0} * 1000000 MICROSECOND)',
     microseconds: "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {0})",
 }
-#: Dialect -> function -> its SQL; ``{0}`` stands for the argument.
+#: Dialect -> function -> its SQL; ``{0}`` stands for the first argument.
 _SQL: Final[Mapping[str, Mapping[Any, str]]] = {
     'sqlite': {
         # %f has milliseconds; the zeros make the text sort like the stored times.
         utcnow: "(strftime('%Y-%m-%d %H:%M:%f', 'now', {0} || ' seconds') || '000')",
+        json_member: """({0} -> ('$."' || {1} || '"'))""",
         microseconds: "(strftime('%s', {0}) * 1000000 + substr({0}, 21))",
     },
     'mysql': _MYSQL,
@@ -47,6 +60,7 @@ _SQL: Final[Mapping[str, Mapping[Any, str]]] = {
     'postgresql': {
         # statement_timestamp is stable, so that an index can be searched with it.
         utcnow: "(statement_timestamp() AT TIME ZONE 'UTC' + make_interval(secs => {0}))",
+        json_member: 'CAST(CAST({0} AS jsonb) -> {1} AS TEXT)',
         microseconds: 'CAST(EXTRACT(EPOCH FROM {0}) * 1000000 AS BIGINT)',
     },
 }
@@ -55,7 +69,7 @@ _SQL: Final[Mapping[str, Mapping[Any, str]]] = {
 def _register(function: Any, dialect: str, sql: str) -> None:
     @compiler.compiles(function, dialect)
     def render(element: Any, compiler: Any, **kw: Any) -> str:
-        return sql.format(compiler.process(element.clauses, **kw))
+        return sql.format(*(compiler.process(each, **kw) for each in element.clauses))
 
 
 for _dialect, _functions in _SQL.items():

@@ -303,6 +303,8 @@ ALLOCATIONS = _table(
     sa.Column('released', sa.Boolean),
     # Allocations of a reservation.
     sa.Index('allocations_reservation_idx', 'reservation_id'),
+    # What is promised in a time, for the calendar: all that is over is before it.
+    sa.Index('allocations_time_idx', 'end', 'start'),
 )
 
 #: A host of a pool: its unit, as Nova and Placement know it. ``details`` is what they say,

@@ -26,9 +26,10 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.calendar.admission import Calendar
 from climate_core.calendar.model import Demand, ReservationDemand, Unit
-from climate_core.db import rows, tables, utcnow
+from climate_core.db import capacity, rows, tables, utcnow
 from climate_core.db.engine import Database
 from tests.support.databases import run_mariadb, run_postgresql
+from tests.support.plans import plans
 from tests.support.world import configure, executed
 
 UNIT, LEASE = tables.UNITS, tables.LEASES
@@ -37,6 +38,8 @@ HOUR = datetime.timedelta(hours=1)
 #: Promises begin after one another every so many hours, and last one hour less.
 PERIOD, GROUPS = 10, 10
 PIECE = {'vcpus': 4, 'memory_mb': 8192, 'disk_gb': 40}
+#: The index of promises by their times.
+TIMES = 'allocations_time_idx'
 CAPACITY = {'vcpus': 64, 'memory_mb': 262144, 'disk_gb': 2000}
 
 
@@ -201,6 +204,7 @@ class Bench:
     def __init__(self, url: str, units: int, promises: int, shares: bool) -> None:
         self._database = Database(configure(url))
         self._shares = shares
+        self._promises = promises
         self._start = seed(self._database, units, promises, shares)
         self._calendar = Calendar(self._database)
         self._turns = itertools.count()
@@ -218,8 +222,10 @@ class Bench:
             ('promise in one of three zones', lambda: self.promise(zone='zone1')),
             ('refuse, none is free', self.refuse),
             ('five windows', self.windows),
+            ('capacity of the last week', self.week),
         ):
             yield f'{name}: {self._cost(function, times)}'
+        yield f'  read by {self.plan()}'
 
     def _cost(self, function: Callable[[], Any], times: int) -> Cost:
         kinds = collections.Counter(
@@ -260,6 +266,24 @@ class Bench:
         """Look for the first windows of 20 hours."""
         begin = self._start + 20 * HOUR
         self._calendar.windows(self._wanted(''), 20 * HOUR, begin, begin + 2000 * HOUR, 5)
+
+    def week(self) -> None:
+        """Read what there is and what is promised in the last week of all promises."""
+        self._database.read(capacity.read, self._last_week())
+
+    def plan(self) -> str:
+        """Return the part of the plan for that which reads promises."""
+        with self._database.engine.begin() as connection:
+            is_mysql = connection.dialect.name == 'mysql'
+            connection.exec_driver_sql('ANALYZE TABLE allocations' if is_mysql else 'ANALYZE')
+        (text,) = plans(self._database, capacity.read, self._last_week(), settings=())
+        return next((line.strip() for line in text.split('\n') if TIMES in line), 'a scan')
+
+    def _last_week(self) -> capacity.CapacityQuery:
+        end = self._start + self._promises * PERIOD * HOUR
+        return capacity.CapacityQuery(
+            since=end - 7 * 24 * HOUR, until=end, project_id='project', limit=50_000
+        )
 
     def _wanted(self, reservation_id: str, zone: str | None = None) -> list[ReservationDemand]:
         def matches(unit: Unit) -> bool:

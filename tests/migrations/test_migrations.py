@@ -166,6 +166,16 @@ def test_upgrade_that_was_cut_off_is_repeated(conf: cfg.ConfigOpts, name: str) -
         assert _differences(connection) == []
 
 
+def test_index_that_is_there_already_is_left(conf: cfg.ConfigOpts) -> None:
+    migration.upgrade(conf, '0023')
+    (index,) = (each for each in tables.ALLOCATIONS.indexes if each.name == 'allocations_time_idx')
+    with Database(conf).engine.begin() as connection:
+        index.create(connection)
+    migration.upgrade(conf)
+    with Database(conf).engine.connect() as connection:
+        assert _differences(connection) == []
+
+
 def test_expand_takes_nothing_away_and_contract_does(conf: cfg.ConfigOpts) -> None:
     migration.upgrade(conf, '0001')
     first = _tables_of(conf)

@@ -2,7 +2,8 @@
 """Answer what is promised when, and how much is free."""
 
 import datetime
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import webob
@@ -15,13 +16,15 @@ from climate_core.api.request import Backend, Request, answer
 from climate_core.calendar import moments, steps
 from climate_core.calendar.model import Access
 from climate_core.db import bars, capacity, utcnow
-from climate_core.lease import times
+from climate_core.lease import nodes, times
 from climate_core.policies import calendar as rules
 from climate_core.policies import hosts as host_rules
 from climate_core.policies import leases as lease_rules
 
 _USUAL: Final = datetime.timedelta(days=7)
 _LONGEST: Final = datetime.timedelta(days=92)
+#: The facts of hosts by which users may tell capacity apart, beside the extra properties.
+_COMMON: Final = frozenset({'availability_zone', 'vcpus', 'memory_mb', 'local_gb'})
 #: From so many groups of units and promises the capacity is made at most.
 MOST: Final = 50_000
 
@@ -45,6 +48,12 @@ def get(backend: Backend, request: Request) -> webob.Response:
                     f'{name}: must be left out with hosts, which are shown instead of leases.',
                     field=name,
                 )
+    if 'properties' in asked and not asked.get('capacity', True):
+        raise exceptions.BadRequest(
+            'properties: must be left out with capacity false, since capacity is told apart by '
+            'them.',
+            field='properties',
+        )
 
     def read(session: orm.Session) -> dict[str, Any]:
         since, until = _span(session, asked)
@@ -133,22 +142,49 @@ def _capacity(
 ) -> list[dict[str, Any]]:
     """Read capacity over time, of what the project may have; operators see all."""
     context = request.context
-    found = capacity.read(session, since, until, context.project_id, MOST)
+    names = [*dict.fromkeys(request.parameters.get('properties', ()))]
+    sees_all = policy.allows(backend.enforcer, context, host_rules.GET_ALLOCATIONS, {})
+    asked = capacity.CapacityQuery(
+        since=since,
+        until=until,
+        project_id=context.project_id,
+        limit=MOST,
+        properties=names,
+        private=policy.allows(backend.enforcer, context, host_rules.GET_PRIVATE, {}),
+    )
+    found = capacity.read(session, asked)
     if found is None:
         raise exceptions.BadRequest(
             'to: must be earlier, or capacity false: there are too many promises in this time.',
             field='to',
         )
-    sees_all = policy.allows(backend.enforcer, context, host_rules.GET_ALLOCATIONS, {})
 
     def is_shown(units: capacity.EqualUnits) -> bool:
         access, mine = Access.load(units.access), (context.project_id, context.project_domain_id)
         return sees_all or access is None or access.admits(*mine)
 
     units = [each for each in found[0] if is_shown(each)]
+    _check_properties(names, units, sees_all)
     promises = [each for each in found[1] if is_shown(each.units)]
     span = moments.moment(since), moments.moment(until)
-    return [_series(each) for each in steps.series(units, promises, *span)]
+    return [_series(each, names) for each in steps.series(units, promises, *span)]
+
+
+def _check_properties(
+    names: Sequence[str], units: Sequence[capacity.EqualUnits], sees_all: bool
+) -> None:
+    """Refuse properties that no host has, or that tell which host one is.
+
+    One that the caller may not see is refused in the same words.
+    """
+    for number, name in enumerate(names):
+        is_secret = not sees_all and name in nodes.FACTS and name not in _COMMON
+        if is_secret or all(each.properties[number] is None for each in units):
+            raise exceptions.BadRequest(
+                f'properties: no host has a property {name} that you may see. GET '
+                f'/v1/os-hosts/properties lists them, beside {", ".join(sorted(_COMMON))}.',
+                field='properties',
+            )
 
 
 def _bar(bar: bars.Bar) -> dict[str, Any]:
@@ -187,10 +223,13 @@ def _host(host: bars.HostBars) -> dict[str, Any]:
     }
 
 
-def _series(one: steps.Series) -> dict[str, Any]:
+def _series(one: steps.Series, names: Sequence[str]) -> dict[str, Any]:
+    told = zip(names, one.properties, strict=True)
+    by = {name: None if text is None else json.loads(text) for name, text in told}
     return {
         'kind': one.kind,
         'pool': one.pool,
+        **({'properties': by} if names else {}),
         'unit': one.unit,
         'steps': [
             {**each._asdict(), 'time': dates.serialize(moments.time_of(each.time))}

@@ -8,6 +8,8 @@ from climate_core.api.schemas import common, paging
 from climate_core.db import bars
 from climate_core.lease import states
 
+#: By so many properties capacity is told apart at most.
+PROPERTIES: Final = 4
 QUERY: Final[dict[str, dict[str, Any]]] = {
     'from': {
         **common.DATE,
@@ -37,6 +39,13 @@ QUERY: Final[dict[str, dict[str, Any]]] = {
     'capacity': {
         'type': 'boolean',
         'description': 'false: without the capacity. Default true.',
+    },
+    'properties': {
+        'type': 'array',
+        'maxItems': PROPERTIES,
+        'items': {'type': 'string', 'pattern': f'^{limits.PROPERTY_PATTERN}(?!\\n)$'},
+        'description': 'Names of properties of hosts by which capacity is told apart, as '
+        f'availability_zone or an extra property; {PROPERTIES} at most.',
     },
     'limit': paging.LIMIT,
     'marker': {
@@ -102,6 +111,11 @@ SERIES: Final[dict[str, Any]] = common.closed(
     {
         'kind': {'type': 'string', 'description': 'As host, floating IP, network segment.'},
         'pool': {'type': 'string'},
+        'properties': {
+            'type': 'object',
+            'description': 'What hosts have in common of the properties that were asked for; '
+            'null: they have none. Only if some were.',
+        },
         'unit': {
             'type': 'string',
             'description': 'The kind, for whole ones, which count as promised while something of '

@@ -117,6 +117,35 @@ def test_nothing_but_amounts_of_others_is_told(application: Any) -> None:
     assert SECRET in ask(application, THEIRS).text
 
 
+def test_capacity_is_told_apart_by_properties(application: Any, database: Database) -> None:
+    path = '/v1/os-hosts/1'
+    world.ask(application, 'PUT', path, {'gpu': 'a100', 'rack': '7'}, ADMIN, 200)
+    with world.selects(database) as statements:
+        found = ask(application, properties='gpu,availability_zone,gpu').json['capacity']
+    assert len(statements) == 2
+    hosts = [each for each in found if each['unit'] == 'host']
+    told = [(each['properties'], each['steps'][0]['total']) for each in hosts]
+    assert told == [
+        ({'gpu': None, 'availability_zone': 'nova'}, 1),
+        ({'gpu': 'a100', 'availability_zone': 'nova'}, 1),
+    ]
+    promised = [[step['promised'] for step in each['steps']] for each in hosts]
+    assert sorted(promised) == [[0, 1, 0], [0, 1, 0]]
+    assert all('properties' not in each for each in ask(application).json['capacity'])
+
+
+@pytest.mark.parametrize('name', ['gpu', 'hypervisor_hostname', 'traits', 'colour'])
+def test_property_that_users_may_not_see_is_as_unknown_as_any(application: Any, name: str) -> None:
+    world.ask(application, 'PUT', '/v1/os-hosts/1', {'gpu': 'a100'}, ADMIN, 200)
+    path = '/v1/os-hosts/properties/gpu'
+    world.ask(application, 'PATCH', path, {'private': True}, ADMIN, 200)
+    refused = ask(application, status=400, properties=name).json
+    assert refused['field'] == 'properties'
+    assert f'no host has a property {name} that you may see' in refused['error_message']
+    if name != 'colour':
+        assert ask(application, ADMIN, properties=name).json['capacity'] != []
+
+
 def test_pool_of_others_is_hidden(application: Any) -> None:
     path = '/v1/os-hosts/pools/default'
     world.ask(application, 'PUT', path, {'project_ids': ['theirs']}, ADMIN, 200)
@@ -290,6 +319,9 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         ({'limit': 0}, 'limit'),
         ({'hosts': 'perhaps'}, 'hosts'),
         ({'colour': 'red'}, 'colour'),
+        ({'properties': 'a,b,c,d,e'}, 'properties'),
+        ({'properties': 'a b'}, 'properties'),
+        ({'properties': 'gpu', 'capacity': 'false'}, 'properties'),
     ],
 )
 def test_bad_parameter_is_named(empty: Any, query: dict[str, Any], field: str) -> None:

@@ -2,6 +2,7 @@
 """What units have and what is promised of them, and bars, in each database."""
 
 import datetime
+import json
 import uuid
 from typing import Any
 
@@ -15,6 +16,7 @@ from climate_core.db.engine import Database
 from climate_core.lease import model
 from climate_core.lease.nodes import Node
 from tests.support.hosts import START, promise
+from tests.support.plans import plans
 from tests.support.world import World
 
 HOUR = datetime.timedelta(hours=1)
@@ -26,8 +28,14 @@ def add(database: Database, name: str = 'cn1', pool: str = 'default') -> int:
     return database.write(hosts.insert, pool, str(uuid.uuid4()), ('a', 'b'), known, {})
 
 
-def read(world: World, project_id: str = 'other', limit: int = 100) -> Any:
-    return world.database.read(capacity.read, *SPAN, project_id, limit)
+def ask(project_id: str = 'other', limit: int = 100, **more: Any) -> capacity.CapacityQuery:
+    return capacity.CapacityQuery(
+        since=SPAN[0], until=SPAN[1], project_id=project_id, limit=limit, **more
+    )
+
+
+def read(world: World, *args: Any, **more: Any) -> Any:
+    return world.database.read(capacity.read, ask(*args, **more))
 
 
 def test_equal_units_and_promises_are_put_together(any_world: World) -> None:
@@ -65,6 +73,59 @@ def test_shares_are_told_apart_by_their_unit(any_world: World) -> None:
     _, promises = read(any_world)
     assert sorted((each.unit_id, each.pieces) for each in promises) == [(ids[0], 6), (ids[1], 6)]
     assert {each.piece['vcpus'] for each in promises} == {4}
+
+
+def test_units_are_told_apart_by_properties_that_users_may_see(any_world: World) -> None:
+    world = any_world
+    values = ['a100', 'A100', True, 1, 1.5, None, 'with "quotes" and \\']
+    for number, value in enumerate(values):
+        host_id = add(world.database, f'cn{number}')
+        extra = {} if value is None else {'gpu.model': value}
+        properties = {'hypervisor_hostname': f'cn{number}', **extra}
+        with world.database.writer() as session:
+            mine = sa.update(tables.UNITS).where(tables.UNITS.c.id == host_id)
+            rows.change(session, mine.values(properties=properties))
+        promise(world.database, host_id, lane=number)
+    for found in read(world, properties=['gpu.model', 'nothing']):
+        pairs = [getattr(each, 'units', each).properties for each in found]
+        told = [text and json.loads(text) for text, _ in pairs]
+        assert sorted(map(repr, told)) == sorted(map(repr, values))
+        assert {text for _, text in pairs} == {None}
+    with world.database.writer() as session:
+        rows.insert(session, tables.HOST_PROPERTIES, [{'name': 'gpu.model', 'private': True}])
+    (unit,), _ = read(world, properties=['gpu.model'])
+    assert (unit.properties, unit.number) == ((None,), len(values))
+    assert len(read(world, properties=['gpu.model'], private=True)[0]) == len(values)
+
+
+def test_promises_of_a_time_are_found_by_their_index(any_world: World) -> None:
+    """Those that are over are many more, and are not looked at."""
+    world = any_world
+    host_ids = [add(world.database, f'cn{number}') for number in range(20)]
+    lease = promise(world.database, host_ids[0])
+    over = [
+        {
+            'unit_id': host_ids[number % 20],
+            'unit_generation': number + 2,
+            'reservation_id': lease.reservations[0].id,
+            'start': START - (number + 4) * HOUR,
+            'end': START - (number + 2) * HOUR,
+            'pieces': 1,
+            'piece': None,
+            'lane': 0,
+        }
+        for number in range(4000)
+    ]
+    with world.database.writer() as session:
+        session.connection().execute(sa.insert(tables.ALLOCATIONS), over)
+    with world.database.engine.begin() as connection:
+        is_mysql = world.database.engine.dialect.name == 'mysql'
+        connection.exec_driver_sql('ANALYZE TABLE allocations' if is_mysql else 'ANALYZE')
+    assert len(read(world)[1]) == 1
+    (shown,) = plans(world.database, capacity.read, ask(), settings=())
+    assert 'allocations_time_idx' in shown
+    # MariaDB names what it could have used, too.
+    assert '"key": "allocations_time_idx"' in shown or not is_mysql
 
 
 @pytest.mark.parametrize('group_by', bars.ORDERS)

@@ -15,8 +15,8 @@ from climate_core import exceptions
 from climate_core.db import leases, listing, tables
 from climate_core.db.engine import Database
 from climate_core.lease import model
+from tests.support.plans import plans
 from tests.support.world import TYPE, World
-from tests.unit.db.plans import plans
 
 #: Later than the clocks of the databases, which are the real ones.
 NOON = datetime.datetime(2098, 12, 1, 12, tzinfo=datetime.UTC)

@@ -2,6 +2,7 @@
 """Queries on each database: what they find, and that an index serves them."""
 
 import datetime
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -29,8 +30,8 @@ from climate_core.db.engine import Stale
 from climate_core.lease import changes, schedule
 from climate_core.lease.history import Cause
 from climate_core.lease.results import Change
+from tests.support.plans import plans
 from tests.support.world import TYPE, World, user
-from tests.unit.db.plans import plans
 
 NEVER = '2099-01-01 00:00'
 NOW = datetime.datetime.now(datetime.UTC)
@@ -256,7 +257,14 @@ def test_the_offset_of_the_clock(any_world: World) -> None:
         assert all(session.execute(query).one())
 
 
-_SCANS = {'sqlite': 'SCAN', 'postgresql': 'Seq Scan', 'mysql': '"access_type": "ALL"'}
+#: The scan of a whole table in a plan. SQLite says SCAN ... USING INDEX for an index that is read
+#: in its order, and scans the few rows that a subquery has found, as MariaDB does; of a table with
+#: few rows MariaDB says by which index it could have been read.
+_SCANS = {
+    'sqlite': r'SCAN (?!few)(?!.*INDEX)',
+    'postgresql': r'Seq Scan',
+    'mysql': r'"table_name": "(?!<)[^"]+",\s+"access_type": "ALL",(?!\s+"possible_keys")',
+}
 
 
 @pytest.mark.parametrize(
@@ -286,13 +294,9 @@ _SCANS = {'sqlite': 'SCAN', 'postgresql': 'Seq Scan', 'mysql': '"access_type": "
 )
 def test_an_index_serves_it(any_world: World, query: Callable[[orm.Session], Any]) -> None:
     any_world.create('a', end=NEVER)
-    bad = _SCANS[any_world.database.engine.dialect.name]
+    scan = _SCANS[any_world.database.engine.dialect.name]
     for shown in plans(any_world.database, query):
-        # SQLite says SCAN ... USING INDEX for an index that is read in its order, and scans the
-        # few rows that a subquery has found.
-        fine = ('INDEX', 'SCAN few')
-        lines = [line for line in shown.split('\n') if bad in line]
-        assert not [line for line in lines if not any(each in line for each in fine)], shown
+        assert re.search(scan, shown) is None, shown
 
 
 def test_saving_what_did_not_change_writes_nothing(world: World) -> None:
