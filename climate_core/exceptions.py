@@ -135,6 +135,10 @@ class NetworkNotFound(NotFound, code='network.not_found'):
     """No such network segment is set apart for leases, or it is for others."""
 
 
+class NetworkPropertyNotFound(NotFound, code='network.property_not_found'):
+    """No network segment has such an extra property."""
+
+
 class Conflict(ClimateError, status=409, code='conflict'):
     """The request does not fit the present state."""
 

@@ -126,7 +126,7 @@ class HostAllocation:
 
 @dataclass(frozen=True, slots=True)
 class HostProperty:
-    """An extra property of hosts, and the values that they have.
+    """An extra property of hosts or of network segments, and the values that they have.
 
     ``private`` is whether users may not see it.
     """

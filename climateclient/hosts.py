@@ -7,9 +7,9 @@ from typing import Any, TypedDict, Unpack
 
 from keystoneauth1 import adapter
 
-from climateclient import exceptions
+from climateclient import exceptions, extra_properties
 from climateclient.host_models import Host, HostAllocation, HostPool, HostProperty
-from climateclient.serialization import read, read_pages, to_path, to_query
+from climateclient.serialization import read, read_pages, to_path
 
 
 class HostDetails(TypedDict, total=False):
@@ -148,19 +148,14 @@ class Hosts:
 
         :param private: also those that users may not see, for who may
         """
-        values = to_query({'detail': True, 'all': private or None})
-        return read(
-            self._http.get('/os-hosts/properties', params=values),
-            'resource_properties',
-            lambda rows: [HostProperty.from_dict(row) for row in rows],
-        )
+        return extra_properties.read_all(self._http, '/os-hosts', private)
 
     def set_property(self, name: str, *, private: bool) -> None:
         """Set whether users may see an extra property.
 
         :raises NotFound: no host has it
         """
-        self._http.patch(f'/os-hosts/properties{to_path(name)}', json={'private': private})
+        extra_properties.set_private(self._http, '/os-hosts', name, private)
 
     def pools(self) -> builtins.list[HostPool]:
         """Return the pools of hosts."""

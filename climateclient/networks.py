@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, TypedDict, Unpack
 
-from climateclient import exceptions
+from climateclient import exceptions, extra_properties
+from climateclient.host_models import HostProperty
 from climateclient.models import time_of
 from climateclient.registered import Registered
 from climateclient.serialization import read, to_path
@@ -144,6 +145,20 @@ class Networks(Registered[NetworkSegment]):
         """
         response = self._http.put(self.path + to_path(network_id), json=_flat(details))
         return read(response, self.noun, self.make)
+
+    def properties(self, *, private: bool = False) -> builtins.list[HostProperty]:
+        """Return the extra properties that segments have, and their values.
+
+        :param private: also those that users may not see, for who may
+        """
+        return extra_properties.read_all(self._http, self.path, private)
+
+    def set_property(self, name: str, *, private: bool) -> None:
+        """Set whether users may see an extra property.
+
+        :raises NotFound: no segment has it
+        """
+        extra_properties.set_private(self._http, self.path, name, private)
 
 
 def _body(

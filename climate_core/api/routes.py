@@ -31,6 +31,7 @@ from climate_core.api.schemas import (
     lease_query,
     network,
     plugin,
+    registered,
     reservation,
     version,
 )
@@ -161,7 +162,7 @@ ROUTES: Table = {
             hosts.update_property,
             200,
             host_rules.UPDATE_PROPERTIES,
-            host.UPDATE_PROPERTY,
+            registered.UPDATE_PROPERTY,
             host.PROPERTY,
         ),
     },
@@ -215,6 +216,24 @@ ROUTES: Table = {
             query=network.QUERY,
         ),
         'POST': Route(networks.create, 201, network_rules.CREATE, network.CREATE, network.CREATED),
+    },
+    '/v1/networks/properties': {
+        'GET': Route(
+            networks.properties,
+            200,
+            network_rules.GET_PROPERTIES,
+            response_schema=network.PROPERTIES,
+            query=network.PROPERTIES_QUERY,
+        ),
+    },
+    '/v1/networks/properties/{property_name}': {
+        'PATCH': Route(
+            networks.update_property,
+            200,
+            network_rules.UPDATE_PROPERTIES,
+            registered.UPDATE_PROPERTY,
+            network.PROPERTY,
+        ),
     },
     '/v1/networks/{network_id}': {
         'GET': Route(networks.show, 200, network_rules.GET, response_schema=network.ONE),

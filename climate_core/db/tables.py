@@ -378,3 +378,10 @@ NETWORK_SEGMENTS = _table(
         'network_type', 'physical_network', 'segment_id', name='network_segments_segment_key'
     ),
 )
+
+#: A property of network segments that users may not see, or may.
+NETWORK_SEGMENT_PROPERTIES = _table(
+    'network_segment_properties',
+    _required('name', _Name, primary_key=True),
+    _required('private', sa.Boolean),
+)

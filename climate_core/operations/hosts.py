@@ -20,7 +20,7 @@ from climate_core import exceptions
 from climate_core.calendar.model import Access
 from climate_core.cloud import errors, hypervisors
 from climate_core.context import RequestContext
-from climate_core.db import host_failures, host_pools, host_properties
+from climate_core.db import extra_properties, host_failures, host_pools
 from climate_core.db import hosts as db
 from climate_core.db.engine import Database
 from climate_core.lease import host_request, hosts
@@ -121,7 +121,7 @@ class HostOperations:
 
         :raises climate_core.exceptions.NotFound: no host has such a property
         """
-        self.database.write(host_properties.set_private, name, private)
+        self.database.write(extra_properties.HOSTS.set_private, name, private)
 
     def set_host_pool(
         self,

@@ -16,6 +16,7 @@ from climate_core import exceptions
 from climate_core.calendar.model import Access
 from climate_core.cloud import segments
 from climate_core.context import RequestContext
+from climate_core.db import extra_properties
 from climate_core.db import networks as db
 from climate_core.db.engine import Database
 from climate_core.lease import networks
@@ -95,6 +96,13 @@ class NetworkOperations:
         :raises climate_core.exceptions.NetworkInUse: it is promised to reservations
         """
         self.database.write(_delete, network_id)
+
+    def set_network_property(self, context: RequestContext, name: str, private: bool) -> None:  # noqa: ARG002
+        """Set whether users may see an extra property of segments.
+
+        :raises climate_core.exceptions.NetworkPropertyNotFound: no segment has it
+        """
+        self.database.write(extra_properties.SEGMENTS.set_private, name, private)
 
 
 def _check_free(

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies of network segments."""
 
-from climate_core.policies.base import ADMIN_OR_SERVICE, READER_OR_SERVICE, rule
+from climate_core.policies.base import ADMIN, ADMIN_OR_SERVICE, READER_OR_SERVICE, rule
 
 GET = 'climate:networks:get'
 GET_RESTRICTED = 'climate:networks:get_restricted'
 CREATE = 'climate:networks:create'
 UPDATE = 'climate:networks:update'
 DELETE = 'climate:networks:delete'
+GET_PROPERTIES = 'climate:networks:get_properties'
+GET_PRIVATE = 'climate:networks:get_private_properties'
+UPDATE_PROPERTIES = 'climate:networks:update_properties'
 
 RULES = [
     rule(
@@ -37,5 +40,25 @@ RULES = [
         ADMIN_OR_SERVICE,
         'Take a network segment away from those for leases.',
         'DELETE /v1/networks/{network_id}',
+    ),
+    rule(
+        GET_PROPERTIES,
+        READER_OR_SERVICE,
+        'See the extra properties of network segments, which reservations can ask for.',
+        'GET /v1/networks/properties',
+    ),
+    rule(
+        GET_PRIVATE,
+        ADMIN_OR_SERVICE,
+        'See the private ones of them, too, in the list and in segments.',
+        'GET /v1/networks/properties',
+        'GET /v1/networks',
+        'GET /v1/networks/{network_id}',
+    ),
+    rule(
+        UPDATE_PROPERTIES,
+        ADMIN,
+        'Make an extra property of network segments private, or public again.',
+        'PATCH /v1/networks/properties/{property_name}',
     ),
 ]

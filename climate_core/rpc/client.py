@@ -168,6 +168,7 @@ class ManagerClient:
     create_networks = _remote(NetworkOperations.create_networks)
     update_network = _remote(NetworkOperations.update_network)
     delete_network = _remote(NetworkOperations.delete_network)
+    set_network_property = _remote(NetworkOperations.set_network_property)
     create_host = _remote(HostOperations.create_host)
     update_host = _remote(HostOperations.update_host)
     delete_host = _remote(HostOperations.delete_host)

@@ -125,6 +125,7 @@ class NetworkEndpoint(_Served):
     create_networks = _writes(NetworkOperations.create_networks)
     update_network = _writes(NetworkOperations.update_network)
     delete_network = _reads(NetworkOperations.delete_network)
+    set_network_property = _reads(NetworkOperations.set_network_property)
 
 
 class HostEndpoint(_Served):

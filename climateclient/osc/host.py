@@ -8,7 +8,7 @@ from typing import Any
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climateclient.osc import arguments, listing, options, pool_access
+from climateclient.osc import arguments, extra_properties, listing, options, pool_access
 
 Shown = tuple[tuple[str, ...], tuple[Any, ...]]
 Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
@@ -187,36 +187,16 @@ class ShowAllocation(command.Lister):
         return host_output.ALLOCATIONS, host_output.allocations([found])
 
 
-class ListProperty(command.Lister):
+class ListProperty(extra_properties.ListProperty):
     """List the extra properties of hosts, which reservations can ask for."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            '--all', action='store_true', help='Also those that users may not see (administrators)'
-        )
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        from climateclient.osc import host_output
-
-        found = _hosts(self).properties(private=parsed_args.all)
-        return host_output.PROPERTIES, [host_output.property_row(each) for each in found]
+    calls = 'hosts'
 
 
-class SetProperty(command.Command):
+class SetProperty(extra_properties.SetProperty):
     """Say whether users may see an extra property of hosts."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument('property', metavar='<property>', help='Name of the property')
-        which = parser.add_mutually_exclusive_group(required=True)
-        which.add_argument('--private', action='store_true', help='They may not')
-        which.add_argument('--public', action='store_true', help='They may')
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        _hosts(self).set_property(parsed_args.property, private=parsed_args.private)
+    calls = 'hosts'
 
 
 class ListPool(command.Lister):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climateclient.osc import arguments, listing, options, pool_access
+from climateclient.osc import arguments, extra_properties, listing, options, pool_access
 
 if TYPE_CHECKING:
     from climateclient.networks import Networks, NetworkSegment, SegmentDetails
@@ -161,6 +161,18 @@ class DeleteSegment(command.Command):
         client = _client(self)
         for each in [client.find(name) for name in dict.fromkeys(parsed_args.segment)]:
             client.delete(each.id)
+
+
+class ListProperty(extra_properties.ListProperty):
+    """List the extra properties of network segments, which reservations can ask for."""
+
+    calls = 'networks'
+
+
+class SetProperty(extra_properties.SetProperty):
+    """Say whether users may see an extra property of network segments."""
+
+    calls = 'networks'
 
 
 def _add_kind(parser: argparse.ArgumentParser, default: str | None = None) -> None:

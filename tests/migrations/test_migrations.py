@@ -82,7 +82,11 @@ def test_names_are_told_apart_by_case(conf: cfg.ConfigOpts) -> None:
     with engine.begin() as connection:
         found = [row.name for row in connection.execute(sa.select(tables.HOST_POOLS))]
         assert found == (['GPU', 'gpu'] if engine.dialect.name == 'mysql' else ['gpu'])
-        for table in (tables.HOST_POOLS, tables.HOST_PROPERTIES):
+        for table in (
+            tables.HOST_POOLS,
+            tables.HOST_PROPERTIES,
+            tables.NETWORK_SEGMENT_PROPERTIES,
+        ):
             rows = [{'name': name, 'private': True} for name in ('rack', 'Rack')]
             connection.execute(
                 sa.insert(table), [{k: v for k, v in r.items() if k in table.c} for r in rows]

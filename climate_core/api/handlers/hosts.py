@@ -9,10 +9,10 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.api import paging, policy, registered, render, validation
+from climate_core.api.extra_properties import PropertyCalls
 from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import host as schema
-from climate_core.calendar.model import Access
-from climate_core.db import host_pools, host_properties
+from climate_core.db import extra_properties, host_pools
 from climate_core.db import hosts as db
 from climate_core.policies import hosts as rules
 from climate_core.policies import plugins as plugin_rules
@@ -28,6 +28,7 @@ SHARED: Final[dict[str, Any]] = {
     'reservable': False,
 }
 _OWN: Final = ('name', 'pool', 'disabled_reason')
+_PROPERTIES: Final = PropertyCalls(extra_properties.HOSTS, 'physical:host', rules.GET_PRIVATE)
 
 
 def list_(backend: Backend, request: Request) -> webob.Response:
@@ -50,7 +51,7 @@ def list_(backend: Backend, request: Request) -> webob.Response:
     found, more = backend.database.read(db.page, query)
     if not found and not backend.database.read(db.exist):
         return answer(200, {'hosts': [SHARED]})
-    hidden = _hidden(backend, request)
+    hidden = _PROPERTIES.hidden(backend, request)
     links = paging.links(request, str(found[-1].id)) if more else None
     return answer(200, paging.body('hosts', [render.host(h, hidden) for h in found], links))
 
@@ -123,41 +124,16 @@ def properties(backend: Backend, request: Request) -> webob.Response:
 
     Callers who may not see private ones are shown those of hosts that they can reserve.
     """
-    context, asked = request.context, request.parameters
+    context = request.context
     target = {'project_id': context.project_id, 'user_id': context.user_id}
     policy.authorize(backend.enforcer, context, rules.GET_PROPERTIES, target)
-    if asked.get('all'):
-        policy.authorize(backend.enforcer, context, rules.GET_PRIVATE, {})
-    sees_all = policy.allows(backend.enforcer, context, rules.GET_PRIVATE, {})
-
-    def is_shown(stored: Mapping[str, Any] | None) -> bool:
-        access, mine = Access.load(stored), (context.project_id, context.project_domain_id)
-        return sees_all or access is None or access.admits(*mine)
-
-    found = backend.database.read(host_properties.values, is_shown)
-    private = backend.database.read(host_properties.list_private)
-    shown = [
-        {'property': name, 'private': name in private, 'values': values}
-        for name, values in found.items()
-        if asked.get('all') or name not in private
-    ]
-    if not asked.get('detail'):
-        shown = [{'property': each['property']} for each in shown]
-    return answer(200, {'resource_properties': shown})
+    return _PROPERTIES.list_(backend, request)
 
 
 def update_property(backend: Backend, request: Request, property_name: str) -> webob.Response:
     """Make an extra property private, or public again."""
     policy.authorize(backend.enforcer, request.context, rules.UPDATE_PROPERTIES, {})
-    private = request.read(schema.UPDATE_PROPERTY)['private']
-    backend.manager.set_host_property(request.context, property_name, private)
-    shown = {
-        'id': property_name,
-        'resource_type': 'physical:host',
-        'property_name': property_name,
-        'private': private,
-    }
-    return answer(200, {'resource_property': shown})
+    return _PROPERTIES.update(request, property_name, backend.manager.set_host_property)
 
 
 def pools(backend: Backend, request: Request) -> webob.Response:
@@ -212,14 +188,7 @@ def _not_found(host_id: str) -> exceptions.HostNotFound:
 
 def _answer(backend: Backend, request: Request, status: int, host_id: int) -> webob.Response:
     host = backend.database.read(db.get, host_id)
-    return answer(status, {'host': render.host(host, _hidden(backend, request))})
-
-
-def _hidden(backend: Backend, request: Request) -> set[str]:
-    """Return the names of the properties that the caller may not see."""
-    if policy.allows(backend.enforcer, request.context, rules.GET_PRIVATE, {}):
-        return set()
-    return backend.database.read(host_properties.list_private)
+    return answer(status, {'host': render.host(host, _PROPERTIES.hidden(backend, request))})
 
 
 def _normal(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,15 +8,20 @@ import webob
 
 from climate_common import resource_types
 from climate_core.api import paging, policy, registered, render
+from climate_core.api.extra_properties import PropertyCalls
 from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import network as schema
 from climate_core.calendar.model import Access
+from climate_core.db import extra_properties
 from climate_core.db import networks as db
 from climate_core.lease.networks import FACTS
 from climate_core.policies import networks as rules
 
 _CHANGING: Final = ('project_ids', 'domain_ids')
 _OWN: Final = (*FACTS, 'segment_range', *_CHANGING)
+_PROPERTIES: Final = PropertyCalls(
+    extra_properties.SEGMENTS, resource_types.NETWORK, rules.GET_PRIVATE
+)
 
 
 def list_(backend: Backend, request: Request) -> webob.Response:
@@ -34,7 +39,8 @@ def list_(backend: Backend, request: Request) -> webob.Response:
     )
     found, more = backend.database.read(db.page, query)
     links = paging.links(request, str(found[-1].id)) if more else None
-    shown = [render.network(each, is_operator) for each in found]
+    hidden = _PROPERTIES.hidden(backend, request)
+    shown = [render.network(each, is_operator, hidden) for each in found]
     return answer(200, paging.body('networks', shown, links))
 
 
@@ -44,7 +50,8 @@ def show(backend: Backend, request: Request, network_id: str) -> webob.Response:
     is_operator = _is_operator(backend, request)
     is_seen = _sight(request, is_operator)
     found = backend.database.read(db.get, _number(network_id), False, is_seen)
-    return answer(200, {'network': render.network(found, is_operator)})
+    hidden = _PROPERTIES.hidden(backend, request)
+    return answer(200, {'network': render.network(found, is_operator, hidden)})
 
 
 def create(backend: Backend, request: Request) -> webob.Response:
@@ -54,8 +61,9 @@ def create(backend: Backend, request: Request) -> webob.Response:
     """
     _authorize(backend, request, rules.CREATE)
     values = _normal(request.read(schema.CREATE), _OWN)
+    hidden = _PROPERTIES.hidden(backend, request)
     shown = [
-        render.network(backend.database.read(db.get, each), is_operator=True)
+        render.network(backend.database.read(db.get, each), is_operator=True, hidden=hidden)
         for each in backend.manager.create_networks(request.context, values)
     ]
     more = {'networks': shown} if 'segment_range' in values else {}
@@ -71,7 +79,8 @@ def update(backend: Backend, request: Request, network_id: str) -> webob.Respons
     values = _normal(request.read(schema.UPDATE), _CHANGING)
     number = _number(network_id)
     backend.manager.update_network(request.context, number, values)
-    shown = render.network(backend.database.read(db.get, number), is_operator=True)
+    found, hidden = backend.database.read(db.get, number), _PROPERTIES.hidden(backend, request)
+    shown = render.network(found, is_operator=True, hidden=hidden)
     return answer(200, {'network': shown})
 
 
@@ -80,6 +89,21 @@ def delete(backend: Backend, request: Request, network_id: str) -> webob.Respons
     _authorize(backend, request, rules.DELETE)
     backend.manager.delete_network(request.context, _number(network_id))
     return answer(204)
+
+
+def properties(backend: Backend, request: Request) -> webob.Response:
+    """List the extra properties that network segments have.
+
+    Callers who may not see private ones are shown those of segments that they can reserve.
+    """
+    _authorize(backend, request, rules.GET_PROPERTIES)
+    return _PROPERTIES.list_(backend, request)
+
+
+def update_property(backend: Backend, request: Request, property_name: str) -> webob.Response:
+    """Make an extra property private, or public again."""
+    _authorize(backend, request, rules.UPDATE_PROPERTIES)
+    return _PROPERTIES.update(request, property_name, backend.manager.set_network_property)
 
 
 def _authorize(backend: Backend, request: Request, rule: str) -> None:

@@ -3,7 +3,6 @@
 
 from typing import Any
 
-from climate_common import limits
 from climate_core.api.schemas import common, paging, registered
 
 _NAME, _FLAG = registered.NAME, registered.FLAG
@@ -127,45 +126,9 @@ ALLOCATIONS_QUERY: dict[str, dict[str, Any]] = {
     'marker': paging.marker('host'),
 }
 
-PROPERTIES: dict[str, Any] = common.envelope(
-    'resource_properties',
-    {
-        'type': 'array',
-        'items': common.closed(
-            {
-                'property': {'type': 'string'},
-                'private': {'type': 'boolean'},
-                'values': {'type': 'array', 'description': 'Which values hosts have.'},
-            },
-            ('property',),
-        ),
-    },
-)
-PROPERTIES_QUERY: dict[str, dict[str, Any]] = {
-    'detail': {'type': 'boolean', 'description': 'true: with the values that hosts have.'},
-    'all': {
-        'type': 'boolean',
-        'description': 'true: also the private ones. Needs the policy '
-        '``climate:hosts:get_private_properties``.',
-    },
-}
-UPDATE_PROPERTY: dict[str, Any] = common.closed(
-    {'private': {'type': 'boolean', 'description': 'Whether users may not see it.'}}, ('private',)
-)
-PROPERTY: dict[str, Any] = common.envelope(
-    'resource_property',
-    common.closed(
-        {
-            'id': {'type': 'string'},
-            'resource_type': {'type': 'string', 'enum': ['physical:host']},
-            'property_name': {
-                'type': 'string',
-                'pattern': limits.json_pattern(limits.PROPERTY_PATTERN),
-            },
-            'private': {'type': 'boolean'},
-        }
-    ),
-)
+PROPERTIES = registered.properties('hosts')
+PROPERTIES_QUERY = registered.properties_query('hosts', 'climate:hosts:get_private_properties')
+PROPERTY = registered.property_of('physical:host')
 
 _IDS = registered.IDS
 _GENERATION: dict[str, Any] = {'type': 'integer', 'minimum': 0, 'maximum': 2**31 - 1}

@@ -86,6 +86,11 @@ CREATED: dict[str, Any] = common.closed(
     ('network',),
 )
 MANY: dict[str, Any] = paging.many('networks', SHOWN)
+PROPERTIES = registered.properties('segments')
+PROPERTIES_QUERY = registered.properties_query(
+    'segments', 'climate:networks:get_private_properties'
+)
+PROPERTY = registered.property_of('network')
 QUERY: dict[str, dict[str, Any]] = {
     'network_type': {**_TYPE, 'description': 'Only those of this type.'},
     'physical_network': {

@@ -4,6 +4,7 @@
 from typing import Any, Final
 
 from climate_common import limits
+from climate_core.api.schemas import common
 
 NAME: Final[dict[str, Any]] = {
     'type': 'string',
@@ -46,3 +47,53 @@ def with_values(properties: dict[str, Any], required: tuple[str, ...] = ()) -> d
     """Return the same, which may have all of it under ``values`` as well, as some clients do."""
     values = with_extra(properties)
     return {**with_extra({**properties, 'values': values}), 'required': list(required)}
+
+
+def properties(noun: str) -> dict[str, Any]:
+    """Return the schema of a list of extra properties.
+
+    :param noun: of what has them, many of them
+    """
+    one = {
+        'property': {'type': 'string'},
+        'private': {'type': 'boolean'},
+        'values': {'type': 'array', 'description': f'Which values {noun} have.'},
+    }
+    listed = {'type': 'array', 'items': common.closed(one, ('property',))}
+    return common.envelope('resource_properties', listed)
+
+
+def properties_query(noun: str, rule: str) -> dict[str, dict[str, Any]]:
+    """Return the query of such a list.
+
+    :param rule: the policy of private ones
+    """
+    return {
+        'detail': {'type': 'boolean', 'description': f'true: with the values that {noun} have.'},
+        'all': {
+            'type': 'boolean',
+            'description': f'true: also the private ones. Needs the policy ``{rule}``.',
+        },
+    }
+
+
+#: A change of an extra property.
+UPDATE_PROPERTY: Final[dict[str, Any]] = common.closed(
+    {'private': {'type': 'boolean', 'description': 'Whether users may not see it.'}}, ('private',)
+)
+
+
+def property_of(resource_type: str) -> dict[str, Any]:
+    """Return the schema of one extra property of what is of a type."""
+    name = {'type': 'string', 'pattern': limits.json_pattern(limits.PROPERTY_PATTERN)}
+    return common.envelope(
+        'resource_property',
+        common.closed(
+            {
+                'id': {'type': 'string'},
+                'resource_type': {'type': 'string', 'enum': [resource_type]},
+                'property_name': name,
+                'private': {'type': 'boolean'},
+            }
+        ),
+    )

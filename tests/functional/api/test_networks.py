@@ -56,6 +56,10 @@ def test_commands_register_change_and_delete_segments(
     changed = run('lease', 'segment', 'unset', one['ID'], '--all', '-f', 'json')
     assert changed['project_ids'] == []
     run(*create[:3], '--network-type', 'vxlan', '--segment', '5000', '-f', 'json')
+    run('lease', 'segment', 'property', 'set', 'switch', '--private')
+    assert run('lease', 'segment', 'property', 'list', '-f', 'json') == []
+    (listed,) = run('lease', 'segment', 'property', 'list', '--all', '-f', 'json')
+    assert listed == {'Property': 'switch', 'Private': True, 'Values': ['tor1']}
     run('lease', 'segment', 'delete', 'physnet1:100', one['ID'], 'vxlan:5000')
     left = run('lease', 'segment', 'list', '--network-type', 'vlan', '-f', 'json')
     assert [each['Segment'] for each in left] == [101]
@@ -169,3 +173,38 @@ def test_lease_availability_and_dry_run_as_chameleon_asks(application: Any) -> N
     assert shown['reservations'] == [reservation]
     found = ask(application, 'DELETE', f'{PATH}/1', None, 409)
     assert found['error_name'] == 'network.in_use'
+
+
+def test_private_properties_are_kept_from_users_who_can_ask_for_them(application: Any) -> None:
+    body = {**VLAN, 'switch': 'tor1', 'uplink': 'x9'}
+    ask(application, 'POST', PATH, {**body, 'segment_id': 100}, 201)
+    other = {**body, 'switch': 'tor2', 'segment_id': 101, 'project_ids': ['other']}
+    ask(application, 'POST', PATH, other, 201)
+    made = ask(application, 'PATCH', f'{PATH}/properties/uplink', {'private': True})
+    assert made['resource_property'] == {
+        'id': 'uplink',
+        'resource_type': 'network',
+        'property_name': 'uplink',
+        'private': True,
+    }
+    missing = ask(application, 'PATCH', f'{PATH}/properties/rack', {'private': True}, 404)
+    assert missing['error_name'] == 'network.property_not_found'
+    (seen,) = as_user(application, 'mine', PATH)['networks']
+    for shown in (seen, as_user(application, 'mine', f'{PATH}/1')['network']):
+        assert (shown['switch'], 'uplink' in shown) == ('tor1', False)
+    properties = f'{PATH}/properties?detail=true'
+    listed = as_user(application, 'mine', properties)['resource_properties']
+    assert listed == [{'property': 'switch', 'private': False, 'values': ['tor1']}]
+    as_user(application, 'mine', f'{properties}&all=true', 403)
+    listed = ask(application, 'GET', f'{properties}&all=true')['resource_properties']
+    assert [(e['property'], e['private'], e['values']) for e in listed] == [
+        ('switch', False, ['tor1', 'tor2']),
+        ('uplink', True, ['x9']),
+    ]
+    assert ask(application, 'GET', f'{PATH}/1')['network']['uplink'] == 'x9'
+    wanted = {**CHAMELEON, 'resources': 'uplink==x9'}
+    times = {'start_date': '2099-01-01 10:00', 'end_date': '2099-01-01 12:00'}
+    lease = {'name': 'one', **times, 'reservations': [wanted]}
+    ask(application, 'POST', '/v1/leases', lease, 201)
+    ask(application, 'PATCH', f'{PATH}/properties/uplink', {'private': False})
+    assert as_user(application, 'mine', f'{PATH}/1')['network']['uplink'] == 'x9'

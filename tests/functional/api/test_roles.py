@@ -40,6 +40,7 @@ POOL = '/v1/os-hosts/pools/{pool_name}'
 PROPERTY = '/v1/os-hosts/properties/{property_name}'
 FLOATING_IP = '/v1/floatingips/{floatingip_id}'
 NETWORK = '/v1/networks/{network_id}'
+NETWORK_PROPERTY = '/v1/networks/properties/{property_name}'
 THING = {'resource_type': 'test:thing', 'resource_id': 'aaaaaaaa-0000-4000-8000-00000000000a'}
 #:                          reader member manager admin service nobody stranger
 MATRIX: dict[tuple[str, str], Row] = {
@@ -68,6 +69,8 @@ MATRIX: dict[tuple[str, str], Row] = {
     ('DELETE', FLOATING_IP): row(None, 403, 403, 403, 404, 404, 403, 403),
     ('GET', '/v1/networks'): row(None, 404, 404, 404, 404, 404, 403, 404),
     ('POST', '/v1/networks'): row({}, 403, 403, 403, 404, 404, 403, 403),
+    ('GET', '/v1/networks/properties'): row(None, 404, 404, 404, 404, 404, 403, 404),
+    ('PATCH', NETWORK_PROPERTY): row({}, 403, 403, 403, 404, 403, 403, 403),
     ('GET', NETWORK): row(None, 404, 404, 404, 404, 404, 403, 404),
     ('PUT', NETWORK): row({}, 403, 403, 403, 404, 404, 403, 403),
     ('DELETE', NETWORK): row(None, 403, 403, 403, 404, 404, 403, 403),

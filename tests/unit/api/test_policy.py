@@ -31,6 +31,7 @@ READS = {
     hosts.GET_PROPERTIES,
     floatingips.GET,
     networks.GET,
+    networks.GET_PROPERTIES,
 }
 WRITES = {
     leases.CREATE,
@@ -54,6 +55,7 @@ SHARED = {
     floatingips.CREATE,
     floatingips.DELETE,
     networks.GET_RESTRICTED,
+    networks.GET_PRIVATE,
     networks.CREATE,
     networks.UPDATE,
     networks.DELETE,
@@ -63,6 +65,7 @@ ADMINS = {
     leases.SET_PRIORITY,
     hosts.GET_ALLOCATIONS,
     hosts.UPDATE_PROPERTIES,
+    networks.UPDATE_PROPERTIES,
     hosts.UPDATE_POOLS,
     hosts.DELETE_POOLS,
 }

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from climate_core import exceptions
-from climate_core.db import allocations, host_properties, tables
+from climate_core.db import allocations, extra_properties, tables
 from climate_core.db import hosts as db
 from climate_core.db.engine import Database
 from climate_core.lease.nodes import Node
@@ -134,9 +134,10 @@ def test_properties_have_all_values_and_can_be_private(any_world: World) -> None
     database = any_world.database
     add(database, 'cn1', rack='7', gpu=True)
     add(database, 'cn2', rack=8)
-    assert database.read(host_properties.values) == {'gpu': [True], 'rack': ['7', 8]}
+    assert database.read(extra_properties.HOSTS.values) == {'gpu': [True], 'rack': ['7', 8]}
+    stored = extra_properties.HOSTS
     for private in (True, True, False):
-        database.write(host_properties.set_private, 'rack', private)
-        assert database.read(host_properties.list_private) == ({'rack'} if private else set())
+        database.write(stored.set_private, 'rack', private)
+        assert database.read(stored.list_private) == ({'rack'} if private else set())
     with pytest.raises(exceptions.HostPropertyNotFound):
-        database.write(host_properties.set_private, 'colour', True)
+        database.write(extra_properties.HOSTS.set_private, 'colour', True)

@@ -44,6 +44,7 @@ NEW: list[Call] = [
     lambda c: c.set_host_property(WHO, 'x', private=True),
     lambda c: c.delete_host_pool(WHO, 'x'),
     lambda c: c.update_network(WHO, 1, {}),
+    lambda c: c.set_network_property(WHO, 'x', private=True),
 ]
 
 
