@@ -138,6 +138,7 @@ class ManagerService:
             operations.lease_calls,
             Backoff.of(self.conf),
             self.metrics,
+            operations.give_way,
         )
         engine = self.conf.engine
         return Scheduler(

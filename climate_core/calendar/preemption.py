@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choose the preemptible leases whose promises another lease takes. Pure."""
 
+import itertools
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 T = TypeVar('T')
+
+#: So many sets of leases are looked at to find one with fewer.
+_LOOKS: Final = 100
 
 
 def choose(candidates: Sequence[T], is_enough: Callable[[Sequence[T]], bool]) -> list[T]:
@@ -27,6 +31,24 @@ def choose(candidates: Sequence[T], is_enough: Callable[[Sequence[T]], bool]) ->
     # The oldest of them must be among them; of the younger ones some may be spared, the oldest
     # first.
     return _without_spared(chosen, chosen[-2::-1], is_enough)
+
+
+def choose_fewest(candidates: Sequence[T], is_enough: Callable[[Sequence[T]], bool]) -> list[T]:
+    """Choose the fewest that there must be, of these the youngest, as :func:`choose`.
+
+    Where leases free different parts of hosts, a few older ones may do for many younger ones. Of
+    very many leases not all sets are looked at.
+    """
+    chosen = choose(candidates, is_enough)
+    looks = _LOOKS
+    for number in range(1, len(chosen)):
+        for some in itertools.combinations(candidates, number):
+            if not looks:
+                return chosen
+            looks -= 1
+            if is_enough(some):
+                return [*some]
+    return chosen
 
 
 def _without_spared(

@@ -35,7 +35,8 @@ OPTS: list[cfg.Opt] = [
         default=120,
         min=0,
         help='Seconds from when a preemptible lease that runs is told that another lease needs '
-        'what it has until it gives that up. So long the other lease begins later than now.',
+        'what it has until it gives that up. So long the other lease begins later than now; one '
+        'whose servers need the room also waits until those of the first are off their hosts.',
     ),
     cfg.StrOpt(
         'migration_strategy',

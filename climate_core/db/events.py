@@ -182,6 +182,12 @@ def is_open(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElemen
     return _exists(lease_id, event_type, _EVENT.c.status.in_(sorted(states.OPEN)))
 
 
+def is_done(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElement[bool]:
+    """Return the condition that an event of a type has taken effect for a lease."""
+    done = sa.and_(_EVENT.c.status == states.EventStatus.DONE, _EVENT.c.status_reason.is_(None))
+    return _exists(lease_id, event_type, done)
+
+
 def _exists(
     lease_id: sa.ColumnElement[str], event_type: str, which: sa.ColumnElement[bool]
 ) -> sa.ColumnElement[bool]:

@@ -20,10 +20,11 @@ _LEASE, _RESERVATION, _EVENT = tables.LEASES, tables.RESERVATIONS, tables.EVENTS
 _EVENT_COLUMNS = rows.columns(_EVENT, Event)
 
 #: The order of those that wait. They are few, so it needs no index.
-#: Preemptible leases come last.
+#: Preemptible leases come last, and those to which they give way before those that only wait.
 _QUEUE = (
     _LEASE.c.preemptible,
     _LEASE.c.priority.desc(),
+    _LEASE.c.kind == states.LeaseKind.RETRY,
     _LEASE.c.created_at,
     _LEASE.c.id,
 )

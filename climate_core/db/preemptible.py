@@ -2,11 +2,13 @@
 """Read what preemptible leases are promised, or have."""
 
 import dataclasses
+from collections.abc import Mapping
 from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy import orm
 
+from climate_common.resource_types import SERVER
 from climate_core.db import calendar, events, tables
 from climate_core.db.calendar import OwnPromise
 from climate_core.lease import model, states
@@ -80,3 +82,65 @@ def find(
         if not each.released:
             found[lease_of[each.reservation_id]].promises.append(each)
     return {lease_id: each for lease_id, each in found.items() if each.promises}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PreemptibleServers:
+    """A preemptible lease of servers.
+
+    :param runs: whether its servers are there; if not, they are to be made later
+    :param given_up_at: when it gives them up, if another lease needs what they have
+    :param servers: what each has, by the ids of the servers
+    """
+
+    lease_id: str
+    runs: bool
+    given_up_at: datetime | None
+    servers: dict[str, Mapping[str, int]]
+
+
+def find_servers(session: orm.Session, end: datetime) -> list[PreemptibleServers]:
+    """Read the preemptible leases of servers that have room, or are to have some, before a time.
+
+    One statement. Those that give way already are among them.
+
+    :returns: those that are not made yet first, of each the youngest
+    """
+    event = tables.EVENTS.alias()
+    preemption = sa.and_(
+        event.c.lease_id == _LEASE.c.id,
+        event.c.event_type == model.PREEMPT,
+        event.c.status.in_(sorted(states.OPEN)),
+    )
+    query = (
+        sa.select(
+            _LEASE.c.id,
+            _LEASE.c.status,
+            _RESERVATION.c.resource_type,
+            _RESERVATION.c.resource_id,
+            _RESERVATION.c.status,
+            _RESERVATION.c.amounts,
+            event.c.time,
+        )
+        .join_from(_RESERVATION, _LEASE, _RESERVATION.c.lease_id == _LEASE.c.id)
+        .outerjoin(event, preemption)
+        .where(
+            _LEASE.c.preemptible.is_(True),
+            _LEASE.c.status.in_((_L.PENDING, _L.ACTIVE)),
+            _LEASE.c.start_date < end,
+            _RESERVATION.c.hold == 1,
+            sa.or_(_LEASE.c.status == _L.ACTIVE, ~events.has_begun(_LEASE.c.id, model.PREPARE)),
+        )
+        .order_by(_LEASE.c.status == _L.ACTIVE, _LEASE.c.created_at.desc(), _LEASE.c.id)
+    )
+    found: dict[str, PreemptibleServers] = {}
+    others = set()
+    for lease_id, status, kind, resource_id, state, held, given_up_at in session.execute(query):
+        runs = status == _L.ACTIVE
+        is_made = not resource_id.startswith(model.UNMADE)
+        if (kind, runs, state) != (SERVER, is_made, _R.ACTIVE if runs else _R.PENDING):
+            others.add(lease_id)
+            continue
+        empty = PreemptibleServers(lease_id, runs, given_up_at, {})
+        found.setdefault(lease_id, empty).servers[resource_id] = held or {}
+    return [each for lease_id, each in found.items() if lease_id not in others]

@@ -11,7 +11,7 @@ from sqlalchemy import orm
 
 from climate_core.db import rows, tables, utcnow
 from climate_core.lease import states
-from climate_core.lease.model import UNMADE, Reservation
+from climate_core.lease.model import PREEMPT, UNMADE, Reservation
 
 #: Signals that resources were freed, for which leases may wait.
 FREED: Final = 'reservations.freed'
@@ -44,12 +44,17 @@ def held(
 
 
 class ReservationEnd(NamedTuple):
-    """The end of a reservation: its time, its end action, and what is held until then."""
+    """The end of a reservation: its time, its end action, and what is held until then.
+
+    :param given_up_at: when it gives up what it holds before that, if it does: now, if that was
+        to be done by now
+    """
 
     resource_id: str
     at: datetime.datetime
     amounts: Mapping[str, int]
     on_end: str | None
+    given_up_at: datetime.datetime | None = None
 
 
 def ends(session: orm.Session, resource_type: str) -> list[ReservationEnd]:
@@ -57,36 +62,52 @@ def ends(session: orm.Session, resource_type: str) -> list[ReservationEnd]:
 
     One statement. A resource that is there after its end is freed nobody knows when.
     """
-    lease = tables.LEASES
+    lease, event = tables.LEASES, tables.EVENTS
+    preemption = sa.and_(
+        event.c.lease_id == lease.c.id,
+        event.c.event_type == PREEMPT,
+        event.c.status.in_(sorted(states.OPEN)),
+        lease.c.preemptible.is_(True),
+    )
     query = (
         sa.select(
             _RESERVATION.c.resource_id,
             lease.c.end_date,
             _RESERVATION.c.amounts,
             _RESERVATION.c.params,
+            event.c.time,
+            utcnow.now(session),
         )
         .join_from(_RESERVATION, lease, lease.c.id == _RESERVATION.c.lease_id)
+        .outerjoin(event, preemption)
         .where(held_of(resource_type), lease.c.end_date > utcnow.now(session))
     )
     return [
-        ReservationEnd(resource_id, at, amounts or {}, params.get('on_end'))
-        for resource_id, at, amounts, params in session.execute(query)
+        ReservationEnd(
+            resource_id, at, amounts or {}, params.get('on_end'), given_up and max(given_up, now)
+        )
+        for resource_id, at, amounts, params, given_up, now in session.execute(query)
     ]
 
 
 class ToBeMade(NamedTuple):
-    """A resource that is not made yet: the times of its lease, and what it will take."""
+    """A resource that is not made yet, or not woken again, and what it will take.
+
+    :param start: of its lease, as ``end``
+    """
 
     start: datetime.datetime
     end: datetime.datetime
     amounts: Mapping[str, int]
     params: Mapping[str, Any]
+    resource_id: str
 
 
 def to_be_made(session: orm.Session, resource_type: str) -> dict[str, list[ToBeMade]]:
-    """Read what scheduled leases will have made, by their ids, the first request first.
+    """Read what leases will have made, by their ids, the first request first.
 
-    One statement.
+    That are those that are scheduled, and those that have waited and were just granted. Also read
+    is what preemptible leases have that is not awake: it may have been shelved. One statement.
     """
     lease = tables.LEASES
     query = (
@@ -96,20 +117,30 @@ def to_be_made(session: orm.Session, resource_type: str) -> dict[str, list[ToBeM
             lease.c.end_date,
             _RESERVATION.c.amounts,
             _RESERVATION.c.params,
+            _RESERVATION.c.resource_id,
         )
         .join_from(_RESERVATION, lease, lease.c.id == _RESERVATION.c.lease_id)
         .where(
             held_of(resource_type),
-            _RESERVATION.c.resource_id.startswith(UNMADE),
+            sa.or_(
+                _RESERVATION.c.resource_id.startswith(UNMADE),
+                lease.c.preemptible.is_(True),
+            ),
             _RESERVATION.c.status == states.ReservationStatus.PENDING,
-            lease.c.kind == states.LeaseKind.SCHEDULED,
+            sa.or_(
+                lease.c.kind == states.LeaseKind.SCHEDULED,
+                lease.c.retries_left.is_not(None),
+                lease.c.preemptible.is_(True),
+            ),
+            lease.c.status.not_in(sorted(states.UNGRANTED)),
             lease.c.end_date > utcnow.now(session),
         )
         .order_by(lease.c.created_at, lease.c.id)
     )
     found: dict[str, list[ToBeMade]] = defaultdict(list)
-    for lease_id, start, end, amounts, params in session.execute(query):
-        found[lease_id].append(ToBeMade(start, end, amounts or {}, params))
+    for lease_id, *values in session.execute(query):
+        start, end, amounts, params, resource_id = values
+        found[lease_id].append(ToBeMade(start, end, amounts or {}, params, resource_id))
     return found
 
 

@@ -30,7 +30,12 @@ _FREED = sa.case(
 )
 # Until the start of its lease others can have what the calendar promises, or is made at the start.
 _IS_PROMISED = sa.and_(
-    sa.or_(_RESERVATION.c.unit_kind.is_not(None), _LEASE.c.kind == states.LeaseKind.SCHEDULED),
+    sa.or_(
+        _RESERVATION.c.unit_kind.is_not(None),
+        _LEASE.c.kind == states.LeaseKind.SCHEDULED,
+        # Servers of a lease that gave way are those of others until it starts again.
+        sa.and_(_LEASE.c.preemptible, events.is_done(_LEASE.c.id, model.PREEMPT)),
+    ),
     _LEASE.c.start_date > _RESERVATION.c.created_at,
     # What a preempted lease gave up was awake before it starts again.
     sa.or_(_RESERVATION.c.woken_at.is_(None), _RESERVATION.c.woken_at >= _LEASE.c.start_date),

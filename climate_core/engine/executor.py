@@ -23,6 +23,7 @@ from climate_core.engine import group_commit, ranks, retry
 from climate_core.engine.allocations import AllocationKeeper
 from climate_core.engine.claims import Claims, EventClaim
 from climate_core.lease import events, history, model, results, states
+from climate_core.lease.events import wait_again
 from climate_core.plugins.base import Done, ResourcePlugin, Wait
 
 LOG = log.getLogger(__name__)
@@ -49,6 +50,7 @@ class EventExecutor:
     :param allocations: gives back what was promised to reservations that hold it no more
     :param lease_calls: name -> what a handler with this ``lease_call`` has done for a lease
     :param seen_by: is told what became of claims
+    :param give_way: has others give way to a lease for whose servers there is no room, if they do
     """
 
     database: Database
@@ -60,6 +62,7 @@ class EventExecutor:
     lease_calls: Mapping[str, Callable[[model.Lease], Wait | None]]
     backoff: Backoff
     seen_by: metrics.Metrics | None = None
+    give_way: Callable[[model.Lease], bool] = lambda _lease: False
 
     def run(self, due: Due) -> bool:
         """Claim an event and work on it.
@@ -218,7 +221,7 @@ class EventExecutor:
             result = call()
         except retry.EXPECTED as exc:
             LOG.warning('%s: %s', info, exc)
-            outcome = retry.decide(exc, event, lease, self.clock.now(), self.backoff)
+            outcome = self._failed(exc, event, lease)
             return dataclasses.replace(outcome, progress=getattr(exc, 'progress', None))
         except Exception as exc:
             # Anything may come out of code that others wrote: it is the failure of one resource,
@@ -236,6 +239,18 @@ class EventExecutor:
         return results.Outcome(
             wait, result.seconds, result.reason, result.progress, result.resource_id
         )
+
+    def _failed(self, exc: Exception, event: model.Event, lease: model.Lease) -> results.Outcome:
+        """Return the outcome of an expected failure; one for lack of room may pass."""
+        now = self.clock.now()
+        outcome = retry.decide(exc, event, lease, now, self.backoff)
+        if not outcome.is_no_room or not wait_again.is_possible(lease, others_give_way=True):
+            return outcome
+        try:
+            return dataclasses.replace(outcome, others_give_way=self.give_way(lease))
+        except retry.EXPECTED as trouble:
+            LOG.warning('Whether others give way to lease %s is not known: %s', lease.id, trouble)
+            return retry.decide(trouble, event, lease, now, self.backoff)
 
     def _call_plugin(
         self, handler: events.EventHandler, lease: model.Lease, reservation: model.Reservation

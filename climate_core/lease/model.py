@@ -32,6 +32,8 @@ from climate_core.lease import states
 UNMADE: Final = 'new:'
 #: Names the group of a reservation in its params; never shown.
 GROUP: Final = '_group'
+#: Names in the params of a reservation what it holds when it is granted; never shown.
+HOLDS: Final = '_holds'
 
 #: Type and id of a resource.
 Key = tuple[str, str]

@@ -49,6 +49,7 @@ class Outcome:
         nothing is left to do it is forgotten, unless DONE says what is kept
     :param resource_id: the id of the resource, if it was made just now
     :param is_no_room: whether it failed because there is no room for it now
+    :param others_give_way: whether there will be, because preemptible leases give way
     """
 
     result: Result
@@ -57,6 +58,7 @@ class Outcome:
     progress: Mapping[str, Any] | None = None
     resource_id: str | None = None
     is_no_room: bool = False
+    others_give_way: bool = False
 
 
 DONE = Outcome(Result.DONE)

@@ -34,6 +34,7 @@ class Draft:
     :param waits: why it waits until there is enough for it; None: it does not
     :param emptied: the ids of the shared hosts that are to be emptied for it
     :param preempted: the ids of the leases that are to wait for it
+    :param given_up_at: when those that run give up what they have; None: at its start
     :param generation: that of the lease that the user has seen; None: it does not matter
     """
 
@@ -47,3 +48,4 @@ class Draft:
     waits: str | None = None
     emptied: tuple[int, ...] = ()
     preempted: tuple[str, ...] = ()
+    given_up_at: datetime.datetime | None = None

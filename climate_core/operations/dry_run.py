@@ -56,8 +56,11 @@ def check(
         if preempted is not None:
             del errors.found[known:]
             draft = preempted
+        expected = len(errors.found)
         forecasting.admit(builder.database, path.room.cloud, context, draft, errors)
         forecasting.expect_now(builder.database, path.room.cloud, draft, errors)
+        if any(isinstance(each, exceptions.NotEnough) for each in errors.found[expected:]):
+            draft = _preempting(path, draft, errors, expected)
         waits += [_available_from(each, draft) for each in errors.found[known:]]
     asked, lease = draft.asked, draft.lease
     start, end = lease.start_date, lease.end_date
@@ -65,12 +68,26 @@ def check(
         start, end = asked.start, asked.end
     return {
         'granted': not errors.found,
-        'waits': _waits(path.room, draft, errors),
+        'waits': bool(draft.waits) or _waits(path.room, draft, errors),
         'refusals': [each.body for each in errors.found],
         'available_from': dates.serialize(_latest(waits, draft, errors)),
         'start_date': dates.serialize(start),
         'end_date': dates.serialize(end),
     }
+
+
+def _preempting(path: WritePath, draft: Draft, errors: ErrorCollector, known: int) -> Draft:
+    """Return a draft with the leases of servers that would give way; it is granted then.
+
+    :param known: how many errors others than these there are
+    """
+    if draft.lease.kind == states.LeaseKind.RETRY:
+        return draft
+    found = path.preemption.find_servers(draft)
+    if found is None:
+        return draft
+    del errors.found[known:]
+    return found
 
 
 def _waits(room: RoomMaker, draft: Draft, errors: ErrorCollector) -> bool:

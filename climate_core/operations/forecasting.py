@@ -16,18 +16,19 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from climate_common import dates, resource_types
 from climate_core import exceptions
 from climate_core.calendar import moments
-from climate_core.calendar.emptying import RunningServer, TargetHost
-from climate_core.calendar.forecast import Forecast, FutureDemand, NotExpected, Nouns, Release
+from climate_core.calendar.emptying import RunningServer
+from climate_core.calendar.forecast import Forecast, FutureDemand, NotExpected, Release
 from climate_core.cloud import errors as cloud_errors
 from climate_core.cloud import flavors
 from climate_core.context import RequestContext
-from climate_core.db import reservations as db
 from climate_core.db.engine import Database
 from climate_core.lease import states
 from climate_core.lease.changes.update import moved_date
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
 from climate_core.lease.model import Lease, Reservation
+from climate_core.operations import expected
 from climate_core.operations.draft import Draft
+from climate_core.operations.expected import Room
 from climate_core.plugins.server import room
 from climate_core.plugins.server.room import CommonHostRoom
 from climate_core.plugins.volume.room import BackendRoom
@@ -35,8 +36,6 @@ from climate_core.plugins.volume.room import BackendRoom
 if TYPE_CHECKING:
     from openstack import connection
 
-#: End actions after which a host has what a server had of it.
-_FREES: Final = frozenset({'delete', 'shelve', 'create_image'})
 #: How far ahead a time is searched at which there would be enough.
 _AHEAD: Final = datetime.timedelta(days=30)
 
@@ -69,7 +68,7 @@ def admit(
     if draft.lease.kind not in (states.LeaseKind.SCHEDULED, states.LeaseKind.RETRY):
         return
     start, end = max(draft.lease.start_date, draft.now), draft.lease.end_date
-    expected = Expectation(database, cloud)
+    expectation = Expectation(database, cloud)
     servers = {
         f'{item.field}.server' if item.field else 'server': item.values['server']
         for item in draft.items
@@ -77,14 +76,14 @@ def admit(
     }
     if servers:
         with errors.collected():
-            forecast = expected.forecast()
+            forecast = expectation.forecast()
             assert cloud is not None, 'it told what is free'
             field = next(iter(servers)) if len(servers) == 1 else 'reservations'
             check(forecast, read_servers(cloud, context, servers), start, end, field)
     volumes = _to_make(draft, resource_types.VOLUME)
     if volumes:
         with errors.collected():
-            expected.take(volumes, start, end)
+            expectation.take(volumes, start, end)
 
 
 def expect_now(
@@ -122,7 +121,7 @@ class NeedsForecast(Exception):
 
 def check_change(before: Lease, after: Lease) -> None:
     """Raise :class:`NeedsForecast` if a change has to be admitted. Nothing is asked."""
-    moved = moved_date(before, after) is not None
+    moved = moved_date(before, after) is not None and after.status not in states.UNGRANTED
     if moved and after.kind == states.LeaseKind.SCHEDULED and to_make(after.live):
         raise NeedsForecast(before, after)
 
@@ -139,13 +138,19 @@ def admit_change(
     before, after = needed.before, needed.after
     field = moved_date(before, after)
     assert field is not None, 'the forecast is needed because a date moves'
-    expected = Expectation(database, cloud, without=before.id)
-    expected.take(to_make(after.live), max(after.start_date, now), after.end_date, field)
+    expectation = Expectation(database, cloud, without=before.id)
+    expectation.take(to_make(after.live), max(after.start_date, now), after.end_date, field)
 
 
 def to_make(reservations: Iterable[Reservation]) -> list[Reservation]:
     """Return those whose resources are made for the lease, and are not there yet."""
     return [each for each in reservations if each.group and not each.is_made]
+
+
+def without_room(lease: Lease) -> list[Reservation]:
+    """Return those of a lease that waits which need room: to be made, or to be woken again."""
+    asleep = (each for each in lease.live if each.status == states.ReservationStatus.PENDING)
+    return [each for each in asleep if each.unit_kind is None and each.resource_type in _ROOMS]
 
 
 def read_servers(
@@ -214,33 +219,6 @@ def find(
         yield moments.time_of(start), moments.time_of(end)
 
 
-class Room(Protocol):
-    """The room that is free now for the resources of one type."""
-
-    @property
-    def nouns(self) -> Nouns:
-        """Return how users are told of it."""
-
-    @property
-    def hosts(self) -> Sequence[TargetHost]:
-        """Return what has room; for all that was demanded."""
-
-    @property
-    def places(self) -> Mapping[str, str]:
-        """Return where each resource is that is there, by its id, as far as that is known."""
-
-    def demand(
-        self, name: str, params: Mapping[str, Any], amounts: Mapping[str, int]
-    ) -> RunningServer:
-        """Return what is taken by a resource that is to be made for a reservation.
-
-        :param name: its id in the forecast
-        """
-
-    def released(self, amounts: Mapping[str, int]) -> Mapping[str, int]:
-        """Return what becomes free with a resource of these amounts."""
-
-
 _ROOMS: Final[Mapping[str, Callable[['connection.Connection'], Room]]] = {
     resource_types.SERVER: CommonHostRoom,
     resource_types.VOLUME: BackendRoom,
@@ -271,7 +249,7 @@ class Expectation:
         """
         room = self._room(resource_type)
         if resource_type not in self._releases:
-            self._releases[resource_type] = list(_releases(self.database, resource_type, room))
+            self._releases[resource_type] = expected.releases(self.database, resource_type, room)
         releases = self._releases[resource_type]
         return Forecast(room.hosts, releases, self._demands[resource_type], room.nouns)
 
@@ -293,8 +271,8 @@ class Expectation:
         for kind in sorted({each.resource_type for each in reservations}):
             ours = [each for each in reservations if each.resource_type == kind]
             room = self._room(kind)
-            with _answering():
-                wanted = [room.demand(each.id, each.params, each.amounts) for each in ours]
+            with answering():
+                wanted = [expected.demand(room, each) for each in ours]
             check(self.forecast(kind), wanted, start, end, field)
             taken[kind] = FutureDemand(start=first, end=last, servers=wanted)
         for kind, demand in taken.items():
@@ -327,46 +305,19 @@ class Expectation:
         if resource_type not in self._rooms:
             if self.cloud is None:
                 raise exceptions.ServiceUnavailable('Nobody tells what is free in the cloud.')
-            with _answering():
+            with answering():
                 room = _ROOMS[resource_type](self.cloud.service())
-                claims = _claims(self.database, resource_type, room, self.without)
-                self._demands[resource_type] = [] if self.alone else list(claims)
+                claims = expected.claims(self.database, resource_type, room)
+                claims.pop(self.without or '', None)
+                self._demands[resource_type] = [] if self.alone else [*claims.values()]
             self._rooms[resource_type] = room
         return self._rooms[resource_type]
 
 
 @contextlib.contextmanager
-def _answering() -> Iterator[None]:
+def answering() -> Iterator[None]:
+    """Raise ServiceUnavailable if the cloud does not answer."""
     try:
         yield
     except cloud_errors.EXPECTED as exc:
         raise exceptions.ServiceUnavailable(str(exc)) from exc
-
-
-def _claims(
-    database: Database, resource_type: str, room: Room, without: str | None
-) -> Iterator[FutureDemand]:
-    """Return what scheduled leases will take that is not made yet, all but one."""
-    for lease_id, found in database.read(db.to_be_made, resource_type).items():
-        if lease_id == without:
-            continue
-        wanted = [
-            room.demand(f'{lease_id}.{number}', each.params, each.amounts)
-            for number, each in enumerate(found)
-        ]
-        yield FutureDemand(
-            start=moments.moment(found[0].start), end=moments.moment(found[0].end), servers=wanted
-        )
-
-
-def _releases(database: Database, resource_type: str, room: Room) -> Iterator[Release]:
-    places = room.places
-    if not places:
-        return
-    for end in database.read(db.ends, resource_type):
-        if end.resource_id in places and end.on_end in _FREES:
-            yield Release(
-                at=moments.moment(end.at),
-                host=places[end.resource_id],
-                amounts=room.released(end.amounts),
-            )

@@ -53,6 +53,7 @@ from climate_core.operations.provision import Provisioner
 from climate_core.operations.quota import Quota, added
 from climate_core.operations.reduction import ClosedUnits, Reduction
 from climate_core.operations.room_steps import RoomSteps
+from climate_core.operations.server_preemption import ServerPreemption
 from climate_core.operations.waiting import Queue
 from climate_core.plugins.base import ResourcePlugin, Wait
 
@@ -81,6 +82,8 @@ class LeaseOperations:
         self.builder = Builder(self.conf, self.database, self.clock, self.plugins, self.external)
         provisioner = Provisioner(self.database, self.plugins, self.trusts)
         self.promises = Promises(self.calendar or Calendar(self.database), self.plugins)
+        find_servers = ServerPreemption(self.conf, self.database, self.clock, self.cloud)
+        self.preemption = Preemption(self.conf, self.database, self.promises, find_servers)
         self.queue = Queue(
             self.conf,
             self.database,
@@ -88,10 +91,10 @@ class LeaseOperations:
             self.plugins,
             self.promises,
             self.quota,
+            self.preemption,
             self.cloud,
         )
         self.reduction = Reduction(self.database, self.clock, self.plugins, self.promises)
-        self.preemption = Preemption(self.conf, self.database, self.promises)
         self.room = RoomMaker(self.conf, self.database, self.promises, self.cloud)
         self.room_steps = RoomSteps(self.room, self.queue, self.clock)
         self.write_path = WritePath(
@@ -114,6 +117,13 @@ class LeaseOperations:
             'retry_lease': self.queue.retry,
             'make_room': self.room_steps.step,
         }
+
+    def give_way(self, lease: model.Lease) -> bool:
+        """Tell whether others give way to a lease for whose servers Nova has just found no host.
+
+        :raises climate_core.exceptions.ClimateError: it is to be asked again
+        """
+        return self.preemption.make_room(lease, is_tried=True)
 
     def _release_trust(self, lease: model.Lease) -> None:
         if lease.trust_id:

@@ -100,9 +100,12 @@ class WritePath:
             draft = self._admit_promised(draft)
             forecasting.admit(self.database, self.room.cloud, context, draft)
         except exceptions.NotEnough as exc:
-            if not _may_wait(draft):
+            found = self.preemption.find_servers(draft)
+            if _may_wait(draft):
+                return dataclasses.replace(found or draft, waits=exc.message)
+            if found is None:
                 raise
-            return dataclasses.replace(draft, waits=exc.message)
+            return found
         behind = _may_wait(draft) and self.database.read(
             leases.is_any_waiting, draft.lease.priority
         )
@@ -167,14 +170,14 @@ class WritePath:
             lease = done.new_lease(draft)
             if draft.emptied:
                 lease = self.room.add(session, draft, lease)
-            elif _may_wait(draft):
+            elif draft.waits or _may_wait(draft):
                 lease = self.queue.add(draft, lease)
             adding = limits.amounts(lease.live, leases=1)
             db_limits.check(session, project_id, adding, most)
             store.create(session, lease, draft.now, cause)
+            self.preemption.preempt(session, draft)
             if lease.status in states.UNGRANTED:
                 return lease
-            self.preemption.preempt(session, draft)
             return self._promise(session, draft, lease, lease.reservations)
         lease = leases.get(session, draft.lease.id, lock=True)
         missing = self._missing(lease, done)

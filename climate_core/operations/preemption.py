@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Take what preemptible leases are promised, or have, for one that is not preemptible.
 
-They are found in a look at the calendar, and lose their promises in the transaction that writes
-the other lease: it searches what they have given up, and the generations of the units judge it.
-Those that have not begun give it up at once. Those that run have their notice first: the other
-lease begins when that is over, if it was to begin before.
+Those of hosts and capacity are found in a look at the calendar, and lose their promises in the
+transaction that writes the other lease: it searches what they have given up, and the generations
+of the units judge it. Those that have not begun give it up at once. Those that run have their
+notice first: the other lease begins when that is over, if it was to begin before. Those of servers
+are found with the forecast, see :mod:`.server_preemption`; the other lease waits until they have
+given way.
 """
 
 import dataclasses
@@ -20,16 +22,18 @@ from climate_core import exceptions
 from climate_core.db import leases, preemptible, store
 from climate_core.db.engine import Database
 from climate_core.db.preemptible import Preemptible
-from climate_core.lease import changes, states
+from climate_core.lease import changes, model, states
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
 from climate_core.lease.history import Cause
 from climate_core.operations.draft import Draft
 from climate_core.operations.promises import Promises
+from climate_core.operations.server_preemption import ServerPreemption, Victims
 
 LOG = log.getLogger(__name__)
 
 _CAUSE: Final = Cause('lease.preempt')
 _BEGUN: Final = 'A preemptible lease has just begun to use what would have been free. Try again.'
+_GIVE_WAY: Final = 'Preemptible leases give way to it: it waits until there is room.'
 _NO_TIME: Final = datetime.timedelta()
 _KINDS: Final = (states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED)
 
@@ -41,6 +45,7 @@ class Preemption:
     conf: cfg.ConfigOpts
     database: Database
     promises: Promises
+    servers: ServerPreemption
 
     def check(self, draft: Draft, errors: ErrorCollector = RAISE_FIRST) -> None:
         """Refuse a preemptible lease of what cannot be given up, or of a kind that waits.
@@ -58,11 +63,12 @@ class Preemption:
             errors.add(exceptions.BadRequest(told, field='preemptible'))
             return
         held = [e for e in draft.items if not plugins[e.reservation.resource_type].preemptible]
-        if held or not lease.reservations:
+        mixed = len({each.unit_kind is None for each in lease.live}) > 1
+        if held or mixed or not lease.reservations:
             field = (held[0].field if held else '') or 'preemptible'
             told = (
-                f'{field}: a preemptible lease must have hosts or capacity, and nothing that '
-                'cannot be given up.'
+                f'{field}: a preemptible lease must have hosts or capacity, or servers, and '
+                'nothing that cannot be given up.'
             )
             errors.add(exceptions.BadRequest(told, field=field))
 
@@ -89,12 +95,56 @@ class Preemption:
                 return chosen
         return self._chosen(later, found)
 
+    def find_servers(self, draft: Draft) -> Draft | None:
+        """Find the leases without which there will be room for the servers of a draft.
+
+        :returns: the draft with them, which may wait until they have given way; None if there is
+            not enough room without all of them either
+        :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer
+        """
+        if draft.before is not None:
+            return None
+        lease, asked = draft.lease, draft.asked
+        if asked is not None and asked.lasts is not None:
+            lease = dataclasses.replace(lease, duration=round(asked.lasts.total_seconds()))
+        found = self.servers.find(lease, draft.now)
+        if found is None:
+            return None
+        in_time = found.start <= draft.lease.start_date
+        return dataclasses.replace(
+            draft,
+            preempted=found.leases,
+            given_up_at=found.time,
+            waits=None if in_time else _GIVE_WAY,
+        )
+
+    def make_room(self, lease: model.Lease, is_tried: bool = False) -> bool:
+        """Have leases of servers give way to one whose servers find no room.
+
+        :param is_tried: see :meth:`.ServerPreemption.find`
+        :returns: whether there will be room for it, because they do or for another reason
+        :raises climate_core.exceptions.ClimateError: it is to be tried again
+        """
+        now = self.servers.clock.now()
+        found = self.servers.find(lease, now, is_tried)
+        if found is None:
+            return False
+        if found.leases:
+            self.database.write(self._give_way, lease, found, now)
+        return True
+
+    def _give_way(
+        self, session: orm.Session, lease: model.Lease, found: Victims, now: datetime.datetime
+    ) -> None:
+        draft = Draft(lease, (), now, preempted=found.leases, given_up_at=found.time)
+        self.preempt(session, draft)
+
     def preempt(self, session: orm.Session, draft: Draft) -> None:
         """Have leases give up what the lease of a draft needs; from its start on that is free.
 
         :raises climate_core.exceptions.NotEnough: one of them has begun with what it has
         """
-        earliest, time = draft.now + self._notice(), draft.lease.start_date
+        earliest, time = draft.now + self._notice(), draft.given_up_at or draft.lease.start_date
         for lease_id in sorted(draft.preempted):
             lease = leases.find(session, lease_id, lock=True)
             if lease is None:

@@ -230,6 +230,8 @@ class Promises:
         :param time: when others can have it
         """
         for each in lease.live:
+            if each.unit_kind is None:
+                continue
             cleaning = self.cleaning(each)
             self.calendar.release(session, {each.id: ()}, time - cleaning, cleaning)
 

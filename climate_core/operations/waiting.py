@@ -25,6 +25,7 @@ from climate_core.lease.events import wait_again
 from climate_core.lease.history import Cause
 from climate_core.operations import forecasting
 from climate_core.operations.draft import Draft
+from climate_core.operations.preemption import Preemption
 from climate_core.operations.promises import Promises
 from climate_core.operations.quota import Quota
 from climate_core.plugins.base import ResourcePlugin, Wait
@@ -36,6 +37,7 @@ _BUSY = 'Others were faster again and again; it is tried again.'
 #: After so many leases whose servers or volumes find no room others that have some made wait on
 #: without a look: each of the first ones keeps the room that there will be for it.
 _LOOKS = 20
+_NO_ROOM = 'There is no room for its servers.'
 _MISTAKE = 'Internal error; the log of climate-manager has more.'
 
 
@@ -49,6 +51,7 @@ class Queue:
     plugins: Mapping[str, ResourcePlugin]
     promises: Promises
     quota: Quota
+    preemption: Preemption
     #: Tells what is free for servers; None: nobody can.
     cloud: forecasting.UserConnector | None = None
 
@@ -57,6 +60,8 @@ class Queue:
         asked, queue = draft.asked, self.conf.queue
         assert asked is not None, 'a lease that waits was asked for as a whole'
         retries = asked.max_retries or queue.max_retries
+        if lease.kind != states.LeaseKind.RETRY:
+            retries = wait_again.TRIES
         if not draft.waits:
             return changes.wait.may_wait_again(lease, retries, asked.lasts)
         interval = queue.retry_interval
@@ -76,7 +81,21 @@ class Queue:
         present = self.database.read(leases.find, lease.id, parts=())
         if present is None or present.status != states.LeaseStatus.WAITING:
             return None
-        return Wait(interval, why.get(lease.id) or present.status_reason)
+        told = why.get(lease.id) or present.status_reason
+        self._preempt(lease, told)
+        return Wait(interval, told)
+
+    def _preempt(self, lease: model.Lease, told: str | None) -> None:
+        """Have others give way to a lease that was not granted, if they may.
+
+        :raises climate_core.exceptions.Permanent: they cannot, and it is not of a kind that waits
+        """
+        if lease.preemptible or wait_again.is_freeing(lease):
+            return
+        made = forecasting.to_make(changes.wait.asleep(lease))
+        waits = lease.kind == states.LeaseKind.RETRY
+        if made and not self.preemption.make_room(lease) and not waits:
+            raise exceptions.Permanent(told or _NO_ROOM)
 
     def look(self) -> float | None:
         """Grant what there is enough for; return in how many seconds there is more, if known."""
@@ -132,7 +151,7 @@ class Queue:
                 one = self.promises.waiting(lease, now)
                 if one.start >= one.end or wait_again.is_freeing(lease):
                     continue
-                made = forecasting.to_make(changes.wait.asleep(lease))
+                made = forecasting.without_room(lease)
                 if made and not looks:
                     continue
                 try:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 #: The property of a reservation that says for which one a resource was made.
 MADE_FOR: Final = 'made_for'
-#: Keep with a reservation a digest of what the request said, and what it will hold; not shown.
+#: Keep with a reservation a digest of what the request said; not shown.
 _SAID: Final = '_said'
-HOLDS: Final = '_holds'
+HOLDS: Final = model.HOLDS
 _ROUNDS: Final = 100_000
 
 TEXT: Final = {'type': 'string', 'minLength': 1, 'maxLength': limits.NAME_LENGTH}

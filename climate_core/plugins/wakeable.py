@@ -130,17 +130,36 @@ class WakeablePlugin(base.ResourcePlugin):
         return StepContext(owner, self.cloud, lease, reservation, kept, now, options)
 
     def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        return self._free(self._end, lease, reservation)
+
+    def preempt(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        return self._free(self._preempt, lease, reservation)
+
+    def _preempt(self, context: EndContext) -> Wait | None:
+        """Take the next step until others can have its capacity; of what is preemptible."""
+        raise NotImplementedError
+
+    def _free(
+        self,
+        step: Callable[[EndContext], Wait | None],
+        lease: 'Lease',
+        reservation: 'Reservation',
+    ) -> Wait | None:
         conn = rights.at_end(self.cloud, lease)
         try:
-            return self._next(conn, lease, reservation)
+            return self._next(step, conn, lease, reservation)
         except exceptions.Permanent as exc:
             # It holds capacity as long as it is there.
             raise exceptions.Transient(str(exc), exc.progress) from exc
 
     def _next(
-        self, conn: 'connection.Connection', lease: 'Lease', reservation: 'Reservation'
+        self,
+        step: Callable[[EndContext], Wait | None],
+        conn: 'connection.Connection',
+        lease: 'Lease',
+        reservation: 'Reservation',
     ) -> Wait | None:
-        """Take the next step of the end; what is gone is at its end.
+        """Take the next step of the end, or the next that frees it; what is gone is free.
 
         :raises climate_core.cloud.errors.Refused: the service cannot tell that it is gone
         """
@@ -156,7 +175,7 @@ class WakeablePlugin(base.ResourcePlugin):
             prefix=options[self.prefix] if self.prefix else '',
         )
         try:
-            return self._end(context)
+            return step(context)
         except errors.Gone:
             if context.as_service:
                 self.calls.check_all_visible(conn)

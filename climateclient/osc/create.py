@@ -45,8 +45,8 @@ class CreateLease(command.ShowOne):
         parser.add_argument(
             '--preemptible',
             action='store_true',
-            help='Other leases may take the hosts or the capacity that this one is promised; it '
-            'waits then until there is enough again',
+            help='Other leases may take the hosts or the capacity that this one is promised, or '
+            'the room of its servers; it waits then until there is enough again',
         )
         options.add_terms(parser)
         parser.add_argument(

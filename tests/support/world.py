@@ -158,6 +158,7 @@ class World:
             AllocationKeeper(self.calendar, self.plugins),
             self.operations.lease_calls,
             Backoff.of(self.conf),
+            give_way=self.operations.give_way,
         )
 
     def wanted(self, thing: str) -> dict[str, str]:

@@ -117,8 +117,8 @@ _PRIORITY: dict[str, Any] = {
 
 _PREEMPTIBLE: dict[str, Any] = {
     'type': 'boolean',
-    'description': 'Whether leases that are not preemptible may take what it is promised, when '
-    'there is not enough for them; it waits then. By default false.',
+    'description': 'Whether leases that are not preemptible may take what it has, or is promised, '
+    'when there is not enough for them; it waits then. By default false.',
 }
 
 CREATE: dict[str, Any] = {

@@ -115,7 +115,8 @@ def grant(
     after = after.with_events(*(e for e in new if events.of(e.event_type).follows_grant))
     if after.event(model.END) is None:
         after = after.with_events(model.new_event(lease.id, model.END, end, now))
-    made = dict.fromkeys(each.id for each in asleep(after) if each.group)
+    # What is there already was shelved, and is woken at the start.
+    made = dict.fromkeys(each.id for each in asleep(after) if each.group and not each.is_made)
     after = events.prepare.add(after, made, now)
     told = room.MADE if lease.status == _L.IN_PROGRESS else retry.GRANTED
     return Change(after, {told: None})

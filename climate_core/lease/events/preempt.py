@@ -30,7 +30,10 @@ _GIVEN_UP: Final = 'Given up for another lease on {}.'
 class PreemptLease(base.EventHandler):
     event_type = model.PREEMPT
     due = '``preemption_notice`` after another lease was promised what the lease has'
-    action = 'shelves the servers on its hosts, and closes these; then the lease is WAITING'
+    action = (
+        'shelves the servers on its hosts, and closes these, or shelves its servers; then the '
+        'lease is WAITING'
+    )
     on_failure = 'retried for ever'
     notifications = {DONE: 'it has given up what another lease needs, and waits for it again'}
     priority = 1
@@ -49,7 +52,7 @@ class PreemptLease(base.EventHandler):
         after = results.apply_outcomes(lease, outcomes, self.done_status, now)
         left = _held(after)
         given_up = [each for each in _held(lease) if each.id not in {one.id for one in left}]
-        had = [_as_it_was(each, lease.start_date, now) for each in given_up]
+        had = [_as_it_was(lease, each, now) for each in given_up]
         after = after.with_reservations(
             *(_without_grant(after.get_reservation(each.id)) for each in given_up)
         )
@@ -82,8 +85,13 @@ def _held(lease: Lease) -> tuple[Reservation, ...]:
 
 
 def _without_grant(reservation: Reservation) -> Reservation:
+    params = reservation.params
+    if reservation.amounts and reservation.unit_kind is None:
+        # What was there before the lease says nothing of what it takes when it is granted again.
+        params = {**params, model.HOLDS: dict(reservation.amounts)}
     return dataclasses.replace(
         reservation,
+        params=params,
         status_reason=None,
         missing_resources=False,
         resources_changed=False,
@@ -92,26 +100,41 @@ def _without_grant(reservation: Reservation) -> Reservation:
     )
 
 
-def _as_it_was(reservation: Reservation, start: datetime, now: datetime) -> Reservation:
-    """Return what a reservation had until now, as one that is over.
-
-    :param start: of its lease
-    """
+def _as_it_was(lease: Lease, reservation: Reservation, now: datetime) -> Reservation:
+    """Return what a reservation of a lease had until now, as one that is over."""
     made = uuidutils.generate_uuid()
+    promised = reservation.unit_kind is not None
     held = dict(reservation.amounts)
     if amounts.HOSTS in held:
         held[amounts.HOSTS] = sum(each.pieces for each in reservation.allocations)
     return dataclasses.replace(
         reservation,
         id=made,
-        resource_id=made,
+        resource_id=made if promised else reservation.resource_id,
         status=_R.DELETED,
         status_reason=_GIVEN_UP.format(dates.sentence(now)),
         amounts=held,
         progress=None,
-        created_at=max(reservation.created_at, start),
+        created_at=_held_since(lease, reservation),
         updated_at=now,
         freed_at=now,
         allocations=(),
         released=(),
     )
+
+
+def _held_since(lease: Lease, reservation: Reservation) -> datetime:
+    """Return since when a reservation had something.
+
+    A server that is there before its lease holds its host from then on, but not the second time.
+    """
+    before = any(is_done(each) for each in lease.events_of(model.PREEMPT))
+    held = reservation.unit_kind is None and lease.kind == states.LeaseKind.IMMEDIATE
+    if held and not before:
+        return reservation.created_at
+    return max(reservation.created_at, lease.start_date)
+
+
+def is_done(event: Event) -> bool:
+    """Tell whether an event had a lease give up what it had."""
+    return event.status == states.EventStatus.DONE and event.status_reason is None

@@ -39,7 +39,7 @@ class PrepareReservation(base.EventHandler):
     on_failure = (
         'retried until the start; a permanent failure puts the reservation and the lease in error '
         'and frees the resource, which is retried for ever; a lease of the kind retry for whose '
-        'servers there is no room waits again'
+        'servers there is no room waits again, as does one for which preemptible leases give way'
     )
     notifications = {'lease.update': 'a resource cannot be prepared'}
     priority = 2
@@ -106,7 +106,7 @@ def _settle_pending(
     lease: Lease, event: Event, reservation: Reservation, outcome: Outcome, now: datetime
 ) -> Change:
     failed = outcome.result is Result.FAILED
-    if outcome.is_no_room and wait_again.is_possible(lease):
+    if outcome.is_no_room and wait_again.is_possible(lease, outcome.others_give_way):
         after = wait_again.apply(lease, outcome.reason or '', now)
         return Change(after, {'lease.update': after.status_reason})
     new = reservation

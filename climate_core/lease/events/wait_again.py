@@ -19,6 +19,8 @@ _L, _R = states.LeaseStatus, states.ReservationStatus
 
 #: Until the next try; a forecast that errs always makes no servers without a pause.
 PAUSE: Final = timedelta(seconds=60)
+#: How often a lease is tried for which others give way, if it is not of a kind that waits.
+TRIES: Final = 12
 
 
 def without_grant(
@@ -41,13 +43,18 @@ def without_grant(
     )
 
 
-def is_possible(lease: Lease) -> bool:
-    """Tell whether a lease may be tried again of which something finds no room."""
+def is_possible(lease: Lease, others_give_way: bool = False) -> bool:
+    """Tell whether a lease may be tried again of which something finds no room.
+
+    :param others_give_way: whether there will be room because preemptible leases give way
+    """
     made = all(each.group and each.status != _R.ACTIVE for each in lease.live)
     is_granted = lease.status in (_L.PENDING, _L.STARTING)
-    return (
-        made and is_granted and lease.kind == states.LeaseKind.RETRY and bool(lease.retries_left)
-    )
+    if not made or not is_granted or lease.preemptible:
+        return False
+    if lease.kind == states.LeaseKind.RETRY:
+        return bool(lease.retries_left)
+    return others_give_way and lease.retries_left != 0
 
 
 def apply(lease: Lease, reason: str, now: datetime) -> Lease:
@@ -65,7 +72,8 @@ def apply(lease: Lease, reason: str, now: datetime) -> Lease:
     duration = None if lease.duration is None else timedelta(seconds=lease.duration)
     reservations = (failed.get(each.id, each) for each in lease.reservations)
     after = without_grant(lease, due, duration, reservations).moved_to(_L.WAITING, reason)
-    after = dataclasses.replace(after, retries_left=(lease.retries_left or 1) - 1)
+    left = TRIES if lease.retries_left is None else lease.retries_left
+    after = dataclasses.replace(after, retries_left=left - 1)
     return after.with_events(*frees)
 
 

@@ -170,11 +170,6 @@ STEPS: Mapping[str, Mapping[str, Step]] = {
 }
 
 
-def end(context: EndContext) -> Wait | None:
-    """Take the next step; return None when it is done."""
-    return step(context, servers.get(context.conn, context.resource_id))
-
-
 def step(context: EndContext, server: Server) -> Wait | None:
     """Take the next step of a server as Nova shows it; return None when it is done."""
     task = server.get('OS-EXT-STS:task_state')

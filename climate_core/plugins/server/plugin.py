@@ -19,7 +19,13 @@ from climate_core.cloud import errors, servers
 from climate_core.plugins import making, parent_stacks, rights, wakeable
 from climate_core.plugins.base import Claimed, Wait
 from climate_core.plugins.progress import START, Progress
-from climate_core.plugins.server import end_steps, lost_tasks, made_servers, specification
+from climate_core.plugins.server import (
+    end_steps,
+    lost_tasks,
+    made_servers,
+    preempted,
+    specification,
+)
 from climate_core.plugins.step_context import EndContext, StepContext
 
 if TYPE_CHECKING:
@@ -80,6 +86,7 @@ class ServerPlugin(making.MakingPlugin):
     key = specification.KEY
     waiting = _RESERVED
     rank = 20
+    preemptible = True
     calls: ClassVar[Any] = servers
     gone = 'The server was deleted'
     prefix = 'image_prefix'
@@ -168,6 +175,8 @@ class ServerPlugin(making.MakingPlugin):
             return context.wait(f'The server has been {state}')
         if status == _RESERVED:
             return self._ask_to_wake(context, server)
+        if status in preempted.ASLEEP and context.lease.preemptible:
+            return preempted.wake(context, server)
         if status == 'ERROR':
             raise exceptions.Permanent(f'The server is in ERROR: {_fault(server)}')
         return None
@@ -190,7 +199,11 @@ class ServerPlugin(making.MakingPlugin):
     def _end(self, context: EndContext) -> Wait | None:
         if not context.reservation.is_made:
             return self._find_late(context)
-        return end_steps.end(context)
+        server = servers.get(context.conn, context.resource_id)
+        return end_steps.step(context, preempted.unlocked(context, server))
+
+    def _preempt(self, context: EndContext) -> Wait | None:
+        return preempted.give_up(context)
 
     def _is_there(self, server: Mapping[str, Any]) -> bool:
         # One that is soft-deleted can be restored, and would then run without an end.

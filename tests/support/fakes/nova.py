@@ -123,6 +123,7 @@ def _shown(server: Record) -> Record:
         'OS-EXT-STS:task_state': server['task_state'],
         'OS-EXT-STS:vm_state': server['status'].lower(),
         'locked': bool(server['locked']),
+        'locked_reason': server.get('locked_reason'),
         'hostId': server['host_id'],
         'created': server['created'],
         'updated': server['updated'],
@@ -187,6 +188,11 @@ def _act(request: Any, server_id: str) -> Any:
     state, caller, server = _find(request, server_id)
     ((name, argument),) = request.body.items()
     entry = {'what': name, 'id': server_id, 'as': caller['user_id']}
+    if name == 'lock':
+        kind = 'admin' if 'admin' in caller['roles'] else 'owner'
+        server.update(locked=kind, locked_reason=argument['locked_reason'])
+        state.put('servers', server, entry)
+        return None
     if name == 'unlock':
         return _unlock(state, caller, server, entry)
     if name == 'wake_up' and not _may_wake(server, caller):

@@ -54,3 +54,35 @@ def test_few_of_many_are_found_with_few_questions(needed: list[int]) -> None:
 
     assert preemption.choose(range(1000), is_enough) == needed
     assert len(asked) <= 80
+
+
+@pytest.mark.parametrize(
+    ('pieces', 'needed', 'chosen'),
+    [
+        ([], 1, []),
+        ([1, 1], 3, []),
+        ([1, 1, 1], 2, [0, 1]),
+        # One that is older is enough where two younger ones would be, too.
+        ([2, 2, 4], 4, [2]),
+        ([1, 1, 1, 2, 2, 3], 4, [0, 5]),
+        ([1, 2, 3], 6, [0, 1, 2]),
+    ],
+)
+def test_fewest_are_chosen_where_leases_free_different_amounts(
+    pieces: list[int], needed: int, chosen: list[int]
+) -> None:
+    found = preemption.choose_fewest(
+        range(len(pieces)), lambda some: sum(pieces[each] for each in some) >= needed
+    )
+    assert found == chosen
+
+
+def test_of_very_many_leases_not_all_sets_are_looked_at() -> None:
+    asked = []
+
+    def is_enough(some: Sequence[int]) -> bool:
+        asked.append(len(some))
+        return len(some) >= 50
+
+    assert preemption.choose_fewest(range(1000), is_enough) == [*range(50)]
+    assert len(asked) <= 250

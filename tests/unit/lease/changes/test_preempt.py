@@ -14,9 +14,8 @@ from tests.support.leases import HOUR, MINUTE, NOON, reservation
 
 
 def preemptible(status: str = 'PENDING', thing: str = 'pending', **fields: Any) -> model.Lease:
-    return leases.lease(
-        reservation('r', thing), status=status, **{'preemptible': True, 'start': NOON, **fields}
-    )
+    promised = dataclasses.replace(reservation('r', thing), unit_kind='host')
+    return leases.lease(promised, status=status, **{'preemptible': True, 'start': NOON, **fields})
 
 
 def test_lease_that_is_not_begun_waits_at_once() -> None:
@@ -59,3 +58,19 @@ def test_lease_whose_resources_are_prepared_is_not_preempted(status: str, is_kep
     prepare = model.new_event('lease', model.PREPARE, NOON, NOON, 'r')
     one = preemptible(start=NOON + HOUR).with_events(dataclasses.replace(prepare, status=status))
     assert (changes.preempt.apply(one, NOON, NOON, NOON) is None) == is_kept
+
+
+def of_servers(status: str, thing: str) -> model.Lease:
+    server = reservation('r', thing)
+    return leases.lease(server, status=status, preemptible=True, start=NOON + HOUR)
+
+
+def test_lease_that_holds_a_server_and_has_not_begun_is_not_preempted() -> None:
+    """A server that is RESERVED cannot be shelved."""
+    assert changes.preempt.apply(of_servers('PENDING', 'pending'), NOON, NOON, NOON) is None
+
+
+def test_lease_of_servers_is_told_that_they_are_shelved() -> None:
+    change = changes.preempt.apply(of_servers('ACTIVE', 'active'), NOON, NOON, NOON)
+    assert change is not None
+    assert 'its servers are shelved' in change.lease.status_reason

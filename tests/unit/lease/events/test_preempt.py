@@ -69,3 +69,16 @@ def test_preempted_lease_waits_without_a_limit_of_tries(retries_left: int | None
     one, _ = running('a')
     after = preempt.wait(dataclasses.replace(one, retries_left=retries_left), TIME)
     assert (after.status, after.retries_left) == ('WAITING', None)
+
+
+def test_server_that_gave_way_keeps_what_it_is_to_hold_and_its_time_is_kept() -> None:
+    """It is billed from when it was there the first time, and then from when it starts again."""
+    one, event = running('a')
+    early = NOON - HOUR
+    one = one.with_reservations(dataclasses.replace(one.reservations[0], created_at=early))
+    after = HANDLER.settle(one, event, {'a': results.DONE}, TIME).lease
+    waits, had = after.reservations
+    assert waits.params[model.HOLDS] == {'vcpus': 4}
+    assert (had.resource_id, had.freed_at) == (waits.resource_id, TIME)
+    assert preempt._held_since(one, one.reservations[0]) == early
+    assert preempt._held_since(after, waits) == one.start_date

@@ -88,3 +88,28 @@ def test_lease_that_runs_does_not_wait_any_more() -> None:
     woken = {each.id: results.DONE for each in one.reservations}
     after = events.of(model.START).settle(one, event(one, model.START), woken, NOON).lease
     assert (after.status, after.retries_left, after.duration) == ('ACTIVE', None, None)
+
+
+GIVE_WAY = dataclasses.replace(NO_ROOM, others_give_way=True)
+
+
+@pytest.mark.parametrize('kind', ['immediate', 'scheduled'])
+@pytest.mark.parametrize(('retries', 'left'), [(None, wait_again.TRIES - 1), (3, 2)])
+def test_one_for_which_others_give_way_waits_whatever_its_kind_is(
+    kind: str, retries: int | None, left: int
+) -> None:
+    one, due = granted(retries=retries, kind=kind)
+    after = HANDLER.settle(one, due, {'a': GIVE_WAY}, NOON).lease
+    assert (after.status, after.retries_left) == ('WAITING', left)
+
+
+@pytest.mark.parametrize(
+    ('outcome', 'retries', 'preemptible'),
+    [(NO_ROOM, None, False), (GIVE_WAY, 0, False), (GIVE_WAY, None, True)],
+)
+def test_one_for_which_nobody_gives_way_fails(
+    outcome: results.Outcome, retries: int | None, preemptible: bool
+) -> None:
+    one, due = granted(retries=retries, kind='immediate')
+    one = dataclasses.replace(one, preemptible=preemptible)
+    assert HANDLER.settle(one, due, {'a': outcome}, NOON).lease.status == 'ERROR'

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find the preemptible leases of servers without which others find room. Nothing is written.
+
+What everybody uses is in no calendar, so the forecast tells what there will be without them. The
+leases that wait before the other one have their room first. Nova is asked for the servers of the
+leases that were chosen, and nothing is asked if there is no preemptible lease of servers.
+"""
+
+import dataclasses
+import datetime
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from oslo_config import cfg
+
+from climate_common.resource_types import SERVER
+from climate_core.calendar import moments, preemption
+from climate_core.calendar.forecast import Forecast, FutureDemand, NotExpected, Release
+from climate_core.cloud import errors, servers
+from climate_core.db import leases, preemptible
+from climate_core.db.clock import Clock
+from climate_core.db.engine import Database
+from climate_core.db.preemptible import PreemptibleServers
+from climate_core.lease import changes, model, states
+from climate_core.operations import expected
+from climate_core.operations.forecasting import UserConnector, answering
+from climate_core.plugins.server import preempted
+from climate_core.plugins.server.room import CommonHostRoom
+
+_KINDS: Final = frozenset(
+    {states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED, states.LeaseKind.RETRY}
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Victims:
+    """The leases that give way to another one.
+
+    :param leases: their ids; none, if there will be enough room anyway by then
+    :param time: when those that run give up what they have
+    :param start: when others can have it
+    """
+
+    leases: tuple[str, ...]
+    time: datetime.datetime
+    start: datetime.datetime
+
+
+@dataclasses.dataclass
+class ServerPreemption:
+    """Find the leases that give way to one whose servers find no room."""
+
+    conf: cfg.ConfigOpts
+    database: Database
+    clock: Clock
+    #: Tells what is free for servers; None: nobody can.
+    cloud: UserConnector | None = None
+
+    def find(
+        self, lease: model.Lease, now: datetime.datetime, is_tried: bool = False
+    ) -> Victims | None:
+        """Find the fewest leases without which all servers of a lease find room.
+
+        :param is_tried: whether Nova has found no host just now; if there is one as far as can be
+            told, it does not help that others give way
+        :returns: None if there is not enough without all of them either
+        :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer
+        """
+        if self.cloud is None or lease.preemptible or lease.kind not in _KINDS:
+            return None
+        if not lease.live or len(_servers(lease)) < len(lease.live):
+            return None
+        first, end = changes.wait.period(lease, now)
+        time, start = self._times(lease, first, now)
+        if lease.duration is not None:
+            end = max(end, start + datetime.timedelta(seconds=lease.duration))
+        if start >= end:
+            return None
+        found = self.database.read(preemptible.find_servers, end)
+        if not found:
+            return None
+        look = _Look(self.database, self.cloud, lease, (start, end))
+        if is_tried and look.is_there_room():
+            return None
+        if look.is_enough(()):
+            # What gives way already is enough; else there is enough soon, and nobody need to.
+            gives_way = any(each.given_up_at for each in found)
+            return Victims((), time, start) if gives_way else None
+        candidates = [each for each in found if each.given_up_at is None and look.knows(each)]
+        return self._choose(candidates, look, Victims((), time, start))
+
+    def _choose(
+        self, candidates: Sequence[PreemptibleServers], look: '_Look', none: Victims
+    ) -> Victims | None:
+        """Choose leases all of whose servers can give way."""
+        checked: set[str] = set()
+        while True:
+            asleep = [each for each in candidates if not each.runs]
+            chosen = preemption.choose_fewest(asleep, look.is_enough)
+            chosen = chosen or preemption.choose_fewest(candidates, look.is_enough)
+            if not chosen:
+                return None
+            new = [each for each in chosen if each.runs and each.lease_id not in checked]
+            checked |= {each.lease_id for each in new}
+            refused = {each.lease_id for each in new if not self._can_give_way(each)}
+            if not refused:
+                return dataclasses.replace(none, leases=tuple(each.lease_id for each in chosen))
+            candidates = [each for each in candidates if each.lease_id not in refused]
+
+    def _can_give_way(self, one: PreemptibleServers) -> bool:
+        assert self.cloud is not None, 'it told what is free'
+        conn = self.cloud.service()
+        try:
+            found = (servers.get(conn, each) for each in one.servers)
+            return not any(preempted.find_obstacle(each) for each in found)
+        except errors.EXPECTED:
+            return False
+
+    def _times(
+        self, lease: model.Lease, first: datetime.datetime, now: datetime.datetime
+    ) -> tuple[datetime.datetime, datetime.datetime]:
+        """Return when others give up what they have, and when a lease can have it."""
+        if lease.kind == states.LeaseKind.SCHEDULED:
+            first -= datetime.timedelta(seconds=self.conf[SERVER].lead_seconds)
+        notice = datetime.timedelta(seconds=self.conf.queue.preemption_notice)
+        time = max(now + notice, first - expected.LEAVING)
+        return time, max(lease.start_date, time + expected.LEAVING)
+
+
+class _Look:
+    """A look at the hosts that everybody uses, and at what a lease wants of them.
+
+    :param cloud: the rights of the service
+    :param period: from when to when the lease wants it
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        cloud: UserConnector,
+        lease: model.Lease,
+        period: tuple[datetime.datetime, datetime.datetime],
+    ) -> None:
+        with answering():
+            self._room = CommonHostRoom(cloud.service())
+        self._places = self._room.places
+        self._start, self._end = map(moments.moment, period)
+        self._releases = expected.releases(database, SERVER, self._room)
+        self._claims = expected.claims(database, SERVER, self._room)
+        self._claims.pop(lease.id, None)
+        # What is held already needs no room.
+        wanted = [each for each in _servers(lease) if each.resource_id not in self._places]
+        self._asked = self._demand(wanted)
+        ahead = (each for each in database.read(leases.waiting) if _is_ahead(each, lease))
+        self._ahead = [self._demand(_servers(each)) for each in ahead]
+
+    def knows(self, one: PreemptibleServers) -> bool:
+        """Tell whether it is known what a lease would free."""
+        return not one.runs or all(each in self._places for each in one.servers)
+
+    def is_there_room(self) -> bool:
+        """Tell whether there is enough now, whatever is expected later."""
+        return _fits(Forecast(self._room.hosts), self._asked)
+
+    def is_enough(self, some: Sequence[PreemptibleServers]) -> bool:
+        """Tell whether there is enough without some leases, after those that come first."""
+        freed = (
+            Release(at=self._start, host=self._places[each], amounts=self._room.released(amounts))
+            for one in some
+            if one.runs
+            for each, amounts in one.servers.items()
+        )
+        without = {each.lease_id for each in some}
+        claims = [each for lease_id, each in self._claims.items() if lease_id not in without]
+        releases = [*self._releases, *freed]
+        return _fits(Forecast(self._room.hosts, releases, [*self._ahead, *claims]), self._asked)
+
+    def _demand(self, wanted: Iterable[model.Reservation]) -> FutureDemand:
+        found = [expected.demand(self._room, each) for each in wanted]
+        return FutureDemand(start=self._start, end=self._end, servers=found)
+
+
+def _fits(forecast: Forecast, asked: FutureDemand) -> bool:
+    try:
+        forecast.check(asked)
+    except NotExpected:
+        return False
+    return True
+
+
+def _servers(lease: model.Lease) -> list[model.Reservation]:
+    """Return the reservations of servers that are to be made for a lease."""
+    return [each for each in lease.live if each.group and each.resource_type == SERVER]
+
+
+def _is_ahead(other: model.Lease, lease: model.Lease) -> bool:
+    """Tell whether a lease that waits has its room before another one."""
+    return not other.preemptible and other.id != lease.id and _place(other) < _place(lease)
+
+
+def _place(lease: model.Lease) -> tuple[int, bool, datetime.datetime]:
+    return -lease.priority, lease.kind == states.LeaseKind.RETRY, lease.created_at

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The servers of a preemptible lease that gives way: shelved then, and woken when it has room.
+
+Only a server that is shelved and off its host leaves its capacity to others: of one that is
+suspended Placement still has the claim. It is shelved with the rights of its owner, whose image it
+becomes, and then locked with those of the service, so that its owner does not unshelve it
+meanwhile. The reason of the lock says that it is ours, to every manager that comes later.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Final
+
+from climate_core.cloud import servers
+from climate_core.plugins.base import Wait
+from climate_core.plugins.server import end_steps
+from climate_core.plugins.step_context import EndContext, StepContext
+
+#: Statuses from which Nova shelves.
+SHELVED_FROM: Final = frozenset({'ACTIVE', 'SHUTOFF', 'PAUSED', 'SUSPENDED'})
+ASLEEP: Final = frozenset({'SHELVED', 'SHELVED_OFFLOADED'})
+_GONE: Final = frozenset({'DELETED', 'SOFT_DELETED'})
+#: What the reason of our lock begins with.
+_OURS: Final = 'Climate: '
+_REASON: Final = (
+    _OURS + 'the preemptible lease {} gave way to another one. The server is unshelved when there '
+    'is room again; to delete it take it out of the lease, or end that.'
+)
+
+
+def is_ours(server: Mapping[str, Any]) -> bool:
+    """Tell whether a server is locked because its lease gave way."""
+    reason = str(server.get('locked_reason') or '')
+    return bool(server.get('locked')) and reason.startswith(_OURS)
+
+
+def find_obstacle(server: Mapping[str, Any]) -> str | None:
+    """Return why a server cannot give way; None if it can."""
+    if server['status'] not in SHELVED_FROM or server.get('OS-EXT-STS:task_state'):
+        return f'it is {server["status"]}'
+    if server.get(servers.VOLUMES):
+        return 'it has volumes'
+    return None
+
+
+def give_up(context: EndContext) -> Wait | None:
+    """Take the next step until a server has left its host; None when it has."""
+    server = servers.get(context.conn, context.resource_id)
+    status, task = server['status'], server.get('OS-EXT-STS:task_state')
+    if status in _GONE:
+        return None
+    if status not in ASLEEP:
+        unlocked_server = unlocked(context, server)
+        return end_steps.step(_as_shelving(context), unlocked_server) or context.wait()
+    if not is_ours(server):
+        _lock(context)
+        return context.wait()
+    if status == 'SHELVED_OFFLOADED' and task is None:
+        return None
+    wait = end_steps.step(_as_shelving(context), {**server, 'locked': False})
+    return wait or context.wait('The server has been SHELVED')
+
+
+def wake(context: StepContext, server: Mapping[str, Any]) -> Wait:
+    """Take the next step of the way back of a server that is shelved.
+
+    One for which Nova finds no host is locked again until the next try.
+    """
+    task = server.get('OS-EXT-STS:task_state')
+    if task:
+        return context.wait(f'The server has been {server["status"]}, {task}')
+    if context.progress.asked == 'unshelve':
+        if not is_ours(server):
+            _lock(context)
+        raise context.failure('Nova finds no room for the server, which stays shelved until then.')
+    rest = context.rest()
+    if rest is not None:
+        return rest
+    unlocked(context, server)
+    return context.ask(
+        'unshelve', lambda: servers.act(context.conn, context.resource_id, 'unshelve')
+    )
+
+
+def unlocked(context: StepContext, server: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Undo our lock of a server, if there is one; return the server as it is then."""
+    if not is_ours(server):
+        return server
+    servers.act(context.service, context.resource_id, 'unlock')
+    return {**server, 'locked': False}
+
+
+def _lock(context: StepContext) -> None:
+    reason = {'locked_reason': _REASON.format(context.lease.id)}
+    servers.act(context.service, context.resource_id, 'lock', reason)
+
+
+def _as_shelving(context: EndContext) -> EndContext:
+    """Return the same look at a server whose end action is ``shelve``."""
+    params = {**context.reservation.params, 'on_end': 'shelve'}
+    return dataclasses.replace(
+        context, reservation=dataclasses.replace(context.reservation, params=params)
+    )

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A manager dies while the server of a preemptible lease is shelved, or woken again."""
+
+import pytest
+
+from climate_core.db import utcnow
+from climate_core.lease import changes
+from tests.kill.deaths import EVENT
+from tests.support.databases import ENGINES
+from tests.support.fakes import leases
+
+LOOKS = (1, 2, 3)
+GAVE_WAY = ['shelve', 'lock']
+WOKEN = ['unlock', 'unshelve']
+
+
+def running(stage):
+    """Return a preemptible lease that runs, and its server."""
+    (server,) = stage.cloud.servers(1, status='ACTIVE', launched_at='2026-12-01T12:00:00')
+    made = leases.make(stage.database, [server], stage.cloud.trust(), preemptible=True)
+    lease = leases.started(made)
+    leases.write(stage.database, lease)
+    return lease, server
+
+
+def preempted(stage):
+    """Return a preemptible lease whose room another one needs, and its server."""
+    lease, server = running(stage)
+    now = stage.database.read(utcnow.read)
+    leases.change(stage.database, lease.id, changes.preempt.apply, now, now)
+    return lease, server
+
+
+def grant(stage, lease):
+    """Find room for a lease again: the cloud of these tests has no forecast."""
+
+    def apply(found, now):
+        amounts = {each.id: {'servers': 1} for each in changes.wait.asleep(found)}
+        return changes.wait.grant(found, amounts, now)
+
+    leases.change(stage.database, lease.id, apply)
+
+
+def waits(stage, lease):
+    return stage.lease(lease).status == 'WAITING'
+
+
+def shown(stage, server):
+    """Return what the server is by now: what the cloud says of it last."""
+    entries = [each for each in stage.cloud.journal() if each['id'] == server]
+    return next(each['status'] for each in reversed(entries) if each['what'] == 'server is')
+
+
+@pytest.mark.parametrize('look', LOOKS)
+@pytest.mark.parametrize('point', EVENT)
+def test_killed_preemption_shelves_the_server_once(stage, point, look):
+    lease, server = preempted(stage)
+
+    stage.survive(f'{point}:preempt_lease:{look}')
+    stage.until(lambda: waits(stage, lease))
+
+    assert stage.cloud.effects()[server] == GAVE_WAY
+    assert shown(stage, server) == 'SHELVED_OFFLOADED'
+    had = [each.status for each in stage.lease(lease).reservations]
+    assert sorted(had) == ['deleted', 'pending']
+
+
+@pytest.mark.parametrize('number', [1, 2])
+def test_after_nova_has_done_a_step_and_before_that_is_written(stage, number):
+    lease, server = preempted(stage)
+
+    stage.survive(f'request.after:write:{number}')
+    stage.until(lambda: waits(stage, lease))
+
+    assert stage.cloud.effects()[server] == GAVE_WAY
+
+
+@pytest.mark.parametrize('look', [1, 2])
+@pytest.mark.parametrize('point', EVENT)
+def test_killed_resumption_wakes_the_server_once(stage, point, look):
+    lease, server = preempted(stage)
+    manager = stage.manager()
+    stage.until(lambda: waits(stage, lease))
+    manager.kill()
+    grant(stage, lease)
+
+    stage.survive(f'{point}:start_lease:{look}')
+    stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
+
+    assert stage.cloud.effects()[server] == [*GAVE_WAY, *WOKEN]
+    assert shown(stage, server) == 'ACTIVE'
+
+
+@pytest.mark.parametrize('number', [1, 2])
+def test_end_of_one_that_is_giving_way(stage, number):
+    lease, _ = preempted(stage)
+
+    stage.manager(f'request.after:write:{number}').dies()
+    stage.ask('end_lease', lease.id).ends()
+    stage.manager()
+    stage.until(lambda: stage.is_over(lease))
+
+    assert stage.made('server gone') == 1
+
+
+@pytest.mark.parametrize('stage', ENGINES, indirect=True)
+def test_a_death_at_every_remote_call(stage):
+    lease, server = preempted(stage)
+    for count in (1, 1, 1):
+        stage.manager(f'remote.after:preempt_lease:{count}', claims_expire=False).dies()
+    manager = stage.manager(claims_expire=False)
+    stage.until(lambda: waits(stage, lease))
+    assert stage.cloud.effects()[server] == GAVE_WAY
+    manager.kill()
+    grant(stage, lease)
+    for count in (1, 1):
+        stage.manager(f'remote.after:start_lease:{count}').dies()
+    stage.manager()
+    stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
+    assert stage.cloud.effects()[server] == [*GAVE_WAY, *WOKEN]
