@@ -10,8 +10,8 @@ was made between two releases has dropped them already.
 import sqlalchemy as sa
 from alembic import op
 
-revision = '0025'
-down_revision = '0024'
+revision = '0027'
+down_revision = '0026'
 branch_labels = None
 depends_on = None
 phase = 'contract'

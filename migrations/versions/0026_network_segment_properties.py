@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import mysql
 
-revision = '0024'
-down_revision = '0023'
+revision = '0026'
+down_revision = '0025'
 branch_labels = None
 depends_on = None
 phase = 'expand'
