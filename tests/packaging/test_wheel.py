@@ -56,7 +56,7 @@ def entry_points(wheel: pathlib.Path) -> configparser.ConfigParser:
 def test_wheel_holds_the_packages_and_no_tests(wheel: pathlib.Path) -> None:
     tops = {name.split('/')[0] for name in names(wheel)}
     tops = {top for top in tops if not top.endswith(('.dist-info', '.data'))}
-    extensions = {'nova_ext', 'cinder_ext', 'heat_ext'}
+    extensions = {'nova_ext', 'cinder_ext', 'heat_ext', 'climate_dashboard'}
     assert tops == {'climate_common', 'climate_core', 'climateclient', 'migrations'} | extensions
 
 
@@ -71,6 +71,12 @@ def test_wheel_holds_what_heat_loads(wheel: pathlib.Path) -> None:
         entry_points(wheel)['heat.clients']['climate']
         == 'heat_ext.service.client:ClimateClientPlugin'
     )
+
+
+def test_wheel_holds_all_files_of_the_dashboard(wheel: pathlib.Path) -> None:
+    files = {path for path in (ROOT / 'climate_dashboard').rglob('*') if path.is_file()}
+    kept = {str(path.relative_to(ROOT)) for path in files if '__pycache__' not in path.parts}
+    assert kept <= set(names(wheel))
 
 
 def test_wheel_holds_the_sample_files(wheel: pathlib.Path) -> None:

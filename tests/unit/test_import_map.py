@@ -14,7 +14,17 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-SERVICES = {'nova', 'cinder', 'heat', 'horizon', 'neutron', 'placement', 'keystone', 'glance'}
+SERVICES = {
+    'nova',
+    'cinder',
+    'heat',
+    'horizon',
+    'openstack_dashboard',
+    'neutron',
+    'placement',
+    'keystone',
+    'glance',
+}
 PACKAGES = {
     'climate_common': set(),
     'climate_core': {'climate_common'},
@@ -22,7 +32,7 @@ PACKAGES = {
     'nova_ext': {'climate_common', 'climateclient', 'nova'},
     'cinder_ext': {'climate_common', 'climateclient', 'cinder'},
     'heat_ext': {'climate_common', 'climateclient', 'heat'},
-    'climate_dashboard': {'climate_common', 'climateclient', 'horizon'},
+    'climate_dashboard': {'climate_common', 'climateclient', 'horizon', 'openstack_dashboard'},
 }
 #: The packages and root modules of climate_core, from top to bottom. Those of one row do not
 #: import each other.

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a reservation holds, with links to the pages of other panels."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from django import urls
+from django.utils.html import format_html, format_html_join
+from django.utils.translation import gettext_lazy as _
+
+from climate_common import resource_types
+from climate_dashboard import words
+from climateclient.models import Reservation
+
+#: The type of a resource -> the page that shows one.
+_PAGES: Final = {
+    resource_types.SERVER: 'horizon:project:instances:detail',
+    resource_types.VOLUME: 'horizon:project:volumes:detail',
+    resource_types.STACK: 'horizon:project:stacks:detail',
+    resource_types.NETWORK: 'horizon:project:networks:detail',
+}
+#: The type of a resource -> the page of all of them.
+_LISTS: Final = {
+    resource_types.FLOATING_IP: 'horizon:project:floating_ips:index',
+    resource_types.HOST: 'horizon:admin:climate_hosts:index',
+}
+
+
+def shown(reservation: Reservation, names: Mapping[str, str], is_operator: bool) -> Any:
+    """Return what a reservation holds, each with a link to its page if there is one.
+
+    :param names: those of resources by their ids, as far as they are known
+    """
+    kind = words.kind_of(reservation)
+    links = [*_links(reservation, kind, names, is_operator)]
+    return format_html_join(', ', '{}', ((each,) for each in links)) or asked(reservation)
+
+
+def asked(reservation: Reservation) -> str:
+    """Return what a reservation asks for, in words."""
+    params = reservation.params
+    told = []
+    if 'min' in params or 'max' in params:
+        least, most = params.get('min', 1), params.get('max', 1)
+        told.append(str(least) if least == most else f'{least}-{most}')
+    if params.get('amount') is not None:
+        told.append(str(params['amount']))
+    for name in ('vcpus', 'memory_mb', 'disk_gb'):
+        if params.get(name) is not None:
+            told.append(f'{name}={params[name]}')
+    for name in ('hypervisor_properties', 'resource_properties', 'resources', 'pool'):
+        if params.get(name):
+            told.append(str(params[name]))
+    server = params.get('server')
+    if isinstance(server, Mapping):
+        told.append(_('to be made: %s') % (server.get('name') or server.get('count') or 1))
+    return ', '.join(str(each) for each in told) or '-'
+
+
+def _links(
+    reservation: Reservation, kind: str, names: Mapping[str, str], is_operator: bool
+) -> Iterator[Any]:
+    params = reservation.params
+    if kind == resource_types.HOST:
+        page = _LISTS[kind] if is_operator else None
+        for host in params.get('hosts') or ():
+            yield _link(page, host)
+    elif kind == resource_types.FLOATING_IP and params.get('floatingips'):
+        for address in params['floatingips']:
+            yield _link(_LISTS[kind], address)
+    elif kind == resource_types.NETWORK and params.get('network_id'):
+        network_id = params['network_id']
+        yield _link(_PAGES[kind], params.get('network_name') or network_id, network_id)
+    elif reservation.resource_id and kind in _PAGES:
+        found = reservation.resource_id
+        yield _link(_PAGES[kind], names.get(found) or params.get('name') or found, found)
+
+
+def _link(page: str | None, text: str, *arguments: str) -> Any:
+    try:
+        return format_html('<a href="{}">{}</a>', urls.reverse(page, args=arguments), text)
+    except urls.NoReverseMatch:
+        # The panel is not there: Heat's is a plugin of its own.
+        return text

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages of the panel Leases."""
+
+import functools
+import itertools
+from typing import Any
+
+from django import urls
+from django.utils.translation import gettext_lazy as _
+from horizon import exceptions, tables, tabs
+from horizon.utils import functions
+
+from climate_dashboard import api, times
+from climate_dashboard.leases import tables as lease_tables
+from climate_dashboard.leases import tabs as lease_tabs
+from climateclient.models import Lease
+
+INDEX = 'horizon:project:climate_leases:index'
+
+
+class IndexView(times.LocalTimeMixin, tables.PagedTableMixin, tables.DataTableView):
+    """The leases of the project, the newest first."""
+
+    table_class = lease_tables.LeasesTable
+    template_name = 'climate_dashboard/table.html'
+    page_title = _('Leases')
+
+    def get_data(self) -> list[Lease]:
+        marker, order = self._get_marker()
+        size = functions.get_page_size(self.request)
+        filters = self.get_filters()
+        if 'status' in filters:
+            filters['status'] = filters['status'].upper()
+        try:
+            found = api.client(self.request).leases.list(
+                project_id=self.request.user.project_id,
+                sort=f'created_at:{order}',
+                marker=marker,
+                limit=size + 1,
+                **filters,
+            )
+            leases = [*itertools.islice(found, size + 1)]
+        except Exception as error:  # noqa: BLE001
+            exceptions.handle(self.request, _('The leases cannot be listed: %s') % error)
+            return []
+        is_more = len(leases) > size
+        leases = leases[:size]
+        if order == 'asc':
+            leases.reverse()
+        # What comes from the other side is there in any case.
+        self._has_more_data = is_more if order == 'desc' else True
+        self._has_prev_data = is_more if order == 'asc' else marker is not None
+        return leases
+
+
+class DetailView(times.LocalTimeMixin, tabs.TabbedTableView):
+    """One lease."""
+
+    tab_group_class = lease_tabs.LeaseTabs
+    template_name = 'horizon/common/_detail.html'
+    page_title = '{{ lease.name|default:lease.id }}'
+
+    @functools.cached_property
+    def lease(self) -> Lease:
+        try:
+            return api.client(self.request).leases.get(self.kwargs['lease_id'])
+        except Exception as error:
+            told = _('The lease cannot be shown: %s') % error
+            exceptions.handle(self.request, told, redirect=urls.reverse(INDEX))
+            raise
+
+    def get_tabs(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        return super().get_tabs(request, *args, **kwargs, lease=self.lease)
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        context = super().get_context_data(**kwargs)
+        table = lease_tables.LeasesTable(self.request)
+        context['lease'] = self.lease
+        context['url'] = urls.reverse(INDEX)
+        context['actions'] = table.render_row_actions(self.lease)
+        return context

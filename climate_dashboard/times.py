@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Show and read times in the zone that a user has chosen in Horizon, and name it."""
+
+import datetime
+from typing import Any
+
+from django.template import response as template_response
+from django.utils import timezone
+from horizon.utils import functions
+
+
+class LocalTimeMixin:
+    """Views whose times are in the zone of their user.
+
+    Horizon does not set the zone for the requests of scripts, whose threads may still have the one
+    of another user. What is rendered later would have that zone, too.
+    """
+
+    def dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        with timezone.override(functions.get_timezone(request)):
+            response = super().dispatch(request, *args, **kwargs)  # type: ignore[misc]
+            if isinstance(response, template_response.SimpleTemplateResponse):
+                response = response.render()
+            return response
+
+
+def now() -> datetime.datetime:
+    """Return the present in the zone of the user, in whole minutes."""
+    return timezone.localtime().replace(second=0, microsecond=0)
+
+
+def show(time: datetime.datetime | None) -> str:
+    """Write a time in the zone of the user, as ``2026-12-01 16:07 CET``; nothing for None."""
+    return '' if time is None else f'{timezone.localtime(time):%Y-%m-%d %H:%M %Z}'
+
+
+def write(time: datetime.datetime) -> str:
+    """Write a time for a field of a form, without its zone."""
+    return f'{timezone.localtime(time):%Y-%m-%d %H:%M}'
+
+
+def zone_name() -> str:
+    """Return the name of the zone of the user, as ``Europe/Berlin``."""
+    return timezone.get_current_timezone_name()

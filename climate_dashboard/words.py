@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The words of the lease service as users read them, in their language."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy, pgettext_lazy
+
+from climate_common import amounts, resource_types
+from climateclient.models import Lease, Reservation
+
+LEASE_STATUSES: Final = (
+    ('PENDING', pgettext_lazy('Status of a lease', 'Pending')),
+    ('STARTING', pgettext_lazy('Status of a lease', 'Starting')),
+    ('ACTIVE', pgettext_lazy('Status of a lease', 'Active')),
+    ('TERMINATING', pgettext_lazy('Status of a lease', 'Ending')),
+    ('TERMINATED', pgettext_lazy('Status of a lease', 'Ended')),
+    ('DELETING', pgettext_lazy('Status of a lease', 'Deleting')),
+    ('ERROR', pgettext_lazy('Status of a lease', 'Error')),
+)
+RESERVATION_STATUSES: Final = (
+    ('pending', pgettext_lazy('Status of a reservation', 'Pending')),
+    ('active', pgettext_lazy('Status of a reservation', 'Active')),
+    ('deleted', pgettext_lazy('Status of a reservation', 'Ended')),
+    ('error', pgettext_lazy('Status of a reservation', 'Error')),
+)
+KINDS: Final = (
+    ('immediate', pgettext_lazy('Kind of a lease', 'Immediate')),
+    ('scheduled', pgettext_lazy('Kind of a lease', 'Scheduled')),
+    ('retry', pgettext_lazy('Kind of a lease', 'Waits until there is enough')),
+    ('best_effort', pgettext_lazy('Kind of a lease', 'Best effort')),
+)
+RESOURCE_TYPES: Final = (
+    (resource_types.SERVER, _('Server')),
+    (resource_types.VOLUME, _('Volume')),
+    (resource_types.STACK, _('Stack')),
+    (resource_types.HOST, _('Hosts')),
+    (resource_types.CAPACITY, _('Capacity')),
+    (resource_types.FLOATING_IP, _('Floating IPs')),
+    (resource_types.NETWORK, _('Network')),
+)
+EVENTS: Final = (
+    ('start_lease', _('Start')),
+    ('before_start_lease', _('Notice before the start')),
+    ('before_end_lease', _('Notice before the end')),
+    ('end_lease', _('End')),
+)
+_COUNTED: Final = {
+    resource_types.SERVER: ngettext_lazy('%d server', '%d servers'),
+    resource_types.VOLUME: ngettext_lazy('%d volume', '%d volumes'),
+    resource_types.STACK: ngettext_lazy('%d stack', '%d stacks'),
+    resource_types.HOST: ngettext_lazy('%d reservation of hosts', '%d reservations of hosts'),
+    resource_types.CAPACITY: ngettext_lazy(
+        '%d reservation of capacity', '%d reservations of capacity'
+    ),
+    resource_types.FLOATING_IP: ngettext_lazy(
+        '%d reservation of floating IPs', '%d reservations of floating IPs'
+    ),
+    resource_types.NETWORK: ngettext_lazy('%d network', '%d networks'),
+}
+
+
+def kind_of(reservation: Reservation) -> str:
+    """Return the type of a reservation; room for servers by their sizes is capacity, too."""
+    by_sizes = amounts.VCPUS in reservation.params and not reservation.resource_id
+    is_server = reservation.resource_type == resource_types.SERVER
+    return resource_types.CAPACITY if is_server and by_sizes else reservation.resource_type
+
+
+def counted(reservations: Iterable[Reservation]) -> str:
+    """Return what a lease reserves, as ``2 servers, 1 volume``."""
+    kinds = [kind_of(each) for each in reservations if each.status != 'deleted']
+    found = {kind: kinds.count(kind) for kind in kinds}
+    return ', '.join(
+        str(_COUNTED[kind] % number) if kind in _COUNTED else f'{number} {kind}'
+        for kind, number in found.items()
+    )
+
+
+def word(words: Iterable[tuple[str, Any]], value: str | None) -> str:
+    """Return the word for a value; one that has none stands for itself."""
+    return str(dict(words).get(value or '', value or ''))
+
+
+def waits(lease: Lease) -> bool:
+    """Tell whether a lease waits until there is enough for it."""
+    return lease.status == 'PENDING' and lease.queue_position is not None
+
+
+def reason(lease: Lease) -> str:
+    """Return why a lease is as it is, and what it waits for."""
+    told = []
+    if waits(lease):
+        told.append(_('Waits: number %d in the queue.') % lease.queue_position)
+    if lease.waits_for_user:
+        told.append(_('Ready: waits until you start it.'))
+    if lease.degraded:
+        told.append(_('Something of it is missing.'))
+    if lease.status_reason:
+        told.append(lease.status_reason)
+    return ' '.join(str(each) for each in told)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of pages share: a user, and a lease service that is made up."""
+
+import datetime
+from typing import Any
+from unittest import mock
+
+from django import urls
+from openstack_dashboard.test import helpers
+
+from climateclient import exceptions
+from climateclient.client import Client
+from climateclient.models import Lease
+
+NOW = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+HOUR = datetime.timedelta(hours=1)
+SERVER_ID = 'c4a6b3e2-0f0e-4c0e-9f45-3ba5d5c9a001'
+
+
+def lease(**given: Any) -> Lease:
+    """Make a lease of one server, as the service answers."""
+    values: dict[str, Any] = {
+        'id': '5f1c2a34-9d3e-4d0a-8c1b-000000000001',
+        'name': 'lease1',
+        'start_date': (NOW - HOUR).isoformat(),
+        'end_date': (NOW + 3 * HOUR).isoformat(),
+        'status': 'ACTIVE',
+        'kind': 'immediate',
+        'generation': 7,
+        'project_id': '1',
+        'reservations': [
+            {
+                'id': 'r1',
+                'resource_type': 'virtual:instance',
+                'resource_id': SERVER_ID,
+                'status': 'active',
+                'on_end': 'delete',
+            }
+        ],
+        'events': [
+            {
+                'id': 'e1',
+                'event_type': 'end_lease',
+                'time': (NOW + 3 * HOUR).isoformat(),
+                'status': 'UNDONE',
+            }
+        ],
+    }
+    return Lease.from_dict({**values, **given})
+
+
+def refused(
+    message: str,
+    field: str | None = None,
+    kind: type[exceptions.ApiError] = exceptions.BadRequest,
+) -> exceptions.ApiError:
+    """Make the error by which the client says that the service has refused a request."""
+    error = kind()
+    error.message, error.field = message, field
+    return error
+
+
+class PageTest(helpers.TestCase):
+    """Pages for a member of a project, with a client whose calls are made up."""
+
+    logged_in_as = ('member', 'reader')
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.client_of_leases = mock.create_autospec(Client, instance=True)
+        for noun in ('leases', 'hosts', 'calendar', 'floatingips', 'networks'):
+            owner = getattr(Client(mock.Mock()), noun)
+            setattr(self.client_of_leases, noun, mock.create_autospec(owner, instance=True))
+        self.leases = self.client_of_leases.leases
+        patch = mock.patch('climate_dashboard.api.client', return_value=self.client_of_leases)
+        patch.start()
+        # Errors there only hide a button.
+        self.hidden = mock.patch('horizon.tables.base.LOG.exception').start()
+        self._log_in(*self.logged_in_as)
+
+    def _log_in(self, *roles: str) -> None:
+        catalog = [*self.service_catalog, self._service()]
+        ids = [{'id': str(number), 'name': name} for number, name in enumerate(roles)]
+        self._setup_user(roles=ids, service_catalog=catalog)
+
+    def _service(self) -> dict[str, Any]:
+        url = 'http://climate.example.com:1234/v1'
+        endpoints = [
+            {'id': interface, 'region': region, 'interface': interface, 'url': url}
+            for region in ('RegionOne', 'RegionTwo')
+            for interface in ('public', 'internal', 'admin')
+        ]
+        return {'type': 'reservation', 'name': 'climate', 'endpoints': endpoints}
+
+    def tearDown(self) -> None:
+        hidden = self.hidden.call_args_list
+        super().tearDown()
+        assert not hidden
+
+    def page(self, name: str, *arguments: str, **query: str) -> Any:
+        """Get a page by the name of its address."""
+        return self.client.get(urls.reverse(name, args=arguments), query)
+
+    def text(self, name: str, *arguments: str, **query: str) -> str:
+        """Get a page, which must be there, as text."""
+        response = self.page(name, *arguments, **query)
+        assert response.status_code == 200, response
+        return str(response.content.decode())

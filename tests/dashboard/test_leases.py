@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The panel Leases: the list, and one lease."""
+
+import datetime
+from unittest import mock
+
+from django import urls
+from django.utils import timezone
+
+from climateclient import exceptions
+from climateclient.models import HistoryEntry
+from tests.dashboard.pages import NOW, SERVER_ID, PageTest, lease, refused
+
+INDEX = 'horizon:project:climate_leases:index'
+DETAIL = 'horizon:project:climate_leases:detail'
+
+
+class ListTest(PageTest):
+    def test_list_shows_leases_of_the_project_with_reasons(self) -> None:
+        self.leases.list.return_value = [lease(status='ERROR', status_reason='no <room>')]
+        text = self.text(INDEX)
+        assert 'lease1' in text
+        assert 'no &lt;room&gt;' in text
+        assert '1 server' in text
+        asked = self.leases.list.call_args.kwargs
+        assert asked['project_id'] == self.tenant.id
+        assert asked['sort'] == 'created_at:desc'
+
+    def test_list_has_a_title(self) -> None:
+        self.leases.list.return_value = []
+        assert '<title>Leases' in self.text(INDEX)
+
+    def test_refused_list_says_why(self) -> None:
+        self.leases.list.side_effect = refused('must be one of these', 'status')
+        text = self.text(INDEX)
+        assert 'must be one of these' in text
+
+    def test_filter_is_sent_to_the_service(self) -> None:
+        self.leases.list.return_value = []
+        url = urls.reverse(INDEX)
+        sent = {'leases__filter__q': 'active', 'leases__filter__q_field': 'status'}
+        self.client.post(url, sent)
+        self.client.get(url)
+        assert self.leases.list.call_args.kwargs['status'] == 'ACTIVE'
+
+    def test_pages_go_on_and_back(self) -> None:
+        many = [lease(id=f'lease-{number}', name=f'n{number}') for number in range(3)]
+        self.leases.list.return_value = many
+        self.client.cookies['API_RESULT_PAGE_SIZE'] = '2'
+        text = self.text(INDEX)
+        assert '?marker=lease-1' in text
+        assert 'prev_marker' not in text
+        self.leases.list.return_value = many[1::-1]
+        text = self.text(INDEX, prev_marker='lease-2')
+        assert self.leases.list.call_args.kwargs['sort'] == 'created_at:asc'
+        assert text.index('>n0<') < text.index('>n1<')
+        assert '?marker=lease-1' in text
+
+    def test_row_is_asked_for_again_while_it_changes(self) -> None:
+        self.leases.list.return_value = [lease(status='STARTING')]
+        assert 'class="ajax-update warning"' in self.text(INDEX)
+        self.leases.list.return_value = [lease()]
+        assert 'class="ajax-update status_up"' in self.text(INDEX)
+
+    def test_row_alone_is_in_the_zone_of_its_user(self) -> None:
+        """A thread of the server may still have the zone of another user."""
+        start = datetime.datetime(2026, 7, 1, 7, 6, tzinfo=datetime.UTC)
+        self.leases.get.return_value = lease(start_date=start.isoformat())
+        self.client.cookies['django_timezone'] = 'Europe/Berlin'
+        query = {'action': 'row_update', 'table': 'leases', 'obj_id': 'x'}
+        header = {'HTTP_X_REQUESTED_WITH': 'XMLHttpRequest'}
+        with timezone.override('America/New_York'):
+            response = self.client.get(urls.reverse(INDEX), query, **header)
+        assert '2026-07-01 09:06 CEST' in response.content.decode()
+
+    def test_no_panel_without_the_service(self) -> None:
+        self._setup_user(roles=[{'id': '1', 'name': 'member'}])
+        assert self.page(INDEX).status_code in (302, 403)
+
+
+class DetailTest(PageTest):
+    def test_lease_shows_what_comes_next(self) -> None:
+        self.leases.get.return_value = lease(status_reason='all is well')
+        text = self.text(DETAIL, 'x')
+        assert '<title>' in text
+        assert 'all is well' in text
+        assert f'{NOW + datetime.timedelta(hours=3):%Y-%m-%d %H:%M} UTC: End' in text
+
+    def test_resources_link_to_their_pages(self) -> None:
+        self.leases.get.return_value = lease()
+        named = mock.Mock()
+        named.name = 'vm1'
+        with mock.patch.dict(
+            'climate_dashboard.leases.tabs._FINDERS',
+            {'virtual:instance': mock.Mock(return_value=named)},
+        ):
+            text = self.text(DETAIL, 'x', tab='lease__reservations')
+        page = urls.reverse('horizon:project:instances:detail', args=[SERVER_ID])
+        assert f'<a href="{page}">vm1</a>' in text
+
+    def test_history_says_who_did_what(self) -> None:
+        self.leases.get.return_value = lease()
+        entry = HistoryEntry('1', NOW, 'update', 'done', 'longer', 'user1')
+        self.leases.history.return_value = [entry]
+        text = self.text(DETAIL, 'x', tab='lease__history')
+        assert 'longer' in text
+        assert 'user1' in text
+
+    def test_missing_lease_goes_back_to_the_list(self) -> None:
+        self.leases.get.side_effect = refused('There is no lease.', kind=exceptions.NotFound)
+        response = self.page(DETAIL, 'x')
+        assert response.status_code == 302
+        assert response['location'].endswith(urls.reverse(INDEX))
