@@ -154,6 +154,15 @@ function configure_climate_neutron {
     cp "$CLIMATE_PLUGIN_DIR/local/templates/neutron-policy.yaml" "$lines/climate.yaml"
 }
 
+# configure_climate_dashboard - the panels of Climate, where Horizon runs; it collects and compresses
+# its style sheets itself when it is started.
+function configure_climate_dashboard {
+    local own=$HORIZON_DIR/openstack_dashboard/local
+    is_service_enabled horizon || return 0
+    cp "$CLIMATE_DIR"/climate_dashboard/enabled/_*.py "$own/enabled/"
+    cp "$CLIMATE_DIR"/climate_dashboard/local_settings.d/_*.py "$own/local_settings.d/"
+}
+
 function create_climate_accounts {
     create_service_user climate admin
     get_or_create_service climate reservation "Reservation Service"
@@ -210,6 +219,8 @@ function stop_climate {
 function cleanup_climate {
     remove_uwsgi_config "$CLIMATE_UWSGI_CONF" climate-api
     sudo rm -rf "$CLIMATE_CONF_DIR" "$CLIMATE_DATA_DIR"
+    rm -f "${HORIZON_DIR:-$DEST/horizon}"/openstack_dashboard/local/enabled/_178[0-9]_*.py \
+        "${HORIZON_DIR:-$DEST/horizon}"/openstack_dashboard/local/local_settings.d/_90_climate_*.py
 }
 
 function climate_phase {
@@ -231,6 +242,7 @@ function climate_phase {
             configure_climate_cinder
             configure_climate_heat
             configure_climate_neutron
+            configure_climate_dashboard
             create_climate_accounts
             register_climate_limits
             init_climate

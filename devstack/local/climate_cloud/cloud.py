@@ -14,6 +14,7 @@ from keystoneauth1.exceptions import ClientException
 from climate_cloud import content, identity, pool, secrets, steps
 from climate_cloud.ceph import Ceph
 from climate_cloud.configs import Configs
+from climate_cloud.horizon import Horizon
 from climate_cloud.install import LOCK
 from climate_cloud.mariadb import MariaDB
 from climate_cloud.processes import LOOK_AGAIN, Processes, Service, ServiceFailed
@@ -46,6 +47,7 @@ class Cloud:
         self.mariadb = MariaDB(settings, self.secrets['database'])
         self.rabbitmq = RabbitMQ(settings, self.secrets)
         self.ceph = Ceph(settings)
+        self.horizon = Horizon(settings, self.secrets['horizon'])
         self.configs = Configs(settings, self.secrets, self.rabbitmq.url, self.mariadb.url)
         self.openstack = Services(settings, self.configs, self.rabbitmq)
 
@@ -54,6 +56,8 @@ class Cloud:
         base = [self.mariadb.service(), *self.rabbitmq.services()]
         if self.settings.ceph:
             base += self.ceph.services()
+        if self.settings.horizon:
+            base.append(self.horizon.service())
         return {service.name: service for service in base} | self.openstack.table()
 
     def connection(self, user: str):
@@ -75,6 +79,9 @@ class Cloud:
         self._prepare()
         steps.run(self._steps(lock_descriptor), self.say, self.processes.give_up)
         self.say(f'the cloud is up ({time.monotonic() - started:.0f} s)')
+        if self.settings.horizon:
+            passwords = self.settings.state / 'clouds.yaml'
+            self.say(f'Horizon: {self.horizon.url} (demo and admin; passwords: {passwords})')
 
     def _check_ports(self) -> None:
         for service in self.services().values():
@@ -97,6 +104,8 @@ class Cloud:
         self.settings.save()
         self.rabbitmq.prepare()
         self.configs.write()
+        if self.settings.horizon:
+            self.horizon.write()
         for name in ('fernet', 'credential'):
             secrets.write_keystone_keys(self.settings.data / 'keystone' / name)
         path = self.settings.state / 'clouds.yaml'
@@ -155,6 +164,7 @@ class Cloud:
             'rabbitmq': ['epmd'],
             'keystone-api': ['keystone schema', 'rabbitmq'],
         }
+        first['horizon'] = ['identity']
         first['ceph-mon'] = ['ceph stores']
         first['ceph-osd'] = first['ceph-mgr'] = ['ceph pools']
         if name in first:
@@ -170,7 +180,12 @@ class Cloud:
         return needs
 
     def _starter(self, service: Service) -> Callable[[], None]:
-        return lambda: self.processes.start(service)
+        def start() -> None:
+            if service.name == 'horizon':
+                self.horizon.collect()
+            self.processes.start(service)
+
+        return start
 
     def _start_mariadb(self) -> None:
         self.mariadb.prepare()

@@ -29,7 +29,7 @@ FILES = {
 COMPUTE = ['nova-common.conf', 'nova-climate.conf']
 
 
-class _Template(string.Template):
+class Template(string.Template):
     """``@{name}``: the configuration files use ``$`` and ``%`` themselves."""
 
     delimiter = '@'
@@ -99,9 +99,7 @@ class Configs:
         path.touch(mode=0o600)
         if self.settings.stock:
             templates = [name for name in templates if not name.endswith('-climate.conf')]
-        texts = [
-            _Template((TEMPLATES / name).read_text()).substitute(values) for name in templates
-        ]
+        texts = [Template((TEMPLATES / name).read_text()).substitute(values) for name in templates]
         path.write_text('\n'.join(texts))
 
     def _paths(self) -> dict[str, object]:

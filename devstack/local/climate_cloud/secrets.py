@@ -8,7 +8,17 @@ import secrets
 
 from cryptography.fernet import Fernet
 
-_PASSWORDS = ('database', 'rabbitmq', 'service', 'admin', 'demo', 'alt', 'heat_domain', 'cookie')
+_PASSWORDS = (
+    'database',
+    'rabbitmq',
+    'service',
+    'admin',
+    'demo',
+    'alt',
+    'heat_domain',
+    'cookie',
+    'horizon',
+)
 
 
 def load(data: pathlib.Path) -> dict[str, str]:

@@ -11,7 +11,7 @@ from climate_cloud.processes import Service
 from climate_cloud.rabbitmq import RabbitMQ
 from climate_cloud.settings import Settings
 
-_UWSGI = [
+UWSGI = [
     '--need-app', '--lazy-apps', '--die-on-term', '--enable-threads', '--threads', '4',
     '--disable-logging', '--buffer-size', '65535', '--http-chunked-input',
     '--add-header', 'Connection: close',
@@ -77,7 +77,7 @@ class Services:
     ) -> Service:
         socket = f'{self.settings.host}:{self.settings.port(name)}'
         command = [self.settings.bin / 'uwsgi', '--http-socket', socket, '--module', module]
-        command += ['--pyhome', self.settings.venv, *_UWSGI]
+        command += ['--pyhome', self.settings.venv, *UWSGI]
         if arguments:
             command += ['--pyargv', arguments]
         url = self.settings.url(name) + path

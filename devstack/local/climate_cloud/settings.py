@@ -32,6 +32,7 @@ PORTS = {
     'heat': 16,
     'climate': 17,
     'climate-metrics': 18,
+    'horizon': 19,
 }
 
 
@@ -50,6 +51,7 @@ class Settings:
     :param pool: number of the hosts after these, which are enrolled for leases; none in stock
     :param stock: leave Climate out, to compare with an OpenStack as it comes
     :param ceph: a second backend of Cinder, on a Ceph of its own
+    :param horizon: the dashboard
     """
 
     state: pathlib.Path
@@ -59,6 +61,7 @@ class Settings:
     pool: int = 2
     stock: bool = False
     ceph: bool = False
+    horizon: bool = False
 
     @property
     def venv(self) -> pathlib.Path:
@@ -105,7 +108,7 @@ class Settings:
     def save(self) -> None:
         """Keep the settings beside the state, so that later commands need no variables."""
         self.state.mkdir(parents=True, exist_ok=True)
-        names = ('host', 'base_port', 'computes', 'pool', 'stock', 'ceph')
+        names = ('host', 'base_port', 'computes', 'pool', 'stock', 'ceph', 'horizon')
         values = {name: getattr(self, name) for name in names}
         (self.state / 'settings.json').write_text(json.dumps(values, indent=2) + '\n')
 
@@ -121,8 +124,8 @@ def load(environ: dict[str, str] | None = None) -> Settings:
     """Read the settings: environment over ``settings.json`` over defaults.
 
     :param environ: CLIMATE_CLOUD_DIR, CLIMATE_CLOUD_HOST, CLIMATE_CLOUD_BASE_PORT,
-        CLIMATE_CLOUD_COMPUTES, CLIMATE_CLOUD_POOL, CLIMATE_CLOUD_STOCK, CLIMATE_CLOUD_CEPH;
-        the process environment by default
+        CLIMATE_CLOUD_COMPUTES, CLIMATE_CLOUD_POOL, CLIMATE_CLOUD_STOCK, CLIMATE_CLOUD_CEPH,
+        CLIMATE_CLOUD_HORIZON; the process environment by default
     :raises SettingsError: a value is unusable, or host or ports differ from those of the
         cloud that exists in the directory (its databases hold them)
     """
@@ -138,7 +141,7 @@ def load(environ: dict[str, str] | None = None) -> Settings:
         name = f'CLIMATE_CLOUD_{key.upper()}'
         if env.get(name):
             values[key] = _number(name, env[name])
-    for key in ('stock', 'ceph'):
+    for key in ('stock', 'ceph', 'horizon'):
         name = f'CLIMATE_CLOUD_{key.upper()}'
         if env.get(name):
             values[key] = env[name] not in ('0', 'no', 'false')

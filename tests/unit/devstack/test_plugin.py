@@ -34,7 +34,7 @@ CINDER_CONF=cinder.conf HEAT_CONF=heat.conf
 STACK_USER=stack REGION_NAME=RegionOne
 ENABLE_DEBUG_LOG_LEVEL=True SERVICE_PROTOCOL=http SERVICE_HOST=controller
 SERVICE_TIMEOUT=1 CLIMATE_NOVA_KEY=secret CLIMATE_SECRET_KEY=$2
-CLIMATE_DATA_DIR=$1
+CLIMATE_DATA_DIR=$1 HORIZON_DIR=$DEST/horizon
 source devstack/settings
 """
 POST_CONFIG = ('stack', 'post-config')
@@ -146,6 +146,14 @@ def test_other_nodes_get_what_runs_there(
     calls = phase(tmp_path, *POST_CONFIG, enabled=enabled)
     assert {call.split()[1] for call in calls if call.startswith('ini')} == files
     assert not [call for call in calls if call.startswith(('get_or_create', 'recreate'))]
+
+
+def test_post_config_gives_horizon_its_panels(tmp_path: pathlib.Path) -> None:
+    calls = phase(tmp_path, *POST_CONFIG, enabled=f'{CONTROLLER},horizon')
+    own = '/opt/stack/horizon/openstack_dashboard/local'
+    copied = [call for call in calls if call.startswith('cp ') and own in call]
+    assert [call.split()[-1] for call in copied] == [f'{own}/enabled/', f'{own}/local_settings.d/']
+    assert not [call for call in phase(tmp_path, *POST_CONFIG) if own in call]
 
 
 def test_post_config_writes_the_uwsgi_configuration(tmp_path: pathlib.Path) -> None:

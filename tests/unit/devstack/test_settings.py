@@ -43,8 +43,9 @@ def test_unusable_settings_are_refused(tmp_path: pathlib.Path, values: dict[str,
         load(tmp_path, **values)
 
 
-def test_ceph_is_an_option_that_is_kept(tmp_path: pathlib.Path) -> None:
-    assert not load(tmp_path).ceph
-    load(tmp_path, ceph='1').save()
-    assert load(tmp_path).ceph
-    assert not load(tmp_path, ceph='0').ceph
+@pytest.mark.parametrize('name', ['ceph', 'horizon'])
+def test_option_is_kept(tmp_path: pathlib.Path, name: str) -> None:
+    assert not getattr(load(tmp_path), name)
+    load(tmp_path, **{name: '1'}).save()
+    assert getattr(load(tmp_path), name)
+    assert not getattr(load(tmp_path, **{name: '0'}), name)
