@@ -8,6 +8,8 @@ from django.template import response as template_response
 from django.utils import timezone
 from horizon.utils import functions
 
+from climate_common import dates
+
 
 class LocalTimeMixin:
     """Views whose times are in the zone of their user.
@@ -42,3 +44,18 @@ def write(time: datetime.datetime) -> str:
 def zone_name() -> str:
     """Return the name of the zone of the user, as ``Europe/Berlin``."""
     return timezone.get_current_timezone_name()
+
+
+def read(text: str) -> datetime.datetime:
+    """Read a time that a user has entered, in their zone unless it has an offset.
+
+    :raises climate_common.dates.DateError: it is none
+    """
+    zone = timezone.get_current_timezone()
+    return dates.parse(text, timezone.now(), zone)
+
+
+def round_up(time: datetime.datetime) -> datetime.datetime:
+    """Return the first whole minute that is not before a time."""
+    whole = time.replace(second=0, microsecond=0)
+    return whole if whole == time else whole + datetime.timedelta(minutes=1)

@@ -46,6 +46,18 @@ EVENTS: Final = (
     ('before_end_lease', _('Notice before the end')),
     ('end_lease', _('End')),
 )
+ENDS: Final = (
+    ('delete', _('Delete')),
+    ('stop', _('Shut off')),
+    ('shelve', _('Shelve')),
+    ('suspend', _('Suspend')),
+    ('create_image', _('Create an image, then delete')),
+    ('nothing', _('Nothing')),
+    ('backup', _('Back up, then delete')),
+    ('snapshot', _('Take a snapshot')),
+    ('detach', _('Detach')),
+    ('migrate', _('Move servers to other hosts')),
+)
 _COUNTED: Final = {
     resource_types.SERVER: ngettext_lazy('%d server', '%d servers'),
     resource_types.VOLUME: ngettext_lazy('%d volume', '%d volumes'),

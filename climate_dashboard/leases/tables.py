@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 from horizon import tables
 
 from climate_dashboard import api, words
-from climate_dashboard.leases import columns
+from climate_dashboard.leases import actions, columns
 from climateclient.models import Lease
 
 DETAIL = 'horizon:project:climate_leases:detail'
@@ -54,4 +54,10 @@ class LeasesTable(tables.DataTable):
         status_columns = ['movement']
         pagination_param = 'marker'
         prev_pagination_param = 'prev_marker'
-        table_actions = (LeaseFilter,)
+        table_actions = (LeaseFilter, actions.CreateLease, actions.EndLease)
+        row_actions = (
+            actions.StartLease,
+            actions.ExtendLease,
+            actions.ShortenLease,
+            actions.EndLease,
+        )

@@ -11,7 +11,7 @@ from openstack_dashboard.api import cinder, nova
 
 from climate_common import resource_types
 from climate_dashboard import api, times, words
-from climate_dashboard.leases import columns, resources
+from climate_dashboard.leases import actions, columns, resources
 from climateclient.models import Event, HistoryEntry, Lease, Reservation
 
 #: Of so many resources the names are asked for.
@@ -58,12 +58,14 @@ class ReservationsTable(tables.DataTable):
     resource = tables.Column(lambda row: row.shown, verbose_name=_('Resource'))
     status = tables.Column(lambda row: _status(row.reservation), verbose_name=_('Status'))
     on_end = tables.Column(
-        lambda row: row.reservation.params.get('on_end'), verbose_name=_('At the End')
+        lambda row: words.word(words.ENDS, row.reservation.params.get('on_end')),
+        verbose_name=_('At the End'),
     )
 
     class Meta:
         name = 'reservations'
         verbose_name = _('Resources')
+        row_actions = (actions.GiveBack,)
 
 
 class ReservationRow:

@@ -72,8 +72,11 @@ class PageTest(helpers.TestCase):
             owner = getattr(Client(mock.Mock()), noun)
             setattr(self.client_of_leases, noun, mock.create_autospec(owner, instance=True))
         self.leases = self.client_of_leases.leases
-        patch = mock.patch('climate_dashboard.api.client', return_value=self.client_of_leases)
-        patch.start()
+        mock.patch('climate_dashboard.api.client', return_value=self.client_of_leases).start()
+        self.found = mock.Mock()
+        self.found.name = 'vm1'
+        finders = {'virtual:instance': mock.Mock(return_value=self.found)}
+        mock.patch.dict('climate_dashboard.leases.tabs._FINDERS', finders).start()
         # Errors there only hide a button.
         self.hidden = mock.patch('horizon.tables.base.LOG.exception').start()
         self._log_in(*self.logged_in_as)

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be done with leases, each as far as the policy allows it."""
+
+from typing import Any, Final
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
+from horizon import tables
+
+from climate_dashboard import api
+from climateclient import exceptions
+from climateclient.models import Lease
+
+#: The statuses of leases that are not over.
+_LASTING: Final = ('PENDING', 'STARTING', 'ACTIVE', 'ERROR')
+_PROJECT: Final = (('project_id', 'project_id'),)
+#: Show why the service has refused it.
+telling = tables.actions.handle_exception_with_detail_message(
+    'Lease %(id)s: %(exc)s',
+    exceptions.ApiError,
+    'Lease %(id)s: %(exc)s',
+    _('%(name)s: %(exc)s'),
+    __name__,
+)
+
+
+class CreateLease(tables.LinkAction):
+    """Open the form of a new lease, on a page of its own: it has several buttons."""
+
+    name = 'create'
+    verbose_name = _('Create Lease')
+    url = 'horizon:project:climate_leases:create'
+    icon = 'plus'
+    policy_rules = (('reservation', 'climate:leases:create'),)
+
+
+class ExtendLease(tables.LinkAction):
+    """Open the form for a later end."""
+
+    name = 'extend'
+    verbose_name = _('Extend')
+    url = 'horizon:project:climate_leases:extend'
+    classes = ('ajax-modal',)
+    policy_rules = (('reservation', 'climate:leases:update'),)
+    policy_target_attrs = _PROJECT
+
+    def allowed(self, request: Any, lease: Lease | None = None) -> bool:
+        return lease is not None and lease.status in ('PENDING', 'STARTING', 'ACTIVE')
+
+
+class ShortenLease(ExtendLease):
+    """Open the form for an earlier end."""
+
+    name = 'shorten'
+    verbose_name = _('Shorten')
+    url = 'horizon:project:climate_leases:shorten'
+
+
+class StartLease(tables.BatchAction):
+    """Start leases that wait for that."""
+
+    name = 'start'
+    policy_rules = (('reservation', 'climate:leases:start'),)
+    policy_target_attrs = _PROJECT
+    help_text = _('What the lease reserves wakes up now.')
+
+    @staticmethod
+    def action_present(count: int) -> Any:
+        return ngettext_lazy('Start Lease', 'Start Leases', count)
+
+    @staticmethod
+    def action_past(count: int) -> Any:
+        return ngettext_lazy('Started Lease', 'Started Leases', count)
+
+    def allowed(self, request: Any, lease: Lease | None = None) -> bool:
+        return lease is not None and lease.status == 'PENDING' and lease.waits_for_user
+
+    @telling
+    def action(self, request: Any, lease_id: str) -> None:
+        api.client(request).leases.start(lease_id)
+
+
+class EndLease(tables.BatchAction):
+    """End leases now; those that have not started are cancelled."""
+
+    name = 'end'
+    policy_rules = (('reservation', 'climate:leases:end'),)
+    policy_target_attrs = _PROJECT
+    action_type = 'danger'
+    help_text = _(
+        'What the lease reserves is given back now. A lease that has not started is cancelled.'
+    )
+
+    @staticmethod
+    def action_present(count: int) -> Any:
+        return ngettext_lazy('End Lease', 'End Leases', count)
+
+    @staticmethod
+    def action_past(count: int) -> Any:
+        return ngettext_lazy('Ended Lease', 'Ended Leases', count)
+
+    def allowed(self, request: Any, lease: Lease | None = None) -> bool:
+        return lease is None or lease.status in _LASTING
+
+    @telling
+    def action(self, request: Any, lease_id: str) -> None:
+        api.client(request).leases.end(lease_id)
+
+
+class GiveBack(tables.BatchAction):
+    """Give one resource of a lease back; the lease goes on without it."""
+
+    name = 'give_back'
+    policy_rules = (('reservation', 'climate:reservations:delete'),)
+    action_type = 'danger'
+    help_text = _('The lease goes on without it. What happens to it is what its end would do.')
+
+    @staticmethod
+    def action_present(count: int) -> Any:
+        return ngettext_lazy('Give Back', 'Give Back', count)
+
+    @staticmethod
+    def action_past(count: int) -> Any:
+        return ngettext_lazy('Gave Back', 'Gave Back', count)
+
+    def allowed(self, request: Any, row: Any = None) -> bool:
+        return row is not None and row.reservation.status in ('pending', 'active')
+
+    @telling
+    def action(self, request: Any, reservation_id: str) -> None:
+        lease_id = self.table.kwargs['lease_id']
+        api.client(request).leases.remove_reservation(lease_id, reservation_id)

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages on which a lease is created, extended and shortened."""
+
+import datetime
+import functools
+from typing import Any
+
+from django import urls
+from django.utils.translation import gettext_lazy as _
+from horizon import exceptions, forms
+
+from climate_common import durations
+from climate_dashboard import allowed, api, times
+from climate_dashboard.leases import create_form, end_forms
+from climateclient.models import DryRun, Lease, Limit
+
+INDEX = 'horizon:project:climate_leases:index'
+
+
+class CreateView(allowed.AllowedMixin, times.LocalTimeMixin, forms.ModalFormView):
+    """A new lease. The form stays as it was when the service was only asked, or has refused it."""
+
+    rule = 'climate:leases:create'
+    form_class = create_form.CreateForm
+    template_name = 'climate_dashboard/leases/create.html'
+    page_title = _('Create Lease')
+    submit_url = urls.reverse_lazy('horizon:project:climate_leases:create')
+    success_url = urls.reverse_lazy(INDEX)
+
+    def get_initial(self) -> dict[str, Any]:
+        """Take times from the address: a gap of the calendar leads here."""
+        given = {name: self.request.GET.get(name, '') for name in ('start', 'end')}
+        return {**given, 'duration': '' if given['end'] else '4h'}
+
+    def get_form_kwargs(self) -> dict[str, Any]:
+        kwargs = super().get_form_kwargs()
+        if chosen := self.request.POST.get('start_at'):
+            kwargs['data'] = {**self.request.POST.dict(), 'start': chosen, 'check': '1'}
+        return kwargs
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(**kwargs) | {
+            'zone': times.zone_name(),
+            'limits': self._limits(),
+        }
+
+    def form_invalid(self, form: Any) -> Any:
+        context = self.get_context_data() | {'form': form}
+        if form.outcome:
+            context |= _of_outcome(form.outcome)
+        if form.window:
+            context |= {'window': form.window, **_offered(form.window.start_date)}
+        return self.render_to_response(context)
+
+    def _limits(self) -> list[Limit]:
+        try:
+            return api.client(self.request).limits()
+        except Exception:  # noqa: BLE001
+            exceptions.handle(self.request, ignore=True)
+            return []
+
+
+class ExtendView(allowed.AllowedMixin, times.LocalTimeMixin, forms.ModalFormView):
+    """A later end of a lease."""
+
+    rule = 'climate:leases:update'
+    form_class: Any = end_forms.ExtendForm
+    template_name = 'climate_dashboard/leases/end.html'
+    page_title = modal_header = _('Extend Lease')
+    submit_label = _('Extend')
+    success_url = urls.reverse_lazy(INDEX)
+    address = 'horizon:project:climate_leases:extend'
+
+    @functools.cached_property
+    def lease(self) -> Lease:
+        try:
+            return api.client(self.request).leases.get(self.kwargs['lease_id'])
+        except Exception as error:
+            told = _('The lease cannot be changed: %s') % error
+            exceptions.handle(self.request, told, redirect=urls.reverse(INDEX))
+            raise
+
+    def get_initial(self) -> dict[str, Any]:
+        return {'generation': self.lease.generation}
+
+    def get_form_kwargs(self) -> dict[str, Any]:
+        return {**super().get_form_kwargs(), 'lease': self.lease}
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        context = super().get_context_data(**kwargs)
+        context['submit_url'] = urls.reverse(self.address, args=[self.lease.id])
+        context['lease'] = self.lease
+        context['end'] = times.show(self.lease.end_date)
+        context['zone'] = times.zone_name()
+        left = self.lease.end_date and self.lease.end_date - times.now()
+        context['left'] = durations.display(left) if left else ''
+        return context
+
+
+class ShortenView(ExtendView):
+    """An earlier end of a lease."""
+
+    form_class = end_forms.ShortenForm
+    page_title = modal_header = _('Shorten Lease')
+    submit_label = _('Shorten')
+    address = 'horizon:project:climate_leases:shorten'
+
+
+def _of_outcome(outcome: DryRun) -> dict[str, Any]:
+    return {
+        'outcome': outcome,
+        'outcome_start': times.show(outcome.start_date),
+        'outcome_end': times.show(outcome.end_date),
+        **_offered(outcome.available_from),
+    }
+
+
+def _offered(start: datetime.datetime | None) -> dict[str, Any]:
+    """Return a start that the form can take, in whole minutes, for its field and for the user."""
+    if start is None:
+        return {}
+    whole = times.round_up(start)
+    return {'offered': times.write(whole), 'offered_shown': times.show(whole)}

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The form of a new lease."""
+
+import datetime
+from typing import Any, Final
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
+from horizon import forms, messages
+
+from climate_common import conditions, dates, durations, limits, resource_types
+from climate_dashboard import api, times, words
+from climate_dashboard.leases import asked, choices
+from climateclient import exceptions
+from climateclient.models import DryRun, Lease, Window
+
+_SLUG: Final = 'what'
+_WHAT: Final = (
+    (asked.SERVERS, _('New servers')),
+    (asked.CAPACITY, _('Capacity for servers')),
+    (asked.HOSTS, _('Whole hosts')),
+    (asked.FLOATING_IPS, _('Floating IPs')),
+    (asked.NOTHING, _('Nothing yet: resources join it later')),
+)
+_KINDS: Final = (
+    ('', _('The lease is refused')),
+    ('retry', _('The lease waits until there is enough')),
+    ('best_effort', _('Servers of others are moved away from shared hosts')),
+)
+_STARTS: Final = (('auto', _('By itself')), ('manual', _('When you start it')))
+
+
+def _shown_for(label: Any, *kinds: str) -> dict[str, Any]:
+    """Return the attributes by which Horizon shows a field only for some of what is asked for."""
+    shown = {f'data-{_SLUG}-{kind}': label for kind in kinds}
+    return {'class': 'switched', 'data-switch-on': _SLUG, **shown}
+
+
+def _select(label: Any, *kinds: str) -> forms.ChoiceField:
+    widget = forms.ThemableSelectWidget(attrs=_shown_for(label, *kinds))
+    return forms.ChoiceField(label=label, required=False, widget=widget)
+
+
+class CreateForm(forms.SelfHandlingForm):
+    """What is reserved, and when. Buttons only ask whether it would be granted, and from when."""
+
+    name = forms.CharField(label=_('Name'), max_length=limits.NAME_LENGTH)
+    start = forms.CharField(
+        label=_('Start'), required=False, help_text=_('YYYY-MM-DD HH:MM, or +2h; empty: now')
+    )
+    duration = forms.CharField(
+        label=_('Duration'), required=False, help_text=_('As 90m, 8h or 1d 12h')
+    )
+    end = forms.CharField(
+        label=_('End'), required=False, help_text=_('YYYY-MM-DD HH:MM, in place of a duration')
+    )
+    what = forms.ChoiceField(
+        label=_('What to reserve'),
+        choices=_WHAT,
+        widget=forms.ThemableSelectWidget(attrs={'class': 'switchable', 'data-slug': _SLUG}),
+    )
+    flavor = _select(_('Flavor'), asked.SERVERS, asked.CAPACITY)
+    count = forms.IntegerField(
+        label=_('How many'),
+        required=False,
+        min_value=1,
+        initial=1,
+        widget=forms.NumberInput(
+            attrs=_shown_for(
+                _('How many'), asked.SERVERS, asked.CAPACITY, asked.HOSTS, asked.FLOATING_IPS
+            )
+        ),
+    )
+    most = forms.IntegerField(
+        label=_('At most'),
+        required=False,
+        min_value=1,
+        help_text=_('More hosts than that, if there are some'),
+        widget=forms.NumberInput(attrs=_shown_for(_('At most'), asked.HOSTS)),
+    )
+    image = _select(_('Image'), asked.SERVERS)
+    network = _select(_('Network'), asked.SERVERS)
+    key_pair = _select(_('Key Pair'), asked.SERVERS)
+    on_end = _select(_('At the end'), asked.SERVERS)
+    conditions = forms.CharField(
+        label=_('Conditions'),
+        required=False,
+        help_text=_('What the hosts must be, as vcpus>=16,memory_mb>=65536'),
+        widget=forms.TextInput(attrs=_shown_for(_('Conditions'), asked.HOSTS, asked.CAPACITY)),
+    )
+    pool = forms.CharField(
+        label=_('Pool'),
+        required=False,
+        widget=forms.TextInput(attrs=_shown_for(_('Pool'), asked.HOSTS, asked.CAPACITY)),
+    )
+    external_network = _select(_('External Network'), asked.FLOATING_IPS)
+    kind = forms.ThemableChoiceField(
+        label=_('If there is not enough'), required=False, choices=_KINDS
+    )
+    start_policy = forms.ThemableChoiceField(
+        label=pgettext_lazy('How a lease starts', 'Starts'), required=False, choices=_STARTS
+    )
+
+    def __init__(self, request: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(request, *args, **kwargs)
+        #: What the service says to the form, if it was only asked.
+        self.outcome: DryRun | None = None
+        self.window: Window | None = None
+        self.fields['flavor'].choices = choices.flavors(request)
+        self.fields['image'].choices = choices.images(request)
+        self.fields['network'].choices = choices.networks(request)
+        self.fields['key_pair'].choices = choices.key_pairs(request)
+        self.fields['external_network'].choices = choices.external_networks(request)
+        ends = resource_types.ON_END[resource_types.SERVER]
+        self.fields['on_end'].choices = [
+            ('', _('As the service is configured')),
+            *((each, words.word(words.ENDS, each)) for each in ends),
+        ]
+
+    def clean_start(self) -> datetime.datetime | str:
+        text = self.cleaned_data['start'].strip()
+        return 'now' if text in ('', 'now') else self._time(text)
+
+    def clean_end(self) -> datetime.datetime | None:
+        text = self.cleaned_data['end'].strip()
+        return self._time(text) if text else None
+
+    def clean_duration(self) -> datetime.timedelta | None:
+        text = self.cleaned_data['duration'].strip()
+        try:
+            return durations.parse(text) if text else None
+        except durations.DurationError as error:
+            raise forms.ValidationError(str(error)) from None
+
+    def clean_conditions(self) -> str:
+        text: str = self.cleaned_data['conditions'].strip()
+        for part in filter(None, map(str.strip, text.split(','))):
+            if conditions.parse(part) is None:
+                told = _('"%s" is not <property><operator><value>, as vcpus>=16.') % part
+                raise forms.ValidationError(told)
+        return text
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean()
+        if not self.errors and bool(given['end']) == bool(given['duration']):
+            self.add_error('duration', _('Either a duration or an end must be given.'))
+        for name in asked.NEEDED.get(given.get('what', ''), ()):
+            if not given.get(name) and name not in self.errors:
+                self.add_error(name, _('This field is required.'))
+        return given
+
+    def handle(self, request: Any, data: dict[str, Any]) -> Lease | None:
+        """Create the lease; or only ask about it, and return nothing, so that the form stays."""
+        try:
+            client = api.client(request)
+            if 'check' in self.data:
+                self.outcome = client.leases.dry_run(data['name'], **self._details(data))
+            elif 'earliest' in self.data:
+                self.window = self._earliest(client, data)
+            else:
+                made = client.leases.create(data['name'], **self._details(data))
+                messages.success(request, _('The lease %s was created.') % made.name)
+                return made
+        except exceptions.ApiError as error:
+            self.api_error(str(error))
+        return None
+
+    def _details(self, data: dict[str, Any]) -> dict[str, Any]:
+        details = {
+            'start': data['start'],
+            'end': data['end'],
+            'duration': data['duration'],
+            'kind': data['kind'] or None,
+            'start_policy': data['start_policy'] or None,
+            'reservations': asked.reservations(data),
+        }
+        return {name: value for name, value in details.items() if value is not None}
+
+    def _earliest(self, client: Any, data: dict[str, Any]) -> Window | None:
+        start = times.now() if data['start'] == 'now' else data['start']
+        length = data['duration'] or data['end'] - start
+        since = None if data['start'] == 'now' else start
+        found = client.availability(asked.searchable(data), length, since=since, limit=1)
+        if not found:
+            self.api_error(_('There is no such time within what can be reserved.'))
+            return None
+        return found[0]
+
+    def _time(self, text: str) -> datetime.datetime:
+        try:
+            return times.read(text)
+        except dates.DateError as error:
+            raise forms.ValidationError(str(error)) from None

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forms by which a lease ends later or earlier."""
+
+import datetime
+from typing import Any, ClassVar
+
+from django.utils.translation import gettext_lazy as _
+from horizon import forms, messages
+
+from climate_common import dates, durations
+from climate_dashboard import api, times
+from climateclient import exceptions
+from climateclient.models import Lease
+
+
+class EndForm(forms.SelfHandlingForm):
+    """A new end of a lease: so much from the old one, or a certain time.
+
+    The lease is changed only if it is still the one that the user has seen.
+    """
+
+    sign: ClassVar[int]
+    wrong: ClassVar[Any]
+
+    by = forms.CharField(
+        label=_('By'), required=False, help_text=_('As 90m, 8h or 1d 12h'), max_length=64
+    )
+    end = forms.CharField(
+        label=_('New end'),
+        required=False,
+        max_length=64,
+        help_text=_('YYYY-MM-DD HH:MM, in place of that'),
+    )
+    generation = forms.IntegerField(widget=forms.HiddenInput())
+
+    def __init__(self, request: Any, *args: Any, lease: Lease, **kwargs: Any) -> None:
+        super().__init__(request, *args, **kwargs)
+        self.lease = lease
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean()
+        by, end = given.get('by', '').strip(), given.get('end', '').strip()
+        if bool(by) == bool(end):
+            raise forms.ValidationError(_('Either one or the other must be given.'))
+        try:
+            given['until'] = times.read(end) if end else self._moved(by)
+        except (dates.DateError, durations.DurationError) as error:
+            raise forms.ValidationError(str(error)) from None
+        if self.lease.end_date and (given['until'] - self.lease.end_date) * self.sign <= _NONE:
+            raise forms.ValidationError(self.wrong % times.show(self.lease.end_date))
+        return given
+
+    def handle(self, request: Any, data: dict[str, Any]) -> bool:
+        try:
+            api.client(request).leases.update(
+                self.lease.id,
+                end=data['until'],
+                generation=data['generation'],
+                **self._more(data),
+            )
+        except exceptions.ApiError as error:
+            self.api_error(str(error))
+            return False
+        told = _('%(name)s ends at %(end)s.')
+        values = {'name': self.lease.name, 'end': times.show(data['until'])}
+        messages.success(request, told % values)
+        return True
+
+    def _moved(self, by: str) -> datetime.datetime:
+        end = self.lease.end_date or times.now()
+        return end + durations.parse(by) * self.sign
+
+    def _more(self, data: dict[str, Any]) -> dict[str, Any]:
+        return {}
+
+
+class ExtendForm(EndForm):
+    """A later end."""
+
+    sign = 1
+    wrong = _('The new end must be later than %s.')
+
+    partial = forms.BooleanField(
+        label=_('Extend what can be extended, if not all can'), required=False
+    )
+
+    def _more(self, data: dict[str, Any]) -> dict[str, Any]:
+        return {'partial': True} if data['partial'] else {}
+
+
+class ShortenForm(EndForm):
+    """An earlier end."""
+
+    sign = -1
+    wrong = _('The new end must be earlier than %s.')
+
+
+_NONE = datetime.timedelta(0)

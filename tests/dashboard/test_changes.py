@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be done with leases: buttons, and the forms for another end."""
+
+import datetime
+from typing import Any
+
+from django import urls
+
+from climateclient import exceptions
+from climateclient.models import Lease
+from tests.dashboard.pages import NOW, PageTest, lease, refused
+
+INDEX = 'horizon:project:climate_leases:index'
+DETAIL = 'horizon:project:climate_leases:detail'
+EXTEND = 'horizon:project:climate_leases:extend'
+SHORTEN = 'horizon:project:climate_leases:shorten'
+HOUR = datetime.timedelta(hours=1)
+BUTTONS = ('Create Lease', 'Extend', 'Shorten', 'End Lease')
+
+
+def ready() -> Lease:
+    """Make a lease that waits for its user."""
+    events = [
+        {'id': 'e', 'event_type': 'ready_to_start', 'time': NOW.isoformat(), 'status': 'DONE'}
+    ]
+    return lease(status='PENDING', start_policy='manual', events=events)
+
+
+class ButtonsTest(PageTest):
+    def act(self, action: str) -> Any:
+        url = urls.reverse(INDEX)
+        return self.client.post(url, {'action': f'leases__{action}__{lease().id}'}, follow=True)
+
+    def test_member_sees_what_can_be_done(self) -> None:
+        self.leases.list.return_value = [lease()]
+        text = self.text(INDEX)
+        assert all(button in text for button in BUTTONS)
+        assert 'Start Lease' not in text
+
+    def test_reader_sees_no_buttons(self) -> None:
+        self._log_in('reader')
+        self.leases.list.return_value = [lease()]
+        self.leases.get.return_value = lease()
+        for text in (self.text(INDEX), self.text(DETAIL, 'x', tab='lease__reservations')):
+            assert 'lease1' in text
+            assert not [button for button in (*BUTTONS, 'Give Back') if button in text]
+
+    def test_lease_that_is_over_can_only_be_seen(self) -> None:
+        self.leases.get.return_value = lease(status='TERMINATED')
+        text = self.text(DETAIL, 'x', tab='lease__reservations')
+        assert not [button for button in BUTTONS if button in text]
+
+    def test_end_says_why_it_was_refused(self) -> None:
+        self.leases.list.return_value = [lease()]
+        self.act('end')
+        self.leases.end.assert_called_once_with(lease().id)
+        self.leases.end.side_effect = refused('It is over.', kind=exceptions.Conflict)
+        assert 'lease1: It is over.' in self.act('end').content.decode()
+
+    def test_lease_that_waits_for_its_user_is_started(self) -> None:
+        self.leases.list.return_value = [ready()]
+        assert 'Start Lease' in self.text(INDEX)
+        self.act('start')
+        self.leases.start.assert_called_once_with(lease().id)
+
+    def test_one_resource_is_given_back(self) -> None:
+        self.leases.get.return_value = lease()
+        url = urls.reverse(DETAIL, args=['x'])
+        self.client.post(url, {'action': 'reservations__give_back__r1'})
+        self.leases.remove_reservation.assert_called_once_with('x', 'r1')
+
+
+class EndFormsTest(PageTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.leases.get.return_value = lease()
+
+    def send(self, name: str, **given: str) -> Any:
+        values = {'by': '', 'end': '', 'generation': '7'}
+        return self.client.post(urls.reverse(name, args=['x']), {**values, **given})
+
+    def test_lease_is_extended_if_it_is_still_as_it_was_seen(self) -> None:
+        assert self.send(EXTEND, by='2h', generation='6').status_code == 302
+        self.leases.update.assert_called_once_with(lease().id, end=NOW + 5 * HOUR, generation=6)
+
+    def test_lease_is_extended_in_part(self) -> None:
+        self.send(EXTEND, by='2h', partial='on')
+        assert self.leases.update.call_args.kwargs['partial'] is True
+
+    def test_lease_is_shortened(self) -> None:
+        self.send(SHORTEN, by='1h')
+        assert self.leases.update.call_args.kwargs['end'] == NOW + 2 * HOUR
+
+    def test_end_that_goes_the_wrong_way_is_refused_before_it_is_sent(self) -> None:
+        for name, way in ((EXTEND, 'later'), (SHORTEN, 'earlier')):
+            by = NOW + (1 if name == EXTEND else 9) * HOUR
+            text = self.send(name, end=f'{by:%Y-%m-%d %H:%M}').content.decode()
+            assert f'The new end must be {way} than' in text
+        assert not self.leases.update.called
+
+    def test_refusal_is_told_in_the_form(self) -> None:
+        told = 'The lease was changed meanwhile.'
+        self.leases.update.side_effect = refused(told, kind=exceptions.Conflict)
+        assert told in self.send(EXTEND, by='2h').content.decode()
+
+    def test_form_opens_in_a_window_of_the_page(self) -> None:
+        url = urls.reverse(EXTEND, args=['x'])
+        response = self.client.get(url, HTTP_X_REQUESTED_WITH='XMLHttpRequest')
+        text = response.content.decode()
+        assert 'name="generation" value="7"' in text
+        assert '<html' not in text
+
+    def test_reader_gets_no_form(self) -> None:
+        self._log_in('reader')
+        assert self.send(EXTEND, by='2h').status_code == 403
+        assert not self.leases.update.called

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The form of a new lease."""
+
+import datetime
+from typing import Any
+from unittest import mock
+
+from django import urls
+
+from climateclient.models import DryRun, Limit, Refusal, Window
+from tests.dashboard.pages import NOW, PageTest, lease, refused
+
+CREATE = 'horizon:project:climate_leases:create'
+HOUR = datetime.timedelta(hours=1)
+
+
+def chosen(*pairs: tuple[str, str]) -> mock.Mock:
+    return mock.Mock(return_value=[('', 'none'), *pairs])
+
+
+class CreateTest(PageTest):
+    def setUp(self) -> None:
+        super().setUp()
+        found = {
+            'flavors': chosen(('f1', 'm1.small')),
+            'images': chosen(('i1', 'cirros')),
+            'networks': chosen(('n1', 'shared')),
+            'external_networks': chosen(('x1', 'public')),
+            'key_pairs': chosen(),
+        }
+        mock.patch.multiple('climate_dashboard.leases.choices', **found).start()
+        self.client_of_leases.limits.return_value = [Limit('leases', 10, 3)]
+
+    def send(self, button: str = 'create', **given: str) -> Any:
+        values = {'name': 'lease1', 'duration': '4h', 'what': 'hosts', 'count': '2'}
+        return self.client.post(urls.reverse(CREATE), {**values, **given, button: '1'})
+
+    def made(self) -> dict[str, Any]:
+        assert self.leases.create.call_count == 1
+        return dict(self.leases.create.call_args.kwargs)
+
+    def test_form_has_limits_and_the_zone_beside_it(self) -> None:
+        self.client.cookies['django_timezone'] = 'Europe/Berlin'
+        text = self.text(CREATE)
+        assert '<th scope="row">leases</th><td>3</td><td>10</td>' in text
+        assert 'Europe/Berlin' in text
+
+    def test_form_takes_times_from_its_address(self) -> None:
+        text = self.text(CREATE, start='2026-12-01 09:00', end='2026-12-01 18:00')
+        assert 'value="2026-12-01 09:00"' in text
+        assert 'value="2026-12-01 18:00"' in text
+
+    def test_hosts_are_reserved_with_their_conditions(self) -> None:
+        self.leases.create.return_value = lease()
+        response = self.send(most='3', conditions='vcpus>=16', pool='gold')
+        assert response.status_code == 302
+        made = self.made()
+        assert made['reservations'] == [
+            {
+                'resource_type': 'physical:host',
+                'min': 2,
+                'max': 3,
+                'resources': 'vcpus>=16',
+                'pool': 'gold',
+            }
+        ]
+        assert (made['start'], made['duration']) == ('now', 4 * HOUR)
+
+    def test_servers_are_reserved_by_specification(self) -> None:
+        self.leases.create.return_value = lease()
+        self.send(what='servers', flavor='f1', image='i1', network='n1', on_end='stop')
+        assert self.made()['reservations'] == [
+            {
+                'resource_type': 'virtual:instance',
+                'server': {
+                    'name': 'lease1',
+                    'flavorRef': 'f1',
+                    'imageRef': 'i1',
+                    'count': 2,
+                    'networks': [{'uuid': 'n1'}],
+                },
+                'on_end': 'stop',
+            }
+        ]
+
+    def test_capacity_and_addresses_are_reserved(self) -> None:
+        self.leases.create.return_value = lease()
+        self.send(what='capacity', flavor='f1')
+        assert self.made()['reservations'][0]['amount'] == 2
+        self.leases.create.reset_mock()
+        self.send(what='floatingips', external_network='x1', count='1')
+        assert self.made()['reservations'] == [
+            {'resource_type': 'virtual:floatingip', 'network_id': 'x1', 'amount': 1}
+        ]
+
+    def test_times_are_read_in_the_zone_of_the_user(self) -> None:
+        self.leases.create.return_value = lease()
+        self.client.cookies['django_timezone'] = 'Europe/Berlin'
+        self.send(start='2026-12-01 09:00', duration='', end='2026-12-01 18:00')
+        made = self.made()
+        assert made['start'] == datetime.datetime(2026, 12, 1, 8, tzinfo=datetime.UTC)
+        assert made['end'] == datetime.datetime(2026, 12, 1, 17, tzinfo=datetime.UTC)
+
+    def test_wrong_values_are_told_at_their_fields(self) -> None:
+        form = self.send(start='tomorrow', conditions='many', what='servers').context['form']
+        assert set(form.errors) == {'start', 'conditions', 'flavor', 'image'}
+        form = self.send(end='2026-12-01 18:00').context['form']
+        assert set(form.errors) == {'duration'}
+        assert not self.leases.create.called
+
+    def test_refusal_is_told_in_the_form_which_keeps_what_was_entered(self) -> None:
+        self.leases.create.side_effect = refused('There is not enough.', 'reservations')
+        text = self.send(pool='gold').content.decode()
+        assert 'reservations: There is not enough.' in text
+        assert 'value="gold"' in text
+
+    def test_check_creates_nothing_and_offers_when_there_is_enough(self) -> None:
+        later = (NOW + HOUR).replace(minute=7, second=1)
+        self.leases.dry_run.return_value = DryRun(
+            False, False, (Refusal('Too few hosts.'),), available_from=later
+        )
+        text = self.send('check').content.decode()
+        assert 'Too few hosts.' in text
+        assert f'name="start_at" value="{later:%Y-%m-%d %H}:08"' in text
+        assert not self.leases.create.called
+
+    def test_chosen_start_is_checked_and_nothing_created(self) -> None:
+        self.leases.dry_run.return_value = DryRun(True, start_date=NOW, end_date=NOW + HOUR)
+        values = {'name': 'lease1', 'duration': '4h', 'what': 'hosts', 'count': '2'}
+        sent = {**values, 'start_at': '2026-12-01 09:00'}
+        text = self.client.post(urls.reverse(CREATE), sent).content.decode()
+        assert 'It would be granted' in text
+        assert 'value="2026-12-01 09:00"' in text
+        assert not self.leases.create.called
+
+    def test_earliest_time_is_offered(self) -> None:
+        start = (NOW + HOUR).replace(second=0)
+        window = Window(start, start + HOUR, guaranteed=False)
+        self.client_of_leases.availability.return_value = [window]
+        text = self.send('earliest', what='servers', flavor='f1', image='i1').content.decode()
+        assert f'The earliest start is {start:%Y-%m-%d %H:%M} UTC.' in text
+        assert 'not guaranteed' in text
+        [asked] = self.client_of_leases.availability.call_args.args[0]
+        assert asked['server'] == {'flavorRef': 'f1', 'count': 2}
+
+    def test_reader_gets_no_form(self) -> None:
+        self._log_in('reader')
+        assert self.page(CREATE).status_code == 403
+        assert self.send().status_code == 403
+        assert not self.leases.create.called
