@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The time that a calendar shows: read from its address, moved, and divided into days. Pure."""
+
+import datetime
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Self
+from urllib import parse
+
+from django.utils import dateformat
+
+from climate_common import dates
+
+HOUR: Final = datetime.timedelta(hours=1)
+DAY: Final = datetime.timedelta(days=1)
+#: The lengths of time that can be shown, by their names in an address.
+SPANS: Final = {
+    '1h': HOUR,
+    '6h': 6 * HOUR,
+    '1d': DAY,
+    '3d': 3 * DAY,
+    '7d': 7 * DAY,
+    '14d': 14 * DAY,
+    '28d': 28 * DAY,
+}
+_USUAL: Final = '7d'
+#: So much of the time is before now, if nothing else is asked for.
+_PAST: Final = 4
+#: The length of time -> the hours between two lines; days, where none is named.
+_HOURS: Final = {'1h': 1, '6h': 1, '1d': 3}
+_SATURDAY: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A line at the beginning of a day or an hour, and the time until the next one."""
+
+    left: str
+    width: str
+    label: str
+    is_weekend: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A time, in the zone of the user who looks at it.
+
+    Days are as long as they are: of 23 and of 25 hours where the clocks change.
+    """
+
+    start: datetime.datetime
+    span: str
+    now: datetime.datetime
+
+    @classmethod
+    def read(cls, query: Mapping[str, str], now: datetime.datetime) -> Self:
+        """Read the ``span`` and the ``start`` of an address; what cannot be read is left out.
+
+        :param now: the present in the zone of the user
+        """
+        span = query.get('span', '')
+        span = span if span in SPANS else _USUAL
+        usual = (now - SPANS[span] / _PAST).replace(minute=0)
+        try:
+            start = dates.parse(query['start'], now, now.tzinfo).astimezone(now.tzinfo)
+            _ = start + 3 * SPANS['28d'], start - 3 * SPANS['28d']
+        except (KeyError, dates.DateError, OverflowError):
+            start = usual
+        return cls(start, span, now)
+
+    @property
+    def end(self) -> datetime.datetime:
+        return self._after(self.start, SPANS[self.span])
+
+    def place(self, time: datetime.datetime) -> float:
+        """Return where a time is, in percent of the width; within 0 and 100."""
+        passed = _utc(time) - _utc(self.start)
+        return min(100.0, max(0.0, 100 * (passed / SPANS[self.span])))
+
+    @property
+    def now_place(self) -> str | None:
+        """Return where the present is; None if it is not in this time."""
+        is_here = _utc(self.start) <= _utc(self.now) < _utc(self.end)
+        return percent(self.place(self.now)) if is_here else None
+
+    def moved(self, times: int) -> str:
+        """Return the query of the address of what is so many lengths later."""
+        start = self._after(self.start, times * SPANS[self.span])
+        return self.query(start=start)
+
+    def query(self, start: datetime.datetime | None = None, span: str | None = None) -> str:
+        """Return the query of an address, without a start for one around the present."""
+        values = {'span': span or self.span}
+        if start is not None:
+            values['start'] = start.isoformat(' ', 'minutes')
+        return parse.urlencode(values)
+
+    def spans(self) -> list[tuple[str, str, bool]]:
+        """Return the lengths that can be chosen: name, query, whether it is this one."""
+        return [
+            (name, self.query(start=self.start, span=name), name == self.span) for name in SPANS
+        ]
+
+    def ticks(self) -> list[Tick]:
+        """Return the days, or the hours if it is short; the first may have begun before."""
+        times = [self.start, *self._lines(), self.end]
+        label = 'H:i' if self.span in _HOURS else 'D j M'
+        made = []
+        for time, following in itertools.pairwise(times):
+            left, right = self.place(time), self.place(following)
+            is_weekend = time.weekday() >= _SATURDAY
+            shown = dateformat.format(time, label)
+            made.append(Tick(percent(left), percent(right - left), shown, is_weekend))
+        return made
+
+    def _lines(self) -> Iterator[datetime.datetime]:
+        hours = _HOURS.get(self.span)
+        day, zone = self.start.date(), self.start.tzinfo
+        while True:
+            for hour in range(0, 24, hours or 24):
+                time = datetime.datetime.combine(day, datetime.time(hour), zone)
+                if _utc(time) >= _utc(self.end):
+                    return
+                if _utc(time) > _utc(self.start):
+                    yield time
+            day += DAY
+
+    def _after(self, time: datetime.datetime, length: datetime.timedelta) -> datetime.datetime:
+        return (_utc(time) + length).astimezone(self.now.tzinfo)
+
+
+def percent(value: float) -> str:
+    """Write a number for a style sheet: with a point, whatever the language."""
+    return f'{value:.3f}'
+
+
+def _utc(time: datetime.datetime) -> datetime.datetime:
+    # Differences of times of one zone would count what its clocks show.
+    return time.astimezone(datetime.UTC)

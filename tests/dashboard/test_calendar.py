@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The panel Calendar, and how it is drawn."""
+
+import datetime
+import zoneinfo
+from typing import Any
+
+import pytest
+
+from climate_dashboard.calendar import drawing
+from climate_dashboard.calendar.window import DAY, HOUR, Window
+from climateclient.calendar import Bar, Capacity, Step
+from tests.dashboard.pages import NOW, PageTest, refused
+
+INDEX = 'horizon:project:climate_calendar:index'
+BERLIN = zoneinfo.ZoneInfo('Europe/Berlin')
+MONDAY = datetime.datetime(2026, 11, 23, 12, tzinfo=BERLIN)
+
+
+def bar(**given: Any) -> Bar:
+    values: dict[str, Any] = {
+        'lease_id': 'l1',
+        'lease_name': 'lease1',
+        'project_id': '1',
+        'status': 'ACTIVE',
+        'reservation_id': 'reservation1',
+        'start_date': NOW - HOUR,
+        'end_date': NOW + DAY,
+        'resource_type': 'virtual:instance',
+    }
+    return Bar(**{**values, **given})
+
+
+def test_window_is_a_week_with_a_quarter_of_it_past_by_default() -> None:
+    window = Window.read({}, MONDAY)
+    assert window.end - window.start == 7 * DAY
+    assert window.now_place == '25.000'
+    assert Window.read({'span': '99y', 'start': 'never'}, MONDAY) == window
+
+
+def test_window_moves_by_its_length() -> None:
+    window = Window.read({'span': '1d', 'start': '2026-11-23 00:00'}, MONDAY)
+    assert window.moved(1) == 'span=1d&start=2026-11-24+00%3A00%2B01%3A00'
+    assert window.moved(-1) == 'span=1d&start=2026-11-22+00%3A00%2B01%3A00'
+
+
+@pytest.mark.parametrize(
+    ('start', 'hours'), [('2026-03-29 00:00', 23), ('2026-10-25 00:00+02:00', 25)]
+)
+def test_days_on_which_the_clocks_change_have_their_length(start: str, hours: int) -> None:
+    window = Window.read({'span': '7d', 'start': start}, MONDAY)
+    first, second = window.ticks()[:2]
+    assert float(first.width) == pytest.approx(100 * hours / 168, abs=0.001)
+    assert float(second.width) == pytest.approx(100 * 24 / 168, abs=0.001)
+
+
+def test_weekends_are_marked() -> None:
+    window = Window.read({'span': '7d', 'start': '2026-11-23 00:00'}, MONDAY)
+    assert [tick.is_weekend for tick in window.ticks()] == [False] * 5 + [True] * 2
+
+
+@pytest.mark.parametrize('span', ['1h', '6h', '1d', '3d', '14d', '28d'])
+def test_lines_divide_the_whole_window(span: str) -> None:
+    window = Window.read({'span': span, 'start': '2026-11-23 05:30'}, MONDAY)
+    ticks = window.ticks()
+    assert sum(float(tick.width) for tick in ticks) == pytest.approx(100, abs=0.1)
+    assert 1 < len(ticks) <= 30
+
+
+class CalendarTest(PageTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.calendar = self.client_of_leases.calendar
+        self.calendar.bars.return_value = [bar()]
+        self.calendar.capacity.return_value = []
+
+    def test_bar_is_a_link_that_says_what_it_is(self) -> None:
+        text = self.text(INDEX)
+        assert '<title>Calendar' in text
+        end = f'{NOW + DAY:%Y-%m-%d %H:%M} UTC'
+        assert (
+            f'aria-label="lease1, Active, from {NOW - HOUR:%Y-%m-%d %H:%M} UTC to {end}"' in text
+        )
+        assert f'<td>{end}</td>' in text
+        assert 'class="climate-now"' in text
+
+    def test_numbers_have_a_point_in_every_language(self) -> None:
+        for language in ('de', 'ja'):
+            self.client.cookies['django_language'] = language
+            text = self.text(INDEX)
+            assert 'style="left: 2' in text
+            assert not [part for part in text.split('style="left: ')[1:] if ',' in part[:8]]
+
+    def test_name_of_a_short_bar_is_beside_it(self) -> None:
+        self.calendar.bars.return_value = [bar(end_date=NOW)]
+        assert 'climate-after' in self.text(INDEX)
+        self.calendar.bars.return_value = [
+            bar(start_date=NOW + 5 * DAY, end_date=NOW + 5 * DAY + HOUR)
+        ]
+        assert 'climate-before' in self.text(INDEX)
+
+    def test_rows_are_leases_or_resources_and_can_be_filtered(self) -> None:
+        self.calendar.bars.return_value = [
+            bar(),
+            bar(resource_id='0123456789'),
+            bar(lease_id='l2', lease_name='other'),
+        ]
+        text = self.text(INDEX)
+        assert text.count('class="climate-label">lease1') == 1
+        assert 'class="climate-label">Server 01234567' in self.text(INDEX, group_by='resource')
+        text = self.text(INDEX, q='OTHER')
+        assert 'class="climate-label">other' in text
+        assert 'class="climate-label">lease1' not in text
+
+    def test_window_of_the_address_is_asked_for(self) -> None:
+        self.text(INDEX, span='1d', start='2026-12-01 00:00')
+        asked = self.calendar.bars.call_args.kwargs
+        assert asked['since'] == datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC)
+        assert asked['until'] == asked['since'] + DAY
+
+    def test_no_more_rows_are_drawn_than_can_be_read(self) -> None:
+        many = [bar(lease_id=str(number), lease_name=f'n{number}') for number in range(300)]
+        self.calendar.bars.return_value = many
+        text = self.text(INDEX)
+        assert text.count('class="climate-label">n') == 200
+        assert 'The first 200 rows are shown' in text
+
+    def test_what_is_free_leads_to_the_form_of_a_lease(self) -> None:
+        steps = (Step(NOW + HOUR, 4, 2, 1, 2), Step(NOW + DAY, 4, 4, 0, 0))
+        self.calendar.capacity.return_value = [
+            Capacity('physical:host', 'default', 'hosts', steps)
+        ]
+        text = self.text(INDEX)
+        start, end = (f'{time:%Y-%m-%d+%H%%3A%M}' for time in (NOW + HOUR, NOW + DAY))
+        assert f'/climate_leases/create/?start={start}&amp;end={end}"' in text
+        assert '2 of 4 free, 1 are yours' in text
+        assert text.count('class="climate-bar climate-free-0"') == 1
+
+    def test_many_steps_are_drawn_as_the_worst_of_each_part(self) -> None:
+        minute = datetime.timedelta(minutes=1)
+        steps = tuple(Step(NOW + n * minute, 9, n % 9, 0, 9 - n % 9) for n in range(1000))
+        window = Window.read({}, NOW)
+        found = Capacity('physical:host', 'default', 'hosts', steps)
+        [row] = drawing.capacity_rows([found], window)
+        assert len(row.bars) <= drawing.STEPS
+        assert row.bars[1].name == '1/9'
+
+    def test_refused_calendar_says_why(self) -> None:
+        self.calendar.bars.side_effect = refused('must be earlier', 'to')
+        assert 'must be earlier' in self.text(INDEX)
