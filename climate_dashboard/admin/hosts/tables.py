@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of the hosts of the pools, and what can be done with them."""
+
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
+from horizon import tables
+
+from climate_dashboard import api
+from climate_dashboard.leases.actions import telling
+from climateclient.host_models import Host
+
+_UPDATE = (('reservation', 'climate:hosts:update'),)
+
+
+class EnrolHost(tables.LinkAction):
+    """Open the form that adds a host to a pool."""
+
+    name = 'enrol'
+    verbose_name = _('Enrol Host')
+    url = 'horizon:admin:climate_hosts:enrol'
+    classes = ('ajax-modal',)
+    icon = 'plus'
+    policy_rules = (('reservation', 'climate:hosts:create'),)
+
+
+class DisableHost(tables.LinkAction):
+    """Open the form that says why a host takes no new leases."""
+
+    name = 'disable'
+    verbose_name = _('Maintenance')
+    url = 'horizon:admin:climate_hosts:disable'
+    classes = ('ajax-modal',)
+    policy_rules = _UPDATE
+
+    def allowed(self, request: Any, host: Host | None = None) -> bool:
+        return host is not None and not host.disabled_reason and host.reservable
+
+
+class EnableHost(tables.BatchAction):
+    """Have hosts promised to leases again."""
+
+    name = 'enable'
+    policy_rules = _UPDATE
+    help_text = _('New leases may have the host again.')
+
+    @staticmethod
+    def action_present(count: int) -> Any:
+        return ngettext_lazy('End Maintenance', 'End Maintenance', count)
+
+    @staticmethod
+    def action_past(count: int) -> Any:
+        return ngettext_lazy('Ended Maintenance of', 'Ended Maintenance of', count)
+
+    def allowed(self, request: Any, host: Host | None = None) -> bool:
+        return host is not None and not host.reservable
+
+    @telling
+    def action(self, request: Any, host_id: str) -> None:
+        api.client(request).hosts.update(host_id, disabled=False)
+
+
+class RemoveHost(tables.DeleteAction):
+    """Remove hosts from their pools."""
+
+    name = 'remove'
+    policy_rules = (('reservation', 'climate:hosts:delete'),)
+    help_text = _('Ordinary servers may come to the host again.')
+
+    @staticmethod
+    def action_present(count: int) -> Any:
+        return ngettext_lazy('Remove Host', 'Remove Hosts', count)
+
+    @staticmethod
+    def action_past(count: int) -> Any:
+        return ngettext_lazy('Removed Host', 'Removed Hosts', count)
+
+    @telling
+    def delete(self, request: Any, host_id: str) -> None:
+        api.client(request).hosts.delete(host_id)
+
+
+class HostsTable(tables.DataTable):
+    """The hosts of the pools."""
+
+    host = tables.Column('hypervisor_hostname', verbose_name=_('Host'))
+    pool = tables.Column('pool', verbose_name=_('Pool'))
+    promises = tables.Column(
+        lambda host: _('Yes') if host.reservable else host.disabled_reason or _('No'),
+        verbose_name=_('New Leases'),
+    )
+    state = tables.Column(
+        lambda host: ', '.join(filter(None, (host.state, host.status))),
+        verbose_name=_('Compute Service'),
+    )
+    vcpus = tables.Column('vcpus', verbose_name=_('VCPUs'))
+    memory_mb = tables.Column('memory_mb', verbose_name=_('Memory (MB)'))
+    shared = tables.Column(
+        lambda host: _('Yes') if host.shared else _('No'), verbose_name=_('Shared')
+    )
+    zone = tables.Column('availability_zone', verbose_name=_('Availability Zone'))
+
+    class Meta:
+        name = 'hosts'
+        verbose_name = _('Hosts')
+        table_actions = (EnrolHost, RemoveHost)
+        row_actions = (DisableHost, EnableHost, RemoveHost)
+
+    def get_object_display(self, host: Host) -> str:
+        return host.hypervisor_hostname

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The panel Waiting Leases: the queue of those for which there was not enough."""

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The panel Waiting Leases."""
+
+import horizon
+from django.utils.translation import gettext_lazy as _
+
+from climate_dashboard import api
+
+
+class Queue(horizon.Panel):
+    """The leases for which there was not enough."""
+
+    name = _('Waiting Leases')
+    slug = 'climate_queue'
+    permissions = (api.PERMISSION,)
+    policy_rules = (('reservation', 'climate:leases:get_all'),)

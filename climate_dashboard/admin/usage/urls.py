@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The address of the panel Usage."""
+
+from django.urls import re_path
+
+from climate_dashboard.admin.usage import views
+
+urlpatterns = [re_path(r'^$', views.IndexView.as_view(), name='index')]

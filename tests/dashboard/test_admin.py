@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The panels of operators."""
+
+import datetime
+from typing import Any
+from unittest import mock
+
+from django import urls
+
+from climateclient import exceptions
+from climateclient.calendar import HostBars
+from climateclient.host_models import Host
+from climateclient.models import ProjectUsage
+from tests.dashboard.pages import NOW, PageTest, lease, refused
+
+HOSTS = 'horizon:admin:climate_hosts:index'
+ENROL = 'horizon:admin:climate_hosts:enrol'
+DISABLE = 'horizon:admin:climate_hosts:disable'
+HOST_CALENDAR = 'horizon:admin:climate_host_calendar:index'
+QUEUE = 'horizon:admin:climate_queue:index'
+PRIORITY = 'horizon:admin:climate_queue:priority'
+USAGE = 'horizon:admin:climate_usage:index'
+
+
+def host(**given: Any) -> Host:
+    values: dict[str, Any] = {
+        'id': '1',
+        'hypervisor_hostname': 'compute4',
+        'service_name': 'compute4',
+        'reservable': True,
+        'pool': 'default',
+    }
+    return Host(**{**values, **given})
+
+
+class AdminTest(PageTest):
+    logged_in_as = ('admin', 'member', 'reader')
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.hosts = self.client_of_leases.hosts
+        self.hosts.list.return_value = [host()]
+        names = {'p1': 'astronomy'}
+        mock.patch('climate_dashboard.projects.names', return_value=names).start()
+
+    def post(self, page: str, *arguments: str, **given: str) -> Any:
+        return self.client.post(urls.reverse(page, args=arguments), given)
+
+    def test_member_has_none_of_the_panels(self) -> None:
+        self._log_in('member', 'reader')
+        for name in (HOSTS, HOST_CALENDAR, QUEUE, USAGE, ENROL):
+            assert self.page(name).status_code in (302, 403), name
+
+    def test_hosts_are_listed_and_can_be_disabled_or_removed(self) -> None:
+        text = self.text(HOSTS)
+        assert 'compute4' in text
+        assert all(button in text for button in ('Enrol Host', 'Maintenance', 'Remove Host'))
+        assert 'End Maintenance' not in text
+
+    def test_host_is_enrolled(self) -> None:
+        response = self.post(ENROL, name='compute5', pool='gold', empty='on')
+        assert response.status_code == 302
+        self.hosts.create.assert_called_once_with('compute5', pool='gold', empty=True)
+
+    def test_refusal_of_a_host_is_told_in_the_form(self) -> None:
+        self.hosts.create.side_effect = refused('it has servers', kind=exceptions.Conflict)
+        assert 'it has servers' in self.post(ENROL, name='compute5').content.decode()
+
+    def test_maintenance_begins_with_a_reason_and_ends(self) -> None:
+        self.hosts.update.return_value = host()
+        assert self.post(DISABLE, '1', reason='new disk').status_code == 302
+        self.hosts.update.assert_called_once_with('1', disabled=True, disabled_reason='new disk')
+        self.hosts.list.return_value = [host(reservable=False, disabled_reason='new disk')]
+        text = self.text(HOSTS)
+        assert 'new disk' in text
+        assert 'End Maintenance' in text
+        self.post(HOSTS, action='hosts__enable__1')
+        self.hosts.update.assert_called_with('1', disabled=False)
+
+    def test_host_is_removed(self) -> None:
+        self.post(HOSTS, action='hosts__remove__1')
+        self.hosts.delete.assert_called_once_with('1')
+
+    def test_calendar_of_hosts_has_a_row_for_each(self) -> None:
+        calendar = self.client_of_leases.calendar
+        calendar.hosts.return_value = [HostBars('1', 'compute4', 'default', reservable=False)]
+        calendar.capacity.return_value = []
+        text = self.text(HOST_CALENDAR)
+        assert 'class="climate-label">compute4<small>default, no new leases' in text
+
+    def test_queue_has_what_waits_in_its_order(self) -> None:
+        self.leases.list.return_value = [
+            lease(id='b', name='second', status='PENDING', queue_position=2, project_id='p1'),
+            lease(id='c', name='sure', status='PENDING'),
+            lease(id='a', name='first', status='PENDING', queue_position=1),
+        ]
+        text = self.text(QUEUE)
+        assert text.index('>first<') < text.index('>second<')
+        assert '>sure<' not in text
+        assert 'astronomy' in text
+        assert self.post(PRIORITY, 'b', priority='9').status_code == 302
+        self.leases.update.assert_called_once_with('b', priority=9)
+
+    def test_usage_is_of_the_time_that_is_asked_for(self) -> None:
+        used = {'host_hours': 3.25}
+        found = ProjectUsage('p1', NOW, NOW, 4, reserved={'host_hours': 8}, used=used)
+        self.client_of_leases.usage.return_value = [found]
+        text = self.text(USAGE, start='2026-11-01 00:00', end='never')
+        assert 'astronomy' in text
+        assert '3.2 / 8.0' in text
+        start, end = self.client_of_leases.usage.call_args.args
+        assert start == datetime.datetime(2026, 11, 1, tzinfo=datetime.UTC)
+        assert end > start
