@@ -7,6 +7,7 @@ from django.conf import settings
 from keystoneauth1 import session, token_endpoint
 from openstack_dashboard.api import base
 
+from climateclient import exceptions
 from climateclient.client import SERVICE_TYPE, Client
 
 #: The permission of a panel that is shown only where the catalogue has the lease service.
@@ -24,3 +25,10 @@ def client(request: Any) -> Client:
     auth = token_endpoint.Token(endpoint, request.user.token.id)
     verify = not settings.OPENSTACK_SSL_NO_VERIFY and (settings.OPENSTACK_SSL_CACERT or True)
     return Client(session.Session(auth=auth, verify=verify, timeout=_TIMEOUT))
+
+
+def told(error: Exception) -> str:
+    """Return what an error says to a user: the message of the service, and the field it blames."""
+    if isinstance(error, exceptions.ApiError):
+        return exceptions.blame(error.field, error.message)
+    return str(error)

@@ -67,7 +67,7 @@ class CalendarView(times.LocalTimeMixin, HorizonTemplateView):
         try:
             return read()
         except Exception as error:  # noqa: BLE001
-            exceptions.handle(self.request, _('The calendar cannot be read: %s') % error)
+            exceptions.handle(self.request, _('The calendar cannot be read: %s') % api.told(error))
             return []
 
 

@@ -1,27 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be done with leases, each as far as the policy allows it."""
 
+import functools
+from collections.abc import Callable
 from typing import Any, Final
 
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
-from horizon import tables
+from horizon import exceptions, tables
 
 from climate_dashboard import api
-from climateclient import exceptions
+from climateclient import exceptions as client_exceptions
 from climateclient.models import Lease
 
 #: The statuses of leases that are not over.
 _LASTING: Final = ('PENDING', 'STARTING', 'ACTIVE', 'ERROR')
 _PROJECT: Final = (('project_id', 'project_id'),)
-#: Show why the service has refused it.
-telling = tables.actions.handle_exception_with_detail_message(
-    'Lease %(id)s: %(exc)s',
-    exceptions.ApiError,
-    'Lease %(id)s: %(exc)s',
-    _('%(name)s: %(exc)s'),
-    __name__,
-)
+Act = Callable[[Any, Any, str], None]
+
+
+def telling(act: Act) -> Act:
+    """Have an action on a row show why the service has refused it."""
+
+    @functools.wraps(act)
+    def told(action: Any, request: Any, row_id: str) -> None:
+        try:
+            act(action, request, row_id)
+        except client_exceptions.ApiError as error:
+            row = action.table.get_object_by_id(row_id)
+            name = action.table.get_object_display(row)
+            values = {'name': name, 'reason': api.told(error)}
+            # Horizon has no message of its own for an exception that is handled.
+            exceptions.handle(request, _('%(name)s: %(reason)s') % values, escalate=True)
+
+    return told
 
 
 class CreateLease(tables.LinkAction):

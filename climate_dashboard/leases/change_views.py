@@ -76,7 +76,7 @@ class ExtendView(allowed.AllowedMixin, times.LocalTimeMixin, forms.ModalFormView
         try:
             return api.client(self.request).leases.get(self.kwargs['lease_id'])
         except Exception as error:
-            told = _('The lease cannot be changed: %s') % error
+            told = _('The lease cannot be changed: %s') % api.told(error)
             exceptions.handle(self.request, told, redirect=urls.reverse(INDEX))
             raise
 

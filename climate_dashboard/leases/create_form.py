@@ -162,7 +162,7 @@ class CreateForm(forms.SelfHandlingForm):
                 messages.success(request, _('The lease %s was created.') % made.name)
                 return made
         except exceptions.ApiError as error:
-            self.api_error(str(error))
+            self.api_error(api.told(error))
         return None
 
     def _details(self, data: dict[str, Any]) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class EndForm(forms.SelfHandlingForm):
                 **self._more(data),
             )
         except exceptions.ApiError as error:
-            self.api_error(str(error))
+            self.api_error(api.told(error))
             return False
         told = _('%(name)s ends at %(end)s.')
         values = {'name': self.lease.name, 'end': times.show(data['until'])}

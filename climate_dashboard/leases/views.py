@@ -41,7 +41,7 @@ class IndexView(times.LocalTimeMixin, tables.PagedTableMixin, tables.DataTableVi
             )
             leases = [*itertools.islice(found, size + 1)]
         except Exception as error:  # noqa: BLE001
-            exceptions.handle(self.request, _('The leases cannot be listed: %s') % error)
+            exceptions.handle(self.request, _('The leases cannot be listed: %s') % api.told(error))
             return []
         is_more = len(leases) > size
         leases = leases[:size]
@@ -65,7 +65,7 @@ class DetailView(times.LocalTimeMixin, tabs.TabbedTableView):
         try:
             return api.client(self.request).leases.get(self.kwargs['lease_id'])
         except Exception as error:
-            told = _('The lease cannot be shown: %s') % error
+            told = _('The lease cannot be shown: %s') % api.told(error)
             exceptions.handle(self.request, told, redirect=urls.reverse(INDEX))
             raise
 

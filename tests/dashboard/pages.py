@@ -6,7 +6,11 @@ from typing import Any
 from unittest import mock
 
 from django import urls
+from django.conf import settings
+from horizon.test import helpers as horizon_helpers
+from openstack_dashboard import context_processors
 from openstack_dashboard.test import helpers
+from openstack_dashboard.test.test_data import keystone_data
 
 from climateclient import exceptions
 from climateclient.client import Client
@@ -55,7 +59,7 @@ def refused(
     kind: type[exceptions.ApiError] = exceptions.BadRequest,
 ) -> exceptions.ApiError:
     """Make the error by which the client says that the service has refused a request."""
-    error = kind()
+    error = kind(message=message, request_id='req-1', http_status=kind.http_status)
     error.message, error.field = message, field
     return error
 
@@ -64,6 +68,15 @@ class PageTest(helpers.TestCase):
     """Pages for a member of a project, with a client whose calls are made up."""
 
     logged_in_as = ('member', 'reader')
+
+    def _setup_test_data(self) -> None:
+        """Make users and projects; all that Horizon makes takes half a second for each test."""
+        horizon_helpers.TestCase._setup_test_data(self)
+        keystone_data.data(self)
+        self.context = {
+            'authorized_tenants': self.tenants.list(),
+            'JS_CATALOG': context_processors.get_js_catalog(settings),
+        }
 
     def setUp(self) -> None:
         super().setUp()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of Horizon's own tests, with the panels and the policies of the dashboard."""
 
+import pathlib
+
 import openstack_dashboard.enabled
 
 import climate_dashboard.enabled
@@ -20,3 +22,4 @@ TIME_ZONE = 'UTC'
 # Pages need no style sheets to be compiled.
 COMPRESS_ENABLED = False
 COMPRESS_PRECOMPILERS = ()
+TEMPLATES[0]['DIRS'].insert(0, str(pathlib.Path(__file__).parent / 'templates'))  # noqa: F405

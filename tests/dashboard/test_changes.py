@@ -55,7 +55,7 @@ class ButtonsTest(PageTest):
         self.act('end')
         self.leases.end.assert_called_once_with(lease().id)
         self.leases.end.side_effect = refused('It is over.', kind=exceptions.Conflict)
-        assert 'lease1: It is over.' in self.act('end').content.decode()
+        assert 'lease1: It is over.\n' in self.act('end').content.decode()
 
     def test_lease_that_waits_for_its_user_is_started(self) -> None:
         self.leases.list.return_value = [ready()]

@@ -112,6 +112,7 @@ class CreateTest(PageTest):
         self.leases.create.side_effect = refused('There is not enough.', 'reservations')
         text = self.send(pool='gold').content.decode()
         assert 'reservations: There is not enough.' in text
+        assert 'req-1' not in text
         assert 'value="gold"' in text
 
     def test_check_creates_nothing_and_offers_when_there_is_enough(self) -> None:

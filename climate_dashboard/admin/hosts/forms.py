@@ -35,7 +35,7 @@ class EnrolForm(forms.SelfHandlingForm):
         try:
             api.client(request).hosts.create(data['name'], **details)
         except exceptions.ApiError as error:
-            self.api_error(str(error))
+            self.api_error(api.told(error))
             return False
         messages.success(request, _('The host %s was enrolled.') % data['name'])
         return True
@@ -55,7 +55,7 @@ class DisableForm(forms.SelfHandlingForm):
         try:
             host = hosts.update(self._host_id, disabled=True, disabled_reason=data['reason'])
         except exceptions.ApiError as error:
-            self.api_error(str(error))
+            self.api_error(api.told(error))
             return False
         told = _('The host %s takes no new leases.')
         messages.success(request, told % host.hypervisor_hostname)

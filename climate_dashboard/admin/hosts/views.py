@@ -31,7 +31,7 @@ class IndexView(times.LocalTimeMixin, tables.PagedTableMixin, tables.DataTableVi
             found = api.client(self.request).hosts.list(marker=marker, limit=size + 1)
             hosts = [*itertools.islice(found, size + 1)]
         except Exception as error:  # noqa: BLE001
-            exceptions.handle(self.request, _('The hosts cannot be listed: %s') % error)
+            exceptions.handle(self.request, _('The hosts cannot be listed: %s') % api.told(error))
             return []
         self._has_more_data = len(hosts) > size
         return hosts[:size]

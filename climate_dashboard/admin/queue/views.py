@@ -69,7 +69,7 @@ class IndexView(times.LocalTimeMixin, tables.DataTableView):
             found = api.client(self.request).leases.list(status='PENDING', limit=_MOST)
             waiting = [each for each in itertools.islice(found, _MOST) if words.waits(each)]
         except Exception as error:  # noqa: BLE001
-            exceptions.handle(self.request, _('The leases cannot be listed: %s') % error)
+            exceptions.handle(self.request, _('The leases cannot be listed: %s') % api.told(error))
             return []
         return sorted(waiting, key=lambda lease: lease.queue_position or 0)
 
@@ -92,7 +92,7 @@ class PriorityForm(forms.SelfHandlingForm):
         try:
             api.client(request).leases.update(self._lease_id, priority=data['priority'])
         except client_exceptions.ApiError as error:
-            self.api_error(str(error))
+            self.api_error(api.told(error))
             return False
         messages.success(request, _('The priority was set.'))
         return True

@@ -68,7 +68,7 @@ class IndexView(times.LocalTimeMixin, tables.DataTableView):
         try:
             return api.client(self.request).usage(start, end)
         except Exception as error:  # noqa: BLE001
-            exceptions.handle(self.request, _('The usage cannot be read: %s') % error)
+            exceptions.handle(self.request, _('The usage cannot be read: %s') % api.told(error))
             return []
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
