@@ -48,6 +48,13 @@ def test_only_operators_set_segments_apart_and_choose_them(member: Person) -> No
         )
 
 
+def test_segment_that_neutron_does_not_know_is_not_set_apart(admin: Person) -> None:
+    for kind, physical, field in (('vlan', 'physnet9', 'physical'), ('gre', None, 'network_type')):
+        with pytest.raises(exceptions.BadRequest, match=field):
+            admin.client.networks.create(kind, 250, physical)
+    assert admin.sdk.network.find_network('none') is None
+
+
 def test_network_from_its_promise_to_the_next_lease(
     admin: Person, member: Person, stranger: Person
 ) -> None:
@@ -59,6 +66,10 @@ def test_network_from_its_promise_to_the_next_lease(
         member.leases.create('same time', reservations=wanted(), **times)
 
     option = f'name=net1,physical_network={PHYSICAL},segment={FIRST},switch==tor1'
+    span = ('--from', times['start'].isoformat(), '--for', '30m', '--limit', '1')
+    asked = ('lease', 'availability', *span, '--network', option, '-f', 'json')
+    (free,) = json.loads(member.cli('openstack', *asked).stdout)
+    assert datetime.datetime.fromisoformat(free['Start']) >= times['end'].replace(microsecond=0)
     create = ('lease', 'create', 'now', '--for', '1h', '--network', option, '-f', 'json')
     lease_id = json.loads(member.cli('openstack', *create).stdout)['id']
     lease = member.wait_lease(lease_id, 'ACTIVE')

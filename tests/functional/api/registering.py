@@ -6,6 +6,7 @@ import json
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib import parse
 
 import pytest
 from oslo_policy import policy
@@ -62,6 +63,18 @@ def application(
         conf.register_opts(plugin.options, group=plugin.resource_type)
         with world.running(conf, database, plugin) as made:
             yield made
+
+
+def windows(application: Any, *reservations: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return when an hour of reservations would be granted from 10 o'clock on."""
+    values = {
+        'reservations': json.dumps(reservations),
+        'duration': '1h',
+        'from': '2099-01-01 10:00',
+        'to': '2099-01-02 10:00',
+    }
+    found = ask(application, 'GET', f'/v1/availability?{parse.urlencode(values)}')['windows']
+    return [(each['start_date'][11:16], each['end_date'][11:16]) for each in found]
 
 
 def ask(application: Any, method: str, path: str, body: Any = None, status: int = 200) -> Any:

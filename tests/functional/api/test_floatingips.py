@@ -169,6 +169,20 @@ def test_amount_with_a_start_in_it_is_refused(application: Any) -> None:
     assert refused['field'] == 'reservations[0].amount'
 
 
+def test_availability_tells_when_addresses_are_free(application: Any) -> None:
+    network = {'floating_network_id': neutron.PUBLIC}
+    body = {**network, 'floating_ip_range': '203.0.113.20-203.0.113.21'}
+    ask(application, 'POST', '/v1/floatingips', body, 201)
+    wanted = {'resource_type': 'virtual:floatingip', 'network_id': neutron.PUBLIC}
+    first = {**wanted, 'required_floatingips': ['203.0.113.20']}
+    times = {'start_date': '2099-01-01 10:00', 'end_date': '2099-01-01 12:00'}
+    ask(application, 'POST', '/v1/leases', {'name': 'l', **times, 'reservations': [first]}, 201)
+    assert registering.windows(application, wanted)[0][0] == '10:00'
+    second = {**wanted, 'required_floatingips': ['203.0.113.21']}
+    for asked in ([first], [{**wanted, 'amount': 2}], [first, second]):
+        assert registering.windows(application, *asked)[0][0] == '12:00'
+
+
 @pytest.mark.parametrize('wrong', ['public', '203.0.113.256', '203.0.113.020', '2001:db8::1', ''])
 def test_required_address_that_is_none_names_its_field(application: Any, wrong: str) -> None:
     network = {'floating_network_id': neutron.PUBLIC, 'floating_ip_address': '203.0.113.20'}

@@ -175,6 +175,18 @@ def test_lease_availability_and_dry_run_as_chameleon_asks(application: Any) -> N
     assert found['error_name'] == 'network.in_use'
 
 
+def test_availability_tells_when_segments_are_free(application: Any) -> None:
+    for number, switch in ((100, 'tor1'), (101, 'tor2')):
+        ask(application, 'POST', PATH, {**VLAN, 'segment_id': number, 'switch': switch}, 201)
+    wanted = {'resource_type': 'network', 'network_name': 'net1'}
+    first = {**wanted, 'resources': 'switch==tor1'}
+    times = {'start_date': '2099-01-01 10:00', 'end_date': '2099-01-01 12:00'}
+    ask(application, 'POST', '/v1/leases', {'name': 'l', **times, 'reservations': [first]}, 201)
+    assert registering.windows(application, wanted)[0][0] == '10:00'
+    for asked in ([first], [{**wanted, 'segment_id': 100}], [wanted, wanted]):
+        assert registering.windows(application, *asked)[0][0] == '12:00'
+
+
 def test_private_properties_are_kept_from_users_who_can_ask_for_them(application: Any) -> None:
     body = {**VLAN, 'switch': 'tor1', 'uplink': 'x9'}
     ask(application, 'POST', PATH, {**body, 'segment_id': 100}, 201)
