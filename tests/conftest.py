@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all tests share: compiled statements, handlers of logs, and how Hypothesis judges."""
+"""What all tests share: compiled statements, the garbage collector, logs, and Hypothesis."""
 
+import gc
 import logging
 import time
 from collections.abc import Iterator
@@ -16,6 +17,17 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile('climate')
 statements.share()
+
+
+def pytest_collection_finish() -> None:
+    """Set apart what the process has imported, which no collection of garbage has to look at.
+
+    OpenStack's modules are a million objects: to go through them for each test takes an eighth of
+    the time of the suites.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture
