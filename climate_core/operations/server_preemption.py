@@ -14,6 +14,7 @@ from typing import Final
 from oslo_config import cfg
 
 from climate_common.resource_types import SERVER
+from climate_core import exceptions
 from climate_core.calendar import moments, preemption
 from climate_core.calendar.forecast import Forecast, FutureDemand, NotExpected, Release
 from climate_core.cloud import errors, servers
@@ -64,7 +65,8 @@ class ServerPreemption:
         :param is_tried: whether Nova has found no host just now; if there is one as far as can be
             told, it does not help that others give way
         :returns: None if there is not enough without all of them either
-        :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer
+        :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer, or
+            it is to be asked again
         """
         if self.cloud is None or lease.preemptible or lease.kind not in _KINDS:
             return None
@@ -79,6 +81,9 @@ class ServerPreemption:
         found = self.database.read(preemptible.find_servers, end)
         if not found:
             return None
+        if is_tried and not all(each.is_made for each in lease.live):
+            # A server may be there of which only Nova knows yet: its room would not be counted.
+            raise exceptions.ServiceUnavailable('Not all of its servers are asked for yet.')
         look = _Look(self.database, self.cloud, lease, (start, end))
         if is_tried and look.is_there_room():
             return None

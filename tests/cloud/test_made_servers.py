@@ -25,7 +25,7 @@ class Making:
 
     def lease(self, flavor: str = 'm1.tiny', kind: str | None = None, **server: Any) -> Any:
         """Make a lease that lasts ten minutes; ``start`` among the values is its start."""
-        start = server.pop('start', 'now')
+        start, preemptible = server.pop('start', 'now'), server.pop('preemptible', False)
         found = self.person.sdk.compute.find_flavor(flavor, ignore_missing=False)
         wanted = {
             'name': self.name,
@@ -36,7 +36,9 @@ class Making:
             **server,
         }
         reservation = {'resource_type': 'virtual:instance', 'server': wanted}
-        more = {'kind': kind} if kind else {}
+        more: dict[str, Any] = {'kind': kind} if kind else {}
+        if preemptible:
+            more['preemptible'] = True
         lease = self.person.leases.create(
             self.name, start=start, duration='10m', reservations=[reservation], **more
         )
@@ -112,3 +114,27 @@ def test_retry_waits_until_one_is_freed(making: Making) -> None:
     lease = making.person.wait_lease(lease.id, 'ACTIVE', 'ERROR')
     assert lease.status == 'ACTIVE', lease.status_reason
     assert making.servers() == {f'{making.name}-waits': 'ACTIVE'}
+
+
+def test_preemptible_gives_way_is_locked_and_runs_again(
+    making: Making, allocations: Callable[[str], dict[str, Any]]
+) -> None:
+    """A server of the zone's size gives way to another one."""
+    name = f'{making.name}-filler'
+    filler = making.lease('m1.xlarge', preemptible=True, name=name)
+    filler = making.person.wait_lease(filler.id, 'ACTIVE', 'ERROR')
+    assert filler.status == 'ACTIVE', filler.status_reason
+    (reservation,) = filler.reservations
+    other = making.lease('m1.xlarge', name=f'{making.name}-other')
+    making.person.wait_lease(filler.id, 'WAITING')
+    server = making.person.sdk.compute.get_server(reservation.resource_id)
+    assert (server.status, server.is_locked) == ('SHELVED_OFFLOADED', True)
+    assert server.locked_reason.startswith('Climate:')
+    assert not allocations(reservation.resource_id)
+    other = making.person.wait_lease(other.id, 'ACTIVE', 'ERROR')
+    assert other.status == 'ACTIVE', other.status_reason
+    making.person.leases.end(other.id)
+    making.person.wait_lease(filler.id, 'ACTIVE')
+    server = making.person.sdk.compute.get_server(reservation.resource_id)
+    assert (server.status, server.is_locked) == ('ACTIVE', False)
+    assert making.servers() == {name: 'ACTIVE'}

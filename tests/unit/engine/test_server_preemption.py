@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leases of servers give way and run again, while users end leases and managers die."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from climate_common.resource_types import SERVER
+from climate_core import exceptions
+from climate_core.calendar.emptying import RunningServer, TargetHost
+from climate_core.calendar.forecast import Nouns
+from climate_core.cloud import servers
+from climate_core.context import RequestContext
+from climate_core.lease import model
+from climate_core.operations import forecasting, server_preemption
+from climate_core.plugins import specified
+from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
+from tests.support.world import Time, World, user
+
+SIZE = 4
+END = '2026-12-03 12:00'
+
+
+class Death(BaseException):
+    """A manager that dies."""
+
+
+class Guests(ResourcePlugin):
+    """Servers that are made for leases, of which a host has room for a few.
+
+    :ivar inside: the ids of those that hold room
+    :ivar left: how many calls a manager makes before it dies; None: it lives
+    """
+
+    resource_type = SERVER
+    title = 'Guests'
+    description = 'Servers of the tests'
+    schema = {'server': {'type': 'object'}}
+    preemptible = True
+
+    def __init__(self) -> None:
+        self.inside: set[str] = set()
+        self.shelved: set[str] = set()
+        self.left: int | None = None
+
+    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
+        raise NotImplementedError
+
+    def reserve_for(
+        self, context: RequestContext, lease_id: str, values: Mapping[str, Any]
+    ) -> Claimed:
+        return specified.claim(lease_id, 'server', values['server'], {}, {'vcpus': 1})
+
+    def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int] | None:
+        return params.get(model.HOLDS)
+
+    def make(
+        self,
+        context: RequestContext,
+        lease_id: str,
+        values: Mapping[str, Any],
+        claimed: Claimed,
+    ) -> Claimed:
+        return Claimed(claimed.resource_id, claimed.params, claimed.amounts, prepare=True)
+
+    def prepare(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+        if not reservation.is_made:
+            name = f'server-{reservation.id}'
+            if len({*self.inside, name}) <= SIZE:
+                self.inside.add(name)
+            self._die()
+            return Wait(0.0, resource_id=name)
+        if reservation.resource_id not in self.inside:
+            raise exceptions.NoRoom('No valid host was found.')
+        return None
+
+    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> None:
+        if reservation.resource_id in self.shelved:
+            try:
+                self._take(reservation.resource_id)
+            except exceptions.NoRoom as exc:
+                raise exceptions.Transient(str(exc)) from exc
+            self.shelved.discard(reservation.resource_id)
+
+    def preempt(self, lease: model.Lease, reservation: model.Reservation) -> None:
+        self.shelved.add(reservation.resource_id)
+        self._leave(reservation.resource_id)
+
+    def end(self, lease: model.Lease, reservation: model.Reservation) -> None:
+        self.shelved.discard(reservation.resource_id)
+        self._leave(reservation.resource_id)
+        self._leave(f'server-{reservation.id}')
+
+    def _take(self, name: str) -> None:
+        if name not in self.inside:
+            if len(self.inside) == SIZE:
+                raise exceptions.NoRoom('No valid host was found.')
+            self.inside.add(name)
+        self._die()
+
+    def _leave(self, name: str) -> None:
+        self.inside.discard(name)
+        self._die()
+
+    def _die(self) -> None:
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                self.left = None
+                raise Death
+
+
+class Hall:
+    """The room of the host as the forecast sees it; it is its own connection."""
+
+    nouns = Nouns()
+
+    def __init__(self, guests: Guests) -> None:
+        free = {'VCPU': SIZE - len(guests.inside)}
+        self.hosts = [TargetHost(name='host1', free=free)]
+        self.places = dict.fromkeys(guests.inside, 'host1')
+
+    def demand(self, name: str, *_: Any) -> RunningServer:
+        return RunningServer(id=name, amounts={'VCPU': 1})
+
+    def released(self, _: Mapping[str, int]) -> Mapping[str, int]:
+        return {'VCPU': 1}
+
+
+class Service:
+    """Gives the guests in place of connections."""
+
+    def __init__(self, guests: Guests) -> None:
+        self.guests = guests
+
+    def service(self) -> Guests:
+        return self.guests
+
+
+class House:
+    """A manager with guests, in memory."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        patch.setitem(forecasting._ROOMS, SERVER, Hall)  # type: ignore[arg-type]
+        patch.setattr(server_preemption, 'CommonHostRoom', Hall)
+        shown = {'status': 'ACTIVE'}
+        patch.setattr(servers, 'get', lambda _conn, _server_id: shown)
+        self.time = Time()
+        self.world = World('sqlite://', self.time)
+        self.world.conf.set_override('preemption_notice', 30, group='queue')
+        self.world.conf.set_override('retry_interval', 60, group='queue')
+        self.guests = Guests()
+        self.world.plugins[SERVER] = self.guests
+        operations = self.world.operations
+        cloud: Any = Service(self.guests)
+        operations.queue.cloud = operations.preemption.servers.cloud = cloud
+
+    def lease(self, count: int, preemptible: bool = False, **more: Any) -> str:
+        wanted = {'name': 'web', 'count': count}
+        body = {'name': 'lease', 'start_date': 'now', 'end_date': END, 'preemptible': preemptible}
+        body['reservations'] = [{'resource_type': SERVER, 'server': wanted}]
+        lease_id = self.world.operations.create_lease(user(), {**body, **more})
+        self.time.forward(seconds=1)
+        return str(lease_id)
+
+    def settle(self, minutes: int = 8) -> None:
+        """Do what is due, also after a manager died."""
+        for _ in range(minutes):
+            try:
+                self.world.operations.queue.look()
+                self.world.run_until_idle(minutes=1)
+            except Death:
+                self.time.forward(seconds=self.world.conf.engine.claim_ttl + 1)
+
+    def status(self, *ids: str) -> list[str]:
+        return [self.world.lease(each).status for each in ids]
+
+    def end(self, lease_id: str) -> None:
+        self.world.operations.end_lease(user(), lease_id)
+
+
+@pytest.fixture
+def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
+    made = House(monkeypatch)
+    yield made
+    made.world.database.dispose()
+
+
+@pytest.mark.parametrize(
+    ('fillers', 'asked', 'gave_way'),
+    [
+        ([1, 1, 2], 1, [2]),
+        ([2, 1, 1], 2, [0]),
+        ([1, 1, 1, 1], 2, [2, 3]),
+        ([1, 1], 4, [0, 1]),
+        ([1, 1], 2, []),
+        ([1, 1], 5, []),
+    ],
+)
+def test_fewest_give_way_and_only_if_that_makes_room_for_all(
+    house: House, fillers: list[int], asked: int, gave_way: list[int]
+) -> None:
+    mine = [house.lease(each, preemptible=True) for each in fillers]
+    house.settle(1)
+    other = house.lease(asked)
+    house.settle()
+    waiting = [n for n, each in enumerate(house.status(*mine)) if each == 'WAITING']
+    assert waiting == gave_way
+    assert house.status(other) == ['ERROR' if asked > SIZE else 'ACTIVE']
+    if asked <= SIZE:
+        house.end(other)
+        house.settle()
+        assert house.status(*mine) == ['ACTIVE'] * len(mine)
+
+
+def test_oldest_has_its_room_again_first(house: House) -> None:
+    mine = [house.lease(2, preemptible=True) for _ in range(2)]
+    house.settle(1)
+    others = [house.lease(2), house.lease(2)]
+    house.settle()
+    assert house.status(*mine, *others) == ['WAITING', 'WAITING', 'ACTIVE', 'ACTIVE']
+    house.end(others[0])
+    house.settle()
+    assert house.status(*mine) == ['ACTIVE', 'WAITING']
+
+
+@pytest.mark.parametrize('left', [0, 2, 4, 6, 8])
+def test_managers_that_die_shelve_and_wake_each_server(house: House, left: int) -> None:
+    """One dies after so many calls while others take the room, give it back, and all ends."""
+    mine = house.lease(1, preemptible=True)
+    house.settle(1)
+    house.guests.left = left
+    other = house.lease(SIZE)
+    house.settle()
+    assert house.status(mine, other) == ['WAITING', 'ACTIVE']
+    assert len(house.guests.inside) == SIZE
+    house.guests.left = left
+    house.end(other)
+    house.settle()
+    assert house.status(mine, other) == ['ACTIVE', 'TERMINATED']
+    assert (len(house.guests.inside), house.guests.shelved) == (1, set())
+    house.guests.left = 0
+    house.end(mine)
+    house.settle(3)
+    assert (house.status(mine), house.guests.inside) == (['TERMINATED'], set())
+
+
+def test_ended_while_it_waits_it_holds_nothing(house: House) -> None:
+    mine = house.lease(1, preemptible=True)
+    house.settle(1)
+    other = house.lease(SIZE)
+    house.settle()
+    house.end(mine)
+    house.settle(2)
+    assert house.status(mine, other) == ['TERMINATED', 'ACTIVE']
+    assert house.guests.shelved == set()
