@@ -21,7 +21,15 @@ from cinder import coordination, exception, objects, quota, utils
 from cinder.volume import manager, volume_utils
 from cinder.volume.flows import common
 
-from cinder_ext import capacity, image_metadata, messages, reservation_marker, seams, states
+from cinder_ext import (
+    capacity,
+    database_outage,
+    image_metadata,
+    messages,
+    reservation_marker,
+    seams,
+    states,
+)
 from climateclient.extension import hints
 
 LOG = logging.getLogger(__name__)
@@ -52,7 +60,8 @@ class VolumeManager(manager.VolumeManager):
         """Create a volume, hold one, or wake one that is held. RPC method of cinder."""
         properties = filter_properties or {}
         if properties.get(states.WAKE_UP):
-            return self._wake(context, volume, request_spec)
+            # Another look at the volume shows how far the first one came.
+            return database_outage.outlast(self._wake, context, volume, request_spec)
         if hints.wants_reservation(properties.get('scheduler_hints')):
             return self._hold(context, volume)
         return super().create_volume(
@@ -128,15 +137,15 @@ class VolumeManager(manager.VolumeManager):
                 self._remove_remains(context, volume)
             reservation_marker.set_waking(context, volume)
             state = reservation_marker.WAKING
+            self._name_service(volume)
             # Cinder counts it in a moment; it has been counted since it was reserved.
             self._update_allocated_capacity(volume, decrement=True)
-            self._name_service(volume)
             super().create_volume(context, volume, request_spec, {}, allow_reschedule=False)
         except Exception as error:
             LOG.exception('Reserved volume %s cannot be created', volume.id)
             self._go_back(context, volume, state, shown, error)
         else:
-            self._finish(context, volume, shown)
+            database_outage.outlast(self._finish, context, volume, shown)
         return volume.id
 
     def _name_service(self, volume: Any) -> None:
