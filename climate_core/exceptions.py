@@ -99,6 +99,10 @@ class LeaseTooFarAhead(Forbidden, code='lease.too_far_ahead'):
     """The lease starts further in the future than leases may."""
 
 
+class TooManyFeeds(Forbidden, code='feed.too_many'):
+    """The user has as many feeds in the project as they may have."""
+
+
 class LeaseNotPermitted(Forbidden, code='lease.not_permitted'):
     """The service that is asked about leases does not permit it."""
 
@@ -129,6 +133,10 @@ class HostPoolNotFound(NotFound, code='host.pool_not_found'):
 
 class FloatingIpNotFound(NotFound, code='floatingip.not_found'):
     """No such floating IP is set apart for leases."""
+
+
+class FeedNotFound(NotFound, code='feed.not_found'):
+    """There is no such feed, or it may not be seen."""
 
 
 class NetworkNotFound(NotFound, code='network.not_found'):

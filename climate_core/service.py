@@ -35,6 +35,7 @@ from climate_core.engine.scheduler import Scheduler
 from climate_core.lease import model
 from climate_core.operations import interfaces
 from climate_core.operations.build import webhook_rules
+from climate_core.operations.feeds import FeedOperations
 from climate_core.operations.floatingips import FloatingIpOperations
 from climate_core.operations.host_emptier import HostEmptier
 from climate_core.operations.hosts import HostOperations
@@ -158,6 +159,7 @@ class ManagerService:
         address_endpoint = server.FloatingIpEndpoint(addresses, self._wrote)
         networks = NetworkOperations(self.database, self.cloud)
         network_endpoint = server.NetworkEndpoint(networks, self._wrote)
+        feeds = FeedOperations(self.database, self.trusts)
         return MessageServer(
             'rpc',
             server.make(
@@ -167,6 +169,7 @@ class ManagerService:
                 host_endpoint,
                 address_endpoint,
                 network_endpoint,
+                server.FeedEndpoint(feeds, self._wrote),
             ),
         )
 

@@ -21,6 +21,7 @@ from keystoneauth1.exceptions import http
 
 from climateclient import exceptions
 from climateclient.calendar import Calendar
+from climateclient.feeds import Feeds
 from climateclient.floatingips import FloatingIps
 from climateclient.hosts import Hosts
 from climateclient.leases import Leases
@@ -55,6 +56,7 @@ class Client(adapter.Adapter):
         self.floatingips = FloatingIps(self)
         self.networks = Networks(self)
         self.calendar = Calendar(self)
+        self.feeds = Feeds(self)
 
     def request(self, url: str, method: str, **kwargs: Any) -> requests.Response:
         """Send a request, as any Adapter does.

@@ -11,11 +11,10 @@ from typing import Any, Final
 from climate_common import limits
 from climate_core import policies
 from climate_core.api import microversion
-from climate_core.api.route import Route, Table
+from climate_core.api.route import JSON, Route, Table
 from climate_core.api.schemas import common, lease, reservation
 from climate_core.plugins import base
 
-JSON: Final = 'application/json'
 _TOKEN: Final = 'token'
 #: What each error means; the body says more.
 _ERRORS: Final = {
@@ -48,7 +47,7 @@ _NAMES: Final = {
 def errors(path: str, method: str, route: Route) -> list[int]:
     """Return the HTTP statuses of errors that a call may be answered with."""
     if route.policy is None:
-        return []
+        return sorted(route.errors)
     found = {400, 401, 403, 406, 503}
     if '{' in path or method != 'GET':
         found.add(404)
@@ -121,7 +120,10 @@ def _operation(path: str, method: str, route: Route, links: Mapping[str, Any]) -
         'description': _about(' '.join(more.split()), route.policy),
         'parameters': list(_parameters(path, route)),
         'responses': {
-            **{str(status): _answer(status, schema, links) for status, schema in answers.items()},
+            **{
+                str(status): _answer(status, schema, links, route.media)
+                for status, schema in answers.items()
+            },
             **{
                 str(status): {'$ref': f'#/components/responses/{status}'}
                 for status in errors(path, method, route)
@@ -157,11 +159,11 @@ def _parameter(place: str, name: str, schema: Mapping[str, Any]) -> dict[str, An
 
 
 def _answer(
-    status: int, schema: Mapping[str, Any] | None, links: Mapping[str, Any]
+    status: int, schema: Mapping[str, Any] | None, links: Mapping[str, Any], media: str
 ) -> dict[str, Any]:
     if schema is None:
         return {'description': 'It is as it was.' if status == 304 else 'Done.'}
-    answer: dict[str, Any] = {'description': 'Success.', **_content(schema)}
+    answer: dict[str, Any] = {'description': 'Success.', **_content(schema, media)}
     return answer | {'links': links} if schema is lease.ONE else answer
 
 
@@ -178,8 +180,8 @@ def _links(routes: Table) -> dict[str, Any]:
     }
 
 
-def _content(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {'content': {JSON: {'schema': _named(schema)}}}
+def _content(schema: Mapping[str, Any], media: str = JSON) -> dict[str, Any]:
+    return {'content': {media: {'schema': _named(schema)}}}
 
 
 def _named(value: Any) -> Any:

@@ -2,10 +2,12 @@
 """A row of the route table."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import webob
+
+JSON: Final = 'application/json'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -14,7 +16,8 @@ class Route:
 
     :param handler: is called with the backend, the request and the variables of the path
     :param status: HTTP status of success
-    :param policy: name of the rule that is asked; None: open to everybody, without a token
+    :param policy: name of the rule that is asked; None: open to everybody, without a token of
+        Keystone
     :param request_schema: JSON Schema of the body
     :param response_schema: JSON Schema of the answer
     :param also: other answers of success: HTTP status -> JSON Schema; None: it has no body
@@ -23,6 +26,8 @@ class Route:
         ``request.parameters``.
     :param headers: JSON Schemas of the request headers that mean something here, by name; they
         are the handler's to read and check
+    :param media: the type of the body of success, with the schema of which only JSON has one
+    :param errors: other answers of a path without a token of Keystone
     """
 
     handler: Callable[..., webob.Response]
@@ -33,6 +38,8 @@ class Route:
     query: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     headers: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     also: Mapping[int, Mapping[str, Any] | None] = dataclasses.field(default_factory=dict)
+    media: str = JSON
+    errors: Sequence[int] = ()
 
 
 #: Path -> HTTP method -> route.

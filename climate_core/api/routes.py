@@ -8,6 +8,7 @@ from climate_core.api import etag
 from climate_core.api.handlers import (
     availability,
     calendar,
+    feeds,
     floatingips,
     history,
     hosts,
@@ -25,6 +26,7 @@ from climate_core.api.route import Route, Table
 from climate_core.api.schemas import availability as availability_schema
 from climate_core.api.schemas import calendar as calendar_schema
 from climate_core.api.schemas import (
+    feed,
     floatingip,
     host,
     lease,
@@ -40,6 +42,7 @@ from climate_core.api.schemas import limits as limits_schema
 from climate_core.api.schemas import usage as usage_schema
 from climate_core.policies import availability as availability_rules
 from climate_core.policies import calendar as calendar_rules
+from climate_core.policies import feeds as feed_rules
 from climate_core.policies import floatingips as floatingip_rules
 from climate_core.policies import hosts as host_rules
 from climate_core.policies import leases as lease_rules
@@ -258,6 +261,23 @@ ROUTES: Table = {
             query=calendar_schema.QUERY,
             headers=etag.IF_NONE_MATCH,
             also={304: None},
+        ),
+    },
+    '/v1/feeds': {
+        'GET': Route(feeds.list_, 200, feed_rules.GET, response_schema=feed.MANY),
+        'POST': Route(feeds.create, 201, feed_rules.CREATE, feed.CREATE, feed.CREATED),
+    },
+    '/v1/feeds/{feed_id}': {'DELETE': Route(feeds.delete, 204, feed_rules.DELETE)},
+    feeds.PATH: {
+        'GET': Route(
+            feeds.read,
+            200,
+            response_schema={'type': 'string'},
+            query=feed.READ_QUERY,
+            headers=etag.IF_NONE_MATCH,
+            also={304: None},
+            media='text/calendar',
+            errors=(403, 404, 503),
         ),
     },
     '/v1/limits': {

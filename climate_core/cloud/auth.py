@@ -86,8 +86,12 @@ def owner(
     conf: cfg.ConfigOpts, trust_id: str, service_auth: plugin.BaseAuthPlugin
 ) -> plugin.BaseAuthPlugin:
     """Return the identity of a lease's owner: a token of the trust plus the service's token."""
-    auth = service(conf, trust_id=trust_id, **dict.fromkeys(_SCOPE))
-    return service_token.ServiceTokenAuthWrapper(auth, service_auth)
+    return service_token.ServiceTokenAuthWrapper(trust(conf, trust_id), service_auth)
+
+
+def trust(conf: cfg.ConfigOpts, trust_id: str) -> plugin.BaseAuthPlugin:
+    """Return the identity that has a token of a trust alone."""
+    return service(conf, trust_id=trust_id, **dict.fromkeys(_SCOPE))
 
 
 def service(conf: cfg.ConfigOpts, **options: Any) -> plugin.BaseAuthPlugin:

@@ -6,7 +6,7 @@ costs the owner's token and the calls to Nova, and nothing else.
 """
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from keystoneauth1 import exceptions as ksa
 from keystoneauth1 import loading, plugin, service_token
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Seconds that an owner's connection is kept; its token is renewed by keystoneauth when needed.
 _OWNER_SECONDS = 1800.0
+#: What Keystone answers if a trust gives no token any more.
+_REFUSED = (ksa.Unauthorized, ksa.Forbidden, ksa.NotFound)
 
 
 class _Session(ks_session.Session):
@@ -103,15 +105,30 @@ class Cloud:
         with errors.translated('Keystone'):
             try:
                 conn.session.get_token()
-            except (ksa.Unauthorized, ksa.Forbidden, ksa.NotFound) as exc:
-                # Raise what keystoneauth does if it is the service user that is not accepted.
-                self._service_auth.invalidate()
-                self._service_auth.get_token(self._base)
-                self._owners.drop(trust_id)
-                raise errors.TrustRefused(
-                    f"Keystone does not accept the trust of the lease's owner any more: {exc}"
-                ) from exc
+            except _REFUSED as exc:
+                self._refuse(trust_id, exc)
         return conn
+
+    def roles(self, trust_id: str) -> list[str]:
+        """Return the names of the roles that a trust gives, by a new token: as it is now.
+
+        It raises what :meth:`owner` does.
+        """
+        identity: Any = auth.trust(self.conf, trust_id)
+        with errors.translated('Keystone'):
+            try:
+                return list(identity.get_access(self._base).role_names)
+            except _REFUSED as exc:
+                self._refuse(trust_id, exc)
+
+    def _refuse(self, trust_id: str, exc: Exception) -> NoReturn:
+        # Raise what keystoneauth does if it is the service user that is not accepted.
+        self._service_auth.invalidate()
+        self._service_auth.get_token(self._base)
+        self._owners.drop(trust_id)
+        raise errors.TrustRefused(
+            f"Keystone does not accept the trust of the lease's owner any more: {exc}"
+        ) from exc
 
     def _connect(self, identity: plugin.BaseAuthPlugin) -> connection.Connection:
         base = self._base

@@ -8,7 +8,7 @@ when a token of a deleted trust is asked for.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from climate_core import exceptions
@@ -31,16 +31,20 @@ class Trusts:
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
 
-    def create(self, context: 'RequestContext') -> str:
+    def create(self, context: 'RequestContext', roles: Sequence[str] | None = None) -> str:
         """Make a trust from the user of a request to the service user; return its id.
 
         The service may act as this user in this project until the trust is deleted.
 
+        :param roles: the names of those that are delegated; default: those of
+            ``[cloud] trust_roles``
         :raises climate_core.exceptions.Forbidden: Keystone does not let this token delegate, as
             with restricted application credentials
         :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer
         """
-        wanted, roles = self._cloud.conf.cloud.trust_roles, context.roles
+        if roles is None:
+            wanted = self._cloud.conf.cloud.trust_roles
+            roles = [name for name in context.roles if not wanted or name in wanted]
         with errors.for_user():
             body = {
                 'trust': {
@@ -48,7 +52,7 @@ class Trusts:
                     'trustee_user_id': self._cloud.service_user_id(),
                     'project_id': context.project_id,
                     'impersonation': True,
-                    'roles': [{'name': name} for name in roles if not wanted or name in wanted],
+                    'roles': [{'name': name} for name in roles],
                 }
             }
             response = _KEYSTONE.send(self._cloud.user(context), 'POST', _PATH, body)
@@ -63,6 +67,15 @@ class Trusts:
             self._delete(self._cloud.service(), trust_id)
         except errors.Refused:
             self._delete_as_owner(trust_id)
+
+    def roles(self, trust_id: str) -> Sequence[str]:
+        """Return the names of the roles that the owner delegates, as Keystone says now.
+
+        :raises climate_core.cloud.errors.TrustRefused: the trust, its owner or a delegated role
+            is no more
+        :raises climate_core.exceptions.Transient: Keystone does not answer
+        """
+        return self._cloud.roles(trust_id)
 
     def mine(self) -> Iterator[str]:
         """Yield the ids of all trusts that are delegated to the service user."""

@@ -65,13 +65,14 @@ def unheld_made(
 
 
 def trusts(session: orm.Session) -> set[str]:
-    """Return the ids of all trusts that leases still have."""
-    table = tables.LEASES
-    return set(session.scalars(sa.select(table.c.trust_id).where(table.c.trust_id.is_not(None))))
+    """Return the ids of all trusts that leases and feeds still have."""
+    lease, feed = tables.LEASES.c.trust_id, tables.FEEDS.c.trust_id
+    query = sa.union_all(sa.select(lease).where(lease.is_not(None)), sa.select(feed))
+    return set(session.scalars(query))
 
 
 def stray_trusts(session: orm.Session, mine: Collection[str], seconds: float) -> list[str]:
-    """Note the trusts that no lease has, and forget the others.
+    """Note the trusts that no lease and no feed has, and forget the others.
 
     Keystone does not say how old a trust is, and a lease is written after its trust is made.
 

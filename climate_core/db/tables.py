@@ -385,3 +385,18 @@ NETWORK_SEGMENT_PROPERTIES = _table(
     _required('name', _Name, primary_key=True),
     _required('private', sa.Boolean),
 )
+
+#: A feed of the leases of a project for a calendar: read with a token of its own, whose secret is
+#: kept as a digest, while the trust of its user is good.
+FEEDS = _table(
+    'feeds',
+    _required('id', _Uuid, primary_key=True),
+    _required('name', sa.String(NAME_LENGTH)),
+    _required('project_id', sa.String(NAME_LENGTH)),
+    _required('user_id', sa.String(NAME_LENGTH)),
+    _required('secret_digest', sa.String(64)),
+    _required('trust_id', sa.String(NAME_LENGTH)),
+    _required('created_at', Time),
+    # The feeds of a user in a project, in order.
+    sa.Index('feeds_user_idx', 'user_id', 'project_id', 'created_at'),
+)

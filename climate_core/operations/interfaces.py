@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Interfaces of the services that the operations ask, and of those that are not configured."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from climate_core.context import RequestContext
@@ -49,8 +49,18 @@ class ExternalService(Protocol):
 class TrustService(Protocol):
     """Make and delete the trusts of owners, see ``climate_core.cloud.trusts``."""
 
-    def create(self, context: RequestContext) -> str:
-        """Make a trust of the user of a request; return its id."""
+    def create(self, context: RequestContext, roles: Sequence[str] | None = None) -> str:
+        """Make a trust of the user of a request; return its id.
+
+        :param roles: the names of those that are delegated; default: as it is configured
+        """
+
+    def roles(self, trust_id: str) -> Sequence[str]:
+        """Return the names of the roles that are delegated, as Keystone says now.
+
+        :raises climate_core.cloud.errors.TrustRefused: they are delegated no more
+        :raises climate_core.exceptions.Transient: try again later
+        """
 
     def delete(self, trust_id: str) -> None:
         """Delete a trust; one that is gone is no error.

@@ -6,6 +6,7 @@ from oslo_policy import policy
 from climate_core.policies import (
     availability,
     calendar,
+    feeds,
     floatingips,
     hosts,
     leases,
@@ -27,6 +28,7 @@ def list_rules() -> list[policy.RuleDefault]:
         networks,
         availability,
         calendar,
+        feeds,
         plugins,
         usage,
         limits,

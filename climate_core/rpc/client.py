@@ -7,9 +7,10 @@ wrote the rows has told its own engine without RPC.
 
 Version 1.0 is what the first release answers. 1.1 adds ``check_lease``, ``start_lease``,
 ``end_lease``, ``ping``, ``update_reservation``, ``remove_reservation``, the operations on hosts,
-floating IPs and network segments, a generation to ``delete_lease`` and ``add_reservation``, and
-more fields to the values of the others, as the template of a stack, or what a server or a volume
-is made from: a manager that does not know the event that makes them must not make one. Each call
+floating IPs, network segments and feeds, a generation to ``delete_lease`` and
+``add_reservation``, and more fields to the values of the others, as the template of a stack, or
+what a server or a volume is made from: a manager that does not know the event that makes them must
+not make one. Each call
 is sent with the lowest version that has what it needs, so that releases of two ages understand
 each other in what both can.
 """
@@ -25,6 +26,7 @@ from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.context import RequestContext, RpcSerializer
+from climate_core.operations.feeds import FeedOperations
 from climate_core.operations.floatingips import FloatingIpOperations
 from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
@@ -169,6 +171,9 @@ class ManagerClient:
     update_network = _remote(NetworkOperations.update_network)
     delete_network = _remote(NetworkOperations.delete_network)
     set_network_property = _remote(NetworkOperations.set_network_property)
+    create_feed = _remote(FeedOperations.create_feed)
+    feed_roles = _remote(FeedOperations.feed_roles)
+    delete_feed = _remote(FeedOperations.delete_feed)
     create_host = _remote(HostOperations.create_host)
     update_host = _remote(HostOperations.update_host)
     delete_host = _remote(HostOperations.delete_host)

@@ -3,8 +3,9 @@
 
 Its methods have the signatures of :class:`climate_core.operations.leases.LeaseOperations`,
 :class:`climate_core.operations.hosts.HostOperations`,
-:class:`climate_core.operations.floatingips.FloatingIpOperations` and
-:class:`climate_core.operations.networks.NetworkOperations`.
+:class:`climate_core.operations.floatingips.FloatingIpOperations`,
+:class:`climate_core.operations.networks.NetworkOperations` and
+:class:`climate_core.operations.feeds.FeedOperations`.
 """
 
 import functools
@@ -18,6 +19,7 @@ from climate_core import exceptions
 from climate_core.concurrency import ReservingLimit
 from climate_core.context import RpcSerializer
 from climate_core.db.engine import TROUBLE, Stale
+from climate_core.operations.feeds import FeedOperations
 from climate_core.operations.floatingips import FloatingIpOperations
 from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
@@ -126,6 +128,14 @@ class NetworkEndpoint(_Served):
     update_network = _writes(NetworkOperations.update_network)
     delete_network = _reads(NetworkOperations.delete_network)
     set_network_property = _reads(NetworkOperations.set_network_property)
+
+
+class FeedEndpoint(_Served):
+    """The operations on feeds."""
+
+    create_feed = _reads(FeedOperations.create_feed)
+    feed_roles = _reads(FeedOperations.feed_roles)
+    delete_feed = _reads(FeedOperations.delete_feed)
 
 
 class HostEndpoint(_Served):

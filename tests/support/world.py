@@ -15,6 +15,7 @@ from climate_core import conf as config
 from climate_core import exceptions
 from climate_core.backoff import Backoff
 from climate_core.calendar.admission import Calendar
+from climate_core.cloud import errors
 from climate_core.context import RequestContext
 from climate_core.db import events, leases, tables
 from climate_core.db.clock import Clock
@@ -105,11 +106,21 @@ class Trusts:
         self.made = 0
         self.present: set[str] = set()
         self.trouble: list[Exception] = []
+        self.delegated: dict[str, list[str]] = {}
 
-    def create(self, context: RequestContext) -> str:
+    def create(self, context: RequestContext, roles: Sequence[str] | None = None) -> str:
         self.made += 1
-        self.present.add(f'trust{self.made}')
-        return f'trust{self.made}'
+        made = f'trust{self.made}'
+        self.present.add(made)
+        self.delegated[made] = list(context.roles if roles is None else roles)
+        return made
+
+    def roles(self, trust_id: str) -> Sequence[str]:
+        if self.trouble:
+            raise self.trouble.pop(0)
+        if trust_id not in self.present:
+            raise errors.TrustRefused('The trust is no more.')
+        return self.delegated[trust_id]
 
     def delete(self, trust_id: str) -> None:
         if self.trouble:

@@ -58,7 +58,7 @@ class Thing(base.ResourcePlugin):
 
 
 class Trusts:
-    def create(self, context: Any) -> str:
+    def create(self, context: Any, roles: Any = None) -> str:
         return uuid.uuid4().hex
 
     def delete(self, trust_id: str) -> None:

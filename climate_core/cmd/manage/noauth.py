@@ -5,7 +5,7 @@ Leases start and end, and their events happen; the resources in them are only na
 """
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oslo_config import cfg
@@ -21,8 +21,11 @@ LOG = log.getLogger(__name__)
 class NoTrusts:
     """Stand in for trusts without Keystone: ids that mean nothing."""
 
-    def create(self, context: RequestContext) -> str:  # noqa: ARG002
+    def create(self, context: RequestContext, roles: Sequence[str] | None = None) -> str:  # noqa: ARG002
         return uuid.uuid4().hex
+
+    def roles(self, trust_id: str) -> Sequence[str]:  # noqa: ARG002
+        return ['member', 'reader']
 
     def delete(self, trust_id: str) -> None:
         """Do nothing."""

@@ -39,6 +39,7 @@ HOST = '/v1/os-hosts/{host_id}'
 POOL = '/v1/os-hosts/pools/{pool_name}'
 PROPERTY = '/v1/os-hosts/properties/{property_name}'
 FLOATING_IP = '/v1/floatingips/{floatingip_id}'
+FEED = '/v1/feeds/{feed_id}'
 NETWORK = '/v1/networks/{network_id}'
 NETWORK_PROPERTY = '/v1/networks/properties/{property_name}'
 THING = {'resource_type': 'test:thing', 'resource_id': 'aaaaaaaa-0000-4000-8000-00000000000a'}
@@ -76,6 +77,12 @@ MATRIX: dict[tuple[str, str], Row] = {
     ('DELETE', NETWORK): row(None, 403, 403, 403, 404, 404, 403, 403),
     # It is not said what shall be available.
     ('GET', '/v1/availability'): row(None, 400, 400, 400, 400, 400, 403, 400),
+    # They are the own ones of a user, who must be able to see leases.
+    ('GET', '/v1/feeds'): row(None, 200, 200, 200, 200, 403, 403, 200),
+    ('POST', '/v1/feeds'): row({'name': 'n'}, 201, 201, 201, 201, 403, 403, 201),
+    ('DELETE', FEED): row(None, 404, 404, 404, 404, 404, 404, 404),
+    # The token of no feed is sent.
+    ('GET', '/v1/leases.ics'): row(None, 404, 404, 404, 404, 404, 404, 404),
     ('GET', '/v1/calendar'): row(None, 200, 200, 200, 200, 200, 403, 200),
     ('GET', '/v1/limits'): row(None, 200, 200, 200, 200, 200, 403, 200),
     ('GET', '/v1/usage'): row(None, 200, 200, 200, 200, 200, 403, 200),
@@ -137,13 +144,20 @@ def test_role_may_call_what_the_matrix_says(
         pool_name='fast',
         floatingip_id=1,
         network_id=1,
+        feed_id=1,
     )
     response = ask(application, who, method, place, body)
     assert response.status_code == statuses[who], response.text
     if response.status_code == 403:
         assert response.json['error_name'] == 'forbidden'
     if response.status_code == 404:
-        nouns = {'os-hosts': 'host', 'floatingips': 'path', 'networks': 'path'}
+        nouns = {
+            'os-hosts': 'host',
+            'feeds': 'feed',
+            'leases.ics': 'feed',
+            'floatingips': 'path',
+            'networks': 'path',
+        }
         noun = nouns.get(path.split('/')[2], 'lease')
         assert response.json['error_name'].startswith(f'{noun}.')
         assert response.json['error_name'].endswith('not_found')

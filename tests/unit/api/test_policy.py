@@ -13,6 +13,7 @@ from climate_core.context import RequestContext
 from climate_core.policies import (
     availability,
     calendar,
+    feeds,
     floatingips,
     hosts,
     leases,
@@ -109,6 +110,17 @@ def test_plugins_need_no_role(enforcer: oslo_policy.Enforcer, role: str) -> None
     assert policy.allows(enforcer, who(role), plugins.GET, {})
 
 
+@pytest.mark.parametrize('role', MAY)
+def test_feeds_are_of_a_user_that_can_read(enforcer: oslo_policy.Enforcer, role: str) -> None:
+    """An administrator can delete those of others, and read none."""
+    may = role == 'reader'
+    for rule in (feeds.CREATE, feeds.GET):
+        assert policy.allows(enforcer, who(role), rule, {**OURS, 'user_id': 'user'}) == may
+        assert not policy.allows(enforcer, who(role), rule, {**OURS, 'user_id': 'other'})
+    theirs = {**OURS, 'user_id': 'other'}
+    assert policy.allows(enforcer, who(role), feeds.DELETE, theirs) == (role == 'admin')
+
+
 @pytest.mark.parametrize('rule', RULES)
 def test_system_tokens_have_no_project(enforcer: oslo_policy.Enforcer, rule: str) -> None:
     context = RequestContext(user_id='user', system_scope='all', roles=['admin'])
@@ -142,5 +154,6 @@ def test_opening_the_calendar_opens_nothing_else(tmp_path: pathlib.Path) -> None
 
 def test_the_tools_find_the_enforcer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr('sys.argv', ['oslopolicy-policy-generator', '--namespace', 'climate'])
-    others = {plugins.GET, availability.GET, calendar.GET, *(rule.name for rule in usage.RULES)}
+    others = {plugins.GET, availability.GET, calendar.GET}
+    others |= {rule.name for noun in (usage, feeds) for rule in noun.RULES}
     assert set(policy.get_enforcer().registered_rules) == {*RULES, *others}

@@ -2,6 +2,7 @@
 import pytest
 
 from climate_core import exceptions
+from climate_core.cloud import errors
 
 
 def test_every_role_of_the_token_is_delegated(world):
@@ -16,6 +17,26 @@ def test_every_role_of_the_token_is_delegated(world):
 def test_only_the_roles_that_are_wanted(world):
     world.conf.set_override('trust_roles', ['member', 'heat'], group='cloud')
     assert world.state.trusts[world.trust()]['roles'] == ['member']
+
+
+def test_roles_of_a_trust_are_those_that_it_gives_now(world):
+    trust_id = world.trusts.create(world.context('alice'), ['reader'])
+    assert world.state.trusts[trust_id]['roles'] == ['reader']
+    assert world.trusts.roles(trust_id) == ['reader']
+    world.state.users['alice-id']['enabled'] = False
+    with pytest.raises(errors.TrustRefused):
+        world.trusts.roles(trust_id)
+    world.state.users['alice-id']['enabled'] = True
+    assert world.trusts.roles(trust_id) == ['reader']
+    world.trusts.delete(trust_id)
+    with pytest.raises(errors.TrustRefused):
+        world.trusts.roles(trust_id)
+
+
+def test_roles_of_a_trust_while_keystone_is_away_are_not_none(world):
+    trust_id = world.trust()
+    with world.unreachable(), pytest.raises(exceptions.Transient):
+        world.trusts.roles(trust_id)
 
 
 def test_a_token_that_may_not_delegate(world):

@@ -118,6 +118,7 @@ def test_the_manager_has_every_method() -> None:
         server.HostEndpoint,
         server.FloatingIpEndpoint,
         server.NetworkEndpoint,
+        server.FeedEndpoint,
     )
     assert asked <= {name for each in served for name in dir(each)}
     assert server.LeaseEndpoint.target.version == rpc_client.VERSION == '1.1'

@@ -10,8 +10,8 @@ was made between two releases has dropped them already.
 import sqlalchemy as sa
 from alembic import op
 
-revision = '0027'
-down_revision = '0026'
+revision = '0029'
+down_revision = '0028'
 branch_labels = None
 depends_on = None
 phase = 'contract'

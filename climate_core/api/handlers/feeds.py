@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Feeds of the leases of a project for calendars, and the feed itself."""
+
+import datetime
+import urllib.parse
+from typing import Any, Final
+
+import webob
+from sqlalchemy import orm
+
+from climate_core import exceptions
+from climate_core.api import etag, icalendar, policy
+from climate_core.api.request import Backend, Request, answer
+from climate_core.api.schemas import feed as schema
+from climate_core.context import RequestContext
+from climate_core.db import feeds as db
+from climate_core.db import listing
+from climate_core.lease import api_view, feeds, model
+from climate_core.policies import feeds as rules
+from climate_core.policies import leases as lease_rules
+
+#: The path of the feed itself.
+PATH: Final = '/v1/leases.ics'
+#: Leases that ended before are not in it, nor those that start later.
+_BACK, _AHEAD = datetime.timedelta(days=31), datetime.timedelta(days=366)
+#: So many leases are in it at most: those that end first.
+MOST: Final = 1000
+
+
+def list_(backend: Backend, request: Request) -> webob.Response:
+    """List the feeds that the user has in the project of the token, without what opens them."""
+    user_id, project_id = _owner(backend, request, rules.GET)
+    found = backend.database.read(db.of_user, user_id, project_id)
+    return answer(200, {'feeds': [_shown(each) for each in found]})
+
+
+def create(backend: Backend, request: Request) -> webob.Response:
+    """Create a feed of the leases of the project, which a calendar reads by its own token.
+
+    The token is shown this once. Who has it can read the feed, and nothing else, until its user
+    deletes it or may not see these leases any more.
+    """
+    _owner(backend, request, rules.CREATE)
+    token = backend.manager.create_feed(request.context, request.read(schema.CREATE))
+    made = feeds.read_token(token)
+    found = made and backend.database.read(db.find, made.feed_id)
+    if not found:
+        raise exceptions.Conflict('The feed was deleted while it was made. Create another one.')
+    query = urllib.parse.urlencode({'token': token})
+    url = f'{request.application_url}{PATH}?{query}'
+    return answer(201, {'feed': {**_shown(found), 'token': token, 'url': url}})
+
+
+def delete(backend: Backend, request: Request, feed_id: str) -> webob.Response:
+    """Delete a feed: nobody can read it from now on."""
+    context = request.context
+    found = backend.database.read(db.find, feed_id)
+    target = {} if found is None else {'user_id': found.user_id, 'project_id': found.project_id}
+    if found is None or not policy.allows(backend.enforcer, context, rules.DELETE, target):
+        raise exceptions.FeedNotFound(f'Feed {feed_id} was not found.')
+    backend.manager.delete_feed(context, feed_id)
+    return answer(204)
+
+
+def read(backend: Backend, request: Request) -> webob.Response:
+    """Show the leases of a project as iCalendar (RFC 5545), by the token of a feed alone.
+
+    There are the leases that ended in the last 31 days, those that run, and those that start in
+    the next 366 days, with their times, kinds and status, and the types of what they reserve.
+    """
+    token = _token(request)
+    found = token and backend.database.read(db.find, token.feed_id)
+    if token is None or not token.opens(found) or not found:
+        raise exceptions.FeedNotFound(
+            'token: opens no feed: it was deleted, or the URL is not whole.', field='token'
+        )
+    _authorize(backend, found)
+    leases = backend.database.read(_leases, found.project_id)
+    response = webob.Response(
+        status=200,
+        content_type='text/calendar',
+        charset='utf-8',
+        body=icalendar.render(found.name, leases),
+    )
+    response.headers['Cache-Control'] = 'private, no-cache'
+    return etag.digest(response)
+
+
+def _token(request: Request) -> feeds.Token | None:
+    """Return the token of a request; calendars may add parameters of their own."""
+    try:
+        return feeds.read_token(request.GET.get('token', ''))
+    except UnicodeDecodeError:
+        return None
+
+
+def _owner(backend: Backend, request: Request, rule: str) -> tuple[str, str]:
+    """Return the user and the project of a request.
+
+    :raises climate_core.exceptions.Forbidden: the policy, or the token is of no project
+    """
+    context = request.context
+    target = {'project_id': context.project_id, 'user_id': context.user_id}
+    policy.authorize(backend.enforcer, context, rule, target)
+    if not context.project_id:
+        raise exceptions.Forbidden('The token is of no project: ask with one of a project.')
+    return str(context.user_id), str(context.project_id)
+
+
+def _authorize(backend: Backend, feed: feeds.Feed) -> None:
+    """Judge a feed by the roles that its user has now.
+
+    :raises climate_core.exceptions.Forbidden: they may not see these leases any more
+    """
+    context = RequestContext(
+        user_id=feed.user_id, project_id=feed.project_id, roles=[], overwrite=False
+    )
+    context.roles = list(backend.manager.feed_roles(context, feed.id))
+    context.is_admin = False
+    target = {'project_id': feed.project_id, 'user_id': feed.user_id}
+    if not context.roles or not policy.allows(backend.enforcer, context, lease_rules.GET, target):
+        raise exceptions.Forbidden(
+            'The user of this feed may not see the leases of its project any more.'
+        )
+
+
+def _leases(session: orm.Session, project_id: str) -> list[model.Lease]:
+    query = listing.LeaseQuery(
+        project_id=project_id,
+        since=-_BACK,
+        until=_AHEAD,
+        sort=(('end_date', False),),
+        limit=MOST,
+        parts=('reservations',),
+    )
+    return listing.page(session, query)[0]
+
+
+def _shown(feed: feeds.Feed) -> dict[str, Any]:
+    return {
+        'id': feed.id,
+        'name': feed.name,
+        'project_id': feed.project_id,
+        'user_id': feed.user_id,
+        'created_at': api_view.stamp(feed.created_at),
+    }

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Render leases as iCalendar (RFC 5545), with the library of that name. Pure."""
+
+import datetime
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from climate_common import resource_types
+from climate_core.lease import model
+from climate_core.lease.states import LeaseStatus
+
+#: How often calendars ask at most, as far as they heed it.
+_REFRESH: Final = datetime.timedelta(minutes=15)
+#: What calendars know; of the others it is sure that they take place, or took place.
+_STATUS: Final[Mapping[str, str]] = {
+    LeaseStatus.WAITING: 'TENTATIVE',
+    LeaseStatus.IN_PROGRESS: 'TENTATIVE',
+    LeaseStatus.TIMEDOUT: 'CANCELLED',
+    LeaseStatus.ERROR: 'CANCELLED',
+}
+
+
+def render(name: str, leases: Iterable[model.Lease]) -> bytes:
+    """Return a calendar with an event for each lease.
+
+    It is the same as long as the leases are, so that it can have an ETag.
+
+    :param name: of the calendar
+    """
+    import icalendar
+
+    calendar = icalendar.Calendar()
+    calendar.add('prodid', '-//OpenStack//Climate//EN')
+    calendar.add('version', '2.0')
+    calendar.add('x-wr-calname', name)
+    calendar.add('refresh-interval', _REFRESH, parameters={'VALUE': 'DURATION'})
+    calendar.add('x-published-ttl', _REFRESH)
+    for lease in leases:
+        event = icalendar.Event()
+        changed = (lease.updated_at or lease.created_at).replace(microsecond=0)
+        event.add('uid', f'{lease.id}@climate')
+        event.add('dtstamp', changed)
+        event.add('last-modified', changed)
+        event.add('sequence', lease.generation)
+        event.add('dtstart', lease.start_date.replace(microsecond=0))
+        event.add('dtend', lease.end_date.replace(microsecond=0))
+        event.add('summary', lease.name)
+        event.add('status', _STATUS.get(lease.status, 'CONFIRMED'))
+        event.add('description', _description(lease))
+        # Others in the calendar are as free as before.
+        event.add('transp', 'TRANSPARENT')
+        calendar.add_component(event)
+    return bytes(calendar.to_ical())
+
+
+def _description(lease: model.Lease) -> str:
+    types = Counter(resource_types.api_name(each.resource_type) for each in lease.reservations)
+    lines = [f'Lease {lease.id}', f'Status: {lease.status}', f'Kind: {lease.kind}']
+    if lease.status_reason:
+        lines.append(f'Reason: {lease.status_reason}')
+    lines += [f'{count} x {name}' for name, count in sorted(types.items())]
+    return '\n'.join(lines)

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read and write the feeds of leases for calendars."""
+
+import dataclasses
+
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from climate_core import exceptions
+from climate_core.db import rows, tables
+from climate_core.lease import feeds
+from climate_core.lease.feeds import Feed
+
+_FEED = tables.FEEDS
+_COLUMNS = tuple(_FEED.c[each.name] for each in dataclasses.fields(Feed))
+
+
+def of_user(session: orm.Session, user_id: str, project_id: str) -> list[Feed]:
+    """Return the feeds that a user has in a project, the oldest first."""
+    mine = sa.and_(_FEED.c.user_id == user_id, _FEED.c.project_id == project_id)
+    query = sa.select(*_COLUMNS).where(mine).order_by(_FEED.c.created_at, _FEED.c.id)
+    return [Feed(*row) for row in session.execute(query)]
+
+
+def find(session: orm.Session, feed_id: str) -> Feed | None:
+    """Read a feed; None: there is none."""
+    row = session.execute(sa.select(*_COLUMNS).where(_FEED.c.id == feed_id)).first()
+    return None if row is None else Feed(*row)
+
+
+def insert(session: orm.Session, feed: Feed) -> None:
+    """Write a new feed.
+
+    :raises climate_core.exceptions.TooManyFeeds: its user has as many as they may have
+    """
+    if len(of_user(session, feed.user_id, feed.project_id)) >= feeds.MOST:
+        raise exceptions.TooManyFeeds(
+            f'You have {feeds.MOST} feeds in this project, which is as many as there may be. '
+            'Delete one that is not read any more first.'
+        )
+    rows.insert(session, _FEED, [dataclasses.asdict(feed)])
+
+
+def delete(session: orm.Session, feed_id: str) -> None:
+    """Delete a feed; one that is gone is fine."""
+    rows.change(session, sa.delete(_FEED).where(_FEED.c.id == feed_id))

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Feeds of the leases of a project for calendars, and their tokens. Pure.
+
+A token is the id of its feed, and a secret that is shown once and of which the digest alone is
+kept. The secret is random and long, so that a plain digest is as good as a slow one.
+"""
+
+import dataclasses
+import datetime
+import hashlib
+import hmac
+import re
+import secrets
+import uuid
+from typing import Final, NamedTuple
+
+#: So many feeds a user has in a project at most.
+MOST: Final = 20
+_BYTES: Final = 32
+_TOKEN: Final = re.compile(r'([0-9a-f]{32})([A-Za-z0-9_-]{43})', re.ASCII)
+#: The digest of no secret.
+_NONE: Final = '0' * 64
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Feed:
+    """A feed: the leases of a project as its user may see them.
+
+    :param trust_id: of the trust by which that is asked each time
+    """
+
+    id: str
+    name: str
+    project_id: str
+    user_id: str
+    secret_digest: str
+    trust_id: str
+    created_at: datetime.datetime
+
+
+class Token(NamedTuple):
+    """What a feed is read with."""
+
+    feed_id: str
+    secret: str
+
+    def __str__(self) -> str:
+        return self.feed_id.replace('-', '') + self.secret
+
+    def __repr__(self) -> str:
+        return f'Token({self.feed_id!r}, ***)'
+
+    @property
+    def digest(self) -> str:
+        """Return what is kept of the secret."""
+        return hashlib.sha256(self.secret.encode()).hexdigest()
+
+    def opens(self, feed: Feed | None) -> bool:
+        """Tell whether it is that of a feed, in the same time whether it is or not."""
+        kept = _NONE if feed is None else feed.secret_digest
+        return hmac.compare_digest(self.digest, kept)
+
+
+def new_token() -> Token:
+    """Make a token of a new feed."""
+    return Token(str(uuid.uuid4()), secrets.token_urlsafe(_BYTES))
+
+
+def read_token(text: str) -> Token | None:
+    """Read a token; None: it is none."""
+    match = _TOKEN.fullmatch(text)
+    return None if match is None else Token(str(uuid.UUID(match[1])), match[2])

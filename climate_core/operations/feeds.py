@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Do what users ask of feeds of their leases: create, check and delete one.
+
+A feed is read without a token of Keystone, perhaps for years, so it must not outlive the rights of
+its user. It has a trust of its own from that user, of the role ``reader`` alone where they have
+it, and Keystone is asked for the roles of that trust each time that the feed is read: it refuses
+once the user is disabled or deleted, or has lost the role in the project. The policy then judges
+these roles as those of any request.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from oslo_log import log
+
+from climate_core.cloud import errors
+from climate_core.context import RequestContext
+from climate_core.db import feeds as db
+from climate_core.db import utcnow
+from climate_core.db.engine import Database
+from climate_core.lease import feeds
+from climate_core.operations.interfaces import TrustService
+from climate_core.operations.operators import answered
+
+LOG = log.getLogger(__name__)
+
+
+@dataclasses.dataclass
+class FeedOperations:
+    """Do what users ask of feeds."""
+
+    database: Database
+    trusts: TrustService
+
+    def create_feed(self, context: RequestContext, values: Mapping[str, Any]) -> str:
+        """Create a feed of the leases of the user's project; return its token, which nobody keeps.
+
+        :param values: ``name``
+        :raises climate_core.exceptions.Forbidden: Keystone does not let this user delegate
+        :raises climate_core.exceptions.TooManyFeeds: the user has as many as they may have
+        :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer
+        """
+        token = feeds.new_token()
+        roles = [name for name in context.roles if name == 'reader'] or context.roles
+        trust_id = self.trusts.create(context, roles)
+        feed = feeds.Feed(
+            id=token.feed_id,
+            name=values['name'],
+            project_id=str(context.project_id),
+            user_id=str(context.user_id),
+            secret_digest=token.digest,
+            trust_id=trust_id,
+            created_at=self.database.read(utcnow.read),
+        )
+        try:
+            self.database.write(db.insert, feed)
+        except Exception:
+            self._release(trust_id)
+            raise
+        return str(token)
+
+    def feed_roles(self, context: RequestContext, feed_id: str) -> Sequence[str]:  # noqa: ARG002
+        """Return the roles that the user of a feed still has in its project; none: no more.
+
+        :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer
+        """
+        feed = self.database.read(db.find, feed_id)
+        if feed is None:
+            return []
+        with answered():
+            try:
+                return list(self.trusts.roles(feed.trust_id))
+            except errors.TrustRefused:
+                return []
+
+    def delete_feed(self, context: RequestContext, feed_id: str) -> None:  # noqa: ARG002
+        """Delete a feed: its token is good for nothing from now on; one that is gone is fine."""
+        feed = self.database.read(db.find, feed_id)
+        if feed is not None:
+            self.database.write(db.delete, feed_id)
+            self._release(feed.trust_id)
+
+    def _release(self, trust_id: str) -> None:
+        """Delete a trust that no feed has; ``climate-manage repair`` finds one that is left."""
+        try:
+            self.trusts.delete(trust_id)
+        except errors.EXPECTED as exc:
+            LOG.warning('The trust %s, which no feed has, is left: %s', trust_id, exc)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``openstack lease feed create|list|delete``."""
+
+import argparse
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from osc_lib import exceptions
+from osc_lib.command import command
+
+from climateclient.osc import options
+
+if TYPE_CHECKING:
+    from climateclient.feeds import Feed, Feeds
+
+Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
+Shown = tuple[tuple[str, ...], tuple[Any, ...]]
+
+
+class CreateFeed(command.ShowOne):
+    """Create a URL by which a calendar reads the leases of the project.
+
+    It is shown this once, and who has it can read the feed: keep it as a password.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument('name', metavar='<name>', help='What reads it, as phone')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        from climateclient.osc.output import TimeColumn
+
+        made = _client(self).create(parsed_args.name)
+        fields = {
+            'id': made.id,
+            'name': made.name,
+            'created_at': TimeColumn(made.created_at),
+            'url': made.url,
+        }
+        return tuple(fields), tuple(fields.values())
+
+
+class ListFeed(command.Lister):
+    """List the feeds for calendars that you have in the project."""
+
+    def take_action(self, _parsed_args: argparse.Namespace) -> Rows:
+        from climateclient.osc.output import TimeColumn
+
+        found = _client(self).list()
+        return ('ID', 'Name', 'Created At'), [
+            (each.id, each.name, TimeColumn(each.created_at)) for each in found
+        ]
+
+
+class DeleteFeed(command.Command):
+    """Delete feeds: nobody can read them from now on."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument('feed', metavar='<feed>', nargs='+', help='Id or name of a feed')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        client = _client(self)
+        present = client.list()
+        for each in [_find(present, name) for name in dict.fromkeys(parsed_args.feed)]:
+            client.delete(each)
+
+
+def _find(present: 'list[Feed]', name_or_id: str) -> str:
+    """Return the id of one of the own feeds; one of another user may only be named by its id."""
+    named = [each.id for each in present if name_or_id == each.name]
+    if any(each.id == name_or_id for each in present) or not named:
+        return name_or_id
+    if len(named) > 1:
+        raise exceptions.CommandError(
+            f'{len(named)} feeds are called {name_or_id}: name the one by its id.'
+        )
+    return named[0]
+
+
+def _client(cmd: command.Command) -> 'Feeds':
+    client: Feeds = options.clients(cmd).climate.feeds
+    return client
