@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """An extension of which the calendar has not all: what is said, and ``partial``."""
 
+import contextlib
+import itertools
+from collections.abc import Callable, Sequence
+
 import pytest
 
 from climate_core import exceptions
@@ -155,3 +159,64 @@ def test_partial_without_a_later_end_is_refused(
     with pytest.raises(exceptions.BadRequest) as caught:
         mixed.change(lease, partial=True, **values)
     assert caught.value.field == 'partial'
+
+
+def extend_again(mixed: Mixed, lease: model.Lease) -> None:
+    mixed.change(lease, end_date=FIVE, partial=True)
+
+
+def shorten(mixed: Mixed, lease: model.Lease) -> None:
+    mixed.change(lease, end_date='2026-12-01 15:00')
+
+
+def give_the_address_back(mixed: Mixed, lease: model.Lease) -> None:
+    (address,) = (each.id for each in lease.reservations if each.resource_type == FIP)
+    mixed.world.operations.remove_reservation(user(), lease.id, address)
+
+
+def pass_an_hour(mixed: Mixed, lease: model.Lease) -> None:
+    mixed.world.run_until_idle(hours=1)
+
+
+def pass_the_early_end(mixed: Mixed, lease: model.Lease) -> None:
+    mixed.world.run_until_idle(hours=2, minutes=30)
+
+
+def end(mixed: Mixed, lease: model.Lease) -> None:
+    mixed.world.operations.end_lease(user(), lease.id)
+
+
+Step = Callable[[Mixed, model.Lease], None]
+STEPS = (
+    extend_again,
+    shorten,
+    give_the_address_back,
+    pass_an_hour,
+    pass_the_early_end,
+    end,
+)
+
+
+@pytest.mark.parametrize(
+    'steps',
+    itertools.permutations(STEPS, 2),
+    ids=lambda steps: ' '.join(each.__name__ for each in steps),
+)
+def test_whatever_follows_a_partial_extension_ends_each_resource_once(
+    mixed: Mixed, lease: model.Lease, other: model.Lease, steps: Sequence[Step]
+) -> None:
+    mixed.change(lease, end_date=FOUR, partial=True)
+    for step in steps:
+        # What is over cannot be changed any more.
+        with contextlib.suppress(exceptions.ClimateError):
+            step(mixed, lease)
+        found = mixed.world.lease(lease.id)
+        assert all(each < str(found.end_date)[11:16] for each in early(mixed, lease).values())
+    mixed.world.run_until_idle(hours=6)
+    assert {each.status for each in mixed.world.lease(lease.id).reservations} == {'deleted'}
+    assert mixed.world.lease(lease.id).status == 'TERMINATED'
+    # The other lease has had an address, too.
+    ended = mixed.done('end')
+    assert ended.count(HOST) <= 1
+    assert (ended.count(SERVER), ended.count(FIP) <= 2) == (1, True)
+    assert mixed.world.lease(other.id).status == 'TERMINATED'
