@@ -34,8 +34,12 @@ class CreateView(allowed.AllowedMixin, times.LocalTimeMixin, forms.ModalFormView
 
     def get_form_kwargs(self) -> dict[str, Any]:
         kwargs = super().get_form_kwargs()
-        if chosen := self.request.POST.get('start_at'):
-            kwargs['data'] = {**self.request.POST.dict(), 'start': chosen, 'check': '1'}
+        if self.request.method == 'POST':
+            # Horizon's script disables buttons when one is pressed, so that their names are not
+            # sent: the address says which one it was.
+            asked = self.request.GET
+            start = {'start': asked['start_at']} if 'start_at' in asked else {}
+            kwargs |= {'data': {**self.request.POST.dict(), **start}, 'do': asked.get('do', '')}
         return kwargs
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:

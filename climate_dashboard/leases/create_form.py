@@ -101,8 +101,9 @@ class CreateForm(forms.SelfHandlingForm):
         label=pgettext_lazy('How a lease starts', 'Starts'), required=False, choices=_STARTS
     )
 
-    def __init__(self, request: Any, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, request: Any, *args: Any, do: str = '', **kwargs: Any) -> None:
         super().__init__(request, *args, **kwargs)
+        self._do = do
         #: What the service says to the form, if it was only asked.
         self.outcome: DryRun | None = None
         self.window: Window | None = None
@@ -153,14 +154,14 @@ class CreateForm(forms.SelfHandlingForm):
         """Create the lease; or only ask about it, and return nothing, so that the form stays."""
         try:
             client = api.client(request)
-            if 'check' in self.data:
-                self.outcome = client.leases.dry_run(data['name'], **self._details(data))
-            elif 'earliest' in self.data:
-                self.window = self._earliest(client, data)
-            else:
+            if self._do == 'create':
                 made = client.leases.create(data['name'], **self._details(data))
                 messages.success(request, _('The lease %s was created.') % made.name)
                 return made
+            if self._do == 'earliest':
+                self.window = self._earliest(client, data)
+            else:
+                self.outcome = client.leases.dry_run(data['name'], **self._details(data))
         except exceptions.ApiError as error:
             self.api_error(api.told(error))
         return None

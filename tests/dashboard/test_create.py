@@ -33,7 +33,7 @@ class CreateTest(PageTest):
 
     def send(self, button: str = 'create', **given: str) -> Any:
         values = {'name': 'lease1', 'duration': '4h', 'what': 'hosts', 'count': '2'}
-        return self.client.post(urls.reverse(CREATE), {**values, **given, button: '1'})
+        return self.client.post(f'{urls.reverse(CREATE)}?do={button}', {**values, **given})
 
     def made(self) -> dict[str, Any]:
         assert self.leases.create.call_count == 1
@@ -122,17 +122,26 @@ class CreateTest(PageTest):
         )
         text = self.send('check').content.decode()
         assert 'Too few hosts.' in text
-        assert f'name="start_at" value="{later:%Y-%m-%d %H}:08"' in text
+        assert f'?do=check&amp;start_at={later:%Y-%m-%d%%20%H}%3A08"' in text
         assert not self.leases.create.called
 
     def test_chosen_start_is_checked_and_nothing_created(self) -> None:
         self.leases.dry_run.return_value = DryRun(True, start_date=NOW, end_date=NOW + HOUR)
         values = {'name': 'lease1', 'duration': '4h', 'what': 'hosts', 'count': '2'}
-        sent = {**values, 'start_at': '2026-12-01 09:00'}
-        text = self.client.post(urls.reverse(CREATE), sent).content.decode()
+        address = f'{urls.reverse(CREATE)}?do=check&start_at=2026-12-01+09:00'
+        text = self.client.post(address, values).content.decode()
         assert 'It would be granted' in text
         assert 'value="2026-12-01 09:00"' in text
         assert not self.leases.create.called
+
+    def test_only_the_button_for_it_creates_a_lease(self) -> None:
+        """The names of buttons are not sent: Horizon's script disables them before."""
+        self.leases.dry_run.return_value = DryRun(True)
+        for button in ('', 'check', 'other'):
+            self.send(button)
+        assert not self.leases.create.called
+        text = self.text(CREATE)
+        assert all(f'formaction="?do={each}"' in text for each in ('create', 'check', 'earliest'))
 
     def test_earliest_time_is_offered(self) -> None:
         start = (NOW + HOUR).replace(second=0)
