@@ -104,13 +104,17 @@ class Client(adapter.Adapter):
         end: When | None = None,
         *,
         project_id: str | None = None,
+        planned: bool | None = None,
     ) -> list[ProjectUsage]:
         """Return what projects reserved and used in a period, one value for each project.
 
+        :param planned: one value for each week and project, with what is still to come
         :param start: when the period begins; the service's choice if None
         :param project_id: only of this project; one other than the own needs the right to see all
         """
-        values = to_query({'start': start, 'end': end, 'project_id': project_id})
+        values = to_query(
+            {'start': start, 'end': end, 'project_id': project_id, 'planned': planned}
+        )
         return read(
             self.get('/usage', params=values),
             'usage',

@@ -276,7 +276,8 @@ class ProjectUsage:
 
     ``reserved`` and ``used`` map ``server_hours``, ``vcpu_hours``, ``memory_gib_hours``,
     ``disk_gb_hours``, ``volume_hours``, ``volume_gb_hours``, ``stack_hours``,
-    ``host_hours``, ``floatingip_hours`` and ``network_hours`` to numbers.
+    ``host_hours``, ``floatingip_hours`` and ``network_hours`` to numbers. So does ``planned``,
+    what is still to come of it, if that was asked for.
     """
 
     project_id: str
@@ -285,6 +286,7 @@ class ProjectUsage:
     leases: int
     reserved: Mapping[str, float] = field(default_factory=dict)
     used: Mapping[str, float] = field(default_factory=dict)
+    planned: Mapping[str, float] | None = None
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> Self:
@@ -295,6 +297,7 @@ class ProjectUsage:
             leases=body.get('leases') or 0,
             reserved=body.get('reserved') or {},
             used=body.get('used') or {},
+            planned=body.get('planned'),
         )
 
 

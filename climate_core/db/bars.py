@@ -10,10 +10,9 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import tables
-from climate_core.lease import model, states
+from climate_core.db import events, tables
 
-_LEASE, _RESERVATION, _EVENT = tables.LEASES, tables.RESERVATIONS, tables.EVENTS
+_LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
 _UNIT, _HOST, _ALLOCATION = tables.UNITS, tables.HOSTS, tables.ALLOCATIONS
 
 #: What bars are grouped by -> the columns in whose order they come.
@@ -96,16 +95,7 @@ class BarQuery:
     limit: int = 1000
 
 
-_EARLY = (
-    sa.select(sa.func.min(_EVENT.c.time))
-    .where(
-        _EVENT.c.lease_id == _LEASE.c.id,
-        _EVENT.c.reservation_id == _RESERVATION.c.id,
-        _EVENT.c.event_type == model.END_RESERVATION,
-        _EVENT.c.status.in_(sorted(states.OPEN)),
-    )
-    .scalar_subquery()
-)
+_EARLY = events.early_end(_RESERVATION)
 #: In the order of the fields of :class:`Bar`.
 _COLUMNS = (
     _RESERVATION.c.id,

@@ -172,6 +172,17 @@ def last_written(event_type: str, reservation: sa.Table) -> sa.ScalarSelect[Any]
     return sa.select(sa.func.max(_EVENT.c.created_at)).where(mine).scalar_subquery()
 
 
+def early_end(reservation: sa.Table) -> sa.ScalarSelect[Any]:
+    """Return when each reservation of a query leaves its lease early; NULL: it does not."""
+    mine = sa.and_(
+        _EVENT.c.lease_id == reservation.c.lease_id,
+        _EVENT.c.reservation_id == reservation.c.id,
+        _EVENT.c.event_type == model.END_RESERVATION,
+        _EVENT.c.status.in_(sorted(states.OPEN)),
+    )
+    return sa.select(sa.func.min(_EVENT.c.time)).where(mine).scalar_subquery()
+
+
 def has_begun(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElement[bool]:
     """Return the condition that a lease has an event of a type that was claimed, or is over."""
     return _exists(lease_id, event_type, _EVENT.c.status != states.EventStatus.UNDONE)

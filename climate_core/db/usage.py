@@ -77,16 +77,32 @@ _COLUMNS = (
     sa.type_coerce(_FREED, tables.Time()),
     _PIECES,
 )
+#: Of leases in these status something is held, or promised by the calendar, until their end.
+_PLANNED = ('IN_PROGRESS', 'PENDING', 'STARTING', 'ACTIVE', 'ERROR')
+_IS_PLANNED = sa.and_(
+    _RESERVATION.c.hold == 1, _RESERVATION.c.freed_at.is_(None), _LEASE.c.status.in_(_PLANNED)
+)
+#: When that is; NULL: nothing is.
+_ENDS = sa.case(
+    (_IS_PLANNED, sa.func.coalesce(events.early_end(_RESERVATION), _LEASE.c.end_date)),
+    else_=sa.null(),
+)
 
 
 def uses(
-    session: orm.Session, period: usage.Span, project_id: str | None = None
+    session: orm.Session, period: usage.Span, project_id: str | None = None, planned: bool = False
 ) -> Iterator[usage.ReservationUse]:
-    """Yield what one project, or all, reserved in a period, in one statement."""
-    query = _reserved(period).execution_options(yield_per=_PAGE)
+    """Yield what one project, or all, reserved in a period, in one statement.
+
+    :param planned: read when that is to end, too
+    """
+    ends = sa.type_coerce(_ENDS if planned else sa.null(), tables.Time()).label('ends_at')
+    query = _reserved(period).add_columns(ends).execution_options(yield_per=_PAGE)
     if project_id is not None:
         query = query.where(_LEASE.c.project_id == project_id)
-    return _uses(session.execute(query), period)
+    for *row, ends_at in session.execute(query):
+        for use in _uses([row], period):
+            yield dataclasses.replace(use, ends_at=ends_at)
 
 
 def uses_by_lease(session: orm.Session, period: usage.Span) -> Iterator[usage.ReservationUse]:

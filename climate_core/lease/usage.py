@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute reserved and used resource-hours. Pure.
+"""Compute reserved, used and planned resource-hours. Pure.
 
 A reservation is reserved from the moment it is made until its resource is freed, and used from the
 moment its resource is awake until then. What the calendar promises, or is made at the start of its
-lease, is reserved from that start on, though: until then others can have it. All is cut to the
-period that is asked about. A resource whose amounts are not known, as of those that the first
-release reserved, counts as nothing.
+lease, is reserved from that start on, though: until then others can have it. What is held or
+promised is planned from now on until it is to end. All is cut to the period that is asked about. A
+resource whose amounts are not known, as of those that the first release reserved, counts as
+nothing.
 """
 
 import dataclasses
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from climate_common import amounts
 
 HOUR: Final = datetime.timedelta(hours=1)
 DAY: Final = datetime.timedelta(days=1)
+WEEK: Final = datetime.timedelta(days=7)
 #: Seconds after the end of a period in which what happened in it may still be written: a lease
 #: carries the time at which its request came, and cloud services are asked before it is written.
 GRACE: Final = datetime.timedelta(seconds=120)
@@ -60,6 +62,7 @@ class ReservationUse:
 
     :param held_at: when it began to keep something from others, or will
     :param freed_at: None while it holds its resource
+    :param ends_at: when what is held or promised is to end; None: nothing is, or it is not asked
     """
 
     id: str
@@ -73,6 +76,13 @@ class ReservationUse:
     held_at: datetime.datetime
     woken_at: datetime.datetime | None
     freed_at: datetime.datetime | None
+    ends_at: datetime.datetime | None = None
+
+    def planned(self, period: Span, now: datetime.datetime) -> Span | None:
+        """Return when in the period it is to be reserved from now on."""
+        if self.ends_at is None:
+            return None
+        return Span(max(self.held_at, now), self.ends_at).within(period)
 
     def reserved(self, period: Span) -> Span | None:
         """Return when in the period it was reserved."""
@@ -92,16 +102,23 @@ class Total:
     leases: set[str] = dataclasses.field(default_factory=set)
     reserved: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(HOURS, 0))
     used: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(HOURS, 0))
+    planned: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(HOURS, 0))
 
     def add(self, use: ReservationUse, period: Span) -> None:
         """Add the hours of a reservation that lie in the period."""
         self.leases.add(use.lease_id)
-        for total, span in (
-            (self.reserved, use.reserved(period)),
-            (self.used, use.used(period)),
-        ):
-            for name, (unit, per) in HOURS.items():
-                total[name] += use.amounts.get(unit, 0) / per * (span.hours if span else 0)
+        _sum(self.reserved, use, use.reserved(period))
+        _sum(self.used, use, use.used(period))
+
+    def add_planned(self, use: ReservationUse, span: Span) -> None:
+        """Add the hours of a reservation that are still to come."""
+        self.leases.add(use.lease_id)
+        _sum(self.planned, use, span)
+
+
+def _sum(total: dict[str, float], use: ReservationUse, span: Span | None) -> None:
+    for name, (unit, per) in HOURS.items():
+        total[name] += use.amounts.get(unit, 0) / per * (span.hours if span else 0)
 
 
 def rounded(hours: Mapping[str, float]) -> dict[str, float]:
@@ -116,6 +133,45 @@ def by_project(uses: Iterable[ReservationUse], period: Span) -> dict[str, Total]
         if use.reserved(period) is not None:
             totals.setdefault(use.project_id, Total()).add(use, period)
     return totals
+
+
+def by_week(
+    uses: Iterable[ReservationUse], period: Span, now: datetime.datetime
+) -> dict[tuple[Span, str], Total]:
+    """Add up reservations by week and the id of their project: what was, and what is planned.
+
+    :returns: only weeks and projects that have something, with the part of each week that is in
+        the period
+    """
+    parts = list(weeks(period))
+    totals: dict[tuple[Span, str], Total] = {}
+    for use in uses:
+        for week in parts:
+            past = Span(week.begin, min(week.end, now))
+            planned = use.planned(week, now)
+            is_past = past.begin < past.end and use.reserved(past) is not None
+            if not (is_past or planned):
+                continue
+            total = totals.setdefault((week, use.project_id), Total())
+            if is_past:
+                total.add(use, past)
+            if planned:
+                total.add_planned(use, planned)
+    return totals
+
+
+def weeks(period: Span) -> Iterator[Span]:
+    """Yield the weeks of a period, from Monday to Monday in UTC; the outer ones may be shorter."""
+    begin = period.begin
+    while begin < period.end:
+        end = min(monday(begin) + WEEK, period.end)
+        yield Span(begin, end)
+        begin = end
+
+
+def monday(time: datetime.datetime) -> datetime.datetime:
+    """Return the first moment of the week."""
+    return _midnight(time) - time.weekday() * DAY
 
 
 def of_lease(uses: Iterable[ReservationUse], period: Span) -> Total:

@@ -2,6 +2,7 @@
 """``openstack lease usage|limits|plugins``."""
 
 import argparse
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,7 +15,11 @@ Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
 
 
 class Usage(command.Lister):
-    """Show what was reserved and what was used in a period, in hours."""
+    """Show what was reserved and what was used in a period, in hours.
+
+    Tables have a row for each amount that there is something of; all other formats have one row
+    for each project, or each week and project with --planned, with all amounts.
+    """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -22,6 +27,12 @@ class Usage(command.Lister):
             '--start', metavar='<time>', help=f'Begin of the period: {dates.FORMS}'
         )
         parser.add_argument('--end', metavar='<time>', help='End of the period')
+        parser.add_argument(
+            '--planned',
+            action='store_true',
+            help='Week by week, from 4 weeks ago until 8 weeks ahead if nothing else is said, '
+            'with what is still to come of leases that are promised',
+        )
         _add_project(parser)
         return parser
 
@@ -33,9 +44,18 @@ class Usage(command.Lister):
             for option, text in (('--start', parsed_args.start), ('--end', parsed_args.end))
         )
         rows = options.clients(self).climate.usage(
-            start, end, project_id=_project(self, parsed_args)
+            start,
+            end,
+            project_id=_project(self, parsed_args),
+            planned=parsed_args.planned or None,
         )
-        return output.USAGE, [output.usage(each) for each in rows]
+        planned = parsed_args.planned
+        if parsed_args.formatter == 'table':
+            amounts = [row for each in rows for row in output.usage_amounts(each, planned)]
+            if not amounts:
+                print('Nothing was reserved in this period.', file=sys.stderr)
+            return output.usage_amount_names(planned), amounts
+        return output.usage_names(planned), [output.usage(each, planned) for each in rows]
 
 
 class Limits(command.Lister):

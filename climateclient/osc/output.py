@@ -203,19 +203,40 @@ _HOURS = {
     'floatingip_hours': 'Floating IPs',
     'network_hours': 'Networks',
 }
-USAGE = (
-    'Project',
-    'Start',
-    'End',
-    'Leases',
-    *(f'{name} {kind}' for kind in ('reserved', 'used') for name in _HOURS.values()),
-)
+_USAGE = ('Project', 'Start', 'End', 'Leases')
 
 
-def usage(one: models.ProjectUsage) -> tuple[Any, ...]:
-    """Return the usage of a project in the order of :data:`USAGE`, in hours."""
-    hours = (kind.get(key) for kind in (one.reserved, one.used) for key in _HOURS)
+def usage_names(planned: bool = False) -> tuple[str, ...]:
+    """Return the names of the columns of :func:`usage`."""
+    kinds = ('reserved', 'used', 'planned') if planned else ('reserved', 'used')
+    return (*_USAGE, *(f'{name} {kind}' for kind in kinds for name in _HOURS.values()))
+
+
+def usage(one: models.ProjectUsage, planned: bool = False) -> tuple[Any, ...]:
+    """Return all amounts of the usage of a project, in hours."""
+    kinds = _usage_kinds(one, planned)
+    hours = (kind.get(key) for kind in kinds for key in _HOURS)
     return (one.project_id, TimeColumn(one.start), TimeColumn(one.end), one.leases, *hours)
+
+
+def usage_amount_names(planned: bool = False) -> tuple[str, ...]:
+    """Return the names of the columns of :func:`usage_amounts`."""
+    more = ('Planned',) if planned else ()
+    return (*_USAGE, 'Hours Of', 'Reserved', 'Used', *more)
+
+
+def usage_amounts(one: models.ProjectUsage, planned: bool = False) -> Iterator[tuple[Any, ...]]:
+    """Yield a row for each amount of which a project has hours."""
+    kinds = _usage_kinds(one, planned)
+    who = (one.project_id, ListedTimeColumn(one.start), ListedTimeColumn(one.end), one.leases)
+    for key, name in _HOURS.items():
+        hours = [kind.get(key) or 0 for kind in kinds]
+        if any(hours):
+            yield *who, name, *(f'{each:.2f}' for each in hours)
+
+
+def _usage_kinds(one: models.ProjectUsage, planned: bool) -> list[Mapping[str, float]]:
+    return [one.reserved, one.used, *([one.planned or {}] if planned else [])]
 
 
 def _refusal_line(refusal: models.Refusal) -> str:

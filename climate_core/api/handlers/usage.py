@@ -2,7 +2,7 @@
 """Answer requests for what projects reserved and used."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import webob
 from sqlalchemy import orm
@@ -16,14 +16,22 @@ from climate_core.db import utcnow
 from climate_core.lease import times, usage
 from climate_core.policies import usage as rules
 
+#: By default so many weeks are planned that were, and that will be, this one included.
+_BACK, _AHEAD = 4 * usage.WEEK, 8 * usage.WEEK
+_LONGEST: Final = 53 * usage.WEEK
+#: So many weeks of projects are shown at most.
+MOST: Final = 20_000
+
 
 def get(backend: Backend, request: Request) -> webob.Response:
     """Show what a project, or each project, reserved and used in a period, in resource-hours.
 
+    With ``planned`` it is shown week by week, and what is promised or held from now on, too.
     A lease is counted until it is purged, also after it is deleted.
     """
     project_id = _project(backend, request)
-    shown = backend.database.read(_usage, request.parameters, project_id)
+    read = _planned if request.parameters.get('planned') else _usage
+    shown = backend.database.read(read, request.parameters, project_id)
     return answer(200, {'usage': shown})
 
 
@@ -58,6 +66,38 @@ def _usage(
     if project_id is not None:
         totals.setdefault(project_id, usage.Total())
     return [_serialize(each, totals[each], period) for each in sorted(totals)]
+
+
+def _planned(
+    session: orm.Session, asked: Mapping[str, Any], project_id: str | None
+) -> list[dict[str, Any]]:
+    """Add up what was and what is planned, by week and project, in two statements."""
+    now = utcnow.read(session)
+    monday = usage.monday(now)
+    start = times.date(asked['start'], now, 'start') if 'start' in asked else monday - _BACK
+    end = times.date(asked['end'], now, 'end') if 'end' in asked else max(start, monday) + _AHEAD
+    if end <= start:
+        raise exceptions.InvalidDate('end: must be later than start.', field='end')
+    if end - start > _LONGEST:
+        raise exceptions.InvalidDate(
+            f'end: must be {_LONGEST.days} days after start at the latest, with planned.',
+            field='end',
+        )
+    period = usage.Span(start, end)
+    totals = usage.by_week(db.uses(session, period, project_id, planned=True), period, now)
+    if len(totals) > MOST:
+        raise exceptions.BadRequest(
+            f'end: must be earlier: there are more than {MOST} weeks of projects in this time.',
+            field='end',
+        )
+    order = sorted(totals, key=lambda each: (each[0].begin, each[1]))
+    return [
+        {
+            **_serialize(project, totals[week, project], week),
+            'planned': usage.rounded(totals[week, project].planned),
+        }
+        for week, project in order
+    ]
 
 
 def _serialize(project_id: str, total: usage.Total, period: usage.Span) -> dict[str, Any]:

@@ -20,15 +20,20 @@ SHOWN: dict[str, Any] = common.closed(
         'start': common.ANSWERED_DATE,
         'end': {
             **common.ANSWERED_DATE,
-            'description': 'Not later than now. ' + common.ANSWERED_DATE['description'],
+            'description': 'Not later than now, but with ``planned``. '
+            + common.ANSWERED_DATE['description'],
         },
         'leases': {
             'type': 'integer',
             'minimum': 0,
-            'description': 'How many leases had something reserved in the period.',
+            'description': 'How many leases had, or have, something reserved in the period.',
         },
         'reserved': _hours('From the making of each reservation until it is freed.'),
         'used': _hours('From the waking of each resource until it is freed.'),
+        'planned': _hours(
+            'What is held or promised from now on, until the end of each reservation; only with '
+            '``planned``.'
+        ),
     },
     ('project_id', 'start', 'end', 'leases', 'reserved', 'used'),
 )
@@ -36,12 +41,18 @@ MANY: dict[str, Any] = common.envelope('usage', {'type': 'array', 'items': SHOWN
 QUERY: dict[str, dict[str, Any]] = {
     'start': {
         **common.DATE,
-        'description': 'When the period starts; without it, with the month. '
-        + common.DATE['description'],
+        'description': 'When the period starts; without it, with the month, or with ``planned`` '
+        '4 weeks before the present one. ' + common.DATE['description'],
     },
     'end': {
         **common.DATE,
-        'description': 'When the period ends; without it, now. ' + common.DATE['description'],
+        'description': 'When the period ends; without it, now, or with ``planned`` 8 weeks after '
+        'the present one begins. ' + common.DATE['description'],
+    },
+    'planned': {
+        'type': 'boolean',
+        'description': 'true: by week, from Monday in UTC, and project, with what is still to '
+        'come of leases that are promised; 371 days at most.',
     },
     'project_id': {
         'type': 'string',

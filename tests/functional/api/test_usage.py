@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from climate_core.db import store
+from climate_core.api.handlers import usage as handler
+from climate_core.db import rows, store, tables
 from climate_core.db.engine import Database
 from climate_core.lease import limits, model
 from climate_core.lease.history import Cause
@@ -173,3 +174,102 @@ def test_keystone_knows_no_limits(limited: cfg.ConfigOpts, fake: cloud_server.Se
     database = Database(limited)
     with world.running(limited, database) as application:
         assert get(application, '/v1/limits', 503)['error_name'] == 'service_unavailable'
+
+
+def write_running(database: Database, number: int, status: str, project: str = 'project') -> Any:
+    """Write a lease of one server, reserved two hours ago, that runs ten more days."""
+    now = datetime.datetime.now(UTC)
+    lease_id = f'00000000-0000-4000-8000-{number:012}'
+    made, end = now - 2 * HOUR, now + 240 * HOUR
+    server = model.new_reservation(lease_id, 'test:thing', f'x{number}', {}, made, AMOUNTS)
+    lease = leases.lease(
+        dataclasses.replace(server, woken_at=now - HOUR),
+        lease_id=lease_id,
+        start=made,
+        end=end,
+        now=made,
+        project_id=project,
+        status=status,
+        trust_id=None,
+        events=(),
+    )
+    database.write(store.create, lease, made, Cause('lease.create'))
+    return lease
+
+
+def total(shown: list[dict[str, Any]], kind: str) -> float:
+    return sum(float(each[kind]['server_hours']) for each in shown)
+
+
+def test_what_is_planned_is_shown_week_by_week(application: Any, database: Database) -> None:
+    write_running(database, 1, 'ACTIVE')
+    write_running(database, 2, 'WAITING', 'other')
+    shown = [
+        each
+        for each in get(application, '/v1/usage?planned=true')['usage']
+        if each['project_id'] == 'project'
+    ]
+    assert total(shown, 'planned') == pytest.approx(240, abs=0.2)
+    assert total(shown, 'reserved') == pytest.approx(2, abs=0.2)
+    assert total(shown, 'used') == pytest.approx(1, abs=0.2)
+    begins = [datetime.datetime.fromisoformat(each['start']) for each in shown]
+    assert begins == sorted(begins)
+    assert {(each.weekday(), each.hour, each.minute) for each in begins} == {(0, 0, 0)}
+    assert len(shown) in (2, 3)
+    # It may never start, so nothing is planned for it.
+    asked = '/v1/usage?planned=true&project_id=other'
+    others = world.ask(application, 'GET', asked, None, {'X-Roles': 'admin,member,reader'}, 200)
+    assert total(others.json['usage'], 'planned') == 0
+
+
+def test_what_is_given_back_early_is_planned_until_then(
+    application: Any, database: Database
+) -> None:
+    lease = write_running(database, 1, 'ACTIVE')
+    (server,) = lease.reservations
+    event = {
+        'id': '00000000-0000-4000-8000-00000000000e',
+        'lease_id': lease.id,
+        'event_type': model.END_RESERVATION,
+        'time': lease.end_date - 200 * HOUR,
+        'status': 'UNDONE',
+        'generation': 0,
+        'attempts': 0,
+        'priority': 0,
+        'created_at': lease.created_at,
+        'reservation_id': server.id,
+    }
+    with database.writer() as session:
+        rows.insert(session, tables.EVENTS, [event])
+    shown = get(application, '/v1/usage?planned=true')['usage']
+    assert total(shown, 'planned') == pytest.approx(40, abs=0.2)
+
+
+@pytest.mark.parametrize('number', [1, 20])
+def test_planned_usage_costs_the_same_for_any_number_of_leases(
+    application: Any, database: Database, number: int
+) -> None:
+    for each in range(number):
+        write_running(database, each, 'ACTIVE')
+    with world.selects(database) as seen:
+        get(application, '/v1/usage?planned=true')
+    assert len(seen) == 2
+
+
+@pytest.mark.parametrize(
+    'query',
+    [
+        'start=2026-01-05T00:00Z&end=2026-01-05T00:00Z',
+        'start=2026-01-05T00:00Z&end=2027-02-01T00:00Z',
+    ],
+)
+def test_planned_usage_of_no_possible_time_names_the_field(application: Any, query: str) -> None:
+    assert get(application, f'/v1/usage?planned=true&{query}', 400)['field'] == 'end'
+
+
+def test_too_many_weeks_are_refused(
+    application: Any, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_running(database, 1, 'ACTIVE')
+    monkeypatch.setattr(handler, 'MOST', 0)
+    assert get(application, '/v1/usage?planned=true', 400)['field'] == 'end'

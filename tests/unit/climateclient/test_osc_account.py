@@ -40,6 +40,44 @@ def test_usage_shows_hours_reserved_and_used(run, http):
     }
 
 
+def weekly(**more):
+    return {
+        'project_id': PROJECT_ID,
+        'start': '2026-11-30T00:00:00.000000',
+        'end': '2026-12-07T00:00:00.000000',
+        'leases': 1,
+        'reserved': {'server_hours': 4.5, 'vcpu_hours': 0},
+        'used': {},
+        **more,
+    }
+
+
+def test_table_of_usage_has_a_row_for_each_amount(run, http):
+    http.get(f'{ENDPOINT}/usage', json={'usage': [weekly(used={'host_hours': 1 / 3})]})
+    lines = run('lease', 'usage').splitlines()
+    cells = [[each.strip() for each in line.split('|')[1:-1]] for line in lines if '|' in line]
+    assert cells[0] == ['Project', 'Start', 'End', 'Leases', 'Hours Of', 'Reserved', 'Used']
+    assert [row[4:] for row in cells[1:]] == [
+        ['Servers', '4.50', '0.00'],
+        ['Hosts', '0.00', '0.33'],
+    ]
+    assert max(map(len, lines)) < 160
+
+
+def test_planned_usage_is_a_column_more(run, http):
+    http.get(f'{ENDPOINT}/usage', json={'usage': [weekly(planned={'server_hours': 9})]})
+    assert '| Servers  | 4.50     | 0.00 | 9.00    |' in run('lease', 'usage', '--planned')
+    assert http.last_request.qs == {'planned': ['true']}
+    (row,) = json.loads(run('lease', 'usage', '--planned', '-f', 'json'))
+    assert (row['Servers planned'], row['VCPUs reserved']) == (9, 0)
+
+
+def test_usage_of_nothing_is_said(openstack, http):
+    http.get(f'{ENDPOINT}/usage', json={'usage': [weekly(reserved={})]})
+    status, _, err = openstack('lease', 'usage')
+    assert (status, err) == (0, 'Nothing was reserved in this period.\n')
+
+
 def test_usage_without_dates_sends_none(run, http):
     http.get(f'{ENDPOINT}/usage', json={'usage': []})
     run('lease', 'usage')

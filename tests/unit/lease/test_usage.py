@@ -126,3 +126,45 @@ def test_the_length_is_changed() -> None:
 
 def test_month_begins_on_its_first_day() -> None:
     assert usage.month(NOON) == datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC)
+
+
+def test_weeks_are_from_monday_to_monday():
+    # A Thursday, and the Tuesday after the next week.
+    period = usage.Span(utc(2026, 1, 1, 5), utc(2026, 1, 13))
+    found = [*usage.weeks(period)]
+    assert [(each.begin, each.end) for each in found] == [
+        (utc(2026, 1, 1, 5), utc(2026, 1, 5)),
+        (utc(2026, 1, 5), utc(2026, 1, 12)),
+        (utc(2026, 1, 12), utc(2026, 1, 13)),
+    ]
+
+
+def test_past_and_planned_hours_meet_now():
+    now = utc(2026, 1, 6)
+    use = usage.ReservationUse(
+        'r',
+        'lease',
+        'name',
+        'project',
+        'user',
+        'type',
+        'id',
+        {'servers': 2},
+        held_at=utc(2026, 1, 4),
+        woken_at=utc(2026, 1, 5),
+        freed_at=None,
+        ends_at=utc(2026, 1, 13),
+    )
+    found = usage.by_week([use], usage.Span(utc(2025, 12, 29), utc(2026, 1, 19)), now)
+    told = [
+        (week.begin.day, *(kind['server_hours'] / 48 for kind in (t.reserved, t.used, t.planned)))
+        for (week, _), t in found.items()
+    ]
+    assert told == [(29, 1, 0, 0), (5, 1, 1, 6), (12, 0, 0, 1)]
+    waits = dataclasses.replace(use, ends_at=None)
+    found = usage.by_week([waits], usage.Span(utc(2026, 1, 5), utc(2026, 1, 19)), now)
+    assert [total.planned['server_hours'] for total in found.values()] == [0]
+
+
+def utc(*parts):
+    return datetime.datetime(*parts, tzinfo=datetime.UTC)
