@@ -79,6 +79,10 @@ class UnknownHost(BadRequest, code='host.unknown'):
     """Nova has no such host, or several nodes of this name."""
 
 
+class UnknownProperty(BadRequest, code='host.unknown_property'):
+    """No host that the project may have has a property of this name."""
+
+
 class Unauthorized(ClimateError, status=401, code='unauthorized'):
     """The request requires authentication."""
 

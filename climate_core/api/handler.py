@@ -4,7 +4,8 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from climate_core.api import errors, microversion, query, routes
+from climate_core import exceptions
+from climate_core.api import errors, known_properties, microversion, query, routes
 from climate_core.api.request import PARAMETERS, Backend, Request
 from climate_core.api.route import Route
 
@@ -22,7 +23,10 @@ class Application:
             microversion.check(request)
             # Public paths accept any query string, since clients and probes add their own.
             request.environ[PARAMETERS] = query.read(request, route.query)
-        response = route.handler(self._backend, request, **variables)
+        try:
+            response = route.handler(self._backend, request, **variables)
+        except exceptions.UnknownProperty as error:
+            raise known_properties.told(self._backend, request.context, error) from error
         if route.policy is not None:
             microversion.mark(response)
         return response(environ, start_response)

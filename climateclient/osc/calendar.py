@@ -19,8 +19,8 @@ Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
 class Calendar(command.Lister):
     """Show as bars when what is promised to the leases of the project.
 
-    Tables show bars in the local time zone, which they name, and the days at their midnights; all
-    other formats show times as ISO 8601 in UTC.
+    On a terminal bars are drawn, elsewhere they are plain text, in the local time zone, which is
+    named, with the days at their midnights; all formats but tables show times as ISO 8601 in UTC.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -43,6 +43,16 @@ class Calendar(command.Lister):
             '--all-projects', action='store_true', help="All projects' leases (administrators)"
         )
         return parser
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """Draw on a terminal, where there are colours; write plain text elsewhere."""
+        if parsed_args.formatter != 'table' or not self.app.stdout.isatty():
+            code: int = super().produce_output(parsed_args, column_names, data)
+            return code
+        from climateclient.osc import calendar_output as output
+
+        output.draw(column_names, data, self.app.stdout)
+        return 0
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
         from climateclient.osc import calendar_output as output

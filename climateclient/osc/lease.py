@@ -26,12 +26,27 @@ class ShowLease(command.ShowOne):
         parser = super().get_parser(prog_name)
         options.add_lease(parser)
         options.add_wait(parser, 'Wait until the lease is ACTIVE; fail if it cannot become so')
+        parser.add_argument(
+            '--watch',
+            action='store_true',
+            help='Follow the lease until it becomes ACTIVE, or is over if it is so, and show it '
+            'then; Ctrl-C, or --timeout, shows it as it is',
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
         limit = options.limit(parsed_args)
+        if parsed_args.watch and parsed_args.wait:
+            raise exceptions.CommandError('--watch and --wait: give one of the two.')
         lease = options.leases(self).find(parsed_args.lease)
-        return show_lease(self, parsed_args, lease, limit)
+        if not parsed_args.watch:
+            return show_lease(self, parsed_args, lease, limit)
+        from climateclient.osc import output, wait
+
+        leases = options.leases(self)
+        with wait.progress(sys.stderr) as report:
+            followed = wait.watch(lambda: leases.get(lease.id), report, limit)
+        return output.show(followed)
 
 
 class StartLease(command.ShowOne):

@@ -249,19 +249,29 @@ def _change_lines(changes: Mapping[str, Any], within: str = '') -> Iterator[str]
         if isinstance(value, Mapping):
             yield from _change_lines(value, f'{within}{name} ')
         elif isinstance(value, list) and len(value) == 2:
-            yield f'{within}{name}: {_word(value[0])} -> {_word(value[1])}'
+            yield f'{within}{name}: {_word(name, value[0])} -> {_word(name, value[1])}'
         else:
-            yield f'{within}{name}: {_word(value)}'
+            yield f'{within}{name}: {_word(name, value)}'
 
 
-def _word(value: Any) -> str:
+def _word(name: str, value: Any) -> str:
     if value is None:
         return 'none'
-    return value if isinstance(value, str) else json.dumps(value)
+    return _local(name, value) if isinstance(value, str) else json.dumps(value)
+
+
+def _local(name: str, value: Any) -> Any:
+    """Return a time of the service as people read it, and any other value as it is."""
+    if not (isinstance(value, str) and name.endswith(('_date', '_at'))):
+        return value
+    try:
+        return dates.display(models.time_of(value))
+    except ValueError:
+        return value
 
 
 def _reservation_line(reservation: models.Reservation) -> str:
-    params = [f'{k}={v}' for k, v in reservation.params.items() if v not in (None, '')]
+    params = [f'{k}={_local(k, v)}' for k, v in reservation.params.items() if v not in (None, '')]
     flags = [
         name for name in ('missing_resources', 'resources_changed') if getattr(reservation, name)
     ]

@@ -18,6 +18,8 @@ Report = Callable[[Lease], None]
 
 #: Seconds between two requests: while the lease changes, and at most while it cannot.
 SHORTEST, LONGEST = 1.0, 10.0
+#: The status of a lease that does not become ACTIVE any more by itself.
+_OVER = frozenset({'ERROR', 'TERMINATED', 'TIMEDOUT'})
 #: So many requests in a row may fail.
 MAX_FAILURES = 10
 
@@ -44,13 +46,43 @@ def for_start(
         report(lease)
         if lease.status == 'ACTIVE':
             return lease
-        if lease.status in ('ERROR', 'TERMINATED', 'TIMEDOUT'):
+        if lease.status in _OVER:
             raise exceptions.CommandError(_outcome(lease))
         if lease.waits_for_user:
             raise exceptions.CommandError(
                 f'{_outcome(lease)} Start it: openstack lease start {lease.id}'
             )
     raise exceptions.CommandError(f'The lease was not ACTIVE after {_text(limit)}.')
+
+
+def watch(
+    read: Callable[[], Lease],
+    report: Report,
+    limit: datetime.timedelta | None = None,
+    pause: Callable[[float], None] = time.sleep,
+) -> Lease:
+    """Follow a lease until it becomes ACTIVE or is over, its user interrupts, or the time is up.
+
+    One that is ACTIVE at first is followed until it is over. None of this is a failure.
+
+    :returns: the lease as it was read last
+    :raises CommandError: it was gone at first
+    """
+    last: Lease | None = None
+    goals = {'ACTIVE', *_OVER}
+    with contextlib.suppress(KeyboardInterrupt):
+        for lease in _polls(read, limit, pause):
+            if lease is None:
+                break
+            if last is None and lease.status == 'ACTIVE':
+                goals.discard('ACTIVE')
+            last = lease
+            report(lease)
+            if lease.status in goals:
+                break
+    if last is None:
+        raise exceptions.CommandError('The lease could not be read.')
+    return last
 
 
 def for_deletion(
@@ -126,6 +158,8 @@ def describe(lease: Lease, now: datetime.datetime) -> str:
     text = f'{lease.name}: {lease.status}'
     if lease.status == 'PENDING' and lease.start_date and lease.start_date > now:
         text += f', starts in {durations.display(lease.start_date - now)}'
+    if lease.status == 'ACTIVE' and lease.end_date and lease.end_date > now:
+        text += f', ends in {durations.display(lease.end_date - now)}'
     if lease.status == 'WAITING' and lease.next_retry_at and lease.next_retry_at > now:
         text += f', tried again in {durations.display(lease.next_retry_at - now)}'
     if lease.status_reason:
@@ -179,6 +213,8 @@ def _interval(lease: Lease) -> float:
         return LONGEST
     if lease.status == 'PENDING' and lease.start_date:
         return min(max((lease.start_date - _now()).total_seconds(), SHORTEST), LONGEST)
+    if lease.status == 'ACTIVE' and lease.end_date:
+        return min(max((lease.end_date - _now()).total_seconds(), SHORTEST), LONGEST)
     return SHORTEST
 
 

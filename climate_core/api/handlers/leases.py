@@ -11,7 +11,7 @@ from typing import Any
 import webob
 
 from climate_core import exceptions
-from climate_core.api import blazar, etag, fields, policy, validation
+from climate_core.api import blazar, etag, fields, known_properties, policy, validation
 from climate_core.api.handlers import reservations
 from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import lease as schema
@@ -60,7 +60,8 @@ def create(backend: Backend, request: Request) -> webob.Response:
     with backend.reserving.turn(context, values):
         if request.parameters.get('dry_run'):
             _authorize_present(backend, context, values)
-            return answer(200, {'dry_run': backend.manager.check_lease(context, values)})
+            checked = backend.manager.check_lease(context, values)
+            return answer(200, {'dry_run': known_properties.tell(backend, context, checked)})
         made = _make(backend, context, {**values, 'api_release': api_view.RELEASE})
     if not isinstance(made, str):
         return etag.mark(answer(201, {'lease': made}), made['generation'])

@@ -319,3 +319,27 @@ def test_null_asks_for_nothing(application: Any) -> None:
     refused = world.ask(application, 'PUT', path, change, status=400).json
     assert refused['field'] == 'reservations[0].matching'
     assert 'cannot be changed after the reservation is made; ' in refused['error_message']
+
+
+def test_unknown_property_is_refused_with_those_that_are_known(application: Any) -> None:
+    """Private ones are not told to users."""
+    world.ask(application, 'PUT', '/v1/os-hosts/1', {'gpu': 'a100', 'rack': '7'}, ADMIN, 200)
+    path = '/v1/os-hosts/properties/rack'
+    world.ask(application, 'PATCH', path, {'private': True}, ADMIN, 200)
+    wanted = {'resource_type': 'physical:host', 'min': 1, 'resources': 'mini=1'}
+    body = {'name': 'n', 'duration': '1h', 'reservations': [wanted]}
+    asked = parse.urlencode({'reservations': json.dumps([wanted]), 'duration': '1h'})
+    for who, is_told in ((None, False), (ADMIN, True)):
+        created = world.ask(application, 'POST', '/v1/leases', body, who, 400).json
+        found = world.ask(application, 'GET', f'/v1/availability?{asked}', None, who, 400).json
+        dry = '/v1/leases?dry_run=true'
+        (checked,) = world.ask(application, 'POST', dry, body, who, 200).json['dry_run'][
+            'refusals'
+        ]
+        for refused in (created, found, checked):
+            assert refused['error_name'] == 'host.unknown_property'
+            assert refused['field'] == 'reservations[0].resources'
+            message = refused['error_message']
+            assert 'there is no property mini. Known are availability_zone, ' in message
+            assert ' gpu,' in message
+            assert (' rack,' in message) == is_told

@@ -2,7 +2,9 @@
 """``openstack lease calendar`` and ``client.calendar``."""
 
 import datetime
+import io
 import json
+import re
 
 import pytest
 
@@ -144,3 +146,38 @@ def test_pages_are_followed(client, http):
     http.get(CALENDAR, json={'bars': bars, 'bars_links': [link]})
     http.get(f'{CALENDAR}?marker={RESERVATION_ID}', json={'bars': bars})
     assert len([*client.calendar.bars()]) == 2
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps what is written."""
+
+    def isatty(self):
+        return True
+
+
+def test_terminal_draws_bars(monkeypatch, berlin):
+    monkeypatch.setenv('COLUMNS', '120')
+    made = [calendar.Bar.from_dict(of_lease(SINCE, SINCE + DAY))]
+    stream = Terminal()
+    output.draw(output.LEASES, output.leases(made, WEEK), stream)
+    lines = [re.sub('\x1b\\[[0-9;]*m', '', line) for line in stream.getvalue().splitlines()]
+    assert max(map(len, lines)) <= 120
+    assert any(line.split()[:1] == ['CET'] and '|12-02' in line for line in lines)
+    (drawn_,) = (line for line in lines if '\u2588' in line)
+    bar = drawn_.split()[-1]
+    assert bar == bar.count('\u2588') * '\u2588' + bar.count('\u00b7') * '\u00b7'
+    assert abs(bar.count('\u2588') - len(bar) / 7) <= 1
+    assert 'lease1' in drawn_
+    assert '\x1b[' in stream.getvalue()
+
+
+def test_bars_are_only_drawn_on_a_terminal(run, bars):
+    assert '\u2588' not in run('lease', 'calendar')
+
+
+def test_names_with_brackets_are_no_colours(monkeypatch):
+    monkeypatch.setenv('COLUMNS', '120')
+    made = [calendar.Bar.from_dict({**of_lease(SINCE, SINCE + DAY), 'lease_name': '[red]x'})]
+    stream = io.StringIO()
+    output.draw(output.LEASES, output.leases(made, WEEK), stream)
+    assert '[red]x' in stream.getvalue()

@@ -228,6 +228,30 @@ def test_show_names_the_reservation_of_hosts_that_servers_name(run, http):
     assert hosts['resource_id'] not in out
 
 
+def test_times_of_reservations_are_local_and_named(run, http):
+    early = samples.reservation(end_date='2026-11-21T04:00:00.000000', grace_date='soon')
+    http.get(LEASE, json={'lease': samples.lease(reservations=[early])})
+    out = run('lease', 'show', LEASE_ID)
+    assert 'end_date=2026-11-21 05:00:00+01:00 CET' in out
+    assert 'grace_date=soon' in out
+    (shown,) = json.loads(run('lease', 'show', LEASE_ID, '-f', 'json'))['reservations']
+    assert shown['end_date'] == '2026-11-21T04:00:00.000000'
+
+
+def test_watch_follows_a_lease_and_shows_it_then(openstack, http, monkeypatch):
+    monkeypatch.setattr('time.sleep', lambda _: None)
+    looks = [{'lease': samples.lease(status=each)} for each in ('PENDING', 'STARTING', 'ACTIVE')]
+    http.get(LEASE, [{'json': look} for look in [looks[0], *looks]])
+    status, out, err = openstack('lease', 'show', LEASE_ID, '--watch', '-f', 'json')
+    assert (status, json.loads(out)['status']) == (0, 'ACTIVE')
+    lines = [line.split(': ')[1].split(',')[0] for line in err.splitlines()]
+    assert lines == ['PENDING', 'STARTING', 'ACTIVE']
+
+
+def test_watch_is_no_wait(fail):
+    assert '--watch and --wait' in fail('lease', 'show', LEASE_ID, '--watch', '--wait')
+
+
 def test_show_an_ambiguous_name(fail, http):
     http.get(LEASES, json={'leases': [samples.lease(), samples.lease(id=OTHER_ID)]})
     err = fail('lease', 'show', 'lease1')

@@ -124,6 +124,9 @@ def remembered(http):
             'changes': {
                 'status': ['PENDING', 'STARTING'],
                 'before_start': [[], [60]],
+                'name': ['2026-11-21 04:00:00', 'lease1'],
+                'end_date': ['2026-11-21T04:00:00.000000', '2026-12-01 04:30:00'],
+                'before_end_date': [None, '2026-07-01T04:00:00.000000'],
                 'webhook': [None, 'https://hook.example.org'],
                 'reservations': {'r1': {'status': ['pending', 'active'], 'resource': 'server x'}},
             },
@@ -142,6 +145,10 @@ def test_history_as_a_table_has_readable_changes(run, remembered):
         'webhook: none -> https://hook.example.org',
         'reservations r1 status: pending -> active',
         'reservations r1 resource: server x',
+        # A name is no time, whatever it looks like.
+        'name: 2026-11-21 04:00:00 -> lease1',
+        'end_date: 2026-11-21 05:00:00+01:00 CET -> 2026-12-01 05:30:00+01:00 CET',
+        'before_end_date: none -> 2026-07-01 06:00:00+02:00 CEST',
     ):
         assert text in out
     assert 'req-1' not in out
@@ -154,6 +161,7 @@ def test_history_as_json_has_lists_of_changes(run, http, remembered):
     (entry,) = json.loads(out)
     assert (entry['ID'], entry['User'], entry['Request']) == ('7', 'user1', 'req-1')
     assert entry['Changes']['status'] == ['PENDING', 'STARTING']
+    assert entry['Changes']['end_date'] == ['2026-11-21T04:00:00.000000', '2026-12-01 04:30:00']
     assert asked(http) == {'limit': '3', 'marker': '6'}
 
 

@@ -122,3 +122,48 @@ def test_line_counts_down_to_the_start():
     expected = 'lease1: PENDING, starts in 1m 5s, Waiting for the host.'
     assert wait.describe(pending, now) == expected
     assert 'starts in' not in wait.describe(pending, pending.start_date)
+
+
+@pytest.mark.parametrize(
+    ('looks', 'seen'),
+    [
+        (['PENDING', 'STARTING', 'ACTIVE', 'TERMINATED'], ['PENDING', 'STARTING', 'ACTIVE']),
+        (['ACTIVE', 'ACTIVE', 'TERMINATING', 'TERMINATED'], 2 * ['ACTIVE'] + 2 * [None]),
+        (['STARTING', 'ERROR'], ['STARTING', 'ERROR']),
+        (['TERMINATED'], ['TERMINATED']),
+    ],
+)
+def test_watched_lease_is_followed_until_it_is_active_or_over(looks, seen):
+    told = []
+    last = wait.watch(Script(*map(lease, looks)), lambda one: told.append(one.status), None, int)
+    expected = [one or looks[number] for number, one in enumerate(seen)]
+    assert told == expected
+    assert last.status == expected[-1]
+
+
+def test_watch_that_is_interrupted_returns_what_was_seen():
+    looks = [lease('PENDING', start_date=FAR), KeyboardInterrupt()]
+
+    def look():
+        found = looks.pop(0)
+        if isinstance(found, KeyboardInterrupt):
+            raise found
+        return found
+
+    assert wait.watch(look, lambda _: None, pause=lambda _: None).status == 'PENDING'
+
+
+def test_watch_ends_when_the_lease_is_deleted_or_the_time_is_up():
+    read = Script(lease('TERMINATING'), exceptions.NotFound())
+    assert wait.watch(read, lambda _: None, pause=lambda _: None).status == 'TERMINATING'
+    limit = datetime.timedelta(seconds=3)
+    pending = Script(lease('PENDING', start_date=FAR))
+    assert wait.watch(pending, lambda _: None, limit, lambda _: None).status == 'PENDING'
+    with pytest.raises(osc.CommandError):
+        wait.watch(Script(exceptions.NotFound()), lambda _: None, pause=lambda _: None)
+
+
+def test_line_counts_down_to_the_end():
+    one = lease('ACTIVE', end_date='2026-12-01T10:00:00')
+    now = datetime.datetime(2026, 12, 1, 8, 30, tzinfo=datetime.UTC)
+    assert wait.describe(one, now) == f'{one.name}: ACTIVE, ends in 1h 30m'
