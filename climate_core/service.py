@@ -20,6 +20,7 @@ from climate_core.calendar.reader import CalendarReader
 from climate_core.cloud import Cloud
 from climate_core.cloud.external import External
 from climate_core.cloud.limits import Limits
+from climate_core.cloud.power import base as power_base
 from climate_core.cloud.trusts import Trusts
 from climate_core.conf import usage as usage_conf
 from climate_core.db.clock import Clock
@@ -45,11 +46,12 @@ from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.rpc import client, server
 from climate_core.sync import listener
+from climate_core.sync.hosts.power import HostPower
 from climate_core.sync.hosts.refresh import HostRefresher
 from climate_core.sync.hosts.shared_hosts import SharedHosts
 from climate_core.sync.hosts.watch import HostWatch
 from climate_core.sync.reconcile import Reconciler
-from climate_core.threads import Background, MessageServer
+from climate_core.threads import Background, MessageServer, Worker
 
 LOG = log.getLogger(__name__)
 
@@ -68,6 +70,7 @@ class ManagerService:
     :param send: sends a notification; default: through ``[oslo_messaging_notifications]``
     :param watch: whether to compare with the cloud and to listen to Nova and Cinder
     :raises climate_core.plugins.loading.PluginError: the plugins cannot be used
+    :raises climate_core.cloud.power.base.BadPowerSettings: nor can the driver of ``[power]``
     :raises climate_core.delivery.metrics.BadAddress: ``[metrics] listen`` makes no sense
     :raises OSError: the address of ``[metrics] listen`` cannot be taken, or a file not be read
     :raises oslo_config.cfg.Error: ``[webhooks]`` names something that is no network
@@ -194,15 +197,22 @@ class ManagerService:
                 self._calendar,
                 nudge,
                 self.metrics.outage,
+                leaves_sleeping=bool(conf.power.driver),
             )
             yield refresher
             yield SharedHosts(self.database, self.cloud.service)
             yield HostEmptier(conf, self.database, self.cloud.service)
             yield watcher
+            looking: list[Worker] = [watcher, refresher]
+            if conf.power.driver:
+                driver, connect = power_base.load(conf), self.cloud.service
+                sleeper = HostPower(conf, self.database, driver, connect, watcher.nudge)
+                looking.append(sleeper)
+                yield sleeper
 
             def look_at_hosts() -> None:
-                watcher.nudge()
-                refresher.nudge()
+                for each in looking:
+                    each.nudge()
 
             yield from listener.make(conf, self.database, self.plugins, nudge, look_at_hosts)
         if conf.metrics.listen:

@@ -43,7 +43,9 @@ class Host:
     ``reservable`` is whether it takes new promises. ``vcpus``, ``memory_mb`` and ``local_gb`` are
     the size of the machine, ``capacity`` is what can be promised of it in shares. ``lanes`` is how
     many leases have room on it at once. ``shared`` is whether ordinary servers may run there while
-    no lease has it. ``state`` and ``status`` are those of its nova-compute.
+    no lease has it. ``state`` and ``status`` are those of its nova-compute. ``power`` is whether
+    the host is switched off until a lease needs it: awake, falling_asleep, asleep or waking;
+    ``kept_on`` is whether an operator keeps it from that.
     ``extra`` holds the properties that the operator gave it.
     """
 
@@ -66,6 +68,8 @@ class Host:
     capacity: Mapping[str, int] = field(default_factory=dict)
     lanes: int | None = None
     shared: bool = False
+    power: str = 'awake'
+    kept_on: bool = False
     cpu_info: Mapping[str, Any] = field(default_factory=dict)
     created_at: datetime.datetime | None = None
     updated_at: datetime.datetime | None = None

@@ -18,7 +18,8 @@ class HostDetails(TypedDict, total=False):
     ``disabled`` is whether it takes no new promises, ``disabled_reason`` why. ``extra`` are extra
     properties by name; in a change a value of None takes one away. ``shared`` and ``empty`` are
     only for :meth:`Hosts.create`: whether ordinary servers may run there until a lease needs it,
-    and whether its servers are moved to other hosts first.
+    and whether its servers are moved to other hosts first. ``kept_on`` is only for
+    :meth:`Hosts.update`: whether it is never switched off, and switched on if it is off.
     """
 
     pool: str | None
@@ -26,6 +27,7 @@ class HostDetails(TypedDict, total=False):
     disabled_reason: str | None
     shared: bool | None
     empty: bool | None
+    kept_on: bool | None
     extra: Mapping[str, Any]
 
 

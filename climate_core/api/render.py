@@ -46,6 +46,8 @@ def host(one: hosts.Host, hidden: Collection[str]) -> dict[str, Any]:
         'capacity': dict(one.capacity),
         'lanes': len(one.lane_ids),
         'shared': one.is_shared,
+        'power': one.power_state,
+        'kept_on': one.kept_on,
         'created_at': api_view.stamp(one.created_at),
         'updated_at': api_view.stamp(one.updated_at),
     }

@@ -213,7 +213,18 @@ class Index:
         self._snapshot = self._snapshot.changed(new, gone)
 
     def _unit(self, row: Any) -> Unit:
-        unit_id, generation, kind, pool, available, lanes, capacity, properties, access = row
+        (
+            unit_id,
+            generation,
+            kind,
+            pool,
+            available,
+            lanes,
+            asleep,
+            capacity,
+            properties,
+            access,
+        ) = row
         return Unit(
             id=unit_id,
             kind=sys.intern(kind),
@@ -221,6 +232,7 @@ class Index:
             available=bool(available) and lanes > 0,
             capacity=self._shared(capacity),
             lanes=lanes,
+            asleep=bool(asleep),
             properties=json.loads(properties, object_pairs_hook=_interned),
             access=Access.load(json.loads(access)) if access else None,
             generation=generation,

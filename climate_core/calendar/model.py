@@ -46,6 +46,7 @@ class Unit:
     :param lanes: how many promises it has room for at the same time, whatever they are
     :param properties: what demands look at; numbers are numbers
     :param access: who may have promises of it; None: everybody
+    :param asleep: whether it is taken last, because it has to be woken first
     :param generation: counts the changes of what is promised of it, and of itself
     """
 
@@ -57,6 +58,7 @@ class Unit:
     lanes: int = 1
     properties: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     access: Access | None = None
+    asleep: bool = False
     generation: int = 0
 
 

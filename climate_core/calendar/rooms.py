@@ -122,6 +122,7 @@ def _ordered(
         dice.shuffle(found)
     else:
         found.sort(key=attrgetter('spare'), reverse=search.demand.order == Order.SPREAD)
+    found.sort(key=attrgetter('timeline.unit.asleep'))
     if search.rivals:
         found.sort(key=lambda room: search.rivals.get(room.unit_id, 0))
     return found

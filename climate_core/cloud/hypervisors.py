@@ -79,3 +79,14 @@ def list_isolated(conn: 'connection.Connection', trait: str) -> set[str]:
         for host in aggregate['hosts']
         if aggregate.get('metadata', {}).get(wanted) == 'required'
     }
+
+
+def set_status(conn: 'connection.Connection', service_id: str, reason: str | None) -> None:
+    """Enable a nova-compute, or disable it for a reason, so that no server comes there.
+
+    Facts: Compute API reference, ``PUT /os-services/{service_id}`` since 2.53.
+
+    :param reason: None: enable it
+    """
+    body = {'status': 'disabled', 'disabled_reason': reason} if reason else {'status': 'enabled'}
+    NOVA.ask(conn, 'PUT', f'/os-services/{service_id}', body)

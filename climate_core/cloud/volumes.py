@@ -193,3 +193,16 @@ def every(
 
 def _everywhere(every_project: bool) -> dict[str, Any]:
     return {'all_tenants': 1} if every_project else {}
+
+
+def list_service_hosts(conn: 'connection.Connection') -> set[str]:
+    """Return the names of the hosts that a cinder-volume runs on; none without Cinder.
+
+    Needs the rights of an administrator.
+    """
+    if not CINDER.is_offered(conn):
+        return set()
+    query = {'binary': 'cinder-volume'}
+    found = CINDER.read(conn, '/os-services', 'services', query)
+    # A back end has its name behind that of the host: compute1@lvm.
+    return {each['host'].partition('@')[0] for each in found}

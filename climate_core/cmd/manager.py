@@ -15,6 +15,7 @@ from oslo_log import log  # noqa: E402
 
 from climate_core import conf as config  # noqa: E402
 from climate_core import report, service  # noqa: E402
+from climate_core.cloud.power import base as power  # noqa: E402
 from climate_core.cmd import explain, shutdown  # noqa: E402
 from climate_core.db import migration  # noqa: E402
 from climate_core.db.engine import TROUBLE  # noqa: E402
@@ -26,6 +27,7 @@ LOG = log.getLogger(__name__)
 _CANNOT_START: tuple[type[Exception], ...] = (
     migration.WrongVersion,
     loading.PluginError,
+    power.BadPowerSettings,
     metrics.BadAddress,
     cfg.Error,
     OSError,

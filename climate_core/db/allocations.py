@@ -30,7 +30,7 @@ _MORE = (_ALLOCATION.c.reservation_id, is_released().label('released'))
 #: What plugins know of a unit: the columns of the table that has its row. One statement reads the
 #: units of all kinds.
 _KNOWN: Mapping[sa.Table, Sequence[str]] = {
-    tables.HOSTS: ('hypervisor_hostname', 'service_name', 'provider_id', 'lane_ids'),
+    tables.HOSTS: ('hypervisor_hostname', 'service_name', 'provider_id', 'lane_ids', 'power'),
     tables.FLOATING_IPS: ('network_id', 'address'),
     tables.NETWORK_SEGMENTS: ('network_type', 'physical_network', 'segment_id'),
 }

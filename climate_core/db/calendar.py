@@ -41,6 +41,7 @@ _UNIT_COLUMNS = (
     _UNIT.c.pool,
     _UNIT.c.available,
     _UNIT.c.lanes,
+    _UNIT.c.asleep,
     sa.type_coerce(_UNIT.c.capacity, sa.Text).label('capacity'),
     sa.type_coerce(_UNIT.c.properties, sa.Text).label('properties'),
     sa.type_coerce(_UNIT.c.access, sa.Text).label('access'),

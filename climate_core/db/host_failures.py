@@ -20,6 +20,7 @@ class WatchedHost(NamedTuple):
     """A host of a pool.
 
     :param capacity: what it has, as it is stored
+    :param power: see :mod:`climate_core.lease.power`; None: it is awake
     """
 
     id: int
@@ -29,6 +30,7 @@ class WatchedHost(NamedTuple):
     state: str
     disabled_reason: str | None
     capacity: str
+    power: str | None = None
 
     @property
     def failed(self) -> bool:
@@ -57,6 +59,7 @@ def every(session: orm.Session) -> tuple[list[WatchedHost], datetime.datetime]:
         _HOST.c.state,
         _HOST.c.disabled_reason,
         sa.type_coerce(_UNIT.c.capacity, sa.Text).label('capacity'),
+        _HOST.c.power,
         utcnow.now(session).label('now'),
     ).join_from(_HOST, _UNIT, _HOST.c.unit_id == _UNIT.c.id)
     found = session.execute(query.order_by(_UNIT.c.id)).all()

@@ -17,6 +17,7 @@ from climate_core import exceptions
 from climate_core.db import allocations, calendar, host_pools, rows, tables, utcnow
 from climate_core.db.engine import signal
 from climate_core.lease import hosts, nodes, states
+from climate_core.lease.power import PowerState
 
 _UNIT, _HOST, _ALLOCATION = tables.UNITS, tables.HOSTS, tables.ALLOCATIONS
 _LEASE, _RESERVATION, _PROPERTY = tables.LEASES, tables.RESERVATIONS, tables.HOST_PROPERTIES
@@ -36,6 +37,10 @@ _OF_HOST = (
     'disabled_reason',
     'emptied_for',
     'takes_ordinary',
+    'power',
+    'power_since',
+    'kept_on',
+    'wake_seconds',
     'created_at',
     'updated_at',
 )
@@ -67,8 +72,13 @@ def find(session: orm.Session, hypervisor_hostname: str) -> hosts.Host | None:
 
 
 def _read(row: Mapping[Any, Any]) -> hosts.Host:
-    lane_ids, state = tuple(row['lane_ids']), hosts.State(row['state'])
-    return hosts.Host(**{**row, 'lane_ids': lane_ids, 'state': state})
+    read = {
+        'lane_ids': tuple(row['lane_ids']),
+        'state': hosts.State(row['state']),
+        'power': PowerState(row['power']) if row['power'] else None,
+        'kept_on': bool(row['kept_on']),
+    }
+    return hosts.Host(**{**row, **read})
 
 
 def insert(

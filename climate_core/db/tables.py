@@ -268,6 +268,8 @@ UNITS = _table(
     _required('properties', Json),
     # Who may have promises of it; NULL: everybody.
     sa.Column('access', Json),
+    # Whether it is taken last, because it has to be woken first: see climate_core.lease.power.
+    _required('asleep', sa.Boolean, server_default='0'),
     _required('generation', sa.Integer),
     _required('changed_at', Time),
     # What changed since an index of the calendar was read, and whether it misses something.
@@ -327,11 +329,33 @@ HOSTS = _table(
     # The column is called as it was first: to rename it would take a migration, and a manager of
     # the release before, which runs until the upgrade is over, would not find it.
     sa.Column('lent', sa.Boolean, key='takes_ordinary'),
+    # See climate_core.lease.power: the state, since when, when it was last put to sleep, whether
+    # an operator keeps it on, and how many seconds it took to wake.
+    sa.Column('power', sa.String(16)),
+    sa.Column('power_since', Time),
+    sa.Column('slept_at', Time),
+    _required('kept_on', sa.Boolean, server_default='0'),
+    sa.Column('wake_seconds', sa.Integer),
     _required('created_at', Time),
     sa.Column('updated_at', Time),
     sa.UniqueConstraint('hypervisor_hostname', name='hosts_hypervisor_hostname_key'),
     # Whether ordinary servers are to be kept off a host: each time that its aggregate is written.
     sa.Index('hosts_provider_idx', 'provider_id'),
+)
+
+#: The time for which a host slept; ``end`` is NULL while it does. It is kept when the host is
+#: deleted: what was saved was saved.
+HOST_SLEEPS = _table(
+    'host_sleeps',
+    _required('id', _Serial, primary_key=True),
+    _required('unit_id', _Serial),
+    _required('hypervisor_hostname', sa.String(NAME_LENGTH)),
+    _required('start', Time),
+    sa.Column('end', Time),
+    # The sleep that ends.
+    sa.Index('host_sleeps_unit_idx', 'unit_id', 'start'),
+    # How long hosts slept in a period.
+    sa.Index('host_sleeps_end_idx', 'end', 'start'),
 )
 
 #: A pool of hosts, and who may use it; NULL: everybody. Its units have the same. ``generation``

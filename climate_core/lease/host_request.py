@@ -22,6 +22,8 @@ OWN_FIELDS: Final = frozenset(
         'capacity',
         'lanes',
         'shared',
+        'power',
+        'kept_on',
         'empty',
         'cpu_info',
         'status',
@@ -55,6 +57,19 @@ def check_not_emptied(host: Host) -> None:
         raise exceptions.HostChanging(
             f'Host {host.hypervisor_hostname} is being emptied for lease {host.emptied_for}. Wait '
             'for that, or end the lease.'
+        )
+
+
+def check_awake(host: Host) -> None:
+    """Refuse to take out a host that sleeps: nobody would switch it on afterwards.
+
+    :raises climate_core.exceptions.HostChanging: it does
+    """
+    if host.power is not None:
+        raise exceptions.HostChanging(
+            f'Host {host.hypervisor_hostname} is {host.power_state}. Keep it on first with '
+            f'"openstack lease host set {host.hypervisor_hostname} --keep-on", and wait until it '
+            'is awake.'
         )
 
 

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from climate_core.lease.nodes import Node
+from climate_core.lease.power import AWAKE, PowerState
 
 #: The kind of the units of hosts.
 KIND: Final = 'host'
@@ -78,6 +79,10 @@ class Host(Node):
     :param emptied_for: the id of the lease for which its servers leave it
     :param takes_ordinary: whether ordinary servers may run on a shared host now, because no lease
         has it; None: it is not shared, and they may not
+    :param power: None: it is awake
+    :param power_since: when it came into this state
+    :param kept_on: whether an operator wants it to stay awake
+    :param wake_seconds: how long it took to wake; None: that was not measured
     """
 
     id: int
@@ -90,6 +95,10 @@ class Host(Node):
     disabled_reason: str | None = None
     emptied_for: str | None = None
     takes_ordinary: bool | None = None
+    power: PowerState | None = None
+    power_since: datetime | None = None
+    kept_on: bool = False
+    wake_seconds: int | None = None
     created_at: datetime
     updated_at: datetime | None = None
 
@@ -106,6 +115,11 @@ class Host(Node):
             case State.EMPTYING:
                 return f'The host is being emptied. {self.disabled_reason or ""}'.strip()
         return _REASONS[self.state]
+
+    @property
+    def power_state(self) -> str:
+        """Return its power state, for people."""
+        return str(self.power or AWAKE)
 
     @property
     def is_leaving(self) -> bool:

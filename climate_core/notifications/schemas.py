@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from climate_core import notifications
-from climate_core.lease import events, states
+from climate_core.lease import events, power, states
 from climate_core.lease import usage as hours
+from climate_core.notifications import power as power_notices
 from climate_core.notifications import usage
 
 _TIME = '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{6}$'
@@ -146,6 +147,29 @@ _USAGE: dict[str, Any] = {
 }
 
 
+_POWER: dict[str, Any] = {
+    'event_id': _EVENT_ID,
+    'schema_version': _value('integer', const=notifications.VERSION),
+    'host_id': _value('string', 'Of the host in Climate.'),
+    'hypervisor_hostname': _TEXT,
+    'service_name': _value('string', 'Of its nova-compute.'),
+    'pool': _TEXT,
+    'power': _value(
+        'string',
+        'After what is told.',
+        enum=[power.AWAKE, *(str(each) for each in power.PowerState)],
+    ),
+    'time': _date('When.'),
+    'reason': _value(_NULLABLE, 'Why, for one that did not wake.'),
+}
+_POWER_SENT: Mapping[str, str] = {
+    str(power.PowerState.FALLING_ASLEEP): 'a host that nobody needs is to be switched off',
+    str(power.PowerState.ASLEEP): 'a host is switched off',
+    str(power.PowerState.WAKING): 'a host is to be switched on',
+    power.AWAKE: 'a host takes servers again, or was not switched off after all',
+}
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class NotificationType:
     """One type of notification.
@@ -202,6 +226,15 @@ KINDS: tuple[NotificationType, ...] = (
     ),
     GIVEN,
     _kind(usage.TYPE, 'an hour or a day is over, for each lease that held something', _USAGE),
+    *(
+        _kind(f'{power_notices.PREFIX}{state}', sent, _POWER)
+        for state, sent in _POWER_SENT.items()
+    ),
+    _kind(
+        power_notices.FAILED,
+        'a host did not wake in time: others are promised in its place if there are any',
+        _POWER,
+    ),
 )
 
 _BY_TYPE = {kind.event_type: kind for kind in KINDS}

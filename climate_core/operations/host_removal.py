@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 def take_out(database: Database, conn: 'connection.Connection', host: hosts.Host) -> None:
     """Take a host out of its pool; ``HostOperations.delete_host`` says what is raised."""
+    host_request.check_awake(host)
     # Ordinary servers may have come to one that was given back, or that never was in a pool.
     must_be_empty = not host.is_new and (host.is_kept or _is_marked(conn, host))
     if must_be_empty and host.is_leaving:
@@ -74,6 +75,7 @@ def _retire(session: orm.Session, host_id: int) -> hosts.Host:
     """
     host = db.get(session, host_id, lock=True)
     host_request.check_not_emptied(host)
+    host_request.check_awake(host)
     promised = allocations.last_promise(session, host_id)
     if promised is not None:
         count, end = promised

@@ -78,8 +78,8 @@ class HostOperations:
     ) -> int:
         """Change what the operator says of a host, and read again what Nova and Placement say.
 
-        :param values: any of ``pool``, ``available``, ``disabled_reason``, ``extra`` (properties
-            by name; None takes one away)
+        :param values: any of ``pool``, ``available``, ``disabled_reason``, ``kept_on`` (whether it
+            never sleeps), ``extra`` (properties by name; None takes one away)
         :returns: the id of the host
         :raises climate_core.exceptions.HostChanging: it is being enrolled, or taken out
         """
@@ -169,6 +169,7 @@ def _change(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> ho
     if host.takes_ordinary:
         reason = reason or hosts.DISABLED
     told = {'extra': extra, 'disabled_reason': None if available else reason}
+    told['kept_on'] = values.get('kept_on', host.kept_on)
     if available and not (host.available or host.takes_ordinary) and _may_have_left(session, host):
         # What looks after hosts that failed puts it into use when it is up and empty.
         unit['available'] = False

@@ -108,14 +108,28 @@ class SetHost(command.ShowOne):
         state = parser.add_mutually_exclusive_group()
         state.add_argument('--disable', action='store_true', help='Promise nothing more of it')
         state.add_argument('--enable', action='store_true', help='Have it promised again')
+        power = parser.add_mutually_exclusive_group()
+        power.add_argument(
+            '--keep-on',
+            action='store_true',
+            help='Never switch it off, and switch it on if it is off',
+        )
+        power.add_argument(
+            '--let-sleep',
+            action='store_true',
+            help='Switch it off while no lease needs it, if hosts are switched off at all',
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
         disabled = parsed_args.disable or (False if parsed_args.enable else None)
         details = _details(parsed_args, disabled)
+        if parsed_args.keep_on or parsed_args.let_sleep:
+            details['kept_on'] = parsed_args.keep_on
         if not details:
             raise exceptions.CommandError(
-                'Nothing to change: give --pool, --extra, --disable, --enable or --reason.'
+                'Nothing to change: give --pool, --extra, --disable, --enable, --reason, '
+                '--keep-on or --let-sleep.'
             )
         _check_reason(parsed_args)
         hosts = _hosts(self)

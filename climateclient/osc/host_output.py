@@ -12,7 +12,7 @@ from climate_common import dates
 from climateclient import host_models
 from climateclient.osc.output import TimeColumn
 
-SHORT = ('ID', 'Name', 'Pool', 'Reservable', 'VCPUs', 'Memory MB', 'Disk GB')
+SHORT = ('ID', 'Name', 'Pool', 'Reservable', 'Power', 'VCPUs', 'Memory MB', 'Disk GB')
 LONG = (*SHORT, 'Service', 'Zone', 'State', 'Lanes', 'Shared', 'Reason', 'Extra')
 ALLOCATIONS = ('Host ID', 'Host', 'Reservation', 'Lease', 'Lease Name', 'Start', 'End')
 PROPERTIES = ('Property', 'Private', 'Values')
@@ -89,6 +89,7 @@ def row(host: host_models.Host, long: bool) -> tuple[Any, ...]:
         host.hypervisor_hostname,
         host.pool,
         host.reservable,
+        host.power,
         host.vcpus,
         host.memory_mb,
         host.local_gb,

@@ -4,6 +4,7 @@
 A new one is a row of :data:`KINDS`. Placement is the real one.
 """
 
+import datetime
 import json
 
 import pytest
@@ -13,7 +14,7 @@ from climate_common import lanes
 from climate_core import exceptions
 from climate_core.calendar.model import Order
 from climate_core.cloud import lane_providers
-from climate_core.db import tables
+from climate_core.db import host_power, tables
 from climate_core.lease.hosts import KIND
 from climate_core.plugins.base import Wait
 from climate_core.plugins.capacity.plugin import CapacityPlugin
@@ -272,3 +273,29 @@ def test_preempt_closes_and_shelves_and_the_next_start_wakes(world):
         world.keep(lease, wait.progress)
     assert world.state.servers[server]['status'] == 'ACTIVE'
     assert len(world.open()) == 1
+
+
+def test_start_waits_for_a_host_that_is_not_awake(world):
+    host = world.hosts.read()
+    database = world.engine.database
+    database.write(host_power.fall_asleep, host.id, datetime.timedelta(0))
+    database.write(host_power.fall_asleep, world.hosts.ids[1], datetime.timedelta(0))
+    lease = world.lease()
+    (name,) = world.hosts_of(lease)
+    wait = world.wake_up(lease)
+    assert isinstance(wait, Wait)
+    assert wait.reason == f'Host {name} is being switched on.'
+    assert world.kept() == {}
+    for each in world.hosts.ids:
+        database.write(host_power.sleep, each)
+        database.write(host_power.wake, each)
+        database.write(host_power.awake, each)
+    assert world.wake_up(lease) is None
+    assert set(world.kept()) == {name}
+
+
+def test_host_that_is_awake_is_promised_first(world):
+    database = world.engine.database
+    database.write(host_power.fall_asleep, world.hosts.ids[0], datetime.timedelta(0))
+    lease = world.lease()
+    assert world.hosts_of(lease) == {world.hosts.read(1).hypervisor_hostname}

@@ -48,14 +48,19 @@ def promise(
 class EnrolledHosts:
     """The hosts cn1 and cn2 of a fake cloud, in a pool.
 
+    :param lanes: how many each has; None: the default
     :ivar state: of the fake cloud
     """
 
-    def __init__(self, fake: cloud_server.Server, database: Database) -> None:
+    def __init__(
+        self, fake: cloud_server.Server, database: Database, lanes: int | None = None
+    ) -> None:
         self.state = fake.state
         self.database = database
         self.conf = settings.conf(fake.url)
         self.conf.register_opts(conf_group.OPTS, group=conf_group.GROUP)
+        if lanes is not None:
+            self.conf.set_override('lanes_per_host', lanes, group=conf_group.GROUP)
         self.cloud = Cloud(self.conf)
         self.conn = self.cloud.service()
         self.paused: list[float] = []

@@ -79,6 +79,8 @@ def update(backend: Backend, request: Request, host_id: str) -> webob.Response:
     """Change a host, and read again what Nova and Placement say of it."""
     policy.authorize(backend.enforcer, request.context, rules.UPDATE, {})
     values = _normal(request.read(schema.UPDATE))
+    if 'kept_on' in values['extra']:
+        values['kept_on'] = registered.flag(values['extra'].pop('kept_on'))
     backend.manager.update_host(request.context, _number(host_id), values)
     return _answer(backend, request, 200, _number(host_id))
 

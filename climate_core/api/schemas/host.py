@@ -4,6 +4,7 @@
 from typing import Any
 
 from climate_core.api.schemas import common, paging, registered
+from climate_core.lease import power
 
 _NAME, _FLAG = registered.NAME, registered.FLAG
 _OWN: dict[str, dict[str, Any]] = {
@@ -39,7 +40,15 @@ CREATE: dict[str, Any] = registered.with_values(
     },
     ('name',),
 )
-UPDATE: dict[str, Any] = registered.with_values(_OWN)
+UPDATE: dict[str, Any] = registered.with_values(
+    {
+        **_OWN,
+        'kept_on': {
+            **_FLAG,
+            'description': 'Whether it is never switched off, and switched on if it is off.',
+        },
+    }
+)
 UPDATE['description'] = 'null takes an extra property away.'
 
 _INTEGER: dict[str, Any] = {'type': 'integer'}
@@ -79,6 +88,15 @@ SHOWN: dict[str, Any] = {
         'shared': {
             'type': 'boolean',
             'description': 'Whether ordinary servers may run there while no lease has it.',
+        },
+        'power': {
+            'type': 'string',
+            'enum': [power.AWAKE, *(str(each) for each in power.PowerState)],
+            'description': 'Whether it is switched off until a lease needs it.',
+        },
+        'kept_on': {
+            'type': 'boolean',
+            'description': 'Whether an operator keeps it from being switched off.',
         },
         'created_at': common.STAMP,
         'updated_at': common.STAMP,

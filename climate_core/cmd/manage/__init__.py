@@ -11,6 +11,7 @@ from oslo_log import log
 from climate_core import conf as configuration
 from climate_core import exceptions
 from climate_core.cloud import errors
+from climate_core.cloud.power import base as power
 from climate_core.cmd import explain
 from climate_core.cmd.manage import database, leases, repair, serve
 from climate_core.db import migration
@@ -21,6 +22,7 @@ from climate_core.plugins import loading
 _EXPECTED: tuple[type[Exception], ...] = (
     migration.WrongVersion,
     loading.PluginError,
+    power.BadPowerSettings,
     exceptions.LeaseNotFound,
     *errors.EXPECTED,
     Stale,

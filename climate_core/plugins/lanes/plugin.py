@@ -46,6 +46,8 @@ _HOST_NOT_FREE: Final = (
     'Host {} is not free yet: servers of an earlier lease are still being deleted, or it is being '
     'cleaned after them.'
 )
+#: The reason of a lease whose host sleeps: it is woken, or will be.
+_ASLEEP: Final = 'Host {} is being switched on.'
 #: What is kept of the lanes that are prepared.
 _PREPARED: Final = 'prepared'
 #: What is kept of the lanes that have servers when the lease is over.
@@ -170,6 +172,7 @@ class LanePlugin(promised.PromisedPlugin):
         aggregates = self._aggregates(lease, reservation)
         waits = [
             self._wait_for_unit(lease, each, _HOST_NOT_FREE.format(_name(each)))
+            or _wait_for_power(each)
             or self._open(conn, reservation, each, aggregates)
             for each in reservation.allocations
         ]
@@ -316,6 +319,13 @@ def lane_of(allocation: 'Allocation') -> str:
 
 def _name(allocation: 'Allocation') -> str:
     return str(allocation.unit['hypervisor_hostname'])
+
+
+def _wait_for_power(allocation: 'Allocation') -> Wait | None:
+    """Wait for a host that is not awake."""
+    if allocation.unit.get('power') is None:
+        return None
+    return Wait(LOOK, _ASLEEP.format(_name(allocation)))
 
 
 def _lanes_of(reservation: 'Reservation') -> set[str]:

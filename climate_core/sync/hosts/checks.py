@@ -55,6 +55,7 @@ def _entered(conn: 'connection.Connection', present: Sequence[Host]) -> Iterator
         for host in present
         if host.provider_id in rooms
         and host.state is not State.EMPTYING
+        and host.power is None
         and _has_ordinary(conn, rooms[host.provider_id])
     )
     if found:

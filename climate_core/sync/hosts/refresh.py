@@ -170,7 +170,7 @@ class HostRefresher(Worker):
                 else f'Host {name} is not in Placement as it was enrolled. If it does not come '
                 'back, take it out of its pool'
             )
-        elif room.has_only_ordinary and host.emptied_for is None:
+        elif room.has_only_ordinary and host.emptied_for is None and host.power is None:
             yield f'Host {name} has servers that came by no lease'
 
 

@@ -71,6 +71,7 @@ class HostWatch(Worker):
     :param plugins: resource type -> plugin
     :param nudge: called when something was written that the engine should look at
     :param tell_outage: called after each look at Nova: whether too many hosts look down at once
+    :param leaves_sleeping: whether hosts that sleep are left to what wakes them
     """
 
     name = 'host-watch'
@@ -86,6 +87,7 @@ class HostWatch(Worker):
         calendar: Calendar,
         nudge: Callable[[], None] = lambda: None,
         tell_outage: Callable[[bool], None] = lambda _is_so: None,
+        leaves_sleeping: bool = False,
     ) -> None:
         interval = conf.hosts.watch_interval
         super().__init__(interval * 1.1, random.uniform(0, min(interval, _FIRST_SECONDS)))
@@ -96,6 +98,7 @@ class HostWatch(Worker):
         self._calendar = calendar
         self._nudge = nudge
         self._tell_outage = tell_outage
+        self._leaves_sleeping = leaves_sleeping
         #: What hosts had at the last look; nothing is decided by it.
         self._capacities: dict[int, str] | None = None
         #: Whether some lease lacked a host at the last look; only when to look depends on it.
@@ -120,11 +123,15 @@ class HostWatch(Worker):
         if not services:
             LOG.warning('Nova names no nova-compute at all; it is not known which hosts failed')
             return
-        if self._is_outage(watched, services):
+        awake = [each for each in watched if not self._is_left(each)]
+        if self._is_outage(awake, services):
             return
         failed: dict[int, str] = {}
         for host in watched:
-            why = self._judge(host, services.get(host.service_name), now)
+            if self._is_left(host):
+                why = host.disabled_reason if host.failed else None
+            else:
+                why = self._judge(host, services.get(host.service_name), now)
             if why is not None:
                 failed[host.id] = why
         names = {each.id: each.name for each in watched}
@@ -133,6 +140,10 @@ class HostWatch(Worker):
         small = {key: loss for key, loss in self._find_small().items() if key[0] not in failed}
         self._replace(names, failed, disabled, small)
         self._complete(failed, {reservation_id for _, reservation_id in small})
+
+    def _is_left(self, host: WatchedHost) -> bool:
+        """Tell whether a host is on its way to sleep or back, which others look after."""
+        return self._leaves_sleeping and host.power is not None
 
     def _is_outage(
         self, watched: Iterable[WatchedHost], services: Mapping[str, Mapping[str, Any]]

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts of the pools through the API, with a fake Nova and the real Placement."""
 
+import datetime
 import pathlib
 from typing import Any
 
 import pytest
 from oslo_config import cfg
 
+from climate_core.db import host_power
 from climate_core.db.engine import Database
 from tests.functional.api import world
 from tests.functional.api.gabbi_files import HERE, run_file
@@ -93,3 +95,23 @@ def test_change_reads_what_nova_says_now(
     for each in hosts_cloud.state.hypervisors.values():
         each['vcpus'] = 128
     assert ask(application, 'PUT', '/v1/os-hosts/1', {})['host']['vcpus'] == 128
+
+
+def test_host_is_kept_on_and_shows_its_power(application: Any, database: Database) -> None:
+    host = ask(application, 'POST', '/v1/os-hosts', {'name': 'cn1'}, 201)['host']
+    assert (host['power'], host['kept_on']) == ('awake', False)
+    changed = ask(application, 'PUT', '/v1/os-hosts/1', {'kept_on': True})['host']
+    assert changed['kept_on'] is True
+    assert ask(application, 'PUT', '/v1/os-hosts/1', {'extra_one': '1'})['host']['kept_on'] is True
+    changed = ask(application, 'PUT', '/v1/os-hosts/1', {'values': {'kept_on': 'False'}})['host']
+    assert changed['kept_on'] is False
+    database.write(host_power.fall_asleep, 1, datetime.timedelta(0))
+    assert ask(application, 'GET', '/v1/os-hosts/1')['host']['power'] == 'falling_asleep'
+    refused = ask(application, 'DELETE', '/v1/os-hosts/1', None, 409)
+    assert refused['error_name'] == 'host.changing'
+
+
+def test_whether_a_host_is_kept_on_is_no_extra_property(application: Any) -> None:
+    body = {'name': 'cn1', 'kept_on': 'yes'}
+    refused = ask(application, 'POST', '/v1/os-hosts', body, 400)
+    assert refused['error_message'].startswith('kept_on: ')

@@ -147,6 +147,7 @@ ROUTES: Sequence[tuple[str, str, Callable[..., Any]]] = (
     ('POST', '/fake/flavors', _order(flavors.add)),
     ('POST', '/fake/hypervisors', _order(hypervisors.add)),
     ('POST', '/fake/silences', _order(hypervisors.silence)),
+    ('POST', '/fake/power', lambda r: hypervisors.switch(r.server.state, **r.body)),
     ('POST', '/fake/claims', _order(placement.add_server)),
     ('POST', '/fake/volumes', _order(cinder.add)),
     ('POST', '/fake/attachments', _order(cinder.attach)),

@@ -38,6 +38,31 @@ def silence(state: State, name: str, since: str | None = '2026-01-01T00:00:00') 
     return changed
 
 
+def switch(state: State, hypervisor_hostname: str, power: str) -> Record:
+    """Have the machine of a hypervisor be switched on or off, as a tool does it that is told."""
+    (found,) = [
+        each
+        for each in state.hypervisors.values()
+        if each['hypervisor_hostname'] == hypervisor_hostname
+    ]
+    service = {**found['service'], 'updated_at': '2026-01-01T00:00:00'}
+    changed = {**found, 'state': 'up' if power == 'on' else 'down', 'service': service}
+    entry = {'what': 'power', 'name': hypervisor_hostname, 'power': power}
+    state.put('hypervisors', changed, entry)
+    return changed
+
+
+def _set_status(request: Any, service_id: str) -> Record:
+    """Enable or disable a service."""
+    (found,) = [each for each in _all(request) if each['service']['id'] == service_id]
+    wanted = request.body
+    service = {**found['service'], 'disabled_reason': wanted.get('disabled_reason')}
+    changed = {**found, 'status': wanted['status'], 'service': service}
+    entry = {'what': 'service', 'id': service_id, 'status': wanted['status']}
+    request.server.state.put('hypervisors', changed, entry)
+    return {'service': {**service, 'status': wanted['status']}}
+
+
 def _all(request: Any) -> list[Record]:
     if 'admin' not in request.caller()['roles']:
         raise Refusal(403, "Policy doesn't allow os_compute_api:os-hypervisors to be performed.")
@@ -93,5 +118,6 @@ _COMPUTE = r'/compute/v2\.1'
 ROUTES = (
     ('GET', f'{_COMPUTE}/os-hypervisors/detail', _list),
     ('GET', f'{_COMPUTE}/os-services', _services),
+    ('PUT', f'{_COMPUTE}/os-services/([^/]+)', _set_status),
     ('GET', f'{_COMPUTE}/os-aggregates', _aggregates),
 )

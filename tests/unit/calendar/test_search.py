@@ -55,6 +55,14 @@ def test_order_decides_which_units_are_chosen(
         assert chosen(wanted, timelines, number) == units
 
 
+@pytest.mark.parametrize('order', list(Order))
+def test_units_that_have_to_be_woken_are_taken_last(order: Order) -> None:
+    units = [timeline(1, (5, 10), (20, 30), asleep=True), timeline(2), timeline(3, asleep=True)]
+    for number in range(5):
+        assert chosen(demand(1, order=order), units, number) == {2: 1}
+        assert chosen(demand(3, order=order), units, number) == {1: 1, 2: 1, 3: 1}
+
+
 @pytest.mark.parametrize('order', [Order.RANDOM, Order.FIT])
 def test_equal_units_are_taken_by_chance(order: Order) -> None:
     equal = [timeline(number) for number in range(4)]

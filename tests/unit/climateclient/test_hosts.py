@@ -289,3 +289,17 @@ def test_pools_are_listed_as_values(run, pools):
     wanted = {'Pool': 'gpu', 'Hosts': 2, 'Projects': ['a' * 32], 'Domains': ['b' * 32]}
     assert json.loads(run('lease', 'host', 'pool', 'list', '-f', 'json')) == [wanted]
     assert json.loads(run('lease', 'host', 'pool', 'show', 'gpu', '-f', 'json')) == wanted
+
+
+@pytest.mark.parametrize(('option', 'kept'), [('--keep-on', True), ('--let-sleep', False)])
+def test_host_is_kept_on_or_may_sleep(run, http, served, option, kept):
+    run('lease', 'host', 'set', 'cn1', option)
+    (sent,) = [each for each in http.request_history if each.method == 'PUT']
+    assert sent.json() == {'kept_on': kept}
+
+
+def test_list_shows_which_hosts_sleep(run, http):
+    hosts = [host(power='asleep'), host(id='2')]
+    http.get(URL, json={'hosts': hosts})
+    rows = json.loads(run('lease', 'host', 'list', '-f', 'json'))
+    assert [each['Power'] for each in rows] == ['asleep', 'awake']

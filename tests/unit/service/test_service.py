@@ -248,3 +248,12 @@ def test_a_network_that_is_none(conf: cfg.ConfigOpts) -> None:
     conf.set_override('refused_networks', ['10.0.0.1/8'], group='webhooks')
     with pytest.raises(cfg.Error, match=r'10\.0\.0\.1/8 has host bits set'):
         _make(conf)
+
+
+@pytest.mark.parametrize('driver', [None, 'notify'])
+def test_hosts_sleep_only_where_a_driver_is_named(tmp_path: pathlib.Path, driver: str) -> None:
+    conf = configure(f'sqlite:///{tmp_path}/climate.sqlite')
+    conf.set_override('driver', driver, group='power')
+    made = ManagerService(conf, plugins={}, trusts=Trusts())
+    names = {each.name for each in made._beginning}
+    assert ('host-power' in names) is (driver is not None)

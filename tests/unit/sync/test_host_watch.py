@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
+import datetime
+
 import pytest
 import sqlalchemy as sa
 
 from climate_core import exceptions
 from climate_core.calendar.admission import Calendar
+from climate_core.db import host_power, tables
 from climate_core.db import leases as db_leases
-from climate_core.db import tables
 from climate_core.delivery.metrics import Metrics
 from climate_core.plugins.host.plugin import HostPlugin
 from climate_core.sync.hosts.watch import HostWatch
@@ -194,3 +196,49 @@ def test_watch_looks_at_once_when_a_host_is_freed_that_a_lease_lacks(hosts, watc
     nudges.clear()
     hosts.enrol('cn4')
     assert not nudges
+
+
+class TestHostsThatSleep:
+    """They are down, and have not failed."""
+
+    @pytest.fixture(autouse=True)
+    def _asleep(self, hosts):
+        hosts.database.write(host_power.fall_asleep, hosts.ids[0], datetime.timedelta(0))
+        silence(hosts)
+
+    def test_they_are_left_alone(self, hosts, watch):
+        watch._leaves_sleeping = True
+        for step in (host_power.sleep, host_power.wake):
+            watch.watch()
+            assert hosts.read().available
+            hosts.database.write(step, hosts.ids[0])
+        watch.watch()
+        assert hosts.read().available
+
+    def test_they_make_no_outage(self, hosts, watch, caplog):
+        watch._leaves_sleeping = True
+        silence(hosts, number=1)
+        watch.watch()
+        assert (hosts.read().failed, hosts.read(1).failed) == (False, True)
+
+    def test_one_that_does_not_wake_is_replaced(self, hosts, watch):
+        watch._leaves_sleeping = True
+        lease = promise(hosts.database, hosts.ids[0])
+        hosts.database.write(host_power.sleep, hosts.ids[0])
+        hosts.database.write(host_power.wake, hosts.ids[0])
+        hosts.database.write(host_power.fail, hosts.ids[0], 'It was switched on.')
+        watch.watch()
+        found = hosts.database.read(db_leases.get, lease.id)
+        (mine,) = found.reservations[0].allocations
+        assert mine.unit['hypervisor_hostname'] == 'cn2'
+        # It stays out of use until it is awake.
+        hosts.hypervisor().update(state='up')
+        watch.watch()
+        assert hosts.read().failed
+        hosts.database.write(host_power.awake, hosts.ids[0])
+        watch.watch()
+        assert hosts.read().available
+
+    def test_they_have_failed_where_nothing_wakes_them(self, hosts, watch):
+        watch.watch()
+        assert hosts.read().failed

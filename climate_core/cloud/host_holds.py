@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Take all of an empty host in Placement, so that no server comes to it, and give it back.
+
+A hold is an allocation of all memory of a host. Placement refuses it while anything is there, and
+refuses everything else while it is there. Where no single allocation may be so large it is
+several, which are made at once. Ids are derived from that of the host: any number of managers may
+do the same.
+"""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from climate_core.cloud import errors, placement
+from climate_core.cloud.placement import PLACEMENT
+
+if TYPE_CHECKING:
+    from openstack import connection
+
+_NAMESPACE: Final = uuid.UUID('3d8a4b0e-5a43-5f0e-8a0f-0f5b7e6f1c52')
+_CLASS: Final = 'MEMORY_MB'
+_TYPE: Final = 'CLIMATE_HOLD'
+
+
+def take(conn: 'connection.Connection', provider_id: str) -> bool:
+    """Hold a host; tell whether it is held, which proves that nothing else is there.
+
+    One that has no memory in Placement, as a node of Ironic, cannot be held.
+
+    :raises climate_core.cloud.errors.Gone: there is no such provider
+    """
+    path = f'/resource_providers/{provider_id}/inventories'
+    inventory = PLACEMENT.read(conn, path, 'inventories').get(_CLASS)
+    if inventory is None:
+        return False
+    wanted = {
+        _id(provider_id, number): amount for number, amount in enumerate(_amounts(inventory))
+    }
+    if not wanted:
+        return False
+    there = placement.read_allocations(conn, provider_id)
+    if there.keys() - wanted.keys():
+        release(conn, provider_id)
+        return False
+    if _is_held(there, wanted):
+        return True
+    # What is left of another capacity.
+    for each in there:
+        _delete(conn, each)
+    owner = {
+        'project_id': conn.session.get_project_id(),
+        'user_id': conn.session.get_user_id(),
+        'consumer_generation': None,
+        'consumer_type': _TYPE,
+    }
+    body = {
+        consumer: {'allocations': {provider_id: {'resources': {_CLASS: amount}}}, **owner}
+        for consumer, amount in wanted.items()
+    }
+    response = PLACEMENT.send(conn, 'POST', '/allocations', body)
+    if response.status_code != 409:
+        errors.check(response, PLACEMENT.name)
+    # Of claims at the same moment Placement may have accepted both.
+    if _is_held(placement.read_allocations(conn, provider_id), wanted):
+        return True
+    release(conn, provider_id)
+    return False
+
+
+def release(conn: 'connection.Connection', provider_id: str) -> None:
+    """Give a host back; one that is not held is fine."""
+    there = placement.list_consumers(conn, provider_id)
+    ours = {_id(provider_id, number) for number in range(len(there))}
+    for consumer in sorted(ours.intersection(there)):
+        _delete(conn, consumer)
+
+
+def _delete(conn: 'connection.Connection', consumer: str) -> None:
+    response = PLACEMENT.send(conn, 'DELETE', f'/allocations/{consumer}')
+    if response.status_code != 404:
+        errors.check(response, PLACEMENT.name)
+
+
+def _id(provider_id: str, number: int) -> str:
+    """Return the id of one consumer of the hold on a host."""
+    return str(uuid.uuid5(_NAMESPACE, f'{provider_id}|{number}'))
+
+
+def _is_held(there: Mapping[str, Mapping[str, int]], wanted: Mapping[str, int]) -> bool:
+    return {each: found.get(_CLASS) for each, found in there.items()} == dict(wanted)
+
+
+def _amounts(inventory: Mapping[str, Any]) -> Sequence[int]:
+    """Return all of an inventory in amounts that one allocation may have."""
+    total = int((inventory['total'] - inventory['reserved']) * inventory['allocation_ratio'])
+    most = min(inventory['max_unit'], total)
+    if most <= 0:
+        return []
+    whole, rest = divmod(total, most)
+    return [most] * whole + ([rest] if rest else [])

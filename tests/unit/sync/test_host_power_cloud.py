@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts are put to sleep and woken, in a fake cloud with a real Placement."""
+
+import datetime
+
+import pytest
+import sqlalchemy as sa
+
+from climate_core import exceptions
+from climate_core.cloud import host_holds, hypervisors, placement
+from climate_core.conf import power as conf_group
+from climate_core.db import host_power, tables
+from climate_core.lease import power
+from climate_core.lease.power import PowerState
+from climate_core.sync.hosts.power import HostPower
+from climate_core.sync.hosts.refresh import HostRefresher
+from tests.support.fakes import placement as fake_placement
+from tests.support.hosts import EnrolledHosts, promise
+from tests.support.leases import NOON
+from tests.support.machines import FakeMachines
+
+MINUTE = datetime.timedelta(minutes=1)
+FALLING, ASLEEP = PowerState.FALLING_ASLEEP, PowerState.ASLEEP
+
+
+class Sleepers:
+    """The hosts cn1 and cn2, the worker of one manager, and a clock."""
+
+    def __init__(self, hosts):
+        hosts.conf.register_opts(conf_group.OPTS, group=conf_group.GROUP)
+        hosts.conf.set_override('min_awake', 0, group='power')
+        self.hosts, self.database = hosts, hosts.database
+        self.now = NOON
+        self.database.clock = lambda: self.now
+        self.machines = FakeMachines(hosts.conf, hosts.state)
+        connect = hosts.cloud.service
+        self.worker = HostPower(hosts.conf, self.database, self.machines, connect)
+
+    def look(self, times=1):
+        for _ in range(times):
+            self.worker.look()
+
+    def sleep(self):
+        """Have all hosts asleep that may."""
+        self.look(2)
+
+    def state(self, number=0):
+        return self.hosts.read(number).power
+
+    def service(self, number=0):
+        found = self.hosts.hypervisor(number)
+        return found['status'], found['service']['disabled_reason']
+
+    def consumers(self, number=0):
+        return placement.list_consumers(self.hosts.conn, self.hosts.read(number).provider_id)
+
+    def told(self):
+        """Return what was told of hosts, in order."""
+        with self.database.reader() as session:
+            row = tables.NOTIFICATIONS.c
+            found = session.execute(sa.select(row.event_type, row.payload).order_by(row.id))
+            return [
+                (kind.removeprefix('host.power.'), told['hypervisor_hostname'])
+                for kind, told in found
+                if kind.startswith('host.power.')
+            ]
+
+    def sleeps(self):
+        with self.database.reader() as session:
+            row = tables.HOST_SLEEPS.c
+            query = sa.select(row.hypervisor_hostname, row.start, row.end).order_by(row.id)
+            return [tuple(each) for each in session.execute(query)]
+
+
+@pytest.fixture
+def sleepers(fake, database):
+    return Sleepers(EnrolledHosts(fake, database, 1))
+
+
+@pytest.fixture
+def one(sleepers):
+    """Of the two hosts one is always awake."""
+    sleepers.hosts.operations.update_host(
+        sleepers.hosts.context, sleepers.hosts.ids[1], {'kept_on': True}
+    )
+    return sleepers
+
+
+def test_host_without_servers_and_promises_is_closed_and_switched_off(one):
+    one.look()
+    assert (one.state(), one.state(1)) == (FALLING, None)
+    assert one.service() == ('disabled', power.REASON)
+    assert len(one.consumers()) == 1
+    one.look()
+    assert one.state() is ASLEEP
+    assert one.machines.switched == [('cn1', 'off')]
+    assert one.told() == [('falling_asleep', 'cn1'), ('asleep', 'cn1')]
+    assert one.sleeps() == [('cn1', NOON, None)]
+    # It takes promises as before.
+    assert one.hosts.read().available
+
+
+def test_nothing_comes_to_a_host_that_sleeps(one):
+    one.sleep()
+    body = {'allocations': {one.hosts.read().provider_id: {'resources': {'MEMORY_MB': 1}}}}
+    owner = {'project_id': 'p', 'user_id': 'u', 'consumer_generation': None}
+    asked = {**body, **owner, 'consumer_type': 'INSTANCE'}
+    server = '/allocations/00000000-0000-4000-8000-000000000001'
+    assert fake_placement.of(one.hosts.state).ask('PUT', server, asked).status_code == 409
+
+
+def test_host_with_a_server_is_not_switched_off(one):
+    claim = one.hosts.read().provider_id, '00000000-0000-4000-8000-000000000001'
+    fake_placement.add_server(one.hosts.state, *claim)
+    one.look(3)
+    assert (one.state(), one.told(), one.machines.switched) == (None, [], [])
+    # What proves that it is empty is Placement, and not what was read before.
+    assert one.database.write(host_power.fall_asleep, one.hosts.ids[0], MINUTE)
+    one.look()
+    assert (one.state(), one.machines.switched) == (None, [])
+    assert one.consumers() == [claim[1]]
+    assert one.service() == ('enabled', None)
+
+
+def test_what_a_manager_did_too_late_is_undone(one):
+    one.machines.unknown.add('cn1')
+    assert host_holds.take(one.hosts.conn, one.hosts.read().provider_id)
+    service_id = one.hosts.hypervisor()['service']['id']
+    hypervisors.set_status(one.hosts.conn, service_id, power.REASON)
+    one.machines.unknown.clear()
+    promise(one.database, one.hosts.ids[0], NOON + MINUTE)
+    one.look(2)
+    assert (one.state(), one.service(), one.consumers()) == (None, ('enabled', None), [])
+
+
+def test_host_that_sleeps_is_not_taken_out(one):
+    one.sleep()
+    with pytest.raises(exceptions.HostChanging, match='cn1 is asleep'):
+        one.hosts.operations.delete_host(one.hosts.context, one.hosts.ids[0])
+    one.hosts.operations.update_host(one.hosts.context, one.hosts.ids[0], {'kept_on': True})
+    one.look(2)
+    one.hosts.operations.delete_host(one.hosts.context, one.hosts.ids[0])
+    assert one.hosts.in_pool() == {'cn2'}
+
+
+def test_refresh_takes_the_hold_for_no_server(one, caplog):
+    one.sleep()
+    HostRefresher(one.hosts.conf, one.database, one.hosts.cloud).refresh()
+    assert 'came by no lease' not in caplog.text
+
+
+def test_no_request_where_no_pool_has_a_host(one):
+    for each in one.hosts.ids:
+        one.hosts.operations.delete_host(one.hosts.context, each)
+    one.hosts.state.requests.clear()
+    assert one.worker.look() is None
+    assert one.hosts.state.requests == []
