@@ -3,13 +3,17 @@
 
 import http.server
 import json
+import re
 import threading
 
 import pytest
 
 from climate_core import conf as config
 from climate_core.cloud.power import base
+from climate_core.cloud.power.machines import MachinesFile
 from climate_core.cloud.power.notify import NotifyDriver
+from climate_core.cloud.power.redfish import RedfishDriver
+from tests.support import redfish
 from tests.support.fakes import cloud_server, hypervisors
 from tests.support.machines import FakeMachines
 
@@ -102,7 +106,29 @@ class NotifyBench(Bench):
         self.server.server_close()
 
 
-BENCHES = (FakeBench, NotifyBench)
+class RedfishBench(Bench):
+    """An emulator of management controllers."""
+
+    def __init__(self, tmp_path):
+        super().__init__(tmp_path)
+        self._running = redfish.running(tmp_path, self.name, 'cn2')
+        self.emulator = self._running.__enter__()
+        self.file = tmp_path / 'machines.conf'
+        self.emulator.machines(self.file)
+        self.conf.set_override('machines_file', str(self.file), group='power')
+        self.driver = RedfishDriver(self.conf)
+
+    def is_on(self):
+        return self.emulator.is_on(self.name)
+
+    def silence(self):
+        self.emulator.stop()
+
+    def close(self):
+        self._running.__exit__(None, None, None)
+
+
+BENCHES = (FakeBench, NotifyBench, RedfishBench)
 
 
 @pytest.fixture(params=BENCHES, ids=lambda each: each.__name__)
@@ -116,10 +142,10 @@ def test_machine_is_switched_off_and_on(bench):
     assert bench.driver.knows(bench.name)
     assert bench.driver.is_on(bench.name) is not False
     bench.driver.switch_off(bench.name, False)
-    assert not bench.is_on()
+    redfish.until(lambda: not bench.is_on())
     assert bench.driver.is_on(bench.name) is not True
     bench.driver.switch_on(bench.name)
-    assert bench.is_on()
+    redfish.until(bench.is_on)
     assert bench.driver.is_on(bench.name) is not False
 
 
@@ -127,17 +153,22 @@ def test_machine_is_switched_off_and_on(bench):
 def test_machine_that_is_so_already_is_fine(bench, force):
     for _ in range(2):
         bench.driver.switch_off(bench.name, force)
-    assert not bench.is_on()
+        redfish.until(lambda: not bench.is_on())
     for _ in range(2):
         bench.driver.switch_on(bench.name)
-    assert bench.is_on()
+        redfish.until(bench.is_on)
 
 
 def test_machine_that_does_not_answer_is_trouble_without_secrets(bench):
     bench.silence()
-    with pytest.raises(base.PowerTrouble) as told:
-        bench.driver.switch_off(bench.name, False)
-    assert 'secret' not in str(told.value)
+    for switch in (
+        lambda: bench.driver.switch_off(bench.name, False),
+        lambda: bench.driver.switch_on(bench.name),
+    ):
+        with pytest.raises(base.PowerTrouble) as told:
+            switch()
+        assert 'secret' not in str(told.value)
+        assert '127.0.0.1' not in str(told.value)
 
 
 def test_tool_is_told_again_after_a_minute(tmp_path):
@@ -174,3 +205,87 @@ def test_driver_that_is_not_installed_is_refused():
         base.load(conf)
     conf.set_override('driver', 'notify', group='power')
     assert isinstance(base.load(conf), NotifyDriver)
+
+
+class TestRedfish:
+    """A controller that many machines share, and the file with its password."""
+
+    @pytest.fixture
+    def bench(self, tmp_path):
+        made = RedfishBench(tmp_path)
+        yield made
+        made.close()
+
+    def test_one_machine_is_switched_and_no_other(self, bench):
+        bench.driver.switch_off(bench.name, True)
+        redfish.until(lambda: not bench.is_on())
+        assert bench.emulator.is_on('cn2')
+        assert bench.driver.is_on('cn2') is True
+        assert bench.driver.is_on(bench.name) is False
+
+    def test_machine_without_a_section_is_not_known(self, bench):
+        assert not bench.driver.knows('cn3')
+        with pytest.raises(base.PowerTrouble, match='has no section'):
+            bench.driver.switch_on('cn3')
+
+    def test_file_is_read_again_when_it_has_changed(self, bench):
+        text = bench.file.read_text()
+        bench.emulator.machines(bench.file, 'wrong-secret')
+        with pytest.raises(base.PowerTrouble) as told:
+            bench.driver.is_on(bench.name)
+        assert str(told.value) == 'The controller of cn1 answered 401'
+        bench.file.write_text(text.replace('[cn1]', '[cn3]'))
+        assert (bench.driver.knows('cn1'), bench.driver.knows('cn3')) == (False, True)
+        # What is wrong now is not used.
+        bench.file.write_text('nonsense with a secret')
+        assert bench.driver.knows('cn3')
+
+    def test_controller_with_several_systems_wants_one_named(self, bench):
+        bench.file.write_text(re.sub('system = .*', '', bench.file.read_text()))
+        with pytest.raises(base.PowerTrouble, match='has 2 systems: name one as system'):
+            bench.driver.is_on(bench.name)
+
+
+@pytest.mark.parametrize(
+    ('text', 'told'),
+    [
+        ('[cn1]\npassword = secret', r'section \[cn1\] has no address'),
+        ('[cn1]\naddress = a\npasword = secret', r'section \[cn1\] has pasword\. It has address'),
+        ('password = secret', 'cannot be read: MissingSectionHeaderError'),
+    ],
+)
+def test_file_that_makes_no_sense_is_refused_without_secrets(tmp_path, text, told):
+    path = tmp_path / 'machines.conf'
+    path.write_text(text)
+    path.chmod(0o600)
+    with pytest.raises(base.BadPowerSettings, match=told) as refused:
+        MachinesFile(str(path))
+    assert 'secret' not in str(refused.value)
+
+
+@pytest.mark.parametrize('mode', [0o644, 0o642])
+def test_file_that_others_may_read_is_refused(tmp_path, mode):
+    path = tmp_path / 'machines.conf'
+    path.write_text('')
+    path.chmod(mode)
+    with pytest.raises(base.BadPowerSettings, match='Its mode must be 0640 or less'):
+        MachinesFile(str(path))
+
+
+def test_file_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(base.BadPowerSettings, match='No such file'):
+        MachinesFile(str(tmp_path / 'machines.conf'))
+    with pytest.raises(base.BadPowerSettings, match='must name a file for this driver'):
+        MachinesFile(None)
+
+
+@pytest.mark.parametrize(
+    ('text', 'verify'), [('', True), ('verify = False', False), ('verify = /a.pem', '/a.pem')]
+)
+def test_certificate_is_verified_unless_it_is_said_otherwise(tmp_path, text, verify):
+    path = tmp_path / 'machines.conf'
+    path.write_text(f'[cn1]\naddress = https://192.0.2.1\npassword = secret\n{text}\n')
+    path.chmod(0o600)
+    found = MachinesFile(str(path)).get('cn1')
+    assert found.verify == verify
+    assert 'secret' not in repr(found)

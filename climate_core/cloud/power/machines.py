@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read how machines are reached from a file that only the managers can read.
+
+The addresses and passwords of management controllers are in no database, no API and no log. The
+file has a section for each host, named after its ``hypervisor_hostname``.
+"""
+
+import configparser
+import dataclasses
+import os
+import stat
+import threading
+from collections.abc import Mapping
+from typing import Final
+
+from oslo_log import log
+
+from climate_core.cloud.power.base import BadPowerSettings, PowerTrouble
+
+LOG = log.getLogger(__name__)
+
+_OTHERS: Final = stat.S_IROTH | stat.S_IWOTH
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """The management controller of a machine.
+
+    :param system: the path of the system in Redfish; None: the only one that there is
+    :param verify: whether its certificate is verified, or the file of the certificates to trust
+    """
+
+    address: str
+    username: str | None = None
+    password: str | None = dataclasses.field(default=None, repr=False)
+    system: str | None = None
+    verify: bool | str = True
+
+
+class MachinesFile:
+    """The machines of a file, which is read again when it has changed.
+
+    :param path: of the file
+    :raises BadPowerSettings: there is none, others may read it, or it makes no sense
+    """
+
+    def __init__(self, path: str | None) -> None:
+        if not path:
+            raise BadPowerSettings('[power] machines_file: must name a file for this driver.')
+        self._path = path
+        self._lock = threading.Lock()
+        self._seen = self._look()
+        self._machines = self._read()
+
+    def names(self) -> Mapping[str, Machine]:
+        """Return the machines by the names of their hosts.
+
+        What is wrong with a file that was changed is logged once; what was read before counts.
+        """
+        with self._lock:
+            try:
+                seen = self._look()
+                if seen != self._seen:
+                    self._seen = seen
+                    self._machines = self._read()
+            except BadPowerSettings as exc:
+                LOG.error('What was read before counts: %s', exc)
+            return self._machines
+
+    def get(self, name: str) -> Machine:
+        """Return the machine of a host.
+
+        :raises PowerTrouble: there is none
+        """
+        found = self.names().get(name)
+        if found is None:
+            raise PowerTrouble(f'[power] machines_file has no section [{name}]')
+        return found
+
+    def _look(self) -> tuple[int, int, int]:
+        try:
+            found = os.stat(self._path)
+        except OSError as exc:
+            raise BadPowerSettings(f'[power] machines_file: {exc}') from None
+        if found.st_mode & _OTHERS:
+            raise BadPowerSettings(
+                f'[power] machines_file: {self._path} has passwords, and others than its owner '
+                'and its group may read or write it. Its mode must be 0640 or less.'
+            )
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+    def _read(self) -> dict[str, Machine]:
+        parser = configparser.ConfigParser(interpolation=None)
+        try:
+            with open(self._path, encoding='utf-8') as file:
+                parser.read_file(file)
+        except (OSError, ValueError) as exc:
+            raise BadPowerSettings(f'[power] machines_file: {exc}') from None
+        except configparser.Error as exc:
+            # Its text may have a line of the file.
+            raise BadPowerSettings(
+                f'[power] machines_file: {self._path} cannot be read: {type(exc).__name__}'
+            ) from None
+        return {name: self._machine(parser[name]) for name in parser.sections()}
+
+    def _machine(self, section: configparser.SectionProxy) -> Machine:
+        known = {each.name for each in dataclasses.fields(Machine)}
+        wrong = sorted({*section} - known)
+        if wrong or not section.get('address'):
+            told = f'has {", ".join(wrong)}' if wrong else 'has no address'
+            raise BadPowerSettings(
+                f'[power] machines_file: section [{section.name}] {told}. It has address, and '
+                f'may have {", ".join(sorted(known - {"address"}))}.'
+            )
+        verify: bool | str = section.get('verify', 'true')
+        if str(verify).lower() in ('true', 'false'):
+            verify = str(verify).lower() == 'true'
+        return Machine(
+            address=section['address'],
+            username=section.get('username'),
+            password=section.get('password'),
+            system=section.get('system'),
+            verify=verify,
+        )
