@@ -30,6 +30,7 @@ from climate_core.plugins import loading, making, progress
 from climate_core.plugins.lanes import departures
 from climate_core.plugins.lanes import plugin as lane_plugin
 from climate_core.sync import reconcile
+from climate_core.sync.hosts import power as host_power
 from climate_core.sync.hosts import watch as host_watch
 
 
@@ -96,6 +97,8 @@ def run(config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connect
     progress._FIRST = 0.02
     lane_plugin.LOOK = departures.LOOK = room_steps._LOOK = 0.02  # type: ignore[misc]
     host_watch._FIRST_SECONDS = 0.0
+    host_power._FIRST_SECONDS = 0.0  # type: ignore[misc]
+    host_power._LOOK = 0.05  # type: ignore[misc]
     making.IN_FLIGHT = 2.0  # type: ignore[misc]
     # What a dead manager was sending is sent again when its claim expires, in two seconds.
     webhooks._MARGIN = 1.0

@@ -47,7 +47,7 @@ def switch(state: State, hypervisor_hostname: str, power: str) -> Record:
     ]
     service = {**found['service'], 'updated_at': '2026-01-01T00:00:00'}
     changed = {**found, 'state': 'up' if power == 'on' else 'down', 'service': service}
-    entry = {'what': 'power', 'name': hypervisor_hostname, 'power': power}
+    entry = {'what': f'power {power}', 'id': found['id']}
     state.put('hypervisors', changed, entry)
     return changed
 
