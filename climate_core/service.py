@@ -94,7 +94,10 @@ class ManagerService:
         self.trusts = trusts or Trusts(self.cloud)
         self.claims = Claims(self.database, conf.engine.claim_ttl)
         self.metrics = metrics.Metrics(
-            self.database, conf.metrics.overdue_seconds, conf.metrics.database_seconds
+            self.database,
+            conf.metrics.overdue_seconds,
+            conf.metrics.database_seconds,
+            bool(conf.power.driver),
         )
         self._calendar = Calendar(self.database)
         self._transport = client.transport(conf)
@@ -206,7 +209,12 @@ class ManagerService:
             looking: list[Worker] = [watcher, refresher]
             if conf.power.driver:
                 driver, connect = power_base.load(conf), self.cloud.service
-                sleeper = HostPower(conf, self.database, driver, connect, watcher.nudge)
+
+                def tell_failed() -> None:
+                    self.metrics.not_woken()
+                    watcher.nudge()
+
+                sleeper = HostPower(conf, self.database, driver, connect, tell_failed)
                 looking.append(sleeper)
                 yield sleeper
 

@@ -91,6 +91,30 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
+class HostUsage:
+    """For how many hours of a period a host was switched off, and the energy that saved.
+
+    ``saved_kwh`` is None where it is not known.
+    """
+
+    hypervisor_hostname: str
+    start: datetime.datetime | None
+    end: datetime.datetime | None
+    asleep_hours: float
+    saved_kwh: float | None = None
+
+    @classmethod
+    def from_dict(cls, body: Mapping[str, Any]) -> Self:
+        return cls(
+            body['hypervisor_hostname'],
+            time_of(body['start']),
+            time_of(body['end']),
+            body['asleep_hours'],
+            body.get('saved_kwh'),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class HostReservation:
     """A reservation that a host is promised to, in the time of its lease."""
 

@@ -2,14 +2,21 @@
 """The hosts of the pools, for operators: ``client.hosts``."""
 
 import builtins
+import datetime
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypedDict, Unpack
 
 from keystoneauth1 import adapter
 
 from climateclient import exceptions, extra_properties
-from climateclient.host_models import Host, HostAllocation, HostPool, HostProperty
-from climateclient.serialization import read, read_pages, to_path
+from climateclient.host_models import (
+    Host,
+    HostAllocation,
+    HostPool,
+    HostProperty,
+    HostUsage,
+)
+from climateclient.serialization import read, read_pages, to_path, to_query
 
 
 class HostDetails(TypedDict, total=False):
@@ -144,6 +151,20 @@ class Hosts:
         """
         response = self._http.get(_path(host_id, 'allocation'))
         return read(response, 'allocation', HostAllocation.from_dict)
+
+    def usage(
+        self, start: datetime.datetime | None = None, end: datetime.datetime | None = None
+    ) -> builtins.list[HostUsage]:
+        """Return for how long hosts were switched off.
+
+        :param start: of the period; None: the month
+        :param end: None: now
+        """
+        return read(
+            self._http.get('/os-hosts/usage', params=to_query({'start': start, 'end': end})),
+            'usage',
+            lambda rows: [HostUsage.from_dict(row) for row in rows],
+        )
 
     def properties(self, *, private: bool = False) -> builtins.list[HostProperty]:
         """Return the extra properties that hosts have, and their values.

@@ -11,6 +11,7 @@ from climate_core.api.handlers import (
     feeds,
     floatingips,
     history,
+    host_usage,
     hosts,
     lease_list,
     leases,
@@ -38,6 +39,7 @@ from climate_core.api.schemas import (
     version,
 )
 from climate_core.api.schemas import history as history_schema
+from climate_core.api.schemas import host_usage as host_usage_schema
 from climate_core.api.schemas import limits as limits_schema
 from climate_core.api.schemas import usage as usage_schema
 from climate_core.policies import availability as availability_rules
@@ -149,6 +151,15 @@ ROUTES: Table = {
             host_rules.GET_ALLOCATIONS,
             response_schema=host.ALLOCATIONS,
             query=host.ALLOCATIONS_QUERY,
+        ),
+    },
+    '/v1/os-hosts/usage': {
+        'GET': Route(
+            host_usage.get,
+            200,
+            host_rules.GET_USAGE,
+            response_schema=host_usage_schema.USAGE,
+            query=host_usage_schema.QUERY,
         ),
     },
     '/v1/os-hosts/properties': {

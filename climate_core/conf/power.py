@@ -61,6 +61,12 @@ OPTS: list[cfg.Opt] = [
         min=0,
         help='How many seconds a host has to shut down. Then its power is cut: it has no servers.',
     ),
+    cfg.FloatOpt(
+        'watts',
+        min=0.0,
+        help='How many watts a host needs that is awake and has nothing to do, for the energy '
+        'that the usage of hosts says was saved. None: it says no energy.',
+    ),
     cfg.StrOpt(
         'machines_file',
         help='Of the driver redfish: the file that says how the management controllers of the '

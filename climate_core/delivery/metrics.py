@@ -17,11 +17,12 @@ import prometheus_client
 from oslo_log import log
 from oslo_utils import netutils
 from prometheus_client import core
-from prometheus_client.registry import Collector
 
 from climate_core.db import counts
-from climate_core.db.engine import TROUBLE, Database
+from climate_core.db.engine import Database
 from climate_core.db.events import Due
+from climate_core.delivery.counted import CountedCollector
+from climate_core.delivery.power_metrics import PowerCollector
 from climate_core.http_server import HttpServer
 from climate_core.lease import events, model, states
 
@@ -38,10 +39,15 @@ class Metrics:
 
     :param overdue_seconds: how long after its time an event is overdue
     :param database_seconds: how long what was counted in the database is told again
+    :param has_power: whether hosts are switched off while no lease needs them
     """
 
     def __init__(
-        self, database: Database, overdue_seconds: float, database_seconds: float
+        self,
+        database: Database,
+        overdue_seconds: float,
+        database_seconds: float,
+        has_power: bool = False,
     ) -> None:
         self.registry = prometheus_client.CollectorRegistry()
         self._lock = threading.Lock()
@@ -80,6 +86,12 @@ class Metrics:
             'climate_build', 'The release that runs.', registry=self.registry
         ).info({'version': importlib.metadata.version('openstack-climate')})
         self.registry.register(_Database(database, overdue_seconds, database_seconds))
+        self._not_woken: prometheus_client.Counter | None = None
+        if has_power:
+            self._not_woken = self._counter(
+                'climate_host_wake_failures', 'Hosts that did not wake in time.', labels=()
+            )
+            self.registry.register(PowerCollector(database, database_seconds))
 
     def claimed(self, due: Due, now: datetime.datetime) -> None:
         """Count an event whose work begins; threads of the engine call these methods."""
@@ -111,6 +123,11 @@ class Metrics:
         """Tell whether so many hosts look down at once that none is replaced."""
         self._outage.set(is_so)
 
+    def not_woken(self) -> None:
+        """Count a host that did not wake in time."""
+        if self._not_woken is not None:
+            self._not_woken.inc()
+
     def settled(self, event: model.Event, now: datetime.datetime) -> None:
         """Count what became of an event."""
         label = _label(event.event_type)
@@ -136,8 +153,8 @@ class Metrics:
         return prometheus_client.Counter(name, text, labels, registry=self.registry)
 
 
-class _Database(Collector):
-    """Counts in the database when the metrics are read, but not too often."""
+class _Database(CountedCollector[counts.Counts]):
+    """Count what the database has."""
 
     def __init__(
         self,
@@ -146,19 +163,15 @@ class _Database(Collector):
         seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__(seconds, clock)
         self._database = database
         self._overdue_seconds = overdue_seconds
-        self._seconds = seconds
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._last: tuple[float, counts.Counts | None] | None = None
 
-    def describe(self) -> list[core.Metric]:
-        """Return nothing, so that registering the collector does not query the database."""
-        return []
+    def count(self) -> counts.Counts:
+        return self._database.read(counts.read, self._overdue_seconds)
 
     def collect(self) -> Iterator[core.Metric]:
-        found = self._read()
+        found = self.read()
         yield _gauge('climate_database_up', 'Whether the database answers.', found is not None)
         if found is None:
             return
@@ -172,20 +185,6 @@ class _Database(Collector):
         for status in states.LeaseStatus:
             leases.add_metric([status], found.leases.get(status, 0))
         yield leases
-
-    def _read(self) -> counts.Counts | None:
-        with self._lock:
-            now = self._clock()
-            if self._last is None or now - self._last[0] >= self._seconds:
-                self._last = (now, self._count())
-            return self._last[1]
-
-    def _count(self) -> counts.Counts | None:
-        try:
-            return self._database.read(counts.read, self._overdue_seconds)
-        except TROUBLE as exc:
-            LOG.warning('The metrics lack what the database has, it does not answer: %s', exc)
-            return None
 
 
 def _gauge(name: str, text: str, value: float) -> core.Metric:

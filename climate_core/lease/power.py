@@ -163,3 +163,8 @@ def measured(before: int | None, seconds: float) -> int:
     """
     taken = round(seconds)
     return taken if before is None else max(taken, round((3 * before + taken) / 4))
+
+
+def saved_kwh(hours: float, watts: float | None) -> float | None:
+    """Return the energy that hosts saved which slept for so many hours; None: not known."""
+    return None if watts is None else round(hours * watts / 1000, 6)

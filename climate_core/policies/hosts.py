@@ -8,6 +8,7 @@ CREATE = 'climate:hosts:create'
 UPDATE = 'climate:hosts:update'
 DELETE = 'climate:hosts:delete'
 GET_ALLOCATIONS = 'climate:hosts:get_allocations'
+GET_USAGE = 'climate:hosts:get_usage'
 GET_PROPERTIES = 'climate:hosts:get_properties'
 GET_PRIVATE = 'climate:hosts:get_private_properties'
 UPDATE_PROPERTIES = 'climate:hosts:update_properties'
@@ -39,6 +40,12 @@ RULES = [
         'See which reservations of which leases hosts are promised to.',
         'GET /v1/os-hosts/allocations',
         'GET /v1/os-hosts/{host_id}/allocation',
+    ),
+    rule(
+        GET_USAGE,
+        ADMIN_OR_SERVICE,
+        'See for how long hosts slept.',
+        'GET /v1/os-hosts/usage',
     ),
     rule(
         GET_PROPERTIES,

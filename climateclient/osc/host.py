@@ -8,6 +8,7 @@ from typing import Any
 from osc_lib import exceptions
 from osc_lib.command import command
 
+from climate_common import dates
 from climateclient.osc import arguments, extra_properties, listing, options, pool_access
 
 Shown = tuple[tuple[str, ...], tuple[Any, ...]]
@@ -199,6 +200,27 @@ class ShowAllocation(command.Lister):
         hosts = _hosts(self)
         found = hosts.allocation(hosts.find(parsed_args.host).id)
         return host_output.ALLOCATIONS, host_output.allocations([found])
+
+
+class Usage(command.Lister):
+    """Show for how many hours of a period hosts were switched off, and the energy that saved."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--start', metavar='<time>', help=f'Begin of the period: {dates.FORMS}'
+        )
+        parser.add_argument('--end', metavar='<time>', help='End of the period')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+        from climateclient.osc import host_output
+
+        start, end = (
+            arguments.time(option, text) if text else None
+            for option, text in (('--start', parsed_args.start), ('--end', parsed_args.end))
+        )
+        return host_output.USAGE, map(host_output.usage_row, _hosts(self).usage(start, end))
 
 
 class ListProperty(extra_properties.ListProperty):

@@ -15,6 +15,7 @@ from climateclient.osc.output import TimeColumn
 SHORT = ('ID', 'Name', 'Pool', 'Reservable', 'Power', 'VCPUs', 'Memory MB', 'Disk GB')
 LONG = (*SHORT, 'Service', 'Zone', 'State', 'Lanes', 'Shared', 'Reason', 'Extra')
 ALLOCATIONS = ('Host ID', 'Host', 'Reservation', 'Lease', 'Lease Name', 'Start', 'End')
+USAGE = ('Host', 'Start', 'End', 'Hours asleep', 'kWh saved')
 PROPERTIES = ('Property', 'Private', 'Values')
 POOLS = ('Pool', 'Hosts', 'Projects', 'Domains')
 
@@ -107,6 +108,12 @@ def allocations(found: Iterable[host_models.HostAllocation]) -> Iterator[tuple[A
             times = (TimeColumn(each.start_date), TimeColumn(each.end_date))
             host = (allocation.host_id, allocation.hypervisor_hostname)
             yield (*host, each.id, each.lease_id, each.lease_name, *times)
+
+
+def usage_row(one: host_models.HostUsage) -> tuple[Any, ...]:
+    """Return the usage of a host in the order of :data:`USAGE`."""
+    times = (TimeColumn(one.start), TimeColumn(one.end))
+    return one.hypervisor_hostname, *times, one.asleep_hours, one.saved_kwh
 
 
 def property_row(one: host_models.HostProperty) -> tuple[Any, ...]:

@@ -56,16 +56,24 @@ def _usage(
     session: orm.Session, asked: Mapping[str, Any], project_id: str | None
 ) -> list[dict[str, Any]]:
     """Add up the usage of projects, in two statements."""
+    asked_for = period(session, asked)
+    totals = usage.by_project(db.uses(session, asked_for, project_id), asked_for)
+    if project_id is not None:
+        totals.setdefault(project_id, usage.Total())
+    return [_serialize(each, totals[each], asked_for) for each in sorted(totals)]
+
+
+def period(session: orm.Session, asked: Mapping[str, Any]) -> usage.Span:
+    """Return the period of the parameters of a request, which ends now at the latest.
+
+    :raises climate_core.exceptions.InvalidDate: it makes no sense
+    """
     now = utcnow.read(session)
     start = times.date(asked['start'], now, 'start') if 'start' in asked else usage.month(now)
     end = times.date(asked['end'], now, 'end') if 'end' in asked else now
     if end <= start:
         raise exceptions.InvalidDate('end: must be later than start.', field='end')
-    period = usage.Span(start, max(start, min(end, now)))
-    totals = usage.by_project(db.uses(session, period, project_id), period)
-    if project_id is not None:
-        totals.setdefault(project_id, usage.Total())
-    return [_serialize(each, totals[each], period) for each in sorted(totals)]
+    return usage.Span(start, max(start, min(end, now)))
 
 
 def _planned(

@@ -6,9 +6,10 @@ import pathlib
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from oslo_config import cfg
 
-from climate_core.db import host_power
+from climate_core.db import host_power, tables
 from climate_core.db.engine import Database
 from tests.functional.api import world
 from tests.functional.api.gabbi_files import HERE, run_file
@@ -115,3 +116,27 @@ def test_whether_a_host_is_kept_on_is_no_extra_property(application: Any) -> Non
     body = {'name': 'cn1', 'kept_on': 'yes'}
     refused = ask(application, 'POST', '/v1/os-hosts', body, 400)
     assert refused['error_message'].startswith('kept_on: ')
+
+
+def test_usage_of_hosts_that_slept(
+    application: Any, database: Database, conf: cfg.ConfigOpts
+) -> None:
+    start = datetime.datetime(2026, 1, 1, 10, tzinfo=datetime.UTC)
+    row = {'unit_id': 7, 'hypervisor_hostname': 'cn7', 'start': start}
+    with database.writer() as session:
+        ended = {**row, 'end': start + datetime.timedelta(hours=2)}
+        session.execute(sa.insert(tables.HOST_SLEEPS).values(ended))
+    path = '/v1/os-hosts/usage?start=2026-01-01T11:00:00Z&end=2026-01-02T00:00:00Z'
+    shown = {
+        'hypervisor_hostname': 'cn7',
+        'start': '2026-01-01T11:00:00.000000',
+        'end': '2026-01-02T00:00:00.000000',
+        'asleep_hours': 1.0,
+        'saved_kwh': None,
+    }
+    assert ask(application, 'GET', path)['usage'] == [shown]
+    conf.set_override('watts', 120.0, group='power')
+    assert ask(application, 'GET', path)['usage'] == [shown | {'saved_kwh': 0.12}]
+    refused = ask(application, 'GET', f'{path}&end=2025-01-01T00:00:00Z', None, 400)
+    assert 'end' in refused['error_message']
+    world.ask(application, 'GET', path, None, {'X-Roles': 'member,reader'}, 403)

@@ -303,3 +303,18 @@ def test_list_shows_which_hosts_sleep(run, http):
     http.get(URL, json={'hosts': hosts})
     rows = json.loads(run('lease', 'host', 'list', '-f', 'json'))
     assert [each['Power'] for each in rows] == ['asleep', 'awake']
+
+
+def test_usage_of_hosts_is_shown(run, http):
+    used = {
+        'hypervisor_hostname': 'cn1',
+        'start': '2026-11-01T00:00:00.000000',
+        'end': '2026-11-21T00:00:00.000000',
+        'asleep_hours': 2.5,
+        'saved_kwh': 0.3,
+    }
+    http.get(f'{URL}/usage', json={'usage': [used]})
+    argv = ['--start', '2026-11-01 00:00', '-f', 'json']
+    (row,) = json.loads(run('lease', 'host', 'usage', *argv))
+    assert (row['Host'], row['Hours asleep'], row['kWh saved']) == ('cn1', 2.5, 0.3)
+    assert list(http.last_request.qs) == ['start']

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Count in the database when the metrics are read, but not too often."""
+
+import abc
+import threading
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from oslo_log import log
+from prometheus_client import core
+from prometheus_client.registry import Collector
+
+from climate_core.db.engine import TROUBLE
+
+LOG = log.getLogger(__name__)
+
+T = TypeVar('T')
+
+
+class CountedCollector(Collector, Generic[T]):
+    """A collector of what the database has.
+
+    :param seconds: how long what was counted is told again
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._last: tuple[float, T | None] | None = None
+
+    @abc.abstractmethod
+    def count(self) -> T:
+        """Count."""
+
+    def describe(self) -> list[core.Metric]:
+        """Return nothing, so that registering the collector does not query the database."""
+        return []
+
+    def read(self) -> T | None:
+        """Return what was counted a moment ago; None if the database does not answer."""
+        with self._lock:
+            now = self._clock()
+            if self._last is None or now - self._last[0] >= self._seconds:
+                self._last = (now, self._try())
+            return self._last[1]
+
+    def _try(self) -> T | None:
+        try:
+            return self.count()
+        except TROUBLE as exc:
+            LOG.warning('The metrics lack what the database has, it does not answer: %s', exc)
+            return None
