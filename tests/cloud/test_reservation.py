@@ -17,7 +17,7 @@ def test_demo_on_the_local_cloud_passes() -> None:
 
 
 def test_reserved_server_holds_its_place_and_wakes_in_time(booking: Booking, allocations) -> None:
-    server = booking.reserve(start=at(seconds=30))
+    server = booking.reserve(start=at(seconds=60))
     assert (server.status, server.vm_state) == ('RESERVED', 'reserved')
     assert server.addresses
     assert allocations(server.id)
@@ -30,7 +30,7 @@ def test_reserved_server_holds_its_place_and_wakes_in_time(booking: Booking, all
 
 
 def test_end_deletes_the_server_and_frees_its_place(booking: Booking, allocations) -> None:
-    server = booking.reserve(start='now', end=at(seconds=20))
+    server = booking.reserve(start='now', end=at(seconds=60))
     lease = booking.lease_of(server.id)
     booking.wait(server.id, 'ACTIVE')
     booking.wait_lease(lease.id, 'TERMINATED')
