@@ -24,6 +24,8 @@ LOG = log.getLogger(__name__)
 
 #: Metadata of backups (3.43), attachments (3.27), filters of messages (3.5).
 CINDER = services.Service('Cinder', services.optional('block-storage', version='3'), '3.43')
+#: The backend that has a volume, null if there is none yet; shown to administrators.
+_HOST = 'os-vol-host-attr:host'
 #: The owner of a volume; shown to its owner and to administrators.
 TENANT = 'os-vol-tenant-attr:tenant_id'
 
@@ -32,6 +34,14 @@ def get(conn: 'connection.Connection', volume_id: str) -> dict[str, Any]:
     """Return a volume as the API shows it."""
     volume: dict[str, Any] = CINDER.read(conn, f'/volumes/{volume_id}', 'volume')
     return volume
+
+
+def is_placed(conn: 'connection.Connection', volume_id: str) -> bool:
+    """Tell whether a backend has a volume, or these rights do not see that."""
+    try:
+        return bool(get(conn, volume_id).get(_HOST, True))
+    except errors.Gone:
+        return True
 
 
 def create(

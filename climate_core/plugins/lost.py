@@ -57,6 +57,10 @@ def wait(
     later = context.put_off(doing)
     if not context.is_due(seconds):
         told = f'{since}. It counts as lost after {_minutes(seconds)}.'
+        before = context.progress.reason
+        if before and before.startswith(doing) and context.age >= seconds:
+            # What an administrator has to do stays in the reason.
+            told = before
         return dataclasses.replace(usual, reason=told) if tell else usual
     failed = context.count_failure()
     try:
@@ -65,10 +69,12 @@ def wait(
         return dataclasses.replace(later, reason=f'{since}.') if tell else later
     except (errors.Refused, errors.Gone) as exc:
         # A service without the right to see a resource gets 404 for it.
-        raise exceptions.Transient(
+        why = (
             f'{since} and is lost. The service may not repair it ({exc}): an administrator must '
-            f'run: {repair.command}',
-            failed.put_off().progress,
+            f'run: {repair.command}'
+        )
+        raise exceptions.Transient(
+            why, {**(failed.put_off().progress or {}), 'reason': why}
         ) from exc
     except exceptions.Permanent as exc:
         raise exceptions.Transient(
@@ -81,6 +87,18 @@ def wait(
         after = after.note(repair.asked)
     later = after.put_off(doing)
     return dataclasses.replace(later, reason=f'{since}: {repair.told}', repair=repair.name)
+
+
+def leave(context: 'StepContext', doing: str, seconds: float, why: str, command: str) -> Wait:
+    """Wait for a resource that only an administrator can repair; say how when it is lost.
+
+    :param why: what keeps the service from it
+    """
+
+    def make() -> None:
+        raise errors.Refused(why)
+
+    return wait(context, doing, seconds, RepairStep('leave', '', make, command))
 
 
 def _minutes(seconds: float) -> str:

@@ -17,7 +17,7 @@ END: Final = 'end'
 #: Seconds of the first wait, and of the longest.
 _FIRST = 0.5
 _LONGEST: Final = 30.0
-_TIMES: Final = ('since', 'asked_at')
+_TIMES: Final = ('since', 'asked_at', 'failing_since')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,6 +33,7 @@ class Progress:
     :param reason: why it failed last, a sentence for the user
     :param state: what was seen of the resource last
     :param uses: the ids of the resources that this one uses; None if that is not known
+    :param failing_since: when it was first seen that it cannot be ended as it is
     """
 
     phase: str
@@ -43,6 +44,7 @@ class Progress:
     reason: str | None = None
     state: str | None = None
     uses: Sequence[str] | None = None
+    failing_since: datetime.datetime | None = None
 
     @classmethod
     def load(
@@ -89,6 +91,11 @@ class Progress:
             failures=self.failures + 1,
             reason=reason,
         )
+
+    def with_failing_end(self, uses: Sequence[str], now: datetime.datetime) -> Self:
+        """Note that the end fails, and what the resource uses now."""
+        since = self.failing_since or now
+        return dataclasses.replace(self, uses=uses, failing_since=since)
 
     def age(self, now: datetime.datetime) -> float:
         """Return the seconds for which the resource has been as it is."""

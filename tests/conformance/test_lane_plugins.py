@@ -22,6 +22,7 @@ from climate_core.plugins.capacity.sizes import SizesPlugin
 from climate_core.plugins.host.plugin import HostPlugin
 from tests.conformance.lane_world import FLAVOR, Kind, LaneWorld
 from tests.support.fakes import cloud_server, flavors
+from tests.support.fakes import placement as fake_placement
 
 SIZES = {'vcpus': 2, 'memory_mb': 1024, 'disk_gb': 10}
 SHAPE = lanes.shape(2, 1024, 10, 0, 0, {})
@@ -219,6 +220,47 @@ def test_end_closes_at_once_and_waits_until_it_is_empty(world):
         pass
     assert (world.kept(), world.deletes(server)) == ({}, 1)
     assert server not in world.state.servers
+    assert world.end(lease) is None
+
+
+def look_at_end(world, lease, minutes=0):
+    """Look at the end of a lease, so many minutes later than the last time."""
+    world.time.forward(minutes=minutes)
+    wait = world.end(lease)
+    if wait and wait.progress != world.read(lease)[1].progress:
+        world.keep(lease, wait.progress)
+    return wait
+
+
+def test_server_whose_move_is_lost_is_told_then_reset_and_leaves(world):
+    lease = world.lease()
+    world.wake_up(lease)
+    server = world.enter(lease)
+    world.state.servers[server]['task_state'] = 'migrating'
+    minutes = world.hosts.conf[world.plugin.resource_type].lost_move_minutes
+    look_at_end(world, lease)
+    look_at_end(world, lease)
+    assert 'migrating without a change' in look_at_end(world, lease, minutes / 2).reason
+    # Its guest is still copied.
+    world.state.servers[server]['updated'] = '2026-12-01T12:30:00Z'
+    assert look_at_end(world, lease, minutes / 2).repair is None
+    assert look_at_end(world, lease, minutes).repair == 'reset_state'
+    while look_at_end(world, lease):
+        pass
+    assert (world.kept(), world.deletes(server)) == ({}, 1)
+
+
+def test_slot_that_a_migration_has_left_is_told_with_the_command(world):
+    lease = world.lease()
+    world.wake_up(lease)
+    migration = world.enter(lease)
+    del world.state.servers[migration]
+    minutes = world.hosts.conf[world.plugin.resource_type].lost_move_minutes
+    look_at_end(world, lease)
+    look_at_end(world, lease)
+    told = look_at_end(world, lease, minutes).reason
+    assert f'must run: openstack resource provider allocation delete {migration}' in told
+    fake_placement.remove_server(world.state, migration)
     assert world.end(lease) is None
 
 

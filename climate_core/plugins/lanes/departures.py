@@ -21,9 +21,10 @@ from typing import Any, Final
 from climate_common import dates, words
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
+from climate_core.plugins import lost
 from climate_core.plugins.base import Wait
 from climate_core.plugins.progress import END, Progress
-from climate_core.plugins.server import end_steps
+from climate_core.plugins.server import end_steps, lost_tasks
 from climate_core.plugins.step_context import EndContext
 
 #: Seconds until the next look at servers that are on their way.
@@ -37,8 +38,7 @@ SHELVE: Final = 'shelve'
 _SERVERS: Final = 'servers'
 _BEGAN: Final = 'began'
 _ACTION: Final = 'action'
-#: Tasks of a server that is being moved (nova/compute/task_states.py). No limit holds for how long
-#: they take: none of them is reset.
+#: Tasks of a server that is being moved (nova/compute/task_states.py), also by an administrator.
 _MOVING: Final = frozenset(
     {'migrating', 'resize_prep', 'resize_migrating', 'resize_migrated', 'resize_finish'}
 )
@@ -117,10 +117,7 @@ class Departures:
     def _steps(self, left: set[str]) -> Iterator[Wait]:
         for server_id in sorted(self._servers):
             try:
-                wait = self._leave(server_id, server_id in left)
-            except errors.Gone:
-                # A migration holds a slot, too, by an id of its own; it ends with its server.
-                wait = None
+                wait = self._look(server_id, server_id in left)
             except (exceptions.Transient, exceptions.Permanent) as exc:
                 wait = self._failed(server_id, exc)
             if wait is None and server_id not in left:
@@ -129,6 +126,28 @@ class Departures:
             wait = wait or Wait(LOOK)
             self._servers[server_id] = wait.progress
             yield wait
+
+    def _look(self, consumer_id: str, is_inside: bool) -> Wait | None:
+        try:
+            return self._leave(consumer_id, is_inside)
+        except errors.Gone:
+            return self._wait_for_migration(consumer_id) if is_inside else None
+
+    def _wait_for_migration(self, consumer_id: str) -> Wait:
+        """Wait for a migration, which has a slot by its own id; it ends with its server.
+
+        Nova forgets the slot of one that broke off. Whether its guest has left the host is not to
+        be seen from here, so that is for an administrator to say.
+        """
+        context = self._of(consumer_id).seeing('migration')
+        wait = lost.leave(
+            context,
+            f'The migration {consumer_id} has had a slot',
+            60 * context.options.lost_move_minutes,
+            'whether its server has left the host is not known',
+            f'openstack resource provider allocation delete {consumer_id}',
+        )
+        return dataclasses.replace(wait, seconds=LOOK)
 
     def _failed(self, server_id: str, exc: exceptions.Transient | exceptions.Permanent) -> Wait:
         """Return the wait for the next try of a server, which is longer after each failure."""
@@ -147,9 +166,13 @@ class Departures:
         task = server.get('OS-EXT-STS:task_state')
         context = self._of(server_id)
         if task in _MOVING:
-            context = context.seeing(server['status'], task)
-            return context.wait(f'Server {server_id} has been {task}')
-        if not is_inside and task is None and server['status'] != 'VERIFY_RESIZE':
+            # While a guest is copied its progress changes, and with it the time of the change.
+            moved = server.get('progress'), server.get('updated')
+            return lost_tasks.wait(context.seeing(server['status'], task, *moved), server)
+        # One whose state was reset in the middle of a migration may still be where it was.
+        was_reset = context.progress.asked == lost_tasks.RESET
+        is_moved = task is None and server['status'] != 'VERIFY_RESIZE' and not was_reset
+        if not is_inside and is_moved:
             # The server runs on another host and has left the reservation.
             return None
         return end_steps.step(context, server)

@@ -72,11 +72,6 @@ def _failed(server: Server, name: str) -> str:
     )
 
 
-def _wait(context: EndContext, server: Server) -> Wait:
-    """Wait for a server on which no task is shown, as one in a cell that does not answer."""
-    return context.wait(f'The server has been {server["status"]}')
-
-
 def _move(name: str, argument: Any = None) -> Step:
     """Migrate a server to a host that Nova finds."""
 
@@ -204,11 +199,13 @@ def _choose(server: Server, on_end: str, has_run: bool) -> Step:
     if status in _GONE:
         return _GONE[status]
     if server.get('OS-EXT-STS:task_state') == 'deleting':
-        return _wait
+        return lost_tasks.wait
+    if status == 'UNKNOWN':
+        return done if on_end == 'nothing' else lost_tasks.wait
     if status == 'RESERVED' or (status == 'ERROR' and not has_run):
         return _delete
     if on_end == 'nothing':
-        return done if status != 'BUILD' else _wait
+        return done if status != 'BUILD' else lost_tasks.wait
     if on_end == 'delete':
         return _delete
-    return STEPS[on_end].get(status, _wait)
+    return STEPS[on_end].get(status, lost_tasks.wait)

@@ -33,7 +33,9 @@ END_OPTIONS: Final = (
         default=20,
         min=1,
         help='Minutes after which another task of a server that does not change counts as lost '
-        '(powering-off, suspending ...): its state is reset, and the end goes on.',
+        '(powering-off, suspending ...): its state is reset, and the end goes on; at the start '
+        'it is reset to error. So it is with a build that no host has. After as long a failing '
+        'end keeps no other resources of the lease waiting that do not depend on the server.',
     ),
     cfg.IntOpt(
         'lost_upload_minutes',
@@ -54,9 +56,10 @@ END_OPTIONS: Final = (
         'lost_start_minutes',
         default=180,
         min=1,
-        help='Minutes after which, at the end of a lease, a server that its host has not started '
-        'yet and that does not change counts as lost: it never ran, and is deleted. More than '
-        'the copy of the largest image to a host takes.',
+        help='Minutes after which a server that its host has not started yet and that does not '
+        'change counts as lost: at the end of a lease it is deleted, as it never ran; at the '
+        'start its state is reset to error. More than the copy of the largest image to a host '
+        'takes.',
     ),
 )
 OPTIONS: Final = (
@@ -85,7 +88,10 @@ _COPIES: Final = (*_UPLOADS, 'unshelving', 'rebuild', 'rescuing', 'spawning')
 _MOVES: Final = ('resize_', 'migrating')
 #: What counts as asked for while Nova makes an image.
 IMAGE: Final = 'image'
-_RESET: Final = 'reset_state'
+#: What counts as asked for when the state of a server was reset whose end goes on.
+RESET: Final = 'reset_state'
+#: What counts as asked for when the state of a server was reset that did not start.
+GIVEN_UP: Final = 'give_up'
 
 
 def repeat_wake_up(context: 'StepContext') -> Wait:
@@ -118,18 +124,65 @@ def wait(context: 'StepContext', server: Mapping[str, Any]) -> Wait:
         minutes = context.options.lost_delete_minutes
         return lost.wait(context, doing, 60 * minutes, _delete(context, server['id']))
     options = context.options
+    if status == 'UNKNOWN':
+        return _wait_for_cell(context)
+    minutes = _limit(options, server)
     if status == 'BUILD':
+        return lost.wait(context, doing, 60 * minutes, _give_up(context, server))
+    # An image whose task was reset goes on being looked at; other actions are asked for again.
+    asked = None if context.progress.asked == IMAGE else RESET
+    return lost.wait(context, doing, 60 * minutes, _reset(context, asked))
+
+
+def wait_at_start(context: 'StepContext', server: Mapping[str, Any]) -> Wait:
+    """Wait for a server that has a task, or is built, before it runs; give up one that is lost.
+
+    An administrator resets its state to error: it never ran, so nothing of it is lost, and a
+    nova-compute that goes on late finds its task taken away, and stops. Nothing else starts it:
+    that nova-compute may still do so until then.
+    """
+    if is_deleting(server) or server['status'] == 'UNKNOWN':
+        return wait(context, server)
+    server_id, task = server['id'], server.get('OS-EXT-STS:task_state')
+
+    def make() -> None:
+        servers.act(context.service, server_id, 'os-resetState', {'state': 'error'})
+
+    repair = lost.RepairStep(
+        'give_up_start',
+        f'{_why_unbuilt(server)}, so its state was reset to error.',
+        make,
+        f'openstack server set --state error {server_id}',
+        asked=GIVEN_UP,
+    )
+    doing = f'The server has been {server["status"]}{f", {task}" if task else ""}'
+    return lost.wait(context, doing, 60 * _limit(context.options, server), repair)
+
+
+def _limit(options: Any, server: Mapping[str, Any]) -> int:
+    """Return after how many minutes the task or the build of a server counts as lost."""
+    task = server.get('OS-EXT-STS:task_state') or ''
+    if server['status'] == 'BUILD':
         is_begun = bool(server.get('hostId'))
         minutes = options.lost_start_minutes if is_begun else options.lost_task_minutes
-        return lost.wait(context, doing, 60 * minutes, _give_up(context, is_begun))
-    minutes = options.lost_task_minutes
-    if task.startswith(_COPIES):
+    elif task.startswith(_COPIES):
         minutes = options.lost_upload_minutes
     elif task.startswith(_MOVES):
         minutes = options.lost_move_minutes
-    # An image whose task was reset goes on being looked at; other actions are asked for again.
-    asked = None if context.progress.asked == IMAGE else _RESET
-    return lost.wait(context, doing, 60 * minutes, _reset(context, asked))
+    else:
+        minutes = options.lost_task_minutes
+    return int(minutes)
+
+
+def _wait_for_cell(context: 'StepContext') -> Wait:
+    """Wait for a server in a cell that does not answer: Nova does nothing with it until then."""
+    return lost.leave(
+        context,
+        'The server has been UNKNOWN',
+        60 * context.options.lost_task_minutes,
+        'Nova does not reach the database or the message bus of its cell',
+        'nova-manage cell_v2 list_cells, and start these of the cell',
+    )
 
 
 def wait_until_forgotten(context: 'EndContext', server: Mapping[str, Any]) -> Wait:
@@ -181,12 +234,15 @@ def _delete(context: 'StepContext', server_id: str) -> lost.RepairStep:
     )
 
 
-def _give_up(context: 'StepContext', is_begun: bool) -> lost.RepairStep:
+def _why_unbuilt(server: Mapping[str, Any]) -> str:
+    return 'its host has not started it' if server.get('hostId') else 'no host has it'
+
+
+def _give_up(context: 'StepContext', server: Mapping[str, Any]) -> lost.RepairStep:
     server_id = context.resource_id
-    why = 'its host has not started it' if is_begun else 'no host has it'
     return lost.RepairStep(
         'delete_unbuilt',
-        f'{why}, so it is deleted.',
+        f'{_why_unbuilt(server)}, so it is deleted.',
         lambda: servers.delete(context.conn, server_id),
         f'openstack server delete {server_id}',
     )
@@ -199,7 +255,7 @@ def _reset(context: 'StepContext', asked: str | None) -> lost.RepairStep:
         servers.act(context.service, server_id, 'os-resetState', {'state': 'active'})
 
     return lost.RepairStep(
-        _RESET,
+        RESET,
         'its state was reset, and its end goes on.',
         make,
         f'openstack server set --state active {server_id}',

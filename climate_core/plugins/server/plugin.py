@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
 
-from climate_common import amounts
+from climate_common import amounts, resource_types
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
 from climate_core.plugins import making, parent_stacks, rights, wakeable
 from climate_core.plugins.base import Claimed, Wait
-from climate_core.plugins.progress import START, Progress
+from climate_core.plugins.progress import END, START, Progress
 from climate_core.plugins.server import (
     end_steps,
     lost_tasks,
@@ -166,19 +166,18 @@ class ServerPlugin(making.MakingPlugin):
             raise errors.Gone(self.gone)
         if status == _RESERVED and task == _SENT:
             return lost_tasks.repeat_wake_up(context)
-        if lost_tasks.is_deleting(server):
-            return lost_tasks.wait(context, server)
-        # One that a host starts is waited for until the lease ends, as one in a cell that is down:
-        # the host may go on, and Nova gives up a build itself ([DEFAULT] instance_build_timeout).
-        if status in _UNSETTLED or (status == _RESERVED and task):
-            state = f'{status}, {task}' if task else status
-            return context.wait(f'The server has been {state}')
+        is_busy = status in _UNSETTLED or (status == _RESERVED and task)
+        if is_busy or lost_tasks.is_deleting(server):
+            # Nova gives up a build itself before ([DEFAULT] instance_build_timeout).
+            return lost_tasks.wait_at_start(context, server)
         if status == _RESERVED:
             return self._ask_to_wake(context, server)
         if status in preempted.ASLEEP and context.lease.preemptible:
             return preempted.wake(context, server)
         if status == 'ERROR':
-            raise exceptions.Permanent(f'The server is in ERROR: {_fault(server)}')
+            lost = context.progress.asked == lost_tasks.GIVEN_UP
+            why = 'its start was lost, and its state was reset.' if lost else _fault(server)
+            raise exceptions.Permanent(f'The server is in ERROR: {why}')
         return None
 
     def _ask_to_wake(self, context: StepContext, server: Mapping[str, Any]) -> Wait:
@@ -200,7 +199,27 @@ class ServerPlugin(making.MakingPlugin):
         if not context.reservation.is_made:
             return self._find_late(context)
         server = servers.get(context.conn, context.resource_id)
-        return end_steps.step(context, preempted.unlocked(context, server))
+        try:
+            return end_steps.step(context, preempted.unlocked(context, server))
+        except exceptions.PluginFailure as exc:
+            kept = Progress.load(exc.progress or context.progress.dump(), END, context.now)
+            uses = [each['id'] for each in server.get(servers.VOLUMES, ())]
+            exc.progress = kept.with_failing_end(uses, context.now).dump()
+            raise
+
+    def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:
+        """Keep others waiting, of an end that has failed for long only what the server uses.
+
+        Its volumes, and a network, which would take its ports with it, wait until it is ended.
+        Addresses are promised to others, and a server does without them.
+        """
+        now = self.now()
+        kept = Progress.load(own.progress, END, now)
+        limit = 60 * self.conf[self.resource_type].lost_task_minutes
+        if kept.failing_since is None or (now - kept.failing_since).total_seconds() < limit:
+            return True
+        is_network = other.resource_type == resource_types.NETWORK
+        return is_network or other.resource_id in (kept.uses or ())
 
     def _preempt(self, context: EndContext) -> Wait | None:
         return preempted.give_up(context)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from oslo_config import cfg
 
+from climate_core import exceptions
 from climate_core.cloud import copies, volumes
 from climate_core.cloud.services import Copy
 from climate_core.plugins import lost
@@ -32,7 +33,8 @@ OPTIONS: Final = (
         default=10,
         min=1,
         help='Minutes after which a volume that is made for its lease, and that no cinder-volume '
-        'has reserved, counts as lost: it is deleted and made again.',
+        'has reserved, counts as lost: it is deleted and made again. One of a user that no '
+        'backend has at the start of its lease is put into error after that.',
     ),
     cfg.IntOpt(
         'lost_create_minutes',
@@ -46,7 +48,7 @@ OPTIONS: Final = (
         default=10,
         min=1,
         help='Minutes after which the deletion of a volume that does not change counts as lost: '
-        'its status is reset and it is deleted again.',
+        'its status is reset and it is deleted again. So it is with one that is unmanaging.',
     ),
     cfg.IntOpt(
         'lost_detach_minutes',
@@ -62,8 +64,9 @@ OPTIONS: Final = (
         min=1,
         help='Minutes after which a backup or a snapshot that is neither complete nor failed '
         'counts as lost: its status is reset, and it is made again. So does other work that '
-        'copies data: an upload as an image, a retype, a restored backup or image. Cinder does '
-        'not show how far these are, so this must be more than the longest one takes.',
+        'copies data: a creation at the start of a lease that a cinder-volume has begun, an '
+        'upload as an image, a retype, a restored backup or image. Cinder does not show how far '
+        'these are, so this must be more than the longest one takes.',
     ),
     cfg.IntOpt(
         'lost_extend_minutes',
@@ -73,6 +76,10 @@ OPTIONS: Final = (
         'its status is reset, and the end goes on. More than the longest one takes.',
     ),
 )
+#: So many times a repeated wake-up is tried before one that Cinder refuses counts as begun.
+_REFUSED: Final = 3
+#: How often what was asked of a volume may fail before a creation that is lost is given up.
+TRIES: Final = 3
 #: Statuses of work that leaves the data of the volume as it is, until it succeeds.
 _KEEPS_DATA: Final = ('extending', 'retyping', 'uploading', 'backing-up')
 #: Statuses of work that writes into the volume. What is in it when the work broke off is not
@@ -83,21 +90,48 @@ _WRITES_DATA: Final = ('downloading', 'restoring-backup', 'reverting')
 WORK: Final = (*_KEEPS_DATA, *_WRITES_DATA)
 
 
-def repeat_wake_up(context: 'StepContext') -> Wait:
-    """Wait for a creation; ask again for one that no cinder-volume has begun.
+def wait_for_creation(context: 'StepContext', volume: Mapping[str, Any]) -> Wait:
+    """Wait for a creation at a start; ask again for one that no cinder-volume has begun.
 
-    That is safe however often it is done: see cinder_ext/api/wake_up.py. One that was begun is
-    waited for until the lease ends, and the user is told: a copy of an image or a backup may take
-    hours, and a cinder-volume that died puts the volume into error when it starts again. Only the
-    lost message to restore a backup does not heal so: an administrator resets that to error.
+    That is safe however often it is done: see cinder_ext/api/wake_up.py. Each request that Cinder
+    takes changes ``updated_at``, so a volume that stays as it is was begun, or is on no backend.
     """
+    seconds = context.options.lost_wake_up_seconds
+    if volume['status'] != 'creating' or context.age >= _REFUSED * seconds:
+        return _begun(context, volume)
 
     def make() -> None:
         volumes.act(context.conn, context.resource_id, 'os-wake_up')
 
     repair = lost.RepairStep('wake_up', 'it was asked for again.', make, 'climate-manage repair')
-    seconds = context.options.lost_wake_up_seconds
     return lost.wait(context, 'The volume has been creating', seconds, repair, tell=False)
+
+
+def _begun(context: 'StepContext', volume: Mapping[str, Any]) -> Wait:
+    """Wait for a creation that was begun; have a lost one begun anew.
+
+    It is lost when its cinder-volume could not write down what became of it, or with a message to
+    cinder-backup. The second one waits in cinder-volume until a first one that lives has ended,
+    and does nothing if the volume is there then. So it is done a few times only. The reservation
+    of a volume that no backend has was lost before: nothing can create it any more.
+    """
+    status, options, volume_id = volume['status'], context.options, context.resource_id
+    is_placed = status != 'creating' or volumes.is_placed(context.service, volume_id)
+    minutes = options.lost_copy_minutes if is_placed else options.lost_build_minutes
+    repair = lost.RepairStep(
+        'reset_status',
+        'its status was reset to error, and it is created anew.',
+        lambda: _reset(context, 'error'),
+        f'openstack volume set --state error {volume_id}',
+        asked='reset_status',
+        is_failure=True,
+    )
+    if context.is_due(60 * minutes) and context.progress.failures >= TRIES:
+        raise exceptions.Permanent(
+            f'The volume could not be created: it has been {status} without a change for '
+            f'{minutes} minutes again. The logs of cinder-volume and cinder-backup say why.'
+        )
+    return lost.wait(context, f'The volume has been {status}', 60 * minutes, repair)
 
 
 def creating(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
@@ -144,11 +178,31 @@ def _after(context: 'EndContext', volume: Mapping[str, Any]) -> str:
 
 
 def unknown(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
-    """Wait for a volume in any other status, as ``unmanaging``, without a limit.
+    """Wait for a volume in any other status; have an administrator told what to do at last.
 
-    Only an administrator knows what becomes of its data.
+    An unmanaging that is lost is asked for again: its data was to be kept beside Cinder.
     """
-    return context.wait(f'The volume has been {volume["status"]}')
+    status, volume_id, options = volume['status'], context.resource_id, context.options
+    if status != 'unmanaging':
+        return lost.leave(
+            context,
+            f'The volume has been {status}',
+            60 * options.lost_copy_minutes,
+            'only an administrator knows what becomes of its data',
+            f'openstack volume set --state error {volume_id}',
+        )
+
+    def make() -> None:
+        _reset(context, 'available')
+        volumes.act(context.service, volume_id, 'os-unmanage')
+
+    repair = lost.RepairStep(
+        'unmanage',
+        'its status was reset, and Cinder is to let go of it again.',
+        make,
+        f'openstack volume set --state available {volume_id} && cinder unmanage {volume_id}',
+    )
+    return _wait(context, volume, options.lost_delete_minutes, repair)
 
 
 def delete_command(volume_id: str) -> str:

@@ -141,11 +141,8 @@ class VolumePlugin(making.MakingPlugin):
     def _wake(self, context: StepContext, volume: Mapping[str, Any]) -> Wait | None:
         status = volume['status']
         context = context.seeing(status, volume.get('updated_at'))
-        if status == 'creating':
-            return lost_steps.repeat_wake_up(context)
         if status in CREATING:
-            # Begun, see repeat_wake_up.
-            return context.wait(f'The volume has been {status}')
+            return lost_steps.wait_for_creation(context, volume)
         if status in (RESERVED, *BROKEN):
             return self._ask_to_wake(context, status)
         if status in _DELETING:

@@ -151,3 +151,15 @@ class TestLostWork(LeaseServiceTest):
         self.assert_reset(made, 'delete', 'lost_copy_minutes')
         self.look(made, 'delete')
         self.assert_gone(made)
+
+    def test_unmanaging_that_was_lost_is_asked_for_again_and_keeps_the_data(self):
+        made, self.progress = self.available(size=2), None
+        self.bus.lost.add('delete_volume')
+        self.action(made, 'os-unmanage', user=ADMIN)
+        self.bus.lost.clear()
+        minutes = self.options.lost_delete_minutes
+        assert self.look(made, 'delete').reason is None
+        assert 'unmanaging without a change' in self.look(made, 'delete', minutes / 2).reason
+        assert self.look(made, 'delete', minutes / 2).repair == 'unmanage'
+        self.assert_gone(made)
+        assert made['id'] in self.array.volumes

@@ -253,6 +253,13 @@ def _reset(_state: State, caller: Record, volume: Record, argument: Record) -> N
     volume.update(status=argument['status'], next=[])
 
 
+def _unmanage(_state: State, caller: Record, volume: Record, _argument: Any) -> None:
+    _check_admin(caller)
+    if volume['status'] not in _DELETABLE:
+        raise Refusal(400, f'Volume status must be available, is {volume["status"]}')
+    volume.update(status='unmanaging', next=['GONE'])
+
+
 def _unreserve(_state: State, _caller: Record, volume: Record, _argument: Any) -> None:
     if volume['status'] == 'attaching':
         volume.update(status='available')
@@ -268,6 +275,7 @@ ACTIONS: Mapping[str, Callable[[State, Record, Record, Any], None]] = {
     'os-force_delete': _force_delete,
     'os-reset_status': _reset,
     'os-unreserve': _unreserve,
+    'os-unmanage': _unmanage,
 }
 
 

@@ -178,12 +178,17 @@ def test_where_the_status_of_work_cannot_be_reset_the_reason_says_what_to_type(
         case.end_once()
 
 
-def test_a_status_that_nobody_knows_is_told_and_left(volumes):
-    case = woken(volumes, status='unmanaging', next=[])
-    for _ in range(3):
+def test_a_status_that_nobody_knows_is_told_and_left_to_an_administrator(volumes):
+    case = woken(volumes, status='managing', next=[])
+    case.end_once()
+    case.time.forward(900)
+    assert case.end_once().reason == 'The volume has been managing for a long time already.'
+    case.time.forward(6 * 3600)
+    command = f'must run: openstack volume set --state error {case.resource_id}'
+    with pytest.raises(exceptions.Transient, match=command):
         case.end_once()
-        case.time.forward(24 * 3600)
-    assert case.end_once().reason == 'The volume has been unmanaging for a long time already.'
+    # It stays in the reason until something changes.
+    assert command in case.end_once().reason
     assert asked(case) == []
 
 

@@ -55,3 +55,23 @@ def test_it_is_waited_for_as_long_as_that_is_not_known(leased, uses, lease_id):
     leased.look_around(9)
     assert leased.server(servers[1]['id']) == 'ACTIVE'
     assert leased.lease(lease_id).status == 'STARTING'
+
+
+def test_end_that_fails_for_long_keeps_only_what_the_server_uses(leased):
+    """The server cannot be stopped before it is unlocked; a person has to do that."""
+    state = leased.stacks.state
+    used, free = cinder.add(state), cinder.add(state)
+    server = nova.add(state, volumes=[used['id']])
+    lease_id = leased.lease_of(alone=[used['id'], free['id'], server['id']])
+    leased.run_for(lease_id, 'ACTIVE')
+    server['locked'] = 'admin'
+    leased.time.now = leased.lease(lease_id).end_date
+    leased.look_around(9)
+    assert {used['id'], free['id']} <= state.volumes.keys()
+    leased.time.forward(20 * 60)
+    leased.look_around(9)
+    assert used['id'] in state.volumes
+    assert free['id'] not in state.volumes
+    server['locked'] = False
+    leased.run_for(lease_id, 'TERMINATED')
+    assert used['id'] not in state.volumes

@@ -28,6 +28,7 @@ TASKS = (
 WORKING = (
     *('creating', 'downloading', 'deleting', 'attaching', 'detaching', 'reserved', 'in-use'),
     *('extending', 'retyping', 'uploading', 'backing-up', 'restoring-backup', 'reverting'),
+    'unmanaging',
 )
 ACTIONS = ('CREATE', 'UPDATE', 'ROLLBACK', 'SUSPEND', 'RESUME', 'SNAPSHOT', 'CHECK', 'DELETE')
 
@@ -73,13 +74,44 @@ def test_server_that_is_half_there_at_the_end_has_a_limit(
     assert become_of(case, case.end_once) in ('repaired', 'done')
 
 
-@pytest.mark.parametrize('status', ['BUILD', 'RESERVED', 'UNKNOWN'])
-def test_server_that_is_busy_at_the_start_is_told(world: FakeServers, status: str) -> None:
-    """It has until the end of its lease."""
+@pytest.mark.parametrize('task', [None, *TASKS])
+@pytest.mark.parametrize('status', ['BUILD', 'RESERVED'])
+def test_server_that_is_busy_at_the_start_has_a_limit(
+    world: FakeServers, status: str, task: str | None
+) -> None:
     case = reserved(world)
-    stay(case, status=status, task_state='spawning')
-    reason = become_of(case, case.wake_once)
-    assert reason == f'The server has been {status}, spawning for a long time already.'
+    stay(case, status=status, task_state=task)
+    # One that only waits is woken.
+    if (status, task) != ('RESERVED', None):
+        assert become_of(case, case.wake_once) == 'repaired'
+
+
+@pytest.mark.parametrize('on_end', ['delete', *KEEPING])
+def test_server_in_a_cell_that_does_not_answer_is_left_to_an_administrator(
+    world: FakeServers, on_end: str
+) -> None:
+    case = reserved(world, on_end=on_end)
+    stay(case, status='UNKNOWN')
+    for look in (case.wake_once, case.end_once):
+        assert 'must run: nova-manage cell_v2 list_cells' in (become_of(case, look) or '')
+
+
+@pytest.mark.parametrize('status', ['creating', 'downloading'])
+def test_volume_that_nobody_creates_at_the_start_has_a_limit(
+    volumes: FakeVolumes, status: str
+) -> None:
+    case = reserved(volumes)
+    stay(case, status=status)
+    assert become_of(case, case.wake_once) == 'repaired'
+
+
+def test_volume_in_a_status_of_which_nothing_is_known_is_left_to_an_administrator(
+    volumes: FakeVolumes,
+) -> None:
+    case = woken(volumes)
+    stay(case, status='managing')
+    told = become_of(case, case.end_once) or ''
+    assert f'must run: openstack volume set --state error {case.resource_id}' in told
 
 
 @pytest.mark.parametrize('on_end', ['delete', 'backup', 'snapshot', 'detach'])
