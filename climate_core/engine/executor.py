@@ -5,6 +5,7 @@ Look, do the difference, write down what came of it: each part may be done twice
 manager too, without harm. Only the finish counts, and it is fenced by the claim's generation.
 """
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,7 @@ from climate_core import context, exceptions, test_points
 from climate_core.backoff import Backoff
 from climate_core.db import leases, store
 from climate_core.db.clock import Clock
-from climate_core.db.engine import Database
+from climate_core.db.engine import TROUBLE, Database, Stale
 from climate_core.db.events import Due
 from climate_core.delivery import metrics
 from climate_core.engine import group_commit, ranks, retry
@@ -70,7 +71,7 @@ class EventExecutor:
         :returns: whether the loop should look again, because something new may be due soon
         """
         context.of_event(due.id, due.lease_id)
-        begun = self.group.write(due.lease_id, functools.partial(self._begin, due))
+        begun = self._claim(due)
         if begun is None:
             if self.seen_by:
                 self.seen_by.beaten(due)
@@ -89,6 +90,17 @@ class EventExecutor:
             return True
         finally:
             self.claims.drop(claim)
+
+    def _claim(self, due: Due) -> _Begun | None:
+        """Claim an event and begin it, in one transaction."""
+        try:
+            return self.group.write(due.lease_id, functools.partial(self._begin, due))
+        except Exception:
+            # Its claim was rolled back with it. With one of its own it is tried again when that
+            # expires, and not at once.
+            with contextlib.suppress(*TROUBLE, Stale):
+                self.database.write(self.claims.claim, due)
+            raise
 
     def _work(self, claim: EventClaim, work: results.EventWork) -> bool:
         if work.skip_reason is not None:
@@ -251,6 +263,11 @@ class EventExecutor:
         except retry.EXPECTED as trouble:
             LOG.warning('Whether others give way to lease %s is not known: %s', lease.id, trouble)
             return retry.decide(trouble, event, lease, now, self.backoff)
+        except (Stale, *TROUBLE):
+            raise
+        except Exception:
+            LOG.exception('Whether others give way to lease %s is not known', lease.id)
+            return outcome
 
     def _call_plugin(
         self, handler: events.EventHandler, lease: model.Lease, reservation: model.Reservation

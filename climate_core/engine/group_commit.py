@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent import futures
 from typing import Any, Generic, TypeVar
 
+from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
 from climate_core.db import leases, rows
@@ -85,7 +86,8 @@ class GroupCommit:
             self._write(group)
         except BaseException as exc:  # noqa: BLE001 - each of the group raises it
             for each in group:
-                each.outcome.set_exception(exc)
+                if not each.outcome.done():
+                    each.outcome.set_exception(exc)
         finally:
             with self._changed:
                 self._free += 1
@@ -94,7 +96,10 @@ class GroupCommit:
     def _write(self, group: Sequence[_Item[Any]]) -> None:
         try:
             found = self._database.write(_call_all, group)
-        except _Apart:
+        except db_exc.DBConnectionError:
+            raise
+        except (_Apart, db_exc.DBError):
+            # What the database refuses may be of one of them.
             for each in group:
                 self._write_alone(each)
             return

@@ -191,3 +191,25 @@ def test_the_clock_is_the_database_s(any_world: World) -> None:
     local = datetime.datetime.now(datetime.UTC)
     assert abs(any_world.clock.now() - local) < datetime.timedelta(hours=1)
     assert abs(any_world.clock.now() - any_world.clock.now()) < datetime.timedelta(seconds=1)
+
+
+def test_event_that_cannot_be_begun_is_tried_again_when_its_claim_expires(
+    any_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = any_world
+    lease_id = world.create('a', end=NEVER)
+    (due,) = world.due()
+
+    def refuse(*_: object) -> None:
+        raise ValueError('a mistake')
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, 'save', refuse)
+        with pytest.raises(ValueError, match='a mistake'):
+            world.executor.run(due)
+    assert world.due() == []
+    event = world.lease(lease_id).event('start_lease')
+    assert event is not None
+    assert world.database.write(events.renew, event.id, event.generation, -1)
+    world.run()
+    assert world.lease(lease_id).status == 'ACTIVE'

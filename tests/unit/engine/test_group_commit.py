@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
-from climate_core.db import history, store
+from climate_core.db import history, rows, store
 from climate_core.engine.group_commit import GroupCommit, Superseded
 from climate_core.lease.history import Cause
 from climate_core.lease.model import Lease
@@ -157,3 +157,20 @@ def test_database_that_fails_fails_all_and_the_next_are_written(
         with pytest.raises(db_exc.DBConnectionError):
             group.group.write(leases[0], lambda _session, _lease: None)
     assert group.write(*((each, rename) for each in leases)) == [0, 0]
+
+
+def test_row_that_the_database_refuses_keeps_no_other_lease_from_being_written(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leases = [group.world.create(each, end=NEVER) for each in 'ab']
+    insert, refused = rows.insert, leases[1]
+
+    def refuse(session: orm.Session, table: sa.Table, new: Sequence[Any]) -> None:
+        if any(each.get('lease_id') == refused for each in new):
+            raise db_exc.DBDataError
+        insert(session, table, new)
+
+    monkeypatch.setattr(rows, 'insert', refuse)
+    results = group.write(*((each, rename) for each in leases))
+    assert (results[0], type(results[1])) == (0, db_exc.DBDataError)
+    assert group.names(leases) == ['lease1*', 'lease1']
