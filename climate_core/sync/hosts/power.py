@@ -12,6 +12,7 @@ Placement refuses while anything is there, and which keeps everything out until 
 
 import collections
 import datetime
+import functools
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
@@ -138,7 +139,7 @@ class HostPower(Worker):
             and each.usable
             and not each.kept_on
             and _is_ready(services.get(each.service_name))
-            and self._driver.knows(each.name)
+            and self._can_switch(each)
         ]
         if not awake:
             return set()
@@ -150,6 +151,14 @@ class HostPower(Worker):
         empty = [each for each in awake if _is_empty(rooms.get(each.provider_id))]
         with_volumes = volumes.list_service_hosts(conn) if empty else set()
         return {each.id for each in empty if not {each.name, each.service_name} & with_volumes}
+
+    def _can_switch(self, host: PowerHost) -> bool:
+        try:
+            return self._driver.knows(host.name)
+        except Exception as exc:  # noqa: BLE001 - a driver of others may raise anything
+            # Its text may have secrets.
+            LOG.error('%s is not put to sleep: %s', host.name, type(exc).__name__)
+            return False
 
     def _repair(
         self,
@@ -203,6 +212,10 @@ class HostPower(Worker):
                 LOG.warning('%s is %s, and the driver does not know it', host.name, host.state)
         except _TROUBLE as exc:
             LOG.warning('%s is %s, and goes on later: %s', host.name, host.state, exc)
+        except Exception as exc:  # noqa: BLE001 - a driver of others may raise anything
+            # Its text, which a traceback has as well, may have secrets.
+            told = type(exc).__name__
+            LOG.error('%s is %s, and goes on later: %s', host.name, host.state, told)
         try:
             self._judge(host, now)
         except TROUBLE as exc:
@@ -223,21 +236,24 @@ class HostPower(Worker):
         if not self._database.read(db.is_in, host.id, PowerState.FALLING_ASLEEP):
             # Others went on meanwhile; what was taken too late is given back at the next look.
             return
-        if not _is_disabled(service):
-            hypervisors.set_status(conn, service['id'], power.REASON)
         assert host.since is not None
         late = (now - host.since).total_seconds() / max(1, self._conf.power.off_seconds)
         if late > _PATIENCE:
             LOG.warning('%s was not switched off in time, and is woken', host.name)
             self._database.write(db.wake, host.id)
             return
+        if not _is_disabled(service):
+            if 'id' not in service:
+                # Its cell is down, or it was deleted.
+                return
+            hypervisors.set_status(conn, service['id'], power.REASON)
         is_on = self._driver.is_on(host.name)
         if is_on is not False and (is_on or service.get('state') != 'down'):
             # One that stood still meanwhile must not switch off a host that was woken.
             if self._database.read(db.is_in, host.id, PowerState.FALLING_ASLEEP):
                 force = late > 1
-                if self._is_due(host, 'cut' if force else 'off', now):
-                    self._driver.switch_off(host.name, force)
+                switch = functools.partial(self._driver.switch_off, host.name, force)
+                self._tell(host, 'cut' if force else 'off', switch, now)
         elif service.get('state') == 'down' and self._database.write(db.sleep, host.id):
             LOG.info('%s sleeps', host.name)
 
@@ -270,6 +286,10 @@ class HostPower(Worker):
     ) -> None:
         """Switch a host on, and have it take servers once its nova-compute is up."""
         is_on = self._driver.is_on(host.name)
+        if not is_on:
+            # Also where nova-compute is up: a tool may have been told last to switch it off.
+            switch = functools.partial(self._driver.switch_on, host.name)
+            self._tell(host, 'on', switch, now)
         is_up = host_failure.is_up(service) and is_on is not False
         if is_up and placement.has_provider(conn, host.provider_id):
             host_holds.release(conn, host.provider_id)
@@ -278,17 +298,15 @@ class HostPower(Worker):
             seconds = self._database.write(db.awake, host.id)
             if seconds is not None:
                 LOG.info('%s is awake after %.0f seconds', host.name, seconds)
-            return
-        if not is_on and self._is_due(host, 'on', now):
-            self._driver.switch_on(host.name)
 
-    def _is_due(self, host: PowerHost, wanted: str, now: datetime.datetime) -> bool:
-        """Tell whether a machine is to be told something, and remember that it is."""
+    def _tell(
+        self, host: PowerHost, wanted: str, switch: Callable[[], None], now: datetime.datetime
+    ) -> None:
+        """Switch a machine, unless it was told the same a moment ago."""
         before = self._asked.get(host.id)
-        if before is not None and before[0] == wanted and now - before[1] < _REPEAT:
-            return False
-        self._asked[host.id] = wanted, now
-        return True
+        if before is None or before[0] != wanted or now - before[1] >= _REPEAT:
+            switch()
+            self._asked[host.id] = wanted, now
 
     def _judge(self, host: PowerHost, now: datetime.datetime) -> None:
         """Write that a host failed which should be awake by now, if it is not."""

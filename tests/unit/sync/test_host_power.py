@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from climate_core import conf as config
 from climate_core import exceptions
 from climate_core.cloud import host_holds, hypervisors, placement, volumes
+from climate_core.cloud.power.base import PowerTrouble
 from climate_core.db import host_power, tables
 from climate_core.db import hosts as db
 from climate_core.db.engine import Database
@@ -437,3 +438,72 @@ def test_host_wakes_while_it_is_not_known_which_may_sleep(one, monkeypatch):
     one.change(kept_on=True)
     one.look(2)
     assert (one.state(), one.state(1)) == (None, None)
+
+
+@pytest.mark.parametrize('left', [{'host': 'cn1', 'status': 'UNKNOWN'}, None])
+def test_host_whose_nova_compute_is_not_known_is_woken_after_a_while(one, monkeypatch, left):
+    """Its cell is down, or it was deleted."""
+    assert one.database.write(host_power.fall_asleep, one.ids[0], MINUTE)
+    services = one.records.services
+
+    def partial():
+        found = services()
+        del found['cn1']
+        return found if left is None else {**found, 'cn1': left}
+
+    monkeypatch.setattr(one.records, 'services', partial)
+    one.look(2)
+    assert (one.state(), one.machines.switched) == (FALLING, [])
+    one.later(16)
+    one.look()
+    assert one.state() is WAKING
+
+
+def test_driver_that_raises_anything_holds_up_no_other(sleepers, caplog, monkeypatch):
+    is_on = sleepers.machines.is_on
+
+    def fail(name):
+        if name == 'cn1':
+            raise ValueError('a secret')
+        return is_on(name)
+
+    monkeypatch.setattr(sleepers.machines, 'is_on', fail)
+    sleepers.look(2)
+    assert (sleepers.state(), sleepers.state(1)) == (FALLING, ASLEEP)
+    assert 'cn1 is falling_asleep, and goes on later: ValueError' in caplog.text
+    assert 'a secret' not in caplog.text
+
+
+def test_host_that_no_driver_can_tell_of_stays_awake(one, caplog, monkeypatch):
+    def fail(_name):
+        raise ValueError('a secret')
+
+    monkeypatch.setattr(one.machines, 'knows', fail)
+    one.look(2)
+    assert one.told() == []
+    assert 'cn1 is not put to sleep: ValueError' in caplog.text
+    assert 'a secret' not in caplog.text
+
+
+def test_tool_is_told_to_switch_a_host_on_again_that_was_never_off(one, monkeypatch):
+    """The tool may have switched nothing yet, and does what it was told last."""
+    told, down = [], []
+    monkeypatch.setattr(one.machines, 'is_on', lambda _name: None)
+    monkeypatch.setattr(one.machines, 'switch_off', lambda _name, _force: told.append('off'))
+
+    def switch_on(_name):
+        if down:
+            raise PowerTrouble('it does not answer')
+        told.append('on')
+
+    monkeypatch.setattr(one.machines, 'switch_on', switch_on)
+    one.look()
+    one.later(16)
+    one.look()
+    assert one.state() is WAKING
+    down.append(True)
+    one.look(2)
+    assert (one.state(), told) == (WAKING, ['off'])
+    down.clear()
+    one.look()
+    assert (one.state(), told) == (None, ['off', 'on'])
