@@ -89,11 +89,14 @@ function configure_climate {
         iniset "$CLIMATE_CONF" limits enabled True
         iniset "$CLIMATE_CONF" oslo_limit endpoint_region_name "$REGION_NAME"
     fi
+    iniset "$CLIMATE_CONF" oslo_middleware enable_proxy_headers_parsing True
     setup_logging "$CLIMATE_CONF"
     write_uwsgi_config "$CLIMATE_UWSGI_CONF" "$CLIMATE_UWSGI" "$CLIMATE_PATH" "" climate-api
     iniset "$CLIMATE_UWSGI_CONF" uwsgi env "OS_CLIMATE_CONFIG_FILES=$CLIMATE_CONF"
     # One thread of a process answers extensions while users' requests wait for Nova, Cinder or Heat.
     iniset "$CLIMATE_UWSGI_CONF" uwsgi threads 4
+    # The query of a feed has its token; climate-api logs each request without its query.
+    iniset "$CLIMATE_UWSGI_CONF" uwsgi disable-logging true
 }
 
 # configure_climate_placement - otherwise Placement 16 promises more than there is to claims that

@@ -12,12 +12,11 @@ from climate_core.lease.states import LeaseStatus
 
 #: How often calendars ask at most, as far as they heed it.
 _REFRESH: Final = datetime.timedelta(minutes=15)
-#: What calendars know; of the others it is sure that they take place, or took place.
+#: What calendars know of a lease that is not granted; one in ERROR may still hold something.
 _STATUS: Final[Mapping[str, str]] = {
     LeaseStatus.WAITING: 'TENTATIVE',
     LeaseStatus.IN_PROGRESS: 'TENTATIVE',
     LeaseStatus.TIMEDOUT: 'CANCELLED',
-    LeaseStatus.ERROR: 'CANCELLED',
 }
 
 
@@ -57,7 +56,5 @@ def render(name: str, leases: Iterable[model.Lease]) -> bytes:
 def _description(lease: model.Lease) -> str:
     types = Counter(resource_types.api_name(each.resource_type) for each in lease.reservations)
     lines = [f'Lease {lease.id}', f'Status: {lease.status}', f'Kind: {lease.kind}']
-    if lease.status_reason:
-        lines.append(f'Reason: {lease.status_reason}')
     lines += [f'{count} x {name}' for name, count in sorted(types.items())]
     return '\n'.join(lines)

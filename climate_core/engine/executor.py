@@ -263,9 +263,9 @@ class EventExecutor:
         except retry.EXPECTED as trouble:
             LOG.warning('Whether others give way to lease %s is not known: %s', lease.id, trouble)
             return retry.decide(trouble, event, lease, now, self.backoff)
-        except (Stale, *TROUBLE):
-            raise
-        except Exception:
+        except Exception as trouble:
+            if isinstance(trouble, (Stale, *TROUBLE)):
+                raise
             LOG.exception('Whether others give way to lease %s is not known', lease.id)
             return outcome
 

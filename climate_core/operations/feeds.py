@@ -42,7 +42,7 @@ class FeedOperations:
         :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer
         """
         token = feeds.new_token()
-        roles = [name for name in context.roles if name == 'reader'] or context.roles
+        roles = ['reader'] if 'reader' in context.roles else None
         trust_id = self.trusts.create(context, roles)
         feed = feeds.Feed(
             id=token.feed_id,

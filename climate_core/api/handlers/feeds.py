@@ -23,7 +23,7 @@ from climate_core.policies import leases as lease_rules
 PATH: Final = '/v1/leases.ics'
 #: Leases that ended before are not in it, nor those that start later.
 _BACK, _AHEAD = datetime.timedelta(days=31), datetime.timedelta(days=366)
-#: So many leases are in it at most: those that end first.
+#: So many leases are in it at most: those that end last.
 MOST: Final = 1000
 
 
@@ -129,7 +129,7 @@ def _leases(session: orm.Session, project_id: str) -> list[model.Lease]:
         project_id=project_id,
         since=-_BACK,
         until=_AHEAD,
-        sort=(('end_date', False),),
+        sort=(('end_date', True),),
         limit=MOST,
         parts=('reservations',),
     )

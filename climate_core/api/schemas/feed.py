@@ -3,17 +3,11 @@
 
 from typing import Any, Final
 
-from climate_common import limits
-from climate_core.api.schemas import common
+from climate_core.api.schemas import common, registered
 
 CREATE: Final[dict[str, Any]] = common.closed(
     {
-        'name': {
-            'type': 'string',
-            'minLength': 1,
-            'maxLength': limits.NAME_LENGTH,
-            'description': 'What reads it, to know it by.',
-        }
+        'name': {**registered.NAME, 'description': 'What reads it, to know it by.'},
     },
     ('name',),
 )

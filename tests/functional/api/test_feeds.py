@@ -217,7 +217,14 @@ def test_feed_that_cannot_be_written_leaves_no_trust(
 
 @pytest.mark.parametrize(
     ('body', 'field'),
-    [({}, 'name'), ({'name': ''}, 'name'), ({'name': 'x', 'token': 'y'}, 'token')],
+    [
+        ({}, 'name'),
+        ({'name': ''}, 'name'),
+        ({'name': ' '}, 'name'),
+        ({'name': 'a\x00'}, 'name'),
+        ({'name': '\ud800'}, 'name'),
+        ({'name': 'x', 'token': 'y'}, 'token'),
+    ],
 )
 def test_bad_feed_names_the_field(application: Any, body: dict[str, Any], field: str) -> None:
     refused = world.ask(application, 'POST', '/v1/feeds', body, OURS, 400)
