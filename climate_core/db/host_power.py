@@ -131,7 +131,7 @@ def wake(session: orm.Session, host_id: int, kept_on: bool = False) -> bool:
 
 
 def awake(session: orm.Session, host_id: int) -> float | None:
-    """Write that a host is awake, and how long that took; return the seconds.
+    """Write that a host is awake, and how long that took if it slept; return the seconds.
 
     :returns: None if it was not being woken
     """
@@ -140,7 +140,12 @@ def awake(session: orm.Session, host_id: int) -> float | None:
         return None
     now = utcnow.read(session)
     seconds = (now - host.power_since).total_seconds()
-    _change(session, host, None, now, wake_seconds=power.measured(host.wake_seconds, seconds))
+    measured = host.wake_seconds
+    # One that was woken before it was off tells nothing of how long it takes.
+    slept = _SLEEP.c.unit_id == host_id, _SLEEP.c.end == host.power_since
+    if session.scalar(sa.select(_SLEEP.c.start).where(*slept).limit(1)) is not None:
+        measured = power.measured(host.wake_seconds, seconds)
+    _change(session, host, None, now, wake_seconds=measured)
     return seconds
 
 

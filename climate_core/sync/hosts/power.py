@@ -206,10 +206,7 @@ class HostPower(Worker):
         }
         assert host.state is not None
         try:
-            if self._driver.knows(host.name):
-                steps[host.state](conn, host, service, now)
-            else:
-                LOG.warning('%s is %s, and the driver does not know it', host.name, host.state)
+            steps[host.state](conn, host, service, now)
         except _TROUBLE as exc:
             LOG.warning('%s is %s, and goes on later: %s', host.name, host.state, exc)
         except Exception as exc:  # noqa: BLE001 - a driver of others may raise anything
@@ -230,7 +227,12 @@ class HostPower(Worker):
     ) -> None:
         """Hold a host, disable its nova-compute, and switch it off."""
         is_theirs = _is_disabled(service) and not _is_ours(service)
-        if is_theirs or not host_holds.take(conn, host.provider_id):
+        if is_theirs or not self._driver.knows(host.name):
+            # It may have been told to switch off already.
+            self._database.write(db.wake, host.id)
+            LOG.info('%s is woken: it is disabled in Nova, or has no driver', host.name)
+            return
+        if not host_holds.take(conn, host.provider_id):
             self._give_up(conn, host, service)
             return
         if not self._database.read(db.is_in, host.id, PowerState.FALLING_ASLEEP):
@@ -258,12 +260,12 @@ class HostPower(Worker):
             LOG.info('%s sleeps', host.name)
 
     def _give_up(self, conn: 'connection.Connection', host: PowerHost, service: _Service) -> None:
-        """Leave a host awake that has something on it, or that an operator has disabled."""
+        """Leave a host awake that has something on it."""
         host_holds.release(conn, host.provider_id)
         if _is_ours(service):
             hypervisors.set_status(conn, service['id'], None)
         self._database.write(db.stay, host.id)
-        LOG.info('%s stays awake: it is in use, or is disabled in Nova', host.name)
+        LOG.info('%s stays awake: it is in use', host.name)
 
     def _watch(
         self,
@@ -273,7 +275,7 @@ class HostPower(Worker):
         _now: datetime.datetime,
     ) -> None:
         """Leave a host awake that a person switched on."""
-        is_on = host_failure.is_up(service) and self._driver.is_on(host.name) is not False
+        is_on = host_failure.is_up(service) and self._is_on(host) is not False
         if is_on and self._database.write(db.wake, host.id, kept_on=True):
             LOG.warning('%s was switched on by somebody else, and is kept on', host.name)
 
@@ -285,8 +287,8 @@ class HostPower(Worker):
         now: datetime.datetime,
     ) -> None:
         """Switch a host on, and have it take servers once its nova-compute is up."""
-        is_on = self._driver.is_on(host.name)
-        if not is_on:
+        is_on = self._is_on(host)
+        if not is_on and self._driver.knows(host.name):
             # Also where nova-compute is up: a tool may have been told last to switch it off.
             switch = functools.partial(self._driver.switch_on, host.name)
             self._tell(host, 'on', switch, now)
@@ -298,6 +300,10 @@ class HostPower(Worker):
             seconds = self._database.write(db.awake, host.id)
             if seconds is not None:
                 LOG.info('%s is awake after %.0f seconds', host.name, seconds)
+
+    def _is_on(self, host: PowerHost) -> bool | None:
+        """Tell whether a machine is on; None: that is not known."""
+        return self._driver.is_on(host.name) if self._driver.knows(host.name) else None
 
     def _tell(
         self, host: PowerHost, wanted: str, switch: Callable[[], None], now: datetime.datetime

@@ -271,9 +271,36 @@ def test_host_that_an_operator_disabled_in_nova_is_left_alone(one, reason):
     assert one.told() == []
     # The same when it happens meanwhile.
     assert one.database.write(host_power.fall_asleep, one.ids[0], MINUTE)
-    one.look()
+    one.look(2)
     assert (one.state(), one.machines.switched) == (None, [])
     assert (one.service(), one.is_held()) == (('disabled', reason), False)
+    # It did not sleep, and that says nothing of how long it takes to wake.
+    assert one.read().wake_seconds is None
+
+
+def test_host_that_an_operator_disabled_while_it_was_switched_off_is_switched_on(one):
+    one.look()
+    one.machines.switch_off('cn1', True)
+    one.disable('a new disk')
+    one.look(3)
+    assert one.machines.switched[-1] == ('cn1', 'on')
+    assert (one.state(), one.service(), one.is_held()) == (None, ('disabled', 'a new disk'), False)
+
+
+def test_host_that_lost_its_driver_while_it_falls_asleep_is_used_again(one):
+    assert one.database.write(host_power.fall_asleep, one.ids[0], MINUTE)
+    one.machines.unknown.add('cn1')
+    one.look(2)
+    assert (one.state(), one.machines.switched) == (None, [])
+
+
+def test_host_that_lost_its_driver_while_it_slept_is_used_when_it_comes(one):
+    one.sleep()
+    one.machines.switch_on('cn1')
+    one.machines.unknown.add('cn1')
+    one.look(2)
+    assert (one.state(), one.read().kept_on) == (None, True)
+    assert (one.service(), one.is_held()) == (('enabled', None), False)
 
 
 def test_nova_compute_that_an_operator_disabled_meanwhile_stays_so(one):
