@@ -51,6 +51,8 @@ class MachinesFile:
         self._lock = threading.Lock()
         self._seen = self._look()
         self._machines = self._read()
+        #: What is wrong with the file, if that is logged already.
+        self._complaint: str | None = None
 
     def names(self) -> Mapping[str, Machine]:
         """Return the machines by the names of their hosts.
@@ -61,10 +63,13 @@ class MachinesFile:
             try:
                 seen = self._look()
                 if seen != self._seen:
-                    self._seen = seen
                     self._machines = self._read()
+                    self._seen = seen
+                self._complaint = None
             except BadPowerSettings as exc:
-                LOG.error('What was read before counts: %s', exc)
+                if str(exc) != self._complaint:
+                    LOG.error('What was read before counts: %s', exc)
+                self._complaint = str(exc)
             return self._machines
 
     def get(self, name: str) -> Machine:
@@ -111,6 +116,12 @@ class MachinesFile:
             raise BadPowerSettings(
                 f'[power] machines_file: section [{section.name}] {told}. It has address, and '
                 f'may have {", ".join(sorted(known - {"address"}))}.'
+            )
+        if '@' in section['address']:
+            # A password before it would be in what libraries say of it.
+            raise BadPowerSettings(
+                f'[power] machines_file: address of section [{section.name}] must have no "@": '
+                'say username and password beside it.'
             )
         verify: bool | str = section.get('verify', 'true')
         if str(verify).lower() in ('true', 'false'):

@@ -5,6 +5,8 @@ Facts: DSP0266, ``ComputerSystem.Reset``.
 """
 
 import contextlib
+import logging
+import time
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -18,6 +20,8 @@ from climate_core.cloud.power.machines import MachinesFile
 
 _CONNECT_SECONDS: Final = 10
 _READ_SECONDS: Final = 30
+#: A machine is not switched off so many seconds after that was wanted: it may be wanted on then.
+_OFF_SECONDS: Final = 20.0
 
 
 class RedfishDriver(PowerDriver):
@@ -29,6 +33,8 @@ class RedfishDriver(PowerDriver):
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
         self._machines = MachinesFile(conf.power.machines_file)
+        # It logs the addresses of controllers; what it raises is logged here without them.
+        logging.getLogger('sushy').setLevel(logging.CRITICAL)
 
     def knows(self, name: str) -> bool:
         return name in self._machines.names()
@@ -45,6 +51,7 @@ class RedfishDriver(PowerDriver):
                 system.reset_system(sushy.ResetType.ON)
 
     def switch_off(self, name: str, force: bool) -> None:
+        begun = time.monotonic()
         with _answered(name):
             system = self._system(name)
             if system.power_state is sushy.PowerState.OFF:
@@ -53,6 +60,8 @@ class RedfishDriver(PowerDriver):
             graceful = sushy.ResetType.GRACEFUL_SHUTDOWN
             # Some controllers can only cut the power. The host has no servers.
             asks = not force and graceful in allowed
+            if time.monotonic() - begun > _OFF_SECONDS:
+                raise PowerTrouble(f'The controller of {name} is too slow to switch it off safely')
             system.reset_system(graceful if asks else sushy.ResetType.FORCE_OFF)
 
     def _system(self, name: str) -> Any:
@@ -62,7 +71,9 @@ class RedfishDriver(PowerDriver):
             machine.address,
             auth=basic,
             verify=machine.verify,
-            server_side_retries=0,
+            # It takes 0 for its default, which is 3.
+            server_side_retries=1,
+            server_side_retries_delay=1,
             read_timeout=_READ_SECONDS,
             connect_timeout=_CONNECT_SECONDS,
         )

@@ -5,8 +5,11 @@ import http.server
 import json
 import re
 import threading
+from unittest import mock
 
 import pytest
+import requests
+import sushy
 
 from climate_core import conf as config
 from climate_core.cloud.power import base
@@ -251,6 +254,10 @@ class TestRedfish:
     [
         ('[cn1]\npassword = secret', r'section \[cn1\] has no address'),
         ('[cn1]\naddress = a\npasword = secret', r'section \[cn1\] has pasword\. It has address'),
+        (
+            '[cn1]\naddress = https://climate:secret@a',
+            r'address of section \[cn1\] must have no "@"',
+        ),
         ('password = secret', 'cannot be read: MissingSectionHeaderError'),
     ],
 )
@@ -261,6 +268,63 @@ def test_file_that_makes_no_sense_is_refused_without_secrets(tmp_path, text, tol
     with pytest.raises(base.BadPowerSettings, match=told) as refused:
         MachinesFile(str(path))
     assert 'secret' not in str(refused.value)
+
+
+def test_file_that_is_lost_is_complained_of_once(tmp_path, caplog):
+    path = tmp_path / 'machines.conf'
+    path.write_text('[cn1]\naddress = a')
+    path.chmod(0o600)
+    machines = MachinesFile(str(path))
+    path.unlink()
+    for _ in range(3):
+        assert 'cn1' in machines.names()
+    assert caplog.text.count('No such file') == 1
+    path.write_text('[cn2]\naddress = a')
+    path.chmod(0o600)
+    assert 'cn2' in machines.names()
+    path.unlink()
+    machines.names()
+    assert caplog.text.count('No such file') == 2
+
+
+def redfish_driver(tmp_path, address):
+    """Return a driver of the machine cn1."""
+    path = tmp_path / 'machines.conf'
+    path.write_text(f'[cn1]\naddress = {address}')
+    path.chmod(0o600)
+    conf = config.load([], [])
+    conf.set_override('machines_file', str(path), group='power')
+    return RedfishDriver(conf)
+
+
+def test_controller_that_is_not_there_is_asked_once_and_not_logged(tmp_path, caplog, monkeypatch):
+    asked = []
+
+    def refuse(_session, method, url, **_kwargs):
+        asked.append((method, url))
+        raise requests.ConnectionError(url)
+
+    monkeypatch.setattr(requests.Session, 'request', refuse)
+    driver = redfish_driver(tmp_path, 'https://192.0.2.1')
+    with pytest.raises(base.PowerTrouble, match='The controller of cn1: ConnectionError'):
+        driver.is_on('cn1')
+    assert len(asked) == 1
+    assert '192.0.2.1' not in caplog.text
+
+
+def test_machine_is_not_switched_off_long_after_that_was_wanted(tmp_path, monkeypatch):
+    """It may be wanted on again by then."""
+    system = mock.Mock(power_state=sushy.PowerState.ON)
+    system.get_allowed_reset_system_values.return_value = {sushy.ResetType.GRACEFUL_SHUTDOWN}
+    driver = redfish_driver(tmp_path, 'https://192.0.2.1')
+    monkeypatch.setattr(driver, '_system', lambda _name: system)
+    clock = mock.Mock(side_effect=[0.0, 21.0, 30.0, 50.0])
+    monkeypatch.setattr('climate_core.cloud.power.redfish.time', mock.Mock(monotonic=clock))
+    with pytest.raises(base.PowerTrouble, match='The controller of cn1 is too slow'):
+        driver.switch_off('cn1', True)
+    assert not system.reset_system.called
+    driver.switch_off('cn1', False)
+    system.reset_system.assert_called_once_with(sushy.ResetType.GRACEFUL_SHUTDOWN)
 
 
 @pytest.mark.parametrize('mode', [0o644, 0o642])
