@@ -2,13 +2,17 @@
 """Show and read times in the zone that a user has chosen in Horizon, and name it."""
 
 import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.template import response as template_response
 from django.utils import timezone
 from horizon.utils import functions
 
 from climate_common import dates
+
+#: The ids of the fields of forms with times. To fields called id_start and id_end Horizon's script
+#: attaches its date picker, which empties those that hold more than a day.
+FIELD_IDS: Final = 'climate_%s'
 
 
 class LocalTimeMixin:

@@ -40,6 +40,17 @@ RESOURCE_TYPES: Final = (
     (resource_types.FLOATING_IP, _('Floating IPs')),
     (resource_types.NETWORK, _('Network')),
 )
+#: What the calendar counts whole, by the names that it has there.
+CAPACITY_KINDS: Final = (
+    ('host', _('Hosts')),
+    ('floating IP', _('Floating IPs')),
+    ('network segment', _('Networks')),
+)
+UNITS: Final = (
+    (amounts.VCPUS, _('VCPUs')),
+    (amounts.MEMORY_MB, _('Memory (MB)')),
+    (amounts.DISK_GB, _('Disk (GB)')),
+)
 EVENTS: Final = (
     ('start_lease', _('Start')),
     ('before_start_lease', _('Notice before the start')),

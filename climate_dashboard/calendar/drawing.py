@@ -80,7 +80,9 @@ def capacity_rows(found: Iterable[Capacity], window: Window) -> list[Row]:
     """Return a row for each kind of capacity; what is free leads to the form of a lease."""
     rows = []
     for each in found:
-        title = f'{words.word(words.RESOURCE_TYPES, each.kind)}: {each.unit}'
+        title = words.word(words.CAPACITY_KINDS, each.kind)
+        if each.unit != each.kind:
+            title = f'{title}: {words.word(words.UNITS, each.unit)}'
         steps = _merged(each.steps, window)
         rows.append(Row(title, each.pool, [_step(*step, window) for step in steps]))
     return rows

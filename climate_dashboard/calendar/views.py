@@ -15,7 +15,8 @@ from climateclient.calendar import Capacity
 
 #: Of so many rows a calendar is drawn; the rest is in the sums.
 ROWS: Final = 200
-_BARS: Final = 2000
+#: Of so many bars, or hosts if some are looked for, a calendar is made.
+_MOST: Final = 2000
 
 
 class CalendarView(times.LocalTimeMixin, HorizonTemplateView):
@@ -28,9 +29,8 @@ class CalendarView(times.LocalTimeMixin, HorizonTemplateView):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         window = Window.read(self.request.GET, times.now())
         rows = self._read(lambda: self.rows(window))
-        wanted = self.request.GET.get('q', '').strip()
-        if wanted:
-            rows = [each for each in rows if _matches(each, wanted.lower())]
+        if self.wanted:
+            rows = [each for each in rows if _matches(each, self.wanted.lower())]
         capacity = self._read(lambda: self._capacity(window))
         return super().get_context_data(**kwargs) | {
             'window': window,
@@ -43,7 +43,7 @@ class CalendarView(times.LocalTimeMixin, HorizonTemplateView):
             'is_cut': len(rows) > ROWS,
             'most': ROWS,
             'capacity': drawing.capacity_rows(capacity, window),
-            'q': wanted,
+            'q': self.wanted,
             'groups': [(name, title, name == self.group) for name, title in self.groups],
             'first': times.show(window.start),
             'last': times.show(window.end),
@@ -55,6 +55,11 @@ class CalendarView(times.LocalTimeMixin, HorizonTemplateView):
         asked = self.request.GET.get('group_by', '')
         names = [name for name, _title in self.groups]
         return asked if asked in names else next(iter(names), '')
+
+    @property
+    def wanted(self) -> str:
+        """Return the text that rows must have to be shown; empty: all are."""
+        return self.request.GET.get('q', '').strip()
 
     def rows(self, window: Window) -> list[drawing.Row]:
         """Return the rows; one more than are drawn if there are more."""
@@ -78,9 +83,9 @@ class LeasesView(CalendarView):
 
     def rows(self, window: Window) -> list[drawing.Row]:
         found = api.client(self.request).calendar.bars(
-            since=window.start, until=window.end, group_by=self.group, limit=_BARS
+            since=window.start, until=window.end, group_by=self.group, limit=_MOST
         )
-        bars = itertools.islice(found, _BARS)
+        bars = itertools.islice(found, _MOST)
         return drawing.lease_rows(bars, window, by_lease=self.group == 'lease')
 
 
@@ -90,10 +95,11 @@ class HostsView(CalendarView):
     page_title = _('Calendar of Hosts')
 
     def rows(self, window: Window) -> list[drawing.Row]:
+        most = _MOST if self.wanted else ROWS + 1
         found = api.client(self.request).calendar.hosts(
-            since=window.start, until=window.end, limit=ROWS + 1
+            since=window.start, until=window.end, limit=most
         )
-        return drawing.host_rows(itertools.islice(found, ROWS + 1), window)
+        return drawing.host_rows(itertools.islice(found, most), window)
 
 
 def _matches(row: drawing.Row, wanted: str) -> bool:

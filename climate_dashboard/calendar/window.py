@@ -25,6 +25,8 @@ SPANS: Final = {
     '28d': 28 * DAY,
 }
 _USUAL: Final = '7d'
+#: What an address says about the rows, which stays as it is when the time is changed.
+_KEPT: Final = ('group_by', 'q')
 #: So much of the time is before now, if nothing else is asked for.
 _PAST: Final = 4
 #: The length of time -> the hours between two lines; days, where none is named.
@@ -52,6 +54,7 @@ class Window:
     start: datetime.datetime
     span: str
     now: datetime.datetime
+    kept: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def read(cls, query: Mapping[str, str], now: datetime.datetime) -> Self:
@@ -67,7 +70,8 @@ class Window:
             _ = start + 3 * SPANS['28d'], start - 3 * SPANS['28d']
         except (KeyError, dates.DateError, OverflowError):
             start = usual
-        return cls(start, span, now)
+        kept = tuple((name, query[name]) for name in _KEPT if query.get(name))
+        return cls(start, span, now, kept)
 
     @property
     def end(self) -> datetime.datetime:
@@ -94,7 +98,7 @@ class Window:
         values = {'span': span or self.span}
         if start is not None:
             values['start'] = start.isoformat(' ', 'minutes')
-        return parse.urlencode(values)
+        return parse.urlencode([*values.items(), *self.kept])
 
     def spans(self) -> list[tuple[str, str, bool]]:
         """Return the lengths that can be chosen: name, query, whether it is this one."""

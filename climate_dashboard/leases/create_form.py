@@ -102,7 +102,7 @@ class CreateForm(forms.SelfHandlingForm):
     )
 
     def __init__(self, request: Any, *args: Any, do: str = '', **kwargs: Any) -> None:
-        super().__init__(request, *args, **kwargs)
+        super().__init__(request, *args, auto_id=times.FIELD_IDS, **kwargs)
         self._do = do
         #: What the service says to the form, if it was only asked.
         self.outcome: DryRun | None = None

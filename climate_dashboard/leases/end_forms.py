@@ -34,7 +34,7 @@ class EndForm(forms.SelfHandlingForm):
     generation = forms.IntegerField(widget=forms.HiddenInput())
 
     def __init__(self, request: Any, *args: Any, lease: Lease, **kwargs: Any) -> None:
-        super().__init__(request, *args, **kwargs)
+        super().__init__(request, *args, auto_id=times.FIELD_IDS, **kwargs)
         self.lease = lease
 
     def clean(self) -> dict[str, Any]:

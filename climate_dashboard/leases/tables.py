@@ -4,10 +4,11 @@
 from typing import Any
 
 from django.utils.translation import gettext_lazy as _
-from horizon import tables
+from horizon import exceptions, messages, tables
 
 from climate_dashboard import api, words
 from climate_dashboard.leases import actions, columns
+from climateclient import exceptions as client_exceptions
 from climateclient.models import Lease
 
 DETAIL = 'horizon:project:climate_leases:detail'
@@ -61,3 +62,15 @@ class LeasesTable(tables.DataTable):
             actions.ShortenLease,
             actions.EndLease,
         )
+
+    def get_object_by_id(self, lookup: str) -> Lease:
+        """Return a lease, also one of another page: the page of a lease sends its buttons here."""
+        try:
+            return super().get_object_by_id(lookup)
+        except exceptions.Http302:
+            try:
+                return api.client(self.request).leases.get(lookup)
+            except client_exceptions.ApiError as error:
+                told = _('The lease cannot be changed: %s') % api.told(error)
+                messages.error(self.request, told)
+            raise

@@ -88,6 +88,15 @@ class AdminTest(PageTest):
         text = self.text(HOST_CALENDAR)
         assert 'class="climate-label">compute4<small>default, no new leases' in text
 
+    def test_filter_of_the_calendar_finds_all_hosts(self) -> None:
+        calendar = self.client_of_leases.calendar
+        hosts = [HostBars(str(n), f'compute{n}', 'default', reservable=True) for n in range(500)]
+        calendar.hosts.side_effect = lambda limit, **_: iter(hosts[:limit])
+        calendar.capacity.return_value = []
+        assert 'class="climate-label">compute499<' in self.text(HOST_CALENDAR, q='compute499')
+        self.text(HOST_CALENDAR)
+        assert calendar.hosts.call_args.kwargs['limit'] == 201
+
     def test_queue_has_what_waits_in_its_order(self) -> None:
         self.leases.list.return_value = [
             lease(id='b', name='second', status='PENDING', queue_position=2, project_id='p1'),

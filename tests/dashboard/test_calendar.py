@@ -118,6 +118,12 @@ class CalendarTest(PageTest):
         assert asked['since'] == datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC)
         assert asked['until'] == asked['since'] + DAY
 
+    def test_links_to_other_times_keep_what_is_shown(self) -> None:
+        text = self.text(INDEX, group_by='resource', q='a&b')
+        links = [each.split('"')[0] for each in text.split('href="?')[1:] if 'span=' in each]
+        assert len(links) == 10
+        assert all(each.endswith('&amp;group_by=resource&amp;q=a%26b') for each in links)
+
     def test_no_more_rows_are_drawn_than_can_be_read(self) -> None:
         many = [bar(lease_id=str(number), lease_name=f'n{number}') for number in range(300)]
         self.calendar.bars.return_value = many
@@ -127,20 +133,28 @@ class CalendarTest(PageTest):
 
     def test_what_is_free_leads_to_the_form_of_a_lease(self) -> None:
         steps = (Step(NOW + HOUR, 4, 2, 1, 2), Step(NOW + DAY, 4, 4, 0, 0))
-        self.calendar.capacity.return_value = [
-            Capacity('physical:host', 'default', 'hosts', steps)
-        ]
+        self.calendar.capacity.return_value = [Capacity('host', 'default', 'host', steps)]
         text = self.text(INDEX)
         start, end = (f'{time:%Y-%m-%d+%H%%3A%M}' for time in (NOW + HOUR, NOW + DAY))
         assert f'/climate_leases/create/?start={start}&amp;end={end}"' in text
         assert '2 of 4 free, 1 are yours' in text
         assert text.count('class="climate-bar climate-free-0"') == 1
 
+    def test_capacity_is_named_in_the_language_of_the_user(self) -> None:
+        names = (('host', 'host'), ('host', 'vcpus'), ('host', 'CUSTOM_FPGA'))
+        names = (*names, ('network segment', 'network segment'))
+        found = [Capacity(kind, 'default', unit, ()) for kind, unit in names]
+        self.calendar.capacity.return_value = found
+        self.client.cookies['django_language'] = 'de'
+        text = self.text(INDEX)
+        for title in ('Hosts', 'Hosts: VCPUs', 'Hosts: CUSTOM_FPGA', 'Netzwerke'):
+            assert f'class="climate-label">{title}<small>' in text
+
     def test_many_steps_are_drawn_as_the_worst_of_each_part(self) -> None:
         minute = datetime.timedelta(minutes=1)
         steps = tuple(Step(NOW + n * minute, 9, n % 9, 0, 9 - n % 9) for n in range(1000))
         window = Window.read({}, NOW)
-        found = Capacity('physical:host', 'default', 'hosts', steps)
+        found = Capacity('host', 'default', 'host', steps)
         [row] = drawing.capacity_rows([found], window)
         assert len(row.bars) <= drawing.STEPS
         assert row.bars[1].name == '1/9'

@@ -63,6 +63,20 @@ class ButtonsTest(PageTest):
         self.act('start')
         self.leases.start.assert_called_once_with(lease().id)
 
+    def test_buttons_of_a_lease_work_though_the_list_begins_with_others(self) -> None:
+        self.leases.list.return_value = [lease(id='other')]
+        self.leases.get.return_value = ready()
+        self.act('start')
+        self.leases.start.assert_called_once_with(lease().id)
+        self.act('end')
+        self.leases.end.assert_called_once_with(lease().id)
+
+    def test_lease_that_is_not_there_is_not_ended(self) -> None:
+        self.leases.list.return_value = []
+        self.leases.get.side_effect = refused('not found', kind=exceptions.NotFound)
+        assert 'cannot be changed: not found' in self.act('end').content.decode()
+        assert not self.leases.end.called
+
     def test_one_resource_is_given_back(self) -> None:
         self.leases.get.return_value = lease()
         url = urls.reverse(DETAIL, args=['x'])
@@ -82,6 +96,13 @@ class EndFormsTest(PageTest):
     def test_lease_is_extended_if_it_is_still_as_it_was_seen(self) -> None:
         assert self.send(EXTEND, by='2h', generation='6').status_code == 302
         self.leases.update.assert_called_once_with(lease().id, end=NOW + 5 * HOUR, generation=6)
+
+    def test_date_picker_of_horizon_keeps_away_from_the_end(self) -> None:
+        for name in (EXTEND, SHORTEN):
+            text = self.text(name, 'x')
+            assert 'id="id_end"' not in text
+            assert 'id="climate_end"' in text
+            assert 'for="climate_end"' in text
 
     def test_lease_is_extended_in_part(self) -> None:
         self.send(EXTEND, by='2h', partial='on')

@@ -50,6 +50,14 @@ class CreateTest(PageTest):
         assert 'value="2026-12-01 09:00"' in text
         assert 'value="2026-12-01 18:00"' in text
 
+    def test_date_picker_of_horizon_keeps_away_from_times(self) -> None:
+        """It empties the fields id_start and id_end if more than a day is entered."""
+        text = self.text(CREATE)
+        for name in ('start', 'end'):
+            assert f'id="id_{name}"' not in text
+            assert f'id="climate_{name}"' in text
+            assert f'for="climate_{name}"' in text
+
     def test_hosts_are_reserved_with_their_conditions(self) -> None:
         self.leases.create.return_value = lease()
         response = self.send(most='3', conditions='vcpus>=16', pool='gold')
