@@ -52,6 +52,7 @@ SHARED = {
     hosts.UPDATE,
     hosts.DELETE,
     hosts.GET_PRIVATE,
+    hosts.GET_USAGE,
     hosts.GET_POOLS,
     floatingips.CREATE,
     floatingips.DELETE,
