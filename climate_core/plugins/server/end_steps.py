@@ -140,6 +140,8 @@ _OFF: Mapping[str, Step] = dict.fromkeys(
     ('SHUTOFF', 'SUSPENDED', 'SHELVED', 'SHELVED_OFFLOADED'), done
 )
 _SHELVED: Mapping[str, Step] = {'SHELVED': _offload, 'SHELVED_OFFLOADED': done}
+#: The tasks of a server that is unshelved (nova/compute/task_states.py).
+_UNSHELVING = ('unshelving', 'spawning')
 #: Statuses from which Nova shelves and makes images.
 _WHOLE = ('ACTIVE', 'SHUTOFF', 'PAUSED', 'SUSPENDED')
 #: Disks are copied where they are not shared.
@@ -171,7 +173,7 @@ def step(context: EndContext, server: Server) -> Wait | None:
     moved = server.get('updated'), lost_tasks.upload(context, server)
     context = context.seeing(server['status'], task, *moved)
     chosen = _choose(server, context.on_end, _has_run(context, server))
-    if chosen is done:
+    if chosen is done and not _is_returning(context, server):
         return None
     if (task or server['status'] == 'BUILD') and chosen is not _delete:
         return lost_tasks.wait(context, server)
@@ -182,6 +184,19 @@ def step(context: EndContext, server: Server) -> Wait | None:
             # The owner's lock is undone, that of an administrator is respected.
             raise exceptions.Transient('The server was locked by an administrator.') from exc
     return chosen(context, server)
+
+
+def _is_returning(context: EndContext, server: Mapping[str, Any]) -> bool:
+    """Tell whether a server is shelved that Nova unshelves: it has that status until it runs.
+
+    An unshelving that is lost is not: the server stays what its end makes it.
+    """
+    task = server.get('OS-EXT-STS:task_state') or ''
+    if server['status'] not in _SHELVED or context.on_end == 'nothing':
+        return False
+    return task.startswith(_UNSHELVING) and not context.is_due(
+        60 * context.options.lost_upload_minutes
+    )
 
 
 def _has_run(context: EndContext, server: Server) -> bool:

@@ -202,3 +202,33 @@ def test_the_fault_of_a_deletion_is_told(world):
     change(case, task_state=None, next=[], fault={'code': 500, 'message': 'no such volume'})
     with pytest.raises(exceptions.Transient, match='is ERROR after the action delete: no such'):
         case.end()
+
+
+@pytest.mark.parametrize('task', ['unshelving', 'spawning'])
+@pytest.mark.parametrize(
+    ('on_end', 'wanted'),
+    [('stop', ['os-stop']), ('shelve', ['shelve']), ('create_image', ['createImage', 'delete'])],
+)
+def test_shelved_server_that_is_being_unshelved_is_waited_for(world, on_end, wanted, task):
+    case = woken(world, on_end, status='SHELVED_OFFLOADED', task_state=task)
+    assert isinstance(case.end_once(), Wait)
+    assert asked(case) == []
+    change(case, status='ACTIVE', task_state=None)
+    case.end()
+    assert asked(case) == wanted
+
+
+@pytest.mark.parametrize('status', ['SHELVED', 'SHELVED_OFFLOADED'])
+def test_server_whose_unshelving_is_lost_is_done(world, status):
+    case = woken(world, 'stop', status=status, task_state='unshelving')
+    assert isinstance(case.end_once(), Wait)
+    case.time.forward(60 * 180 - 1)
+    assert isinstance(case.end_once(), Wait)
+    case.time.forward(1)
+    assert case.end_once() is None
+    assert asked(case) == []
+
+
+def test_server_that_is_being_unshelved_is_left_alone_with_nothing(world):
+    case = woken(world, 'nothing', status='SHELVED_OFFLOADED', task_state='unshelving')
+    assert case.end_once() is None
