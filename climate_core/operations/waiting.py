@@ -37,7 +37,6 @@ _BUSY = 'Others were faster again and again; it is tried again.'
 #: After so many leases whose servers or volumes find no room others that have some made wait on
 #: without a look: each of the first ones keeps the room that there will be for it.
 _LOOKS = 20
-_NO_ROOM = 'There is no room for its servers.'
 _MISTAKE = 'Internal error; the log of climate-manager has more.'
 
 
@@ -82,20 +81,18 @@ class Queue:
         if present is None or present.status != states.LeaseStatus.WAITING:
             return None
         told = why.get(lease.id) or present.status_reason
-        self._preempt(lease, told)
+        self._preempt(lease)
         return Wait(interval, told)
 
-    def _preempt(self, lease: model.Lease, told: str | None) -> None:
+    def _preempt(self, lease: model.Lease) -> None:
         """Have others give way to a lease that was not granted, if they may.
 
-        :raises climate_core.exceptions.Permanent: they cannot, and it is not of a kind that waits
+        If they cannot it waits: its tries are counted, whatever its kind is.
         """
         if lease.preemptible or wait_again.is_freeing(lease):
             return
-        made = forecasting.to_make(changes.wait.asleep(lease))
-        waits = lease.kind == states.LeaseKind.RETRY
-        if made and not self.preemption.make_room(lease) and not waits:
-            raise exceptions.Permanent(told or _NO_ROOM)
+        if forecasting.to_make(changes.wait.asleep(lease)):
+            self.preemption.make_room(lease)
 
     def look(self) -> float | None:
         """Grant what there is enough for; return in how many seconds there is more, if known."""

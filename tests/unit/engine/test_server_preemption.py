@@ -14,6 +14,7 @@ from climate_core.cloud import servers
 from climate_core.context import RequestContext
 from climate_core.lease import model
 from climate_core.operations import forecasting, server_preemption
+from climate_core.operations.draft import Draft
 from climate_core.plugins import specified
 from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
 from tests.support.world import Time, World, user
@@ -255,3 +256,46 @@ def test_ended_while_it_waits_it_holds_nothing(house: House) -> None:
     house.settle(2)
     assert house.status(mine, other) == ['TERMINATED', 'ACTIVE']
     assert house.guests.shelved == set()
+
+
+def test_lease_others_gave_way_to_is_tried_again_when_strangers_took_the_room(
+    house: House,
+) -> None:
+    mine = house.lease(1, preemptible=True)
+    house.settle(1)
+    other = house.lease(SIZE)
+    house.settle(1)
+    assert house.status(other) == ['WAITING']
+    before = house.world.lease(other).retries_left
+    strangers = {f'stranger-{n}' for n in range(SIZE)}
+    house.guests.inside |= strangers
+    house.settle(5)
+    assert house.status(mine, other) == ['WAITING', 'WAITING']
+    assert house.world.lease(other).retries_left < before
+    house.guests.inside -= strangers
+    house.settle()
+    assert house.status(mine, other) == ['WAITING', 'ACTIVE']
+
+
+def test_retry_request_waits_when_those_that_gave_way_have_ended_meanwhile(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = house.lease(1, preemptible=True)
+    house.settle(1)
+    preemption = house.world.operations.preemption
+    find = preemption.find_servers
+
+    def refuse(*_: Any) -> None:
+        raise exceptions.NotEnough('There is no room.')
+
+    def find_and_end(draft: Draft) -> Draft | None:
+        found = find(draft)
+        assert found is not None
+        assert found.preempted == (mine,)
+        house.end(mine)
+        return found
+
+    monkeypatch.setattr(forecasting, 'admit', refuse)
+    monkeypatch.setattr(preemption, 'find_servers', find_and_end)
+    other = house.lease(SIZE, kind='retry')
+    assert house.status(other) == ['WAITING']
