@@ -142,7 +142,7 @@ class WritePath:
             return self.database.write(self.persist, draft, done, most, cause)
         except exceptions.NotEnough as exc:
             found = (
-                dataclasses.replace(draft, waits=exc.message)
+                dataclasses.replace(draft, waits=exc.message, preempted=())
                 if _may_wait(draft)
                 else self.preemption.find(draft)
             )
