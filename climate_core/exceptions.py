@@ -274,4 +274,4 @@ class Permanent(PluginFailure):
 
 
 class NoRoom(Permanent):
-    """There is no room for it now: a lease of the kind retry waits until there is."""
+    """There is no room now: a lease of the kind retry, or one for which others give way, waits."""

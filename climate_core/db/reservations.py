@@ -106,8 +106,8 @@ class ToBeMade(NamedTuple):
 def to_be_made(session: orm.Session, resource_type: str) -> dict[str, list[ToBeMade]]:
     """Read what leases will have made, by their ids, the first request first.
 
-    That are those that are scheduled, and those that have waited and were just granted. Also read
-    is what preemptible leases have that is not awake: it may have been shelved. One statement.
+    These are the scheduled leases, and those that waited and were just granted. Also read is what
+    preemptible leases have that is not awake: it may have been shelved. One statement.
     """
     lease = tables.LEASES
     query = (

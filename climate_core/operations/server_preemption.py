@@ -88,7 +88,8 @@ class ServerPreemption:
         if is_tried and look.is_there_room():
             return None
         if look.is_enough(()):
-            # What gives way already is enough; else there is enough soon, and nobody need to.
+            # What gives way already is enough; else there is enough soon, and no lease has to
+            # give way.
             gives_way = any(each.given_up_at for each in found)
             return Victims((), time, start) if gives_way else None
         candidates = [each for each in found if each.given_up_at is None and look.knows(each)]

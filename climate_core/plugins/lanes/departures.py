@@ -142,7 +142,7 @@ class Departures:
         context = self._of(consumer_id).seeing('migration')
         wait = lost.leave(
             context,
-            f'The migration {consumer_id} has had a slot',
+            f'The server or migration {consumer_id} is gone, and has had a slot',
             60 * context.options.lost_move_minutes,
             'whether its server has left the host is not known',
             f'openstack resource provider allocation delete {consumer_id}',
