@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 _NAMESPACE: Final = uuid.UUID('3d8a4b0e-5a43-5f0e-8a0f-0f5b7e6f1c52')
 _CLASS: Final = 'MEMORY_MB'
 _TYPE: Final = 'CLIMATE_HOLD'
+#: The most allocations of a hold. One that was released in part has any of these ids.
+_MOST: Final = 4096
 
 
 def take(conn: 'connection.Connection', provider_id: str) -> bool:
     """Hold a host; tell whether it is held, which proves that nothing else is there.
 
-    One that has no memory in Placement, as a node of Ironic, cannot be held.
+    One that has no memory in Placement, as a node of Ironic, cannot be held; nor one of which
+    more than 4096 allocations would be needed.
 
     :raises climate_core.cloud.errors.Gone: there is no such provider
     """
@@ -36,7 +39,7 @@ def take(conn: 'connection.Connection', provider_id: str) -> bool:
     wanted = {
         _id(provider_id, number): amount for number, amount in enumerate(_amounts(inventory))
     }
-    if not wanted:
+    if not 0 < len(wanted) <= _MOST:
         return False
     there = placement.read_allocations(conn, provider_id)
     if there.keys() - wanted.keys():
@@ -44,7 +47,7 @@ def take(conn: 'connection.Connection', provider_id: str) -> bool:
         return False
     if _is_held(there, wanted):
         return True
-    # What is left of another capacity.
+    # Delete the hold of an earlier inventory.
     for each in there:
         _delete(conn, each)
     owner = {
@@ -70,7 +73,7 @@ def take(conn: 'connection.Connection', provider_id: str) -> bool:
 def release(conn: 'connection.Connection', provider_id: str) -> None:
     """Give a host back; one that is not held is fine."""
     there = placement.list_consumers(conn, provider_id)
-    ours = {_id(provider_id, number) for number in range(len(there))}
+    ours = {_id(provider_id, number) for number in range(_MOST)} if there else set()
     for consumer in sorted(ours.intersection(there)):
         _delete(conn, consumer)
 

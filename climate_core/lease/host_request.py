@@ -8,6 +8,7 @@ from climate_core import exceptions
 from climate_core.lease import extra_properties
 from climate_core.lease.hosts import Host
 from climate_core.lease.nodes import FACTS
+from climate_core.lease.power import PowerState
 
 #: What the API shows of a host, or its clients send, by other means than an extra property.
 OWN_FIELDS: Final = frozenset(
@@ -63,14 +64,21 @@ def check_not_emptied(host: Host) -> None:
 def check_awake(host: Host) -> None:
     """Refuse to take out a host that sleeps: nobody would switch it on afterwards.
 
+    One that did not wake in time may be taken out.
+
     :raises climate_core.exceptions.HostChanging: it does
     """
-    if host.power is not None:
+    if host.power is not None and not has_not_woken(host):
         raise exceptions.HostChanging(
             f'Host {host.hypervisor_hostname} is {host.power_state}. Keep it on first with '
             f'"openstack lease host set {host.hypervisor_hostname} --keep-on", and wait until it '
             'is awake.'
         )
+
+
+def has_not_woken(host: Host) -> bool:
+    """Tell whether a host did not wake in time, also one that is being taken out since then."""
+    return host.power is PowerState.WAKING and (host.failed or host.is_leaving)
 
 
 def check_extra(extra: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import orm
 
 from climate_common import dates, words
 from climate_core import exceptions
-from climate_core.cloud import errors, lane_providers, placement
+from climate_core.cloud import errors, host_holds, lane_providers, placement
 from climate_core.db import allocations
 from climate_core.db import hosts as db
 from climate_core.db.engine import Database
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 def take_out(database: Database, conn: 'connection.Connection', host: hosts.Host) -> None:
     """Take a host out of its pool; ``HostOperations.delete_host`` says what is raised."""
     host_request.check_awake(host)
+    if host_request.has_not_woken(host):
+        with contextlib.suppress(errors.Gone):
+            host_holds.release(conn, host.provider_id)
     # Ordinary servers may have come to one that was given back, or that never was in a pool.
     must_be_empty = not host.is_new and (host.is_kept or _is_marked(conn, host))
     if must_be_empty and host.is_leaving:

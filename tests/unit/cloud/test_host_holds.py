@@ -74,6 +74,23 @@ def test_host_with_more_memory_than_one_allocation_may_have_is_held(hosts, provi
     assert consumers(hosts, provider) == []
 
 
+def test_hold_that_was_released_in_part_is_released(hosts, provider):
+    set_memory(hosts, provider, total=1000, reserved=0, allocation_ratio=1.5, max_unit=1000)
+    assert host_holds.take(hosts.conn, provider)
+    first = host_holds._id(provider, 0)
+    ask = fake_placement.of(hosts.state).ask
+    assert ask('DELETE', f'/allocations/{first}').status_code == 204
+    assert len(consumers(hosts, provider)) == 1
+    host_holds.release(hosts.conn, provider)
+    assert consumers(hosts, provider) == []
+
+
+def test_host_that_needs_too_many_allocations_is_not_held(hosts, provider):
+    set_memory(hosts, provider, total=4097, reserved=0, allocation_ratio=1.0, max_unit=1)
+    assert not host_holds.take(hosts.conn, provider)
+    assert consumers(hosts, provider) == []
+
+
 def test_host_of_which_all_is_reserved_is_not_held(hosts, provider):
     set_memory(hosts, provider, total=1000, reserved=1000)
     assert not host_holds.take(hosts.conn, provider)

@@ -143,6 +143,24 @@ def test_host_that_sleeps_is_not_taken_out(one):
     assert one.hosts.in_pool() == {'cn2'}
 
 
+def test_host_that_never_wakes_is_taken_out(one):
+    one.sleep()
+    one.machines.dead.add('cn1')
+    one.hosts.operations.update_host(one.hosts.context, one.hosts.ids[0], {'kept_on': True})
+    one.look()
+    provider = one.hosts.read().provider_id
+    with pytest.raises(exceptions.HostChanging, match='cn1 is waking'):
+        one.hosts.operations.delete_host(one.hosts.context, one.hosts.ids[0])
+    one.now += 60 * MINUTE
+    one.look()
+    assert one.hosts.read().failed
+    one.hosts.operations.delete_host(one.hosts.context, one.hosts.ids[0])
+    assert one.hosts.in_pool() == {'cn2'}
+    assert placement.list_consumers(one.hosts.conn, provider) == []
+    found = [each['status'] for each in one.hosts.state.hypervisors.values()]
+    assert sorted(found) == ['disabled', 'enabled']
+
+
 def test_refresh_takes_the_hold_for_no_server(one, caplog):
     one.sleep()
     HostRefresher(one.hosts.conf, one.database, one.hosts.cloud).refresh()
