@@ -206,7 +206,9 @@ def _everywhere(every_project: bool) -> dict[str, Any]:
 
 
 def list_service_hosts(conn: 'connection.Connection') -> set[str]:
-    """Return the names of the hosts that a cinder-volume runs on; none without Cinder.
+    """Return the first labels of the hosts that a cinder-volume runs on; none without Cinder.
+
+    Nova may know the same host by a longer or shorter name.
 
     Needs the rights of an administrator.
     """
@@ -215,4 +217,4 @@ def list_service_hosts(conn: 'connection.Connection') -> set[str]:
     query = {'binary': 'cinder-volume'}
     found = CINDER.read(conn, '/os-services', 'services', query)
     # A back end has its name behind that of the host: compute1@lvm.
-    return {each['host'].partition('@')[0] for each in found}
+    return {each['host'].partition('@')[0].partition('.')[0] for each in found}

@@ -2,7 +2,7 @@
 """Only tell which machines are to be switched, for a tool that does it: the driver ``notify``.
 
 Each step is told by a notification in any case. With ``[power] notify_url`` the tool is sent an
-HTTP request as well, again and again until nova-compute says that it was done.
+HTTP request by each manager as well, again and again until nova-compute says that it was done.
 """
 
 import threading

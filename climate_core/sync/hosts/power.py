@@ -150,7 +150,7 @@ class HostPower(Worker):
                 host_holds.release(conn, each.provider_id)
         empty = [each for each in awake if _is_empty(rooms.get(each.provider_id))]
         with_volumes = volumes.list_service_hosts(conn) if empty else set()
-        return {each.id for each in empty if not {each.name, each.service_name} & with_volumes}
+        return {each.id for each in empty if not _labels(each) & with_volumes}
 
     def _can_switch(self, host: PowerHost) -> bool:
         try:
@@ -338,6 +338,11 @@ def _is_disabled(service: _Service) -> bool:
 def _is_ours(service: _Service) -> bool:
     """Tell whether a nova-compute is disabled because its host sleeps."""
     return _is_disabled(service) and service.get('disabled_reason') == power.REASON
+
+
+def _labels(host: PowerHost) -> set[str]:
+    """Return the first labels of the names of a host."""
+    return {name.partition('.')[0] for name in (host.name, host.service_name)}
 
 
 def _may_be_held(room: placement.HostRoom | None) -> bool:

@@ -2,6 +2,7 @@
 """Hosts are put to sleep and woken; Nova and Placement are records."""
 
 import datetime
+from unittest import mock
 
 import pytest
 import sqlalchemy as sa
@@ -23,6 +24,7 @@ from tests.support.machines import FakeMachines
 MINUTE = datetime.timedelta(minutes=1)
 FALLING, ASLEEP = PowerState.FALLING_ASLEEP, PowerState.ASLEEP
 WAKING = PowerState.WAKING
+LIST_SERVICE_HOSTS = volumes.list_service_hosts
 
 
 def _node(name, service):
@@ -240,6 +242,16 @@ def test_host_that_woke_quickly_before_is_woken_later(one):
 
 def test_host_with_volumes_is_not_switched_off(one):
     one.records.with_volumes.add('cn1')
+    one.look(2)
+    assert one.told() == []
+
+
+@pytest.mark.parametrize('name', ['cn1.example.org@lvm', 'cn1@lvm', 'cn1'])
+def test_host_with_volumes_by_another_name_is_not_switched_off(one, monkeypatch, name):
+    monkeypatch.setattr(volumes, 'list_service_hosts', LIST_SERVICE_HOSTS)
+    monkeypatch.setattr(volumes, 'CINDER', mock.Mock(read=lambda *_args: [{'host': name}]))
+    one.change(service_name='cn1.example.com')
+    one.records.hypervisors['cn1.example.com'] = one.records.hypervisors['cn1']
     one.look(2)
     assert one.told() == []
 
