@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from climate_core.cloud import servers
+from climate_core.plugins import lost
 from climate_core.plugins.base import Wait
 from climate_core.plugins.server import end_steps
 from climate_core.plugins.step_context import EndContext, StepContext
@@ -68,7 +69,7 @@ def wake(context: StepContext, server: Mapping[str, Any]) -> Wait:
     """
     task = server.get('OS-EXT-STS:task_state')
     if task:
-        return context.wait(f'The server has been {server["status"]}, {task}')
+        return _wait_long(context, f'The server has been {server["status"]}, {task}')
     if context.progress.asked == 'unshelve':
         if not is_ours(server):
             _lock(context)
@@ -88,6 +89,13 @@ def unlocked(context: StepContext, server: Mapping[str, Any]) -> Mapping[str, An
         return server
     servers.act(context.service, context.resource_id, 'unlock')
     return {**server, 'locked': False}
+
+
+def _wait_long(context: StepContext, doing: str) -> Wait:
+    """Wait for what Nova copies to or from a host; tell an administrator when it is lost."""
+    seconds = 60 * context.options.lost_upload_minutes
+    command = f'openstack server event list {context.resource_id}, and repair what it says'
+    return lost.leave(context, doing, seconds, 'its data may be in its image alone', command)
 
 
 def _lock(context: StepContext) -> None:

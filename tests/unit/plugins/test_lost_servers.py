@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Nova lost is repaired: messages that never arrived, tasks whose process died."""
 
+import dataclasses
+
 import pytest
 
 from climate_core import exceptions
@@ -233,3 +235,15 @@ def test_a_deletion_that_is_lost_before_the_end_of_the_lease_is_repaired(world):
     assert world.effects(case.resource_id) == ['os-resetState', 'delete']
     with pytest.raises(exceptions.Permanent, match='deleted'):
         case.wake()
+
+
+def test_an_unshelving_that_does_not_change_is_told_to_an_administrator(world):
+    case = reserved(world)
+    case.lease = dataclasses.replace(case.lease, preemptible=True)
+    change(case, status='SHELVED_OFFLOADED', task_state='unshelving', next=[])
+    assert case.wake_once().reason is None
+    case.time.forward(60 * 90)
+    assert 'It counts as lost after 180 minutes' in case.wake_once().reason
+    case.time.forward(60 * 90)
+    with pytest.raises(exceptions.Transient, match='must run: openstack server event list'):
+        case.wake_once()
