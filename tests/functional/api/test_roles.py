@@ -53,6 +53,7 @@ MATRIX: dict[tuple[str, str], Row] = {
     # No property of a host may be called so.
     ('POST', '/v1/os-hosts'): row({'name': 'n', 'vcpus': 1}, 403, 403, 403, 400, 400, 403, 403),
     ('GET', '/v1/os-hosts/allocations'): row(None, 403, 403, 403, 200, 403, 403, 403),
+    ('GET', '/v1/os-hosts/usage'): row(None, 403, 403, 403, 200, 200, 403, 403),
     ('GET', '/v1/os-hosts/properties'): row(None, 200, 200, 200, 200, 200, 403, 200),
     ('PATCH', PROPERTY): row({'private': True}, 403, 403, 403, 404, 403, 403, 403),
     ('GET', '/v1/os-hosts/pools'): row(None, 403, 403, 403, 200, 200, 403, 403),

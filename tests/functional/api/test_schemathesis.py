@@ -113,9 +113,9 @@ def known(
         made = world.ask(application, 'POST', '/v1/floatingips', body, ADMIN, 201)
         return {'floatingip_id': made.json['floatingip']['id']}
     if 'networks' in request.node.callspec.params['path']:
-        body = {'network_type': 'geneve', 'segment_id': next(_NUMBERS)}
+        body = {'network_type': 'vxlan', 'segment_id': next(_NUMBERS), 'rack': '7'}
         made = world.ask(application, 'POST', '/v1/networks', body, ADMIN, 201)
-        return {'network_id': made.json['network']['id']}
+        return {'network_id': made.json['network']['id'], 'property_name': 'rack'}
     if {'feeds', 'leases.ics'} & {*request.node.callspec.params['path'].split('/')}:
         # Each test has its own, as a user may have a few.
         user = {**ADMIN, 'X-User-Id': uuid.uuid4().hex}
