@@ -2,17 +2,20 @@
 """Share what the calls have in common about extra properties of hosts and of network segments."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import webob
 
-from climate_core.api import policy
+from climate_common import resource_types
+from climate_core.api import policy, sight
 from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import registered as schema
-from climate_core.calendar.model import Access
 from climate_core.context import RequestContext
+from climate_core.db import extra_properties
 from climate_core.db.extra_properties import ExtraProperties
+from climate_core.policies import hosts as host_rules
+from climate_core.policies import networks as network_rules
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,13 +39,7 @@ class PropertyCalls:
         context, asked = request.context, request.parameters
         if asked.get('all'):
             policy.authorize(backend.enforcer, context, self.private_rule, {})
-        sees_all = policy.allows(backend.enforcer, context, self.private_rule, {})
-
-        def is_shown(stored: Mapping[str, Any] | None) -> bool:
-            access, mine = Access.load(stored), (context.project_id, context.project_domain_id)
-            return sees_all or access is None or access.admits(*mine)
-
-        found = backend.database.read(self.stored.values, is_shown)
+        found = self.values(backend, context)
         private = backend.database.read(self.stored.list_private)
         shown = [
             {'property': name, 'private': name in private, 'values': values}
@@ -52,6 +49,11 @@ class PropertyCalls:
         if not asked.get('detail'):
             shown = [{'property': each['property']} for each in shown]
         return answer(200, {'resource_properties': shown})
+
+    def values(self, backend: Backend, context: RequestContext) -> dict[str, list[Any]]:
+        """Return the extra properties of what the caller can reserve, with their values."""
+        is_seen = sight.of(context, self._sees_private(backend, context))
+        return backend.database.read(self.stored.values, is_seen)
 
     def update(
         self, request: Request, name: str, change: Callable[[RequestContext, str, bool], None]
@@ -70,8 +72,17 @@ class PropertyCalls:
         }
         return answer(200, {'resource_property': shown})
 
-    def hidden(self, backend: Backend, request: Request) -> set[str]:
+    def hidden(self, backend: Backend, context: RequestContext) -> set[str]:
         """Return the names of the properties that the caller may not see."""
-        if policy.allows(backend.enforcer, request.context, self.private_rule, {}):
+        if self._sees_private(backend, context):
             return set()
         return backend.database.read(self.stored.list_private)
+
+    def _sees_private(self, backend: Backend, context: RequestContext) -> bool:
+        return policy.allows(backend.enforcer, context, self.private_rule, {})
+
+
+HOSTS: Final = PropertyCalls(extra_properties.HOSTS, resource_types.HOST, host_rules.GET_PRIVATE)
+SEGMENTS: Final = PropertyCalls(
+    extra_properties.SEGMENTS, resource_types.NETWORK, network_rules.GET_PRIVATE
+)

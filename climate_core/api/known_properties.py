@@ -5,12 +5,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from climate_core import exceptions
-from climate_core.api import policy
+from climate_core.api import extra_properties
 from climate_core.api.request import Backend
-from climate_core.calendar.model import Access
 from climate_core.context import RequestContext
-from climate_core.db import extra_properties
-from climate_core.policies import hosts as rules
 
 #: What users ask for of each host, beside the extra properties.
 COMMON: Final = (
@@ -52,14 +49,6 @@ def tell(
 
 
 def _known(backend: Backend, context: RequestContext) -> str:
-    mine = context.project_id, context.project_domain_id
-    sees_all = policy.allows(backend.enforcer, context, rules.GET_PRIVATE, {})
-
-    def is_shown(stored: Mapping[str, Any] | None) -> bool:
-        access = Access.load(stored)
-        return sees_all or access is None or access.admits(*mine)
-
-    extra = set(backend.database.read(extra_properties.HOSTS.values, is_shown))
-    if not sees_all:
-        extra -= backend.database.read(extra_properties.HOSTS.list_private)
+    calls = extra_properties.HOSTS
+    extra = set(calls.values(backend, context)) - calls.hidden(backend, context)
     return f'Known are {", ".join(sorted({*COMMON, *extra}))}.'

@@ -5,7 +5,6 @@ Which of them users may not see is kept by name.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -15,6 +14,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.db import rows, tables
 from climate_core.db.engine import Stale
+from climate_core.db.registered_units import IsSeen
 
 _UNIT = tables.UNITS
 
@@ -37,12 +37,11 @@ class ExtraProperties:
     def values(
         self,
         session: orm.Session,
-        is_shown: Callable[[Mapping[str, Any] | None], bool] = lambda _access: True,
+        is_shown: IsSeen = lambda _access: True,
     ) -> dict[str, list[Any]]:
         """Return the extra properties that there are: their names, and the values that they have.
 
-        :param is_shown: tells whether the properties of one count; takes the access to its unit,
-            as :class:`climate_core.calendar.model.Access` dumps it
+        :param is_shown: tells whether the properties of one count
         """
         found: dict[str, set[Any]] = {}
         query = sa.select(self.things.c.extra, _UNIT.c.access)

@@ -2,7 +2,7 @@
 """Read and write the network segments that are set apart: each is a unit of the calendar."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -10,10 +10,9 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.db import registered_units, tables
+from climate_core.db.registered_units import IsSeen
 from climate_core.lease import networks
 from climate_core.lease.networks import RegisteredSegment, Segment
-
-IsSeen = Callable[[Mapping[str, Any] | None], bool]
 
 _UNIT, _SEGMENT = tables.UNITS, tables.NETWORK_SEGMENTS
 

@@ -14,6 +14,10 @@ from sqlalchemy import orm
 from climate_core.db import calendar, rows, tables, utcnow
 from climate_core.db.engine import Database, signal
 
+#: Tells whether a caller sees a unit; takes the access to it, as
+#: :class:`climate_core.calendar.model.Access` dumps that.
+IsSeen = Callable[[Mapping[str, Any] | None], bool]
+
 _UNIT = tables.UNITS
 
 

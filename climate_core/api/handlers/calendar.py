@@ -11,10 +11,9 @@ from sqlalchemy import orm
 
 from climate_common import dates, resource_types
 from climate_core import exceptions
-from climate_core.api import etag, paging, policy
+from climate_core.api import etag, paging, policy, sight
 from climate_core.api.request import Backend, Request, answer
 from climate_core.calendar import moments, steps
-from climate_core.calendar.model import Access
 from climate_core.db import bars, capacity, utcnow
 from climate_core.lease import nodes, times
 from climate_core.policies import calendar as rules
@@ -158,14 +157,10 @@ def _capacity(
             'to: must be earlier, or capacity false: there are too many promises in this time.',
             field='to',
         )
-
-    def is_shown(units: capacity.EqualUnits) -> bool:
-        access, mine = Access.load(units.access), (context.project_id, context.project_domain_id)
-        return sees_all or access is None or access.admits(*mine)
-
-    units = [each for each in found[0] if is_shown(each)]
+    is_seen = sight.of(context, sees_all)
+    units = [each for each in found[0] if is_seen(each.access)]
     _check_properties(names, units, sees_all)
-    promises = [each for each in found[1] if is_shown(each.units)]
+    promises = [each for each in found[1] if is_seen(each.units.access)]
     span = moments.moment(since), moments.moment(until)
     return [_series(each, names) for each in steps.series(units, promises, *span)]
 

@@ -8,11 +8,10 @@ import webob
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.api import paging, policy, registered, render, validation
-from climate_core.api.extra_properties import PropertyCalls
+from climate_core.api import extra_properties, paging, policy, registered, render, validation
 from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import host as schema
-from climate_core.db import extra_properties, host_pools
+from climate_core.db import host_pools
 from climate_core.db import hosts as db
 from climate_core.policies import hosts as rules
 from climate_core.policies import plugins as plugin_rules
@@ -28,7 +27,6 @@ SHARED: Final[dict[str, Any]] = {
     'reservable': False,
 }
 _OWN: Final = ('name', 'pool', 'disabled_reason')
-_PROPERTIES: Final = PropertyCalls(extra_properties.HOSTS, 'physical:host', rules.GET_PRIVATE)
 
 
 def list_(backend: Backend, request: Request) -> webob.Response:
@@ -51,7 +49,7 @@ def list_(backend: Backend, request: Request) -> webob.Response:
     found, more = backend.database.read(db.page, query)
     if not found and not backend.database.read(db.exist):
         return answer(200, {'hosts': [SHARED]})
-    hidden = _PROPERTIES.hidden(backend, request)
+    hidden = extra_properties.HOSTS.hidden(backend, request.context)
     links = paging.links(request, str(found[-1].id)) if more else None
     return answer(200, paging.body('hosts', [render.host(h, hidden) for h in found], links))
 
@@ -129,13 +127,13 @@ def properties(backend: Backend, request: Request) -> webob.Response:
     context = request.context
     target = {'project_id': context.project_id, 'user_id': context.user_id}
     policy.authorize(backend.enforcer, context, rules.GET_PROPERTIES, target)
-    return _PROPERTIES.list_(backend, request)
+    return extra_properties.HOSTS.list_(backend, request)
 
 
 def update_property(backend: Backend, request: Request, property_name: str) -> webob.Response:
     """Make an extra property private, or public again."""
     policy.authorize(backend.enforcer, request.context, rules.UPDATE_PROPERTIES, {})
-    return _PROPERTIES.update(request, property_name, backend.manager.set_host_property)
+    return extra_properties.HOSTS.update(request, property_name, backend.manager.set_host_property)
 
 
 def pools(backend: Backend, request: Request) -> webob.Response:
@@ -190,7 +188,8 @@ def _not_found(host_id: str) -> exceptions.HostNotFound:
 
 def _answer(backend: Backend, request: Request, status: int, host_id: int) -> webob.Response:
     host = backend.database.read(db.get, host_id)
-    return answer(status, {'host': render.host(host, _PROPERTIES.hidden(backend, request))})
+    hidden = extra_properties.HOSTS.hidden(backend, request.context)
+    return answer(status, {'host': render.host(host, hidden)})
 
 
 def _normal(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,21 +7,15 @@ from typing import Any, Final
 import webob
 
 from climate_common import resource_types
-from climate_core.api import paging, policy, registered, render
-from climate_core.api.extra_properties import PropertyCalls
+from climate_core.api import extra_properties, paging, policy, registered, render, sight
 from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import network as schema
-from climate_core.calendar.model import Access
-from climate_core.db import extra_properties
 from climate_core.db import networks as db
 from climate_core.lease.networks import FACTS
 from climate_core.policies import networks as rules
 
 _CHANGING: Final = ('project_ids', 'domain_ids')
 _OWN: Final = (*FACTS, 'segment_range', *_CHANGING)
-_PROPERTIES: Final = PropertyCalls(
-    extra_properties.SEGMENTS, resource_types.NETWORK, rules.GET_PRIVATE
-)
 
 
 def list_(backend: Backend, request: Request) -> webob.Response:
@@ -33,13 +27,13 @@ def list_(backend: Backend, request: Request) -> webob.Response:
     asked, is_operator = request.parameters, _is_operator(backend, request)
     query = db.SegmentQuery(
         **{name: asked.get(name) for name in FACTS},
-        is_seen=_sight(request, is_operator),
+        is_seen=sight.of(request.context, is_operator),
         marker=asked.get('marker', 0),
         limit=paging.limit(backend, request),
     )
     found, more = backend.database.read(db.page, query)
     links = paging.links(request, str(found[-1].id)) if more else None
-    hidden = _PROPERTIES.hidden(backend, request)
+    hidden = extra_properties.SEGMENTS.hidden(backend, request.context)
     shown = [render.network(each, is_operator, hidden) for each in found]
     return answer(200, paging.body('networks', shown, links))
 
@@ -48,9 +42,9 @@ def show(backend: Backend, request: Request, network_id: str) -> webob.Response:
     """Show one of them."""
     _authorize(backend, request, rules.GET)
     is_operator = _is_operator(backend, request)
-    is_seen = _sight(request, is_operator)
+    is_seen = sight.of(request.context, is_operator)
     found = backend.database.read(db.get, _number(network_id), False, is_seen)
-    hidden = _PROPERTIES.hidden(backend, request)
+    hidden = extra_properties.SEGMENTS.hidden(backend, request.context)
     return answer(200, {'network': render.network(found, is_operator, hidden)})
 
 
@@ -61,7 +55,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     """
     _authorize(backend, request, rules.CREATE)
     values = _normal(request.read(schema.CREATE), _OWN)
-    hidden = _PROPERTIES.hidden(backend, request)
+    hidden = extra_properties.SEGMENTS.hidden(backend, request.context)
     shown = [
         render.network(backend.database.read(db.get, each), is_operator=True, hidden=hidden)
         for each in backend.manager.create_networks(request.context, values)
@@ -79,7 +73,10 @@ def update(backend: Backend, request: Request, network_id: str) -> webob.Respons
     values = _normal(request.read(schema.UPDATE), _CHANGING)
     number = _number(network_id)
     backend.manager.update_network(request.context, number, values)
-    found, hidden = backend.database.read(db.get, number), _PROPERTIES.hidden(backend, request)
+    found, hidden = (
+        backend.database.read(db.get, number),
+        extra_properties.SEGMENTS.hidden(backend, request.context),
+    )
     shown = render.network(found, is_operator=True, hidden=hidden)
     return answer(200, {'network': shown})
 
@@ -97,13 +94,15 @@ def properties(backend: Backend, request: Request) -> webob.Response:
     Callers who may not see private ones are shown those of segments that they can reserve.
     """
     _authorize(backend, request, rules.GET_PROPERTIES)
-    return _PROPERTIES.list_(backend, request)
+    return extra_properties.SEGMENTS.list_(backend, request)
 
 
 def update_property(backend: Backend, request: Request, property_name: str) -> webob.Response:
     """Make an extra property private, or public again."""
     _authorize(backend, request, rules.UPDATE_PROPERTIES)
-    return _PROPERTIES.update(request, property_name, backend.manager.set_network_property)
+    return extra_properties.SEGMENTS.update(
+        request, property_name, backend.manager.set_network_property
+    )
 
 
 def _authorize(backend: Backend, request: Request, rule: str) -> None:
@@ -112,17 +111,6 @@ def _authorize(backend: Backend, request: Request, rule: str) -> None:
 
 def _is_operator(backend: Backend, request: Request) -> bool:
     return policy.allows(backend.enforcer, request.context, rules.GET_RESTRICTED, {})
-
-
-def _sight(request: Request, is_operator: bool) -> db.IsSeen:
-    """Return what tells whether a caller sees a segment: what their project may be promised."""
-    mine = request.context.project_id, request.context.project_domain_id
-
-    def is_seen(stored: Mapping[str, Any] | None) -> bool:
-        access = Access.load(stored)
-        return is_operator or access is None or access.admits(*mine)
-
-    return is_seen
 
 
 def _number(network_id: str) -> int:
