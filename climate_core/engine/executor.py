@@ -29,6 +29,9 @@ from climate_core.plugins.base import Done, ResourcePlugin, Wait
 
 LOG = log.getLogger(__name__)
 
+#: What the database raises, of an event that is taken up again when its claim expires.
+_TROUBLE: tuple[type[Exception], ...] = (Stale, *TROUBLE)
+
 
 class ClaimLost(group_commit.Superseded):
     """A claim expired and another manager has the event, or the event was superseded."""
@@ -98,7 +101,7 @@ class EventExecutor:
         except Exception:
             # Its claim was rolled back with it. With one of its own it is tried again when that
             # expires, and not at once.
-            with contextlib.suppress(*TROUBLE, Stale):
+            with contextlib.suppress(*_TROUBLE):
                 self.database.write(self.claims.claim, due)
             raise
 
@@ -127,11 +130,18 @@ class EventExecutor:
 
     def _begin(self, due: Due, session: orm.Session, lease: model.Lease | None) -> _Begun | None:
         """Claim an event and begin it; None if another manager has it, or it is not due."""
-        claim = self.claims.claim(session, due) if lease is not None else None
-        if claim is None or lease is None:
+        if lease is None:
             return None
-        lease = _with_claim(lease, claim)
-        event = _mine(lease, claim)
+        claim = self.claims.claim(session, due)
+        if claim is None:
+            return None
+        # It was read before it was claimed.
+        event = dataclasses.replace(
+            next(e for e in lease.events if e.id == due.id),
+            status=states.EventStatus.IN_PROGRESS,
+            generation=claim.generation,
+        )
+        lease = lease.with_events(event)
         now = self.clock.now()
         handler = events.of(event.event_type)
         work = handler.begin(lease, event, now)
@@ -263,9 +273,9 @@ class EventExecutor:
         except retry.EXPECTED as trouble:
             LOG.warning('Whether others give way to lease %s is not known: %s', lease.id, trouble)
             return retry.decide(trouble, event, lease, now, self.backoff)
-        except Exception as trouble:
-            if isinstance(trouble, (Stale, *TROUBLE)):
-                raise
+        except _TROUBLE:
+            raise
+        except Exception:
             LOG.exception('Whether others give way to lease %s is not known', lease.id)
             return outcome
 
@@ -278,15 +288,6 @@ class EventExecutor:
         method = getattr(plugin, handler.plugin_method(lease, reservation))
         called: Wait | Done | None = method(lease, reservation)
         return called
-
-
-def _with_claim(lease: model.Lease, claim: EventClaim) -> model.Lease:
-    """Return a lease with an event that was claimed after it was read."""
-    held = functools.partial(
-        dataclasses.replace, status=states.EventStatus.IN_PROGRESS, generation=claim.generation
-    )
-    each = (held(e) if e.id == claim.event_id else e for e in lease.events)
-    return dataclasses.replace(lease, events=tuple(each))
 
 
 def _mine(lease: model.Lease | None, claim: EventClaim) -> model.Event:

@@ -170,7 +170,7 @@ class HostPower(Worker):
         for host in hosts:
             service = services.get(host.service_name, {})
             if host.state is None and _is_ours(service) and self._is_awake(host):
-                hypervisors.set_status(conn, service['id'], None)
+                _enable(conn, service)
 
     def _is_awake(self, host: PowerHost) -> bool:
         return self._database.read(db.is_in, host.id, None)
@@ -262,8 +262,7 @@ class HostPower(Worker):
     def _give_up(self, conn: 'connection.Connection', host: PowerHost, service: _Service) -> None:
         """Leave a host awake that has something on it."""
         host_holds.release(conn, host.provider_id)
-        if _is_ours(service):
-            hypervisors.set_status(conn, service['id'], None)
+        _enable(conn, service)
         self._database.write(db.stay, host.id)
         LOG.info('%s stays awake: it is in use', host.name)
 
@@ -295,8 +294,7 @@ class HostPower(Worker):
         is_up = host_failure.is_up(service) and is_on is not False
         if is_up and placement.has_provider(conn, host.provider_id):
             host_holds.release(conn, host.provider_id)
-            if _is_ours(service):
-                hypervisors.set_status(conn, service['id'], None)
+            _enable(conn, service)
             seconds = self._database.write(db.awake, host.id)
             if seconds is not None:
                 LOG.info('%s is awake after %.0f seconds', host.name, seconds)
@@ -338,6 +336,12 @@ def _is_disabled(service: _Service) -> bool:
 def _is_ours(service: _Service) -> bool:
     """Tell whether a nova-compute is disabled because its host sleeps."""
     return _is_disabled(service) and service.get('disabled_reason') == power.REASON
+
+
+def _enable(conn: 'connection.Connection', service: _Service) -> None:
+    """Enable a nova-compute that is disabled because its host sleeps."""
+    if _is_ours(service):
+        hypervisors.set_status(conn, service['id'], None)
 
 
 def _labels(host: PowerHost) -> set[str]:
