@@ -7,6 +7,8 @@ cinder-api and heat-engine what the lease service would refuse later. A pattern 
 """
 
 import re
+from collections.abc import Mapping
+from typing import Any, Final
 
 from climate_common import event_types
 
@@ -67,6 +69,15 @@ def json_pattern(pattern: str) -> str:
     Python's ``$`` alone would let a line end through.
     """
     return rf'^{pattern}(?!\n)$'
+
+
+#: A name in JSON Schema.
+NAME_SCHEMA: Final[Mapping[str, Any]] = {
+    'type': 'string',
+    'minLength': 1,
+    'maxLength': NAME_LENGTH,
+    'pattern': json_pattern(NAME_PATTERN),
+}
 
 
 def check_name(value: object) -> str:

@@ -3,11 +3,12 @@
 
 from typing import Any, Final
 
-from climate_core.api.schemas import common, registered
+from climate_common import limits
+from climate_core.api.schemas import common
 
 CREATE: Final[dict[str, Any]] = common.closed(
     {
-        'name': {**registered.NAME, 'description': 'What reads it, to know it by.'},
+        'name': {**limits.NAME_SCHEMA, 'description': 'What reads it, to know it by.'},
     },
     ('name',),
 )

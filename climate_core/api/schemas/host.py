@@ -3,10 +3,11 @@
 
 from typing import Any
 
+from climate_common import limits
 from climate_core.api.schemas import common, paging, registered
 from climate_core.lease import power
 
-_NAME, _FLAG = registered.NAME, registered.FLAG
+_NAME, _FLAG = limits.NAME_SCHEMA, registered.FLAG
 _OWN: dict[str, dict[str, Any]] = {
     'pool': {**_NAME, 'description': 'The name of its pool; without it: default.'},
     'reservable': registered.RESERVABLE,

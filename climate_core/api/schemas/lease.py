@@ -7,12 +7,6 @@ from climate_common import durations, limits
 from climate_core.api.schemas import common, paging, reservation
 from climate_core.lease import events, states
 
-_NAME: dict[str, Any] = {
-    'type': 'string',
-    'minLength': 1,
-    'maxLength': limits.NAME_LENGTH,
-    'pattern': limits.json_pattern(limits.NAME_PATTERN),
-}
 #: python-climateclient sends null for a field that its user leaves out.
 _BEFORE_END: dict[str, Any] = {
     **common.DATE,
@@ -128,7 +122,7 @@ CREATE: dict[str, Any] = {
                 **common.UUID,
                 'description': 'Chosen by the client, so that a repeated request makes one lease.',
             },
-            'name': _NAME,
+            'name': limits.NAME_SCHEMA,
             **_DATES,
             'duration': _DURATION,
             **OPTIONS,
@@ -177,7 +171,7 @@ CREATE_QUERY: dict[str, Any] = {
 
 UPDATE: dict[str, Any] = common.closed(
     {
-        'name': _NAME,
+        'name': limits.NAME_SCHEMA,
         **_DATES,
         'duration': _DURATION,
         **OPTIONS,

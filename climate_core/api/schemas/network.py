@@ -3,6 +3,7 @@
 
 from typing import Any
 
+from climate_common import limits
 from climate_core.api.schemas import common, paging, registered
 from climate_core.lease import networks
 
@@ -25,7 +26,7 @@ CREATE: dict[str, Any] = {
         {
             'network_type': {**_TYPE, 'description': 'The type of the segment.'},
             'physical_network': {
-                'anyOf': [registered.NAME, {'type': 'null'}],
+                'anyOf': [limits.NAME_SCHEMA, {'type': 'null'}],
                 'description': 'The physical network of a VLAN, as Neutron calls it. The other '
                 'types have none.',
             },
@@ -94,7 +95,7 @@ PROPERTY = registered.property_of('network')
 QUERY: dict[str, dict[str, Any]] = {
     'network_type': {**_TYPE, 'description': 'Only those of this type.'},
     'physical_network': {
-        **registered.NAME,
+        **limits.NAME_SCHEMA,
         'description': 'Only those of this physical network.',
     },
     'segment_id': {

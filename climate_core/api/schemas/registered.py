@@ -6,12 +6,6 @@ from typing import Any, Final
 from climate_common import limits
 from climate_core.api.schemas import common
 
-NAME: Final[dict[str, Any]] = {
-    'type': 'string',
-    'minLength': 1,
-    'maxLength': limits.NAME_LENGTH,
-    'pattern': limits.json_pattern(limits.NAME_PATTERN),
-}
 #: Clients of Blazar send every value as a text.
 FLAG: Final[dict[str, Any]] = {'enum': [True, False, 'true', 'false', 'True', 'False']}
 EXTRA: Final[dict[str, Any]] = {

@@ -33,15 +33,9 @@ if TYPE_CHECKING:
 _NOUN: Final = 'network segment'
 #: What is kept of what chose the segment of a network that is made.
 _CHOSEN_BY: Final = 'chosen_by'
-_NAME: Final[Mapping[str, Any]] = {
-    'type': 'string',
-    'minLength': 1,
-    'maxLength': limits.NAME_LENGTH,
-    'pattern': limits.json_pattern(limits.NAME_PATTERN),
-}
 #: What the network is created with.
 _OF_OWNER: Final[Mapping[str, Any]] = {
-    'network_name': {**_NAME, 'description': 'The name of the network.'},
+    'network_name': {**limits.NAME_SCHEMA, 'description': 'The name of the network.'},
     'network_description': {
         'type': ['string', 'null'],
         'maxLength': limits.NAME_LENGTH,
