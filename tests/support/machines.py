@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Machines of a fake cloud that are switched at once, or do not answer."""
 
+from typing import Any
+
+import sqlalchemy as sa
 from oslo_config import cfg
 
 from climate_core.cloud.power.base import PowerDriver, PowerTrouble
+from climate_core.db import tables
+from climate_core.db.engine import Database
 from tests.support.fakes import hypervisors
 from tests.support.fakes.state import State
 
@@ -49,3 +54,19 @@ class FakeMachines(PowerDriver):
         if force or name not in self.stubborn:
             self.off.add(name)
             hypervisors.switch(self.state, name, 'off')
+
+
+def read_told(database: Database) -> list[tuple[str, str | None]]:
+    """Return the types of what was told, in order, with the names of the hosts."""
+    with database.reader() as session:
+        row = tables.NOTIFICATIONS.c
+        found = session.execute(sa.select(row.event_type, row.payload).order_by(row.id))
+        return [(kind, told.get('hypervisor_hostname')) for kind, told in found]
+
+
+def read_sleeps(database: Database) -> list[tuple[Any, ...]]:
+    """Return the names of the hosts that slept, from when and until when."""
+    with database.reader() as session:
+        row = tables.HOST_SLEEPS.c
+        query = sa.select(row.hypervisor_hostname, row.start, row.end).order_by(row.id)
+        return [tuple(each) for each in session.execute(query)]

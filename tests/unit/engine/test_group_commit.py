@@ -4,6 +4,7 @@
 import dataclasses
 import datetime
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from typing import Any
@@ -51,8 +52,9 @@ class Group:
         leader = self.pool.submit(self.group.write, 'none', first)
         assert inside.wait(PATIENCE)
         begun = [self.pool.submit(self.group.write, *each) for each in writes]
+        deadline = time.monotonic() + PATIENCE
         while len(self.group._waiting) < len(writes):
-            pass
+            assert time.monotonic() < deadline
 
         def go_on() -> None:
             release.set()

@@ -17,6 +17,7 @@ from climate_core.db.engine import Database
 from climate_core.lease.nodes import Node
 from climate_core.lease.power import PowerState
 from climate_core.sync.hosts.power import HostPower
+from tests.support import machines
 from tests.support.hosts import promise
 from tests.support.leases import NOON
 from tests.support.machines import FakeMachines
@@ -165,19 +166,11 @@ class Sleepers:
 
     def told(self):
         """Return what was told of hosts since the last promise, in order."""
-        with self.database.reader() as session:
-            row = tables.NOTIFICATIONS.c
-            found = session.execute(sa.select(row.event_type, row.payload).order_by(row.id))
-            return [
-                (kind.removeprefix('host.power.'), told['hypervisor_hostname'])
-                for kind, told in found
-            ]
+        found = machines.read_told(self.database)
+        return [(kind.removeprefix('host.power.'), name) for kind, name in found]
 
     def sleeps(self):
-        with self.database.reader() as session:
-            row = tables.HOST_SLEEPS.c
-            query = sa.select(row.hypervisor_hostname, row.start, row.end).order_by(row.id)
-            return [tuple(each) for each in session.execute(query)]
+        return machines.read_sleeps(self.database)
 
 
 @pytest.fixture

@@ -4,16 +4,16 @@
 import datetime
 
 import pytest
-import sqlalchemy as sa
 
 from climate_core import exceptions
 from climate_core.cloud import host_holds, hypervisors, placement
 from climate_core.conf import power as conf_group
-from climate_core.db import host_power, tables
+from climate_core.db import host_power
 from climate_core.lease import power
 from climate_core.lease.power import PowerState
 from climate_core.sync.hosts.power import HostPower
 from climate_core.sync.hosts.refresh import HostRefresher
+from tests.support import machines
 from tests.support.fakes import placement as fake_placement
 from tests.support.hosts import EnrolledHosts, promise
 from tests.support.leases import NOON
@@ -56,20 +56,14 @@ class Sleepers:
 
     def told(self):
         """Return what was told of hosts, in order."""
-        with self.database.reader() as session:
-            row = tables.NOTIFICATIONS.c
-            found = session.execute(sa.select(row.event_type, row.payload).order_by(row.id))
-            return [
-                (kind.removeprefix('host.power.'), told['hypervisor_hostname'])
-                for kind, told in found
-                if kind.startswith('host.power.')
-            ]
+        return [
+            (kind.removeprefix('host.power.'), name)
+            for kind, name in machines.read_told(self.database)
+            if kind.startswith('host.power.')
+        ]
 
     def sleeps(self):
-        with self.database.reader() as session:
-            row = tables.HOST_SLEEPS.c
-            query = sa.select(row.hypervisor_hostname, row.start, row.end).order_by(row.id)
-            return [tuple(each) for each in session.execute(query)]
+        return machines.read_sleeps(self.database)
 
 
 @pytest.fixture
