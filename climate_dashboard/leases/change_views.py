@@ -2,7 +2,6 @@
 """The pages on which a lease is created, extended and shortened."""
 
 import datetime
-import functools
 from typing import Any
 
 from django import urls
@@ -12,9 +11,8 @@ from horizon import exceptions, forms
 from climate_common import durations
 from climate_dashboard import allowed, api, times
 from climate_dashboard.leases import create_form, end_forms
-from climateclient.models import DryRun, Lease, Limit
-
-INDEX = 'horizon:project:climate_leases:index'
+from climate_dashboard.leases.lease_mixin import INDEX, LeaseMixin
+from climateclient.models import DryRun, Limit
 
 
 class CreateView(allowed.AllowedMixin, times.LocalTimeMixin, forms.ModalFormView):
@@ -64,7 +62,7 @@ class CreateView(allowed.AllowedMixin, times.LocalTimeMixin, forms.ModalFormView
             return []
 
 
-class ExtendView(allowed.AllowedMixin, times.LocalTimeMixin, forms.ModalFormView):
+class ExtendView(allowed.AllowedMixin, LeaseMixin, times.LocalTimeMixin, forms.ModalFormView):
     """A later end of a lease."""
 
     rule = 'climate:leases:update'
@@ -74,15 +72,7 @@ class ExtendView(allowed.AllowedMixin, times.LocalTimeMixin, forms.ModalFormView
     submit_label = _('Extend')
     success_url = urls.reverse_lazy(INDEX)
     address = 'horizon:project:climate_leases:extend'
-
-    @functools.cached_property
-    def lease(self) -> Lease:
-        try:
-            return api.client(self.request).leases.get(self.kwargs['lease_id'])
-        except Exception as error:
-            told = _('The lease cannot be changed: %s') % api.told(error)
-            exceptions.handle(self.request, told, redirect=urls.reverse(INDEX))
-            raise
+    refusal = _('The lease cannot be changed: %s')
 
     def get_initial(self) -> dict[str, Any]:
         return {'generation': self.lease.generation}

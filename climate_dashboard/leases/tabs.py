@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tabs of one lease: what it is, what it holds, what happens and what happened to it."""
+"""Show one lease in tabs: what it is, what it holds, what happens and what happened to it."""
 
 import itertools
 from typing import Any, Final
@@ -16,7 +16,7 @@ from climateclient.models import Event, HistoryEntry, Lease, Reservation
 
 #: Of so many resources the names are asked for.
 _NAMED: Final = 10
-#: The newest entries of a history that are shown.
+#: Of a history so many entries are shown: the oldest.
 _ENTRIES: Final = 200
 _FINDERS: Final = {
     resource_types.SERVER: nova.server_get,
@@ -24,8 +24,15 @@ _FINDERS: Final = {
 }
 
 
+class LeaseTableTab(tabs.TableTab):
+    """Show a table about a lease, which is read when its tab is opened."""
+
+    template_name = 'horizon/common/_detail_table.html'
+    preload = False
+
+
 class OverviewTab(tabs.Tab):
-    """What a lease is, and what comes next."""
+    """Show what a lease is, and what comes next."""
 
     name = _('Overview')
     slug = 'overview'
@@ -76,14 +83,12 @@ class ReservationRow:
         self.name = words.word(words.RESOURCE_TYPES, words.kind_of(reservation))
 
 
-class ReservationsTab(tabs.TableTab):
-    """The resources of a lease, with links to them."""
+class ReservationsTab(LeaseTableTab):
+    """Show the resources of a lease, with links to them."""
 
     name = _('Resources')
     slug = 'reservations'
     table_classes = (ReservationsTable,)
-    template_name = 'horizon/common/_detail_table.html'
-    preload = False
 
     def get_reservations_data(self) -> list[ReservationRow]:
         lease: Lease = self.tab_group.kwargs['lease']
@@ -113,14 +118,12 @@ class EventsTable(tables.DataTable):
         return datum.event_type
 
 
-class EventsTab(tabs.TableTab):
-    """What happens to a lease, and when."""
+class EventsTab(LeaseTableTab):
+    """Show what happens to a lease, and when."""
 
     name = _('Events')
     slug = 'events'
     table_classes = (EventsTable,)
-    template_name = 'horizon/common/_detail_table.html'
-    preload = False
 
     def get_events_data(self) -> tuple[Event, ...]:
         lease: Lease = self.tab_group.kwargs['lease']
@@ -144,14 +147,12 @@ class HistoryTable(tables.DataTable):
         return datum.action
 
 
-class HistoryTab(tabs.TableTab):
-    """What happened to a lease."""
+class HistoryTab(LeaseTableTab):
+    """Show what happened to a lease."""
 
     name = _('History')
     slug = 'history'
     table_classes = (HistoryTable,)
-    template_name = 'horizon/common/_detail_table.html'
-    preload = False
 
     def get_history_data(self) -> list[HistoryEntry]:
         lease: Lease = self.tab_group.kwargs['lease']

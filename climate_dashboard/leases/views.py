@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages of the panel Leases."""
 
-import functools
 import itertools
 from typing import Any
 
@@ -13,9 +12,8 @@ from horizon.utils import functions
 from climate_dashboard import api, times
 from climate_dashboard.leases import tables as lease_tables
 from climate_dashboard.leases import tabs as lease_tabs
+from climate_dashboard.leases.lease_mixin import INDEX, LeaseMixin
 from climateclient.models import Lease
-
-INDEX = 'horizon:project:climate_leases:index'
 
 
 class IndexView(times.LocalTimeMixin, tables.PagedTableMixin, tables.DataTableView):
@@ -53,21 +51,12 @@ class IndexView(times.LocalTimeMixin, tables.PagedTableMixin, tables.DataTableVi
         return leases
 
 
-class DetailView(times.LocalTimeMixin, tabs.TabbedTableView):
+class DetailView(LeaseMixin, times.LocalTimeMixin, tabs.TabbedTableView):
     """One lease."""
 
     tab_group_class = lease_tabs.LeaseTabs
     template_name = 'horizon/common/_detail.html'
     page_title = '{{ lease.name|default:lease.id }}'
-
-    @functools.cached_property
-    def lease(self) -> Lease:
-        try:
-            return api.client(self.request).leases.get(self.kwargs['lease_id'])
-        except Exception as error:
-            told = _('The lease cannot be shown: %s') % api.told(error)
-            exceptions.handle(self.request, told, redirect=urls.reverse(INDEX))
-            raise
 
     def get_tabs(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         return super().get_tabs(request, *args, **kwargs, lease=self.lease)
