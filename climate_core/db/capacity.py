@@ -74,7 +74,7 @@ class EqualPromises(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityQuery:
-    """What is asked about capacity.
+    """Ask for the capacity of a time.
 
     :param project_id: the project whose promises are its own
     :param limit: more rows than that are not read

@@ -39,7 +39,7 @@ class Feed:
 
 
 class Token(NamedTuple):
-    """What a feed is read with."""
+    """Open a feed by its id and a secret."""
 
     feed_id: str
     secret: str

@@ -77,7 +77,7 @@ class CalendarView(times.LocalTimeMixin, HorizonTemplateView):
 
 
 class LeasesView(CalendarView):
-    """What is promised to the project."""
+    """Show what is promised to the project."""
 
     groups = (('lease', _('Leases')), ('resource', _('Resources')))
 
@@ -90,7 +90,7 @@ class LeasesView(CalendarView):
 
 
 class HostsView(CalendarView):
-    """What is promised of the hosts of the pools, for operators."""
+    """Show operators what is promised of the hosts of the pools."""
 
     page_title = _('Calendar of Hosts')
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be done with leases, each as far as the policy allows it."""
+"""Do what can be done with leases, each as far as the policy allows it."""
 
 import functools
 from collections.abc import Callable

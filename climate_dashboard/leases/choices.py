@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be chosen in the form of a new lease: flavors, images, networks and key pairs."""
+"""List what can be chosen in the form of a new lease: flavors, images, networks and key pairs."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

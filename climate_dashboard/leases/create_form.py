@@ -42,7 +42,10 @@ def _select(label: Any, *kinds: str) -> forms.ChoiceField:
 
 
 class CreateForm(forms.SelfHandlingForm):
-    """What is reserved, and when. Buttons only ask whether it would be granted, and from when."""
+    """Ask what to reserve, and when.
+
+    Buttons only ask whether it would be granted, and from when.
+    """
 
     name = forms.CharField(label=_('Name'), max_length=limits.NAME_LENGTH)
     start = forms.CharField(

@@ -8,7 +8,7 @@ from climate_dashboard import api
 
 
 class Leases(horizon.Panel):
-    """What a project has reserved."""
+    """Show what a project has reserved."""
 
     name = _('Leases')
     slug = 'climate_leases'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reservation holds, with links to the pages of other panels."""
+"""Show what a reservation holds, with links to the pages of other panels."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

@@ -24,7 +24,7 @@ class LeaseRow(tables.Row):
 
 
 class LeaseFilter(tables.FilterAction):
-    """What leases are listed."""
+    """Choose the leases that are listed."""
 
     filter_type = 'server'
     filter_choices = (

@@ -8,7 +8,7 @@ from climate_dashboard import api
 
 
 class HostCalendar(horizon.Panel):
-    """Which lease has which host when."""
+    """Show operators which lease has which host when."""
 
     name = _('Calendar of Hosts')
     slug = 'climate_host_calendar'

@@ -8,7 +8,7 @@ from climate_dashboard import api
 
 
 class Usage(horizon.Panel):
-    """What projects reserved and used."""
+    """Show operators what projects reserved and used."""
 
     name = _('Usage')
     slug = 'climate_usage'

@@ -57,7 +57,7 @@ class UsageTable(tables.DataTable):
 
 
 class IndexView(times.LocalTimeMixin, tables.DataTableView):
-    """What projects reserved and used in a time: this month, if none is asked for."""
+    """Show what projects reserved and used in a time: this month, if none is asked for."""
 
     table_class = UsageTable
     template_name = 'climate_dashboard/admin/usage.html'
