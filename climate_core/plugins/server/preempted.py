@@ -57,8 +57,6 @@ def give_up(context: EndContext) -> Wait | None:
         _lock(context)
         return context.wait()
     if status == 'SHELVED_OFFLOADED' and task is None:
-        # A lock of its owner may have our reason; after this it is one of an administrator.
-        _lock(context)
         return None
     wait = end_steps.step(_as_shelving(context), {**server, 'locked': False})
     return wait or context.wait('The server has been SHELVED')

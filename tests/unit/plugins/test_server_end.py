@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-import dataclasses
-
 import pytest
 
 from climate_core import exceptions
@@ -234,10 +232,3 @@ def test_server_whose_unshelving_is_lost_is_done(world, status):
 def test_server_that_is_being_unshelved_is_left_alone_with_nothing(world):
     case = woken(world, 'nothing', status='SHELVED_OFFLOADED', task_state='unshelving')
     assert case.end_once() is None
-
-
-def test_lock_of_an_owner_with_our_reason_is_an_administrators_after_giving_way(world):
-    case = woken(world, status='SHELVED_OFFLOADED', locked='owner', locked_reason='Climate: mine')
-    case.lease = dataclasses.replace(case.lease, preemptible=True)
-    assert case.plugin.preempt(case.lease, case.reservation) is None
-    assert world.state.servers[case.resource_id]['locked'] == 'admin'
