@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from climateclient import exceptions
+from tests.cloud.networking import forward, public
 from tests.cloud.people import Person, at, upgrade_check, wait_for
 from tests.cloud.stacking import Stacking
 from tests.cloud.templates import documented, resource, server, template
@@ -18,7 +19,7 @@ FIRST, SECOND = ADDRESSES = ['203.0.113.30', '203.0.113.31']
 
 @pytest.fixture
 def network(admin: Person) -> Any:
-    return admin.sdk.network.find_network('public', ignore_missing=False)
+    return public(admin)
 
 
 @pytest.fixture(autouse=True)
@@ -46,10 +47,9 @@ def had(person: Person) -> dict[str, Any]:
 def ports(member: Person) -> Iterator[list[Any]]:
     """Return two ports of the member's, behind a router."""
     sdk = member.sdk.network
-    public = sdk.find_network('public', ignore_missing=False)
     network = sdk.create_network(name='inside')
     subnet = sdk.create_subnet(network_id=network.id, ip_version=4, cidr='10.9.0.0/24')
-    router = sdk.create_router(name='r', external_gateway_info={'network_id': public.id})
+    router = sdk.create_router(name='r', external_gateway_info={'network_id': public(member).id})
     sdk.add_interface_to_router(router, subnet_id=subnet.id)
     made = [sdk.create_port(network_id=network.id) for _ in ADDRESSES]
     yield made
@@ -89,15 +89,7 @@ def test_addresses_from_their_promise_to_the_next_lease(
 
     sdk = member.sdk.network
     sdk.update_ip(found[FIRST], port_id=ports[0].id)
-    forwarding = {
-        'protocol': 'tcp',
-        'internal_ip_address': ports[1].fixed_ips[0]['ip_address'],
-        'internal_port_id': ports[1].id,
-        'internal_port': 80,
-        'external_port': 8080,
-    }
-    path = f'/floatingips/{found[SECOND].id}/port_forwardings'
-    assert sdk.post(path, json={'port_forwarding': forwarding}).status_code == 201
+    forward(member, found[SECOND], ports[1])
     # The end of a lease that has not begun is nothing to who has its addresses now.
     stranger.leases.delete(promised.id)
     stranger.wait_lease_gone(promised.id)

@@ -3,17 +3,17 @@
 
 import datetime
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from climateclient import exceptions
-from tests.cloud.people import Person, at
+from tests.cloud.networking import PHYSICAL, filled
+from tests.cloud.people import Person, at, upgrade_check
 
 #: Behind the range that Neutron chooses from.
 FIRST, SECOND = 210, 211
-PHYSICAL = 'physnet1'
 
 
 @pytest.fixture(autouse=True)
@@ -26,15 +26,25 @@ def registered(admin: Person) -> Iterator[None]:
         client.delete(each.id)
 
 
+@pytest.fixture
+def segment_ranges(admin: Person) -> Iterator[Callable[..., Any]]:
+    """Make network segment ranges, as an administrator can; they are deleted afterwards."""
+    sdk, made = admin.sdk.network, []
+
+    def make(first: int, last: int, **values: Any) -> Any:
+        kind = {'network_type': 'vlan', 'physical_network': PHYSICAL}
+        found = sdk.create_network_segment_range(minimum=first, maximum=last, **kind, **values)
+        made.append(found)
+        return found
+
+    yield make
+    for each in made:
+        sdk.delete_network_segment_range(each)
+
+
 def wanted(**values: Any) -> list[dict[str, Any]]:
     both = {'resource_type': 'network', 'network_name': 'net1', 'physical_network': PHYSICAL}
     return [{**both, 'segment_id': FIRST, **values}]
-
-
-def trunk(person: Person, parent: Any, subport: Any) -> Any:
-    """Make a trunk with one subport."""
-    inside = {'port_id': subport.id, 'segmentation_type': 'vlan', 'segmentation_id': 5}
-    return person.sdk.network.create_trunk(port_id=parent.id, sub_ports=[inside])
 
 
 def test_only_operators_set_segments_apart_and_choose_them(member: Person) -> None:
@@ -53,6 +63,42 @@ def test_segment_that_neutron_does_not_know_is_not_set_apart(admin: Person) -> N
         with pytest.raises(exceptions.BadRequest, match=field):
             admin.client.networks.create(kind, 250, physical)
     assert admin.sdk.network.find_network('none') is None
+
+
+def test_segment_that_neutron_chooses_is_set_apart_only_from_others(
+    admin: Person, member: Person, segment_ranges: Callable[..., Any]
+) -> None:
+    with pytest.raises(exceptions.BadRequest, match='100-199'):
+        admin.client.networks.create('vlan', 150, PHYSICAL)
+    service = admin.sdk.identity.find_project('service', ignore_missing=False)
+    segment_ranges(100, 198, shared=False, project_id=service.id)
+    apart = admin.client.networks.create('vlan', 150, PHYSICAL)
+    vlan = {'provider_network_type': 'vlan', 'provider_physical_network': PHYSICAL}
+    ordinary = admin.sdk.network.create_network(name='ordinary', **vlan)
+    try:
+        # Neutron chooses by chance, here from the one that is left.
+        assert ordinary.provider_segmentation_id == 199
+        with pytest.raises(Exception, match='No project network'):
+            admin.sdk.network.create_network(name='second', **vlan)
+        lease = member.leases.create('its', at(hours=1), reservations=wanted(segment_id=150))
+        lease = member.wait_lease(lease.id, 'ACTIVE')
+        made = admin.sdk.network.get_network(lease.reservations[0].params['network_id'])
+        assert made.provider_segmentation_id == 150
+        member.leases.end(lease.id)
+        member.wait_lease(lease.id, 'TERMINATED')
+    finally:
+        admin.sdk.network.delete_network(ordinary)
+        admin.client.networks.delete(apart.id)
+
+
+def test_upgrade_check_tells_which_segments_neutron_chooses_by_now(
+    segment_ranges: Callable[..., Any],
+) -> None:
+    assert 'network segment range' not in upgrade_check()
+    segment_ranges(FIRST - 1, SECOND - 1, shared=True)
+    said = upgrade_check()
+    assert f'VLAN {FIRST} of {PHYSICAL} is in the network segment range' in said
+    assert f'VLAN {SECOND} of' not in said
 
 
 def test_network_from_its_promise_to_the_next_lease(
@@ -78,43 +124,13 @@ def test_network_from_its_promise_to_the_next_lease(
     assert (network.name, network.project_id) == ('net1', member.sdk.current_project_id)
     assert list(network.tags) == [f'reservation:{lease.reservations[0].id}']
 
-    public = sdk.find_network('public', ignore_missing=False)
-    subnet = sdk.create_subnet(network_id=network.id, ip_version=4, cidr='10.9.0.0/24')
-    router = sdk.create_router(name='r', external_gateway_info={'network_id': public.id})
-    sdk.add_interface_to_router(router, subnet_id=subnet.id)
-    routes = [{'destination': '10.77.0.0/16', 'nexthop': '10.9.0.7'}]
-    sdk.update_router(router, routes=routes)
-    sdk.create_rbac_policy(
-        object_type='network',
-        object_id=network.id,
-        action='access_as_shared',
-        target_project_id=stranger.sdk.current_project_id,
-    )
-    theirs = stranger.sdk.network.create_port(network_id=network.id)
-    port, parent, subport, inner = (sdk.create_port(network_id=network.id) for _ in range(4))
-    floating = sdk.create_ip(floating_network_id=public.id, port_id=port.id)
-    outside = sdk.create_network(name='outside')
-    other = sdk.create_port(network_id=outside.id)
-    gone, left = trunk(member, parent, subport), trunk(member, other, inner)
-    try:
+    with filled(member, stranger, network) as check_gone:
         stranger.leases.delete(promised.id)
         stranger.wait_lease_gone(promised.id)
         assert sdk.get_network(network.id)
         member.leases.end(lease.id)
         assert member.wait_lease(lease.id, 'TERMINATED').status_reason is None
-        assert admin.sdk.network.find_network(network.id) is None
-        assert admin.sdk.network.find_port(theirs.id) is None
-        assert sdk.get_router(router.id).routes == []
-        assert sdk.get_ip(floating.id).port_id is None
-        assert [(each.id, each.sub_ports) for each in sdk.trunks()] == [(left.id, [])]
-        assert not [each for each in (parent, subport, inner) if sdk.find_port(each.id)]
-    finally:
-        for each in (left, gone):
-            sdk.delete_trunk(each)
-        sdk.delete_port(other)
-        sdk.delete_network(outside)
-        sdk.delete_ip(floating)
-        sdk.delete_router(router)
+        check_gone(admin)
     following = stranger.leases.create('next', at(hours=1), reservations=wanted())
     stranger.wait_lease(following.id, 'ACTIVE')
     stranger.leases.end(following.id)
