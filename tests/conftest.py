@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
-from tests.support import statements
+from tests.support import connections, statements
 
 # Not by the time that something takes, for other suites run beside.
 hypothesis.settings.register_profile(
@@ -17,6 +17,7 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile('climate')
 statements.share()
+connections.keep()
 
 
 def pytest_collection_finish() -> None:
@@ -38,6 +39,13 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     monkeypatch.undo()
     time.tzset()
+
+
+@pytest.fixture(autouse=True)
+def idle_connections() -> Iterator[None]:
+    """Close what the databases of this test have kept open."""
+    yield
+    connections.close()
 
 
 @pytest.fixture(autouse=True)
