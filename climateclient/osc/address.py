@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climateclient.osc import listing, options
+from climateclient.osc import listing, options, ranges
 
 if TYPE_CHECKING:
     from climateclient.floatingips import FloatingIp, FloatingIps
@@ -17,6 +17,8 @@ Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
 Shown = tuple[tuple[str, ...], tuple[Any, ...]]
 
 _COLUMNS: Final = ('ID', 'Address', 'Network', 'Reservable')
+#: The places of the id and of the address.
+_COUNTED: Final = (0, 1)
 
 
 class CreateAddress(command.Lister):
@@ -31,6 +33,7 @@ class CreateAddress(command.Lister):
         which = parser.add_mutually_exclusive_group(required=True)
         which.add_argument('address', metavar='<address>', nargs='?', help='One IPv4 address')
         which.add_argument('--range', metavar='<first>-<last>', help='Many of them')
+        ranges.add_each(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
@@ -42,7 +45,8 @@ class CreateAddress(command.Lister):
             raise exceptions.CommandError(
                 f'--range {parsed_args.range}: right would be: --range 203.0.113.20-203.0.113.99'
             )
-        return _COLUMNS, [_row(each) for each in client.create_range(network_id, first, last)]
+        made = client.create_range(network_id, first, last)
+        return _COLUMNS, ranges.join(parsed_args, map(_row, made), _COUNTED)
 
 
 class ListAddress(command.Lister):
@@ -52,6 +56,7 @@ class ListAddress(command.Lister):
         parser = super().get_parser(prog_name)
         _add_network(parser, required=False)
         listing.add_pages(parser, 'address')
+        ranges.add_each(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
@@ -59,7 +64,7 @@ class ListAddress(command.Lister):
         found = _client(self).list(
             network_id=network_id, limit=parsed_args.limit, marker=parsed_args.marker
         )
-        return _COLUMNS, [_row(each) for each in found]
+        return _COLUMNS, ranges.join(parsed_args, map(_row, found), _COUNTED)
 
 
 class ShowAddress(command.ShowOne):
@@ -84,15 +89,19 @@ class ShowAddress(command.ShowOne):
 
 
 class DeleteAddress(command.Command):
-    """Take floating IPs away from those for leases; nothing changes in Neutron."""
+    """Take floating IPs away from those for leases; nothing changes in Neutron.
+
+    A range names many: two addresses, or two ids.
+    """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         return _add_address(super().get_parser(prog_name), nargs='+')
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         client = _client(self)
-        for each in parsed_args.address:
-            client.delete(client.find(each).id)
+        names = [name for given in parsed_args.address for name in ranges.expand(given)]
+        for each in [client.find(name) for name in dict.fromkeys(names)]:
+            client.delete(each.id)
 
 
 def _add_network(parser: argparse.ArgumentParser, required: bool) -> None:

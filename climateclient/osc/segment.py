@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climateclient.osc import arguments, extra_properties, listing, options, pool_access
+from climateclient.osc import arguments, extra_properties, listing, options, pool_access, ranges
 
 if TYPE_CHECKING:
     from climateclient.networks import Networks, NetworkSegment, SegmentDetails
@@ -21,6 +21,8 @@ Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
 Shown = tuple[tuple[str, ...], tuple[Any, ...]]
 
 _COLUMNS: Final = ('ID', 'Type', 'Physical Network', 'Segment', 'Reservable', 'Extra')
+#: The places of the id and of the number.
+_COUNTED: Final = (0, 3)
 _FOR: Final = 'Promise it to no other projects'
 
 
@@ -41,6 +43,7 @@ class CreateSegment(command.Lister):
         arguments.add_extra(parser)
         pool_access.add_users(parser, _FOR)
         parser.add_argument('--disable', action='store_true', help='Promise it to nobody yet')
+        ranges.add_each(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
@@ -57,7 +60,7 @@ class CreateSegment(command.Lister):
             made = [client.create(kind, parsed_args.segment, physical, **details)]
         else:
             made = client.create_range(kind, *_ends(parsed_args.range), physical, **details)
-        return _COLUMNS, [_row(each) for each in made]
+        return _COLUMNS, ranges.join(parsed_args, map(_row, made), _COUNTED)
 
 
 class ListSegment(command.Lister):
@@ -67,6 +70,7 @@ class ListSegment(command.Lister):
         parser = super().get_parser(prog_name)
         _add_kind(parser)
         listing.add_pages(parser, 'segment')
+        ranges.add_each(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
@@ -76,7 +80,7 @@ class ListSegment(command.Lister):
             limit=parsed_args.limit,
             marker=parsed_args.marker,
         )
-        return _COLUMNS, [_row(each) for each in found]
+        return _COLUMNS, ranges.join(parsed_args, map(_row, found), _COUNTED)
 
 
 class ShowSegment(command.ShowOne):
@@ -152,14 +156,18 @@ class UnsetSegment(command.ShowOne):
 
 
 class DeleteSegment(command.Command):
-    """Take network segments away from those for leases; nothing changes in Neutron."""
+    """Take network segments away from those for leases; nothing changes in Neutron.
+
+    A range names many: <physical network>:<first>-<last>, <type>:<first>-<last>, or two ids.
+    """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         return _add_segment(super().get_parser(prog_name), nargs='+')
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         client = _client(self)
-        for each in [client.find(name) for name in dict.fromkeys(parsed_args.segment)]:
+        names = [name for given in parsed_args.segment for name in ranges.expand(given)]
+        for each in [client.find(name) for name in dict.fromkeys(names)]:
             client.delete(each.id)
 
 

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranges of what is set apart: one row of a table for many, and one word for many."""
+
+import argparse
+import ipaddress
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from osc_lib import exceptions
+
+#: So many are registered by one request, and named by one range.
+_MOST: Final = 256
+
+Row = tuple[Any, ...]
+
+
+def add_each(parser: argparse.ArgumentParser) -> None:
+    """Add the option that keeps rows apart."""
+    parser.add_argument(
+        '--each',
+        action='store_true',
+        help='Show each in a row of its own also in a table, which has those that follow one '
+        'another in one row',
+    )
+
+
+def join(
+    parsed_args: argparse.Namespace, rows: Iterable[Row], counted: Sequence[int]
+) -> list[Row]:
+    """Return the rows; in a table those that follow one another and are alike are one row.
+
+    All other formats have a row for each: they are for programs.
+
+    :param counted: the places of the columns that count up: ids, and numbers or IPv4 addresses
+    """
+    if parsed_args.formatter != 'table' or parsed_args.each:
+        return [*rows]
+    groups: list[list[Row]] = []
+    for row in rows:
+        if groups and _follows(groups[-1][-1], row, counted):
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    return [_as_one(each, counted) for each in groups]
+
+
+def expand(name: str) -> list[str]:
+    """Return all that a range names, and of a name that is none the name itself.
+
+    Ranges are ``physnet1:100-199``, ``203.0.113.20-203.0.113.29`` and, of ids, ``12-21``.
+
+    :raises osc_lib.exceptions.CommandError: its ends are the wrong way round, or it is too long
+    """
+    before, colon, ends = name.rpartition(':')
+    first, _, last = ends.partition('-')
+    try:
+        low, high = _number(first), _number(last)
+    except ValueError:
+        return [name]
+    if not 0 <= high - low < _MOST:
+        raise exceptions.CommandError(
+            f'{name}: the first must not be after the last, and {_MOST} are the most.'
+        )
+    make = ipaddress.IPv4Address if '.' in first else int
+    return [f'{before}{colon}{make(each)}' for each in range(low, high + 1)]
+
+
+def _follows(before: Row, row: Row, counted: Sequence[int]) -> bool:
+    return all(
+        _number(str(value)) == _number(str(last)) + 1 if place in counted else value == last
+        for place, (last, value) in enumerate(zip(before, row, strict=True))
+    )
+
+
+def _as_one(rows: Sequence[Row], counted: Sequence[int]) -> Row:
+    if len(rows) == 1:
+        return rows[0]
+    return tuple(
+        f'{value}-{rows[-1][place]}' if place in counted else value
+        for place, value in enumerate(rows[0])
+    )
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else int(ipaddress.IPv4Address(text))
