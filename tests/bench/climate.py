@@ -129,7 +129,9 @@ class Climate(Side):
         self._create(map(_reservation, servers), at)
         return at
 
-    def _create(self, reservations: Iterable[Mapping[str, Any]], at: float) -> None:
+    def _create(self, reservations: Iterable[Mapping[str, Any]], at: float) -> list[str]:
+        """Create a lease for each reservation; return their ids."""
+        made = []
         start = datetime.datetime.fromtimestamp(at, datetime.UTC)
         end = start + datetime.timedelta(days=1)
         for each in reservations:
@@ -139,7 +141,9 @@ class Climate(Side):
                 'end_date': f'{end:%Y-%m-%d %H:%M:%S}',
                 'reservations': [each],
             }
-            web.call('POST', self.api + '/v1/leases', body, self.headers)
+            answer, _ = web.call('POST', self.api + '/v1/leases', body, self.headers)
+            made.append(str(answer['lease']['id']))
+        return made
 
     def started(self) -> Sequence[float]:
         times = self.cloud.started().items()

@@ -6,6 +6,7 @@ latency, in a process of its own. Both services get the same program. ``GET /fak
 what was counted; paths under ``/fake`` are not.
 """
 
+import collections
 import pathlib
 import re
 import sys
@@ -24,6 +25,8 @@ USER, PROJECT, PASSWORD = 'bench', 'bench-project', 'secret'
 PROJECT_ID = f'{PROJECT}-id'
 NOVA, SERVICE_PROJECT = 'nova', 'service'
 SERVICES = ('climate', 'blazar', NOVA)
+#: Versions and ids in a path.
+_NO_NAME = re.compile(r'|v\d+(\.\d+)?|[0-9a-f-]{32,36}|\d+')
 _WAKE_UP = re.compile(r'/compute/v2\.1/servers/([^/]+)/action')
 
 
@@ -33,12 +36,15 @@ class Counted(list[tuple[str, str, int]]):
     def __init__(self) -> None:
         super().__init__()
         self.calls = 0
+        self.kinds: collections.Counter[str] = collections.Counter()
         self.refused: list[str] = []
         self.started: dict[str, float] = {}
 
     def append(self, request: tuple[str, str, int]) -> None:
         method, path, status = request
         self.calls += 1
+        names = [each for each in path.split('/') if not _NO_NAME.fullmatch(each)]
+        self.kinds[' '.join([method, *names])] += 1
         action = _WAKE_UP.fullmatch(path)
         if status >= 400:
             self.refused.append(f'{status} {method} {path}')
@@ -50,6 +56,7 @@ class Server(cloud_server.Server):
     def __init__(self, port: int, directory: pathlib.Path) -> None:
         state = State(directory / 'cloud-journal')
         state.requests = self._counted = Counted()
+        state.network_quota = 1_000_000
         for name in SERVICES:
             state.user(name, PASSWORD, SERVICE_PROJECT, ['admin', 'service'])
         state.user(USER, PASSWORD, PROJECT, ['member', 'reader'])
@@ -66,7 +73,8 @@ class Server(cloud_server.Server):
         counted = self._counted
         aggregates = {str(key): moment for key, moment in self._aggregates.started.items()}
         started = {**aggregates, **self._lanes.started, **counted.started}
-        return {'calls': counted.calls, 'refused': counted.refused, 'started': started}
+        found = {'calls': counted.calls, 'kinds': counted.kinds}
+        return {**found, 'refused': counted.refused, 'started': started}
 
 
 class Client(Remote):
@@ -90,6 +98,11 @@ class Client(Remote):
         """Number of calls so far."""
         calls: int = self.report()['calls']
         return calls
+
+    def kinds(self) -> dict[str, int]:
+        """Return how often each call came: its method, and the names in its path."""
+        kinds: dict[str, int] = self.report()['kinds']
+        return kinds
 
     def refused(self) -> Sequence[str]:
         """Calls that were answered with 400 or more."""

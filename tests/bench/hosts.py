@@ -6,27 +6,24 @@ import concurrent.futures
 import contextlib
 import functools
 import itertools
-import math
-import os
 import pathlib
-import shutil
 import statistics
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
 from climate_core.db.calendar import LATE
-from tests.bench import blazar, web
+from tests.bench import blazar
 from tests.bench.__main__ import ROOT, say
 from tests.bench.climate_hosts import ClimateHosts
 from tests.bench.climate_hosts import hosts as of_hosts
+from tests.bench.costs import Costs, Refused, ask, print_costs
 from tests.bench.meter import Meter, Probe
-from tests.bench.processes import Failed, Processes, wait_until
+from tests.bench.processes import Failed, Processes, run_in_directory, wait_until
 from tests.bench.servers import MariaDB, RabbitMQ
 from tests.bench.side import PROCESSES, Side
-from tests.bench.workload import SETTLE, WARM_UP
+from tests.bench.workload import WARM_UP
 
 DAY = 86_400.0
 #: So many creates at once want the last host.
@@ -48,15 +45,12 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-class Refused(Exception):
-    """A lease was not granted: 409, or what Blazar answers in its place."""
-
-
 class Work:
     """What is done to one service, one thing after the other."""
 
-    def __init__(self, side: Side, meter: Meter, probe: Probe, options: argparse.Namespace):
-        self._side, self._meter, self._probe, self._options = side, meter, probe, options
+    def __init__(self, side: Side, options: argparse.Namespace, meter: Meter, probe: Probe):
+        self._side, self._probe, self._options = side, probe, options
+        self._costs = Costs(meter, probe)
         self._days = itertools.count(100)
         self._ours = isinstance(side, ClimateHosts)
 
@@ -87,45 +81,12 @@ class Work:
         """Ask for hosts on a day from now; return the milliseconds that it took."""
         at = time.time() + day * DAY
         wanted = of_hosts(count) if self._ours else self._side.reservation()
-        body = {
-            'name': f'bench-{day}-{threading.get_ident()}-{time.monotonic_ns()}',
-            'start_date': _time(at),
-            'end_date': _time(at + hours * 3600),
-            'reservations': [wanted],
-            'events': [],
-        }
-        url, headers = self._side.api + '/v1/leases', self._side.headers
-        try:
-            return web.call('POST', url, body, headers)[1]
-        except Failed as error:
-            if ': 409 ' in str(error) or 'Not enough' in str(error):
-                raise Refused from error
-            raise
-
-    def _measured(self, name: str, times: int, operation: Callable[[], Sequence[float]]) -> str:
-        """Run an operation; say what it cost each of so many times."""
-        before, had = self._meter.read(), self._probe.kinds()
-        spent = sorted(operation())
-        threading.Event().wait(SETTLE)
-        has, cost = self._probe.kinds(), self._meter.read().since(before, times)
-        kinds = ', '.join(
-            f'{(has[kind] - had[kind]) / times:.1f} {kind}'
-            for kind in has
-            if has[kind] - had[kind] >= times / 10
-        )
-        walls = ''
-        if spent:
-            p99 = spent[min(len(spent) - 1, math.ceil(len(spent) * 0.99) - 1)]
-            walls = f', p50 {statistics.median(spent):.1f}, p99 {p99:.1f} ms'
-        return (
-            f'{name}: {cost.statements:.1f} SQL ({kinds}), {cost.calls:.1f} HTTP, CPU '
-            f'{cost.cpu_ms:.1f} and database {cost.database_cpu_ms:.1f} ms{walls}'
-        )
+        return ask(self._side, wanted, at, hours)[1]
 
     def _creates(self, count: int, told: str = '') -> str:
         times = self._options.creates if self._ours or count <= 100 else 10
         days = [next(self._days) for _ in range(times)]
-        return self._measured(
+        return self._costs.of(
             f'create, 1 host of {count}{told}',
             times,
             lambda: [self._create(day) for day in days],
@@ -145,7 +106,7 @@ class Work:
         # For so long everything that has changed is read again.
         threading.Event().wait(LATE + 1)
         refused()
-        return self._measured(
+        return self._costs.of(
             f'refused, none of {count} is free{told}',
             times,
             lambda: [refused() for _ in range(times)],
@@ -199,7 +160,7 @@ class Work:
             wait_until('ACTIVE', lambda: self._active() - active >= count, 60 + count, 0.2)
             return ()
 
-        told = self._measured(f'{count} due at once, each', count, start)
+        told = self._costs.of(f'{count} due at once, each', count, start)
         late = sorted(moment - at for moment in self._side.started())
         return f'{told}; late p50 {statistics.median(late):.2f}, last {late[-1]:.2f} s'
 
@@ -207,10 +168,6 @@ class Work:
         table = f'{self._side.database}.leases'
         ((found,),) = self._probe.rows(f"SELECT COUNT(*) FROM {table} WHERE status = 'ACTIVE'")
         return int(found)
-
-
-def _time(at: float) -> str:
-    return time.strftime('%Y-%m-%d %H:%M', time.gmtime(at))
 
 
 def measure(options: argparse.Namespace, directory: pathlib.Path) -> None:
@@ -227,25 +184,11 @@ def measure(options: argparse.Namespace, directory: pathlib.Path) -> None:
             with Processes(directory) as running:
                 say(f'{name}: starting')
                 side = start(running, mariadb, rabbitmq)
-                probe = Probe(mariadb.connect())
-                meter = Meter(probe, mariadb.process, side.processes, side.cloud.calls)
-                print(f'{side.name}, load {os.getloadavg()[0]:.1f}', flush=True)
-                for line in Work(side, meter, probe, options).run():
-                    print(f'  {line}', flush=True)
-                print(f'  load {os.getloadavg()[0]:.1f}', flush=True)
+                print_costs(side, mariadb, functools.partial(Work, side, options))
 
 
 def main(argv: Sequence[str]) -> int:
-    options = arguments(argv)
-    directory = pathlib.Path(tempfile.mkdtemp(prefix='climate-bench-'))
-    try:
-        measure(options, directory)
-    except (Failed, OSError) as error:
-        print(f'bench: {error}', file=sys.stderr)
-        return 1
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-    return 0
+    return run_in_directory(functools.partial(measure, arguments(argv)))
 
 
 if __name__ == '__main__':

@@ -60,14 +60,12 @@ class Probe:
         return values['Questions'] - self._statements, data - self._selects
 
     def kinds(self) -> dict[str, int]:
-        """Return how many statements of each kind the server has executed, ours among them."""
+        """Return how many statements of each kind the server has executed for the others."""
         found = self.rows("SHOW GLOBAL STATUS WHERE Variable_name LIKE 'Com%%'")
         names = (*_DATA, 'begin', 'commit', 'rollback', 'set_option')
-        return {
-            name.removeprefix('Com_'): int(value)
-            for name, value in found
-            if name.removeprefix('Com_') in names
-        }
+        wanted = [(name.removeprefix('Com_'), value) for name, value in found]
+        counted = {name: int(value) for name, value in wanted if name in names}
+        return {**counted, 'select': counted['select'] - self._selects}
 
 
 _NAMES = ', '.join(f"'{name}'" for name in ('Questions', *(f'Com_{verb}' for verb in _DATA)))

@@ -4,9 +4,12 @@
 import contextlib
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
+import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -188,3 +191,16 @@ def run(command: Sequence[object], env: Mapping[str, str] | None = None) -> str:
         end = '\n'.join(done.stdout.splitlines()[-15:])
         raise Failed(f'{command[0]} {command[1]}: status {done.returncode}\n{end}')
     return done.stdout
+
+
+def run_in_directory(measure: Callable[[pathlib.Path], None]) -> int:
+    """Measure with a directory that is deleted afterwards; return the status of the program."""
+    directory = pathlib.Path(tempfile.mkdtemp(prefix='climate-bench-'))
+    try:
+        measure(directory)
+    except (Failed, OSError) as error:
+        print(f'bench: {error}', file=sys.stderr)
+        return 1
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    return 0

@@ -201,7 +201,7 @@ def test_address_that_is_in_use_is_told_and_never_taken_from_its_holder(world):
 
 
 def test_full_quota_is_told_and_tried_again(world):
-    for number in range(neutron.QUOTA):
+    for number in range(world.state.network_quota):
         neutron.add(world.state, floating_ip_address=f'203.0.113.2{number:02}')
     lease = world.started()
     assert 'quota of the project' in lease.reservations[0].status_reason

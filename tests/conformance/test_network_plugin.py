@@ -309,7 +309,7 @@ def test_segment_that_is_in_use_is_told_and_its_network_left_alone(world):
 
 
 def test_full_quota_is_told_and_tried_again(world):
-    for number in range(neutron_networks.QUOTA):
+    for number in range(world.state.network_quota):
         other(world, 300 + number)
     lease = world.started()
     assert 'quota of the project for networks' in lease.reservations[0].status_reason

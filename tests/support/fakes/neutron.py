@@ -18,8 +18,6 @@ PORT = 'ce531f90-199f-48c0-816c-13e38010b442'
 PUBLIC = '7a1c0c7e-3a55-4c1b-9c1c-0d5f2f9b8f10'
 SUBNET = '0d8f4a5e-6d1f-4f7b-8f0a-5f1f0c1f7a11'
 ROUTER = '203.0.113.9'
-#: So many floating IPs a project may have.
-QUOTA = 10
 
 _SUBNET = {
     'id': SUBNET,
@@ -112,7 +110,7 @@ def _create(request: Any) -> tuple[int, dict[str, str], Record]:
     if any(each['floating_ip_address'] == body['floating_ip_address'] for each in there):
         text = f'IP address {body["floating_ip_address"]} already allocated.'
         raise Refusal(409, text, 'IpAddressAlreadyAllocated')
-    if sum(each['project_id'] == body['project_id'] for each in there) >= QUOTA:
+    if sum(each['project_id'] == body['project_id'] for each in there) >= state.network_quota:
         raise Refusal(409, "Quota exceeded for resources: ['floatingip'].", 'OverQuota')
     return 201, {}, {'floatingip': add(state, **body)}
 

@@ -10,8 +10,6 @@ from typing import Any
 from tests.support.fakes.state import Record, Refusal, State, owns
 
 SEGMENT = ('network_type', 'physical_network', 'segmentation_id')
-#: So many networks a project may have.
-QUOTA = 10
 INTERFACE = 'network:router_interface'
 
 
@@ -115,7 +113,7 @@ def _create(request: Any) -> tuple[int, dict[str, str], Record]:
     there = state.networks.values()
     if any(wanted.items() <= each.items() for each in there):
         raise Refusal(409, 'The VLAN is in use.', 'VlanIdInUse')
-    if sum(each['project_id'] == body['project_id'] for each in there) >= QUOTA:
+    if sum(each['project_id'] == body['project_id'] for each in there) >= state.network_quota:
         raise Refusal(409, "Quota exceeded for resources: ['network'].", 'OverQuota')
     return 201, {}, {'network': add(state, **body)}
 

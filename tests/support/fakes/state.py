@@ -60,6 +60,8 @@ class State:
         self.network_types = ['vlan', 'vxlan']
         self.physical_networks = ['physnet1', 'physnet2']
         self.segment_ranges: list[Record] | None = None
+        #: So many floating IPs, and so many networks, a project may have.
+        self.network_quota = 10
         self.stack_snapshots: dict[str, Record] = {}
         self.tokens: dict[str, Record] = {}
         self.faults: list[Record] = []

@@ -3,10 +3,11 @@
 
 import os
 import sys
+import uuid
 
 import pytest
 
-from tests.bench import cloud, processes, report
+from tests.bench import cloud, costs, processes, report
 from tests.bench.blazar_cloud import Aggregates
 from tests.bench.meter import Probe, Reading
 from tests.bench.workload import Result
@@ -55,6 +56,40 @@ def test_the_statements_of_the_bench_itself_do_not_count():
     assert [now - then for now, then in zip(after, before, strict=True)] == [7, 2]
 
 
+def test_the_kinds_of_statements_leave_out_those_of_the_bench_itself():
+    database = Database()
+    probe = Probe(database)
+    probe.rows('SELECT 1')
+    more = [(f'Com_{name}', '0') for name in ('begin', 'rollback', 'set_option')]
+    off = ('Compression', 'OFF')
+    database.rows = [*status(questions=9, selects=4), *more, ('Com_commit', '2'), off]
+    found = probe.kinds()
+    assert {name: count for name, count in found.items() if count} == {'select': 3, 'commit': 2}
+
+
+class Readings:
+    """Stands for the meter, and for what counts kinds: what it says, one after the other."""
+
+    def __init__(self, *told):
+        self._told = iter(told)
+
+    def read(self):
+        return next(self._told)
+
+    kinds = read
+
+
+def test_costs_of_an_operation_are_told_by_kind():
+    meter = Readings(Reading(0, 0, 0, 0, 0), Reading(40, 0, 20, 10, 5))
+    statements = Readings({'select': 5, 'insert': 0}, {'select': 25, 'insert': 19, 'commit': 1})
+    calls = Readings({}, {'GET network ports': 20})
+    told = costs.Costs(meter, statements, calls.read).of('end', 20, lambda: [3.0, 1.0, 2.0])
+    assert told == (
+        'end: 2.0 SQL (1.0 select, 0.9 insert), 1.0 HTTP (1.0 GET network ports), '
+        'CPU 0.5 and database 0.2 ms, p50 2.0, p99 3.0 ms'
+    )
+
+
 def test_a_difference_is_per_operation():
     before, after = Reading(10, 5, 1, 100.0, 0.0), Reading(30, 9, 2, 140.0, 8.0)
     assert after.since(before, 2) == Reading(10, 2, 0.5, 20.0, 4.0)
@@ -99,6 +134,18 @@ def test_the_cloud_counts_calls_and_notes_the_first_wake_up():
     assert counted.calls == 3
     assert counted.started == {'s1': first}
     assert counted.refused == ['409 POST /compute/v2.1/servers/s2/action']
+
+
+def test_the_cloud_counts_calls_by_their_methods_and_the_names_in_their_paths():
+    counted = cloud.Counted()
+    for _ in range(2):
+        path = f'/network/v2.0/floatingips/{uuid.uuid4()}/port_forwardings/{uuid.uuid4()}'
+        counted.append(('DELETE', path, 204))
+    counted.append(('DELETE', f'/identity/v3/OS-TRUST/trusts/{uuid.uuid4().hex}', 204))
+    assert counted.kinds == {
+        'DELETE network floatingips port_forwardings': 2,
+        'DELETE identity OS-TRUST trusts': 1,
+    }
 
 
 class Request:
