@@ -15,7 +15,6 @@ from tests.cloud.pooling import (
     POOL,
     boot,
     boot_at_once,
-    enrolled,
     host_of,
     hosts_of,
     make_lease,
@@ -27,8 +26,6 @@ from tests.support.kinds import kind_cell
 pytestmark = pytest.mark.usefixtures('pool')
 
 ANYWHERE = 4
-#: A host for ordinary servers, and, in one test, for a lease.
-SHARED = 'compute3'
 #: Servers that are booted at once for fewer slots.
 BOOTS, SLOTS = 50, 3
 
@@ -254,76 +251,3 @@ def test_room_by_sizes_has_a_flavor_of_its_own(
     booking.wait_lease(lease.id, 'TERMINATED')
     booking.wait_gone(landed.id)
     assert admin.sdk.compute.find_flavor(flavor_id) is None
-
-
-# Servers of other tests would come to the shared host, RESERVED ones, which cannot be moved.
-@pytest.mark.alone
-def test_shared_host_is_emptied_for_a_lease(admin: Person) -> None:
-    host = ('openstack', 'lease', 'host')
-    assert admin.cli(*host, 'create', SHARED, '--shared').returncode == 0
-    ordinary, booking = Booking(admin), Booking(admin)
-    try:
-        server = ordinary.wait(ordinary.begin({}, host=SHARED), 'ACTIVE', 'ERROR')
-        assert (server.status, host_of(admin, server.id)) == ('ACTIVE', SHARED)
-        wanted = f'min=1,hypervisor_hostname=={SHARED}'
-        lease = order_lease(booking, '--hosts', wanted, '--kind', 'best_effort')
-        assert (lease.status, hosts_of(lease)) == ('IN_PROGRESS', [])
-        lease = booking.wait_lease(lease.id, 'ACTIVE')
-        assert hosts_of(lease) == [SHARED]
-        assert admin.sdk.compute.get_server(server.id).status == 'ACTIVE'
-        assert host_of(admin, server.id) != SHARED
-        (reservation,) = lease.reservations
-        inside = boot(booking, reservation=reservation.id)
-        assert (inside.status, host_of(admin, inside.id)) == ('ACTIVE', SHARED)
-        booking.person.leases.end(lease.id)
-        booking.wait_lease(lease.id, 'TERMINATED')
-        wait_for(lambda: not enrolled(admin)[SHARED].reservable, f'{SHARED} given back')
-        again = ordinary.wait(ordinary.begin({}, host=SHARED), 'ACTIVE', 'ERROR')
-        assert (again.status, host_of(admin, again.id)) == ('ACTIVE', SHARED)
-    finally:
-        booking.clean()
-        ordinary.clean()
-        admin.cli(*host, 'delete', SHARED)
-
-
-# Servers of other tests would come to the shared host, RESERVED ones, which cannot be moved.
-@pytest.mark.alone
-def test_shared_host_that_is_not_empty_in_time_is_given_back(admin: Person) -> None:
-    """A second is less than it takes until a host can be given, however fast its server moves."""
-    host = ('openstack', 'lease', 'host')
-    assert admin.cli(*host, 'create', SHARED, '--shared').returncode == 0
-    ordinary, booking = Booking(admin), Booking(admin)
-    try:
-        server = ordinary.wait(ordinary.begin({}, host=SHARED), 'ACTIVE', 'ERROR')
-        assert (server.status, host_of(admin, server.id)) == ('ACTIVE', SHARED)
-        wanted = ('--hosts', f'min=1,hypervisor_hostname=={SHARED}')
-        short = ('--kind', 'best_effort', '--best-effort-timeout', '1')
-        lease = booking.wait_lease(order_lease(booking, *wanted, *short).id, 'TIMEDOUT', 'ACTIVE')
-        assert (lease.status, hosts_of(lease)) == ('TIMEDOUT', [])
-        ordinary.wait(server.id, 'ACTIVE')
-        wait_for(lambda: not enrolled(admin)[SHARED].reservable, f'{SHARED} given back')
-        again = ordinary.wait(ordinary.begin({}, host=SHARED), 'ACTIVE', 'ERROR')
-        assert (again.status, host_of(admin, again.id)) == ('ACTIVE', SHARED)
-    finally:
-        booking.clean()
-        ordinary.clean()
-        admin.cli(*host, 'delete', SHARED)
-
-
-# Servers of other tests would come to the host, RESERVED ones, which cannot be moved.
-@pytest.mark.alone
-def test_host_with_a_server_is_emptied_for_its_pool(admin: Person) -> None:
-    host = ('openstack', 'lease', 'host')
-    ordinary = Booking(admin)
-    try:
-        server = ordinary.wait(ordinary.begin({}, host=SHARED), 'ACTIVE', 'ERROR')
-        assert (server.status, host_of(admin, server.id)) == ('ACTIVE', SHARED)
-        refused = admin.cli(*host, 'create', SHARED)
-        assert 'The host has servers' in refused.stderr
-        assert admin.cli(*host, 'create', SHARED, '--empty').returncode == 0
-        wait_for(lambda: enrolled(admin)[SHARED].reservable, f'{SHARED} empty')
-        assert admin.sdk.compute.get_server(server.id).status == 'ACTIVE'
-        assert host_of(admin, server.id) != SHARED
-    finally:
-        ordinary.clean()
-        admin.cli(*host, 'delete', SHARED)
