@@ -4,10 +4,12 @@
 import configparser
 import datetime
 import functools
+import json
 import os
 import pathlib
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -50,6 +52,16 @@ def upgrade_check() -> str:
     assert done.returncode in (0, 1), done.stderr
     # The words are wrapped in a table.
     return ' '.join(done.stdout.replace('|', ' ').split())
+
+
+def manage(*arguments: str) -> tuple[int, Any]:
+    """Run climate-manage on the cloud's configuration; its exit status and what it found."""
+    command = [sys.executable, '-m', 'climate_core.cmd.manage', '--config-file', str(CONF)]
+    done = subprocess.run(
+        [*command, *arguments, '--format', 'json'], capture_output=True, text=True, check=False
+    )
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
 
 
 def pid(service: str) -> int:

@@ -2,28 +2,15 @@
 """What operators find, measure and repair, on the real cloud."""
 
 import json
-import subprocess
-import sys
 import urllib.request
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from tests.cloud.booking import Booking
-from tests.cloud.people import CONF, STATE, at, configured, wait_for
+from tests.cloud.people import STATE, at, configured, manage, wait_for
 from tests.cloud.stacking import Stacking
 from tests.cloud.templates import SMALL
-
-
-def manage(*arguments: str) -> tuple[int, Any]:
-    """Run climate-manage on the cloud's configuration; its exit status and what it found."""
-    command = [sys.executable, '-m', 'climate_core.cmd.manage', '--config-file', str(CONF)]
-    done = subprocess.run(
-        [*command, *arguments, '--format', 'json'], capture_output=True, text=True, check=False
-    )
-    assert done.stdout, done.stderr
-    return done.returncode, json.loads(done.stdout)
 
 
 @pytest.mark.alone

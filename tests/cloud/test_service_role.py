@@ -12,8 +12,7 @@ import pytest
 
 from climateclient import exceptions
 from tests.cloud.networking import PHYSICAL, filled, forward, public
-from tests.cloud.people import CONF, Person, at, cloud, configured
-from tests.cloud.test_operators import manage
+from tests.cloud.people import CONF, Person, at, cloud, configured, manage
 
 pytestmark = pytest.mark.alone
 
