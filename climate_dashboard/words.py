@@ -11,6 +11,8 @@ from climate_common import amounts, resource_types
 from climateclient.models import Lease, Reservation
 
 LEASE_STATUSES: Final = (
+    ('WAITING', pgettext_lazy('Status of a lease', 'Waiting')),
+    ('IN_PROGRESS', pgettext_lazy('Status of a lease', 'Hosts are being emptied')),
     ('PENDING', pgettext_lazy('Status of a lease', 'Pending')),
     ('STARTING', pgettext_lazy('Status of a lease', 'Starting')),
     ('ACTIVE', pgettext_lazy('Status of a lease', 'Active')),
@@ -18,10 +20,12 @@ LEASE_STATUSES: Final = (
     ('TERMINATED', pgettext_lazy('Status of a lease', 'Ended')),
     ('DELETING', pgettext_lazy('Status of a lease', 'Deleting')),
     ('ERROR', pgettext_lazy('Status of a lease', 'Error')),
+    ('TIMEDOUT', pgettext_lazy('Status of a lease', 'Timed out')),
 )
 RESERVATION_STATUSES: Final = (
     ('pending', pgettext_lazy('Status of a reservation', 'Pending')),
     ('active', pgettext_lazy('Status of a reservation', 'Active')),
+    ('deleting', pgettext_lazy('Status of a reservation', 'Ending')),
     ('deleted', pgettext_lazy('Status of a reservation', 'Ended')),
     ('error', pgettext_lazy('Status of a reservation', 'Error')),
 )
@@ -52,8 +56,12 @@ UNITS: Final = (
     (amounts.DISK_GB, _('Disk (GB)')),
 )
 EVENTS: Final = (
-    ('start_lease', _('Start')),
+    ('retry_lease', _('Next try')),
+    ('make_room', _('Hosts are emptied')),
     ('before_start_lease', _('Notice before the start')),
+    ('ready_to_start', _('Ready for its user')),
+    ('start_lease', _('Start')),
+    ('preempt_lease', _('Another lease is preferred')),
     ('before_end_lease', _('Notice before the end')),
     ('end_lease', _('End')),
 )
@@ -108,13 +116,13 @@ def word(words: Iterable[tuple[str, Any]], value: str | None) -> str:
 
 def waits(lease: Lease) -> bool:
     """Tell whether a lease waits until there is enough for it."""
-    return lease.status == 'PENDING' and lease.queue_position is not None
+    return lease.status == 'WAITING'
 
 
 def reason(lease: Lease) -> str:
     """Return why a lease is as it is, and what it waits for."""
     told = []
-    if waits(lease):
+    if waits(lease) and lease.queue_position is not None:
         told.append(_('Waits: number %d in the queue.') % lease.queue_position)
     if lease.waits_for_user:
         told.append(_('Ready: waits until you start it.'))

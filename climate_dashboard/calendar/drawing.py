@@ -16,8 +16,8 @@ from climateclient.calendar import Bar, Capacity, HostBars, Step
 
 #: What a bar must have of the width for its name to be in it and not beside it.
 _ROOM: Final = 12.0
-#: Behind this the name is before the bar, where there is room for it.
-_LAST: Final = 75.0
+#: With so much of it behind a bar its name is there.
+_WIDE: Final = 30.0
 #: Of so many steps a row is drawn at most.
 STEPS: Final = 200
 _NARROW: Final = 6.0
@@ -76,15 +76,18 @@ def host_rows(hosts: Iterable[HostBars], window: Window) -> list[Row]:
     ]
 
 
-def capacity_rows(found: Iterable[Capacity], window: Window) -> list[Row]:
-    """Return a row for each kind of capacity; what is free leads to the form of a lease."""
+def capacity_rows(found: Iterable[Capacity], window: Window, may_create: bool = True) -> list[Row]:
+    """Return a row for each kind of capacity, those of what is counted whole first.
+
+    :param may_create: what is free leads to the form of a lease
+    """
     rows = []
-    for each in found:
+    for each in sorted(found, key=lambda each: (each.kind, each.pool, each.unit != each.kind)):
         title = words.word(words.CAPACITY_KINDS, each.kind)
         if each.unit != each.kind:
             title = f'{title}: {words.word(words.UNITS, each.unit)}'
         steps = _merged(each.steps, window)
-        rows.append(Row(title, each.pool, [_step(*step, window) for step in steps]))
+        rows.append(Row(title, each.pool, [_step(*step, window, may_create) for step in steps]))
     return rows
 
 
@@ -109,9 +112,11 @@ def _bar(bar: Bar, window: Window) -> DrawnBar:
 
 
 def _side(left: float, right: float) -> str:
+    """Return where the name of a bar stands: in it, behind it, or where there is more room."""
     if right - left >= _ROOM:
         return 'inside'
-    return 'before' if left > _LAST else 'after'
+    room = 100 - right
+    return 'after' if room >= min(_WIDE, left) else 'before'
 
 
 Interval = tuple[datetime.datetime, datetime.datetime, Step]
@@ -150,7 +155,11 @@ def _worst(part: list[Interval]) -> Interval:
 
 
 def _step(
-    start: datetime.datetime, end: datetime.datetime, step: Step, window: Window
+    start: datetime.datetime,
+    end: datetime.datetime,
+    step: Step,
+    window: Window,
+    may_create: bool,
 ) -> DrawnBar:
     left, right = window.place(start), window.place(end)
     told = _('%(free)s of %(total)s free, %(own)s are yours, from %(start)s to %(end)s') % {
@@ -161,7 +170,7 @@ def _step(
         'end': times.show(end),
     }
     is_past = end <= window.now
-    is_open = step.free > 0 and not is_past
+    is_open = may_create and step.free > 0 and not is_past
     label = f'{step.free}/{step.total}' if right - left >= _NARROW else ''
     return DrawnBar(
         percent(left),

@@ -7,11 +7,13 @@ from typing import Any, Final
 from django.utils.translation import gettext_lazy as _
 from horizon import exceptions
 from horizon.views import HorizonTemplateView
+from openstack_dashboard import policy
 
 from climate_dashboard import api, times
 from climate_dashboard.calendar import drawing
 from climate_dashboard.calendar.window import Window
 from climateclient.calendar import Capacity
+from climateclient.client import SERVICE_TYPE
 
 #: Of so many rows a calendar is drawn; the rest is in the sums.
 ROWS: Final = 200
@@ -42,7 +44,7 @@ class CalendarView(times.LocalTimeMixin, HorizonTemplateView):
             'rows': rows[:ROWS],
             'is_cut': len(rows) > ROWS,
             'most': ROWS,
-            'capacity': drawing.capacity_rows(capacity, window),
+            'capacity': drawing.capacity_rows(capacity, window, self._may_create()),
             'q': self.wanted,
             'groups': [(name, title, name == self.group) for name, title in self.groups],
             'first': times.show(window.start),
@@ -67,6 +69,9 @@ class CalendarView(times.LocalTimeMixin, HorizonTemplateView):
 
     def _capacity(self, window: Window) -> list[Capacity]:
         return api.client(self.request).calendar.capacity(since=window.start, until=window.end)
+
+    def _may_create(self) -> bool:
+        return bool(policy.check(((SERVICE_TYPE, 'climate:leases:create'),), self.request))
 
     def _read(self, read: Any) -> Any:
         try:

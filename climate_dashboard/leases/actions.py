@@ -14,7 +14,19 @@ from climateclient import exceptions as client_exceptions
 from climateclient.models import Lease
 
 #: The statuses of leases that are not over.
-_LASTING: Final = ('PENDING', 'STARTING', 'ACTIVE', 'ERROR')
+_LASTING: Final = (
+    'WAITING',
+    'IN_PROGRESS',
+    'PENDING',
+    'STARTING',
+    'ACTIVE',
+    'ERROR',
+    'TIMEDOUT',
+)
+#: Those of them whose end can be moved.
+_MOVABLE: Final = ('WAITING', 'PENDING', 'STARTING', 'ACTIVE')
+#: The statuses of reservations that can leave their lease.
+_HELD: Final = ('pending', 'active', 'error')
 _PROJECT: Final = (('project_id', 'project_id'),)
 Act = Callable[[Any, Any, str], None]
 
@@ -57,7 +69,7 @@ class ExtendLease(tables.LinkAction):
     policy_target_attrs = _PROJECT
 
     def allowed(self, request: Any, lease: Lease | None = None) -> bool:
-        return lease is not None and lease.status in ('PENDING', 'STARTING', 'ACTIVE')
+        return lease is not None and lease.status in _MOVABLE
 
 
 class ShortenLease(ExtendLease):
@@ -136,7 +148,7 @@ class GiveBack(tables.BatchAction):
         return ngettext_lazy('Gave Back', 'Gave Back', count)
 
     def allowed(self, request: Any, row: Any = None) -> bool:
-        return row is not None and row.reservation.status in ('pending', 'active')
+        return row is not None and row.reservation.status in _HELD
 
     @telling
     def action(self, request: Any, reservation_id: str) -> None:

@@ -26,11 +26,16 @@ def status(lease: Lease) -> Any:
 
 def movement(lease: Lease) -> str:
     """Tell whether a lease is settled, about to change, or broken."""
-    if lease.status == 'ERROR':
+    if lease.status in ('ERROR', 'TIMEDOUT'):
         return _BROKEN
-    next_date = {'PENDING': lease.start_date, 'ACTIVE': lease.end_date}.get(lease.status or '')
+    dates = {
+        'WAITING': lease.next_retry_at,
+        'PENDING': lease.start_date,
+        'ACTIVE': lease.end_date,
+    }
+    next_date = dates.get(lease.status or '')
     is_soon = next_date is not None and next_date - times.now() < _SOON
-    if lease.status in ('STARTING', 'TERMINATING', 'DELETING'):
+    if lease.status in ('IN_PROGRESS', 'STARTING', 'TERMINATING', 'DELETING'):
         return _MOVING
     return _MOVING if is_soon and not lease.waits_for_user else _SETTLED
 

@@ -29,7 +29,7 @@ class LeaseFilter(tables.FilterAction):
     filter_type = 'server'
     filter_choices = (
         ('name', _('Name ='), True),
-        ('status', _('Status ='), True, _('PENDING, ACTIVE, TERMINATED, ERROR ...')),
+        ('status', _('Status ='), True, _('WAITING, PENDING, ACTIVE, TERMINATED, ERROR ...')),
         ('resource_id', _('ID of a Resource ='), True),
     )
 

@@ -55,7 +55,7 @@ class DetailView(LeaseMixin, times.LocalTimeMixin, tabs.TabbedTableView):
     """One lease."""
 
     tab_group_class = lease_tabs.LeaseTabs
-    template_name = 'horizon/common/_detail.html'
+    template_name = 'climate_dashboard/leases/detail.html'
     page_title = '{{ lease.name|default:lease.id }}'
 
     def get_tabs(self, request: Any, *args: Any, **kwargs: Any) -> Any:

@@ -6,6 +6,7 @@ import zoneinfo
 from typing import Any
 
 import pytest
+from django import urls
 
 from climate_dashboard.calendar import drawing
 from climate_dashboard.calendar.window import DAY, HOUR, Window
@@ -98,6 +99,31 @@ class CalendarTest(PageTest):
             bar(start_date=NOW + 5 * DAY, end_date=NOW + 5 * DAY + HOUR)
         ]
         assert 'climate-before' in self.text(INDEX)
+
+    def test_name_is_where_there_is_room_for_it(self) -> None:
+        for hours, side in ((40, 'after'), (50, 'after'), (70, 'before')):
+            start = NOW + hours * HOUR
+            self.calendar.bars.return_value = [bar(start_date=start, end_date=start + 18 * HOUR)]
+            assert f'climate-{side}' in self.text(INDEX)
+
+    def test_forms_say_where_they_are_sent(self) -> None:
+        """A script of Horizon's keeps those back that do not say it."""
+        assert f'action="{urls.reverse(INDEX)}" method="GET"' in self.text(INDEX)
+
+    def test_reader_sees_what_is_free_without_links(self) -> None:
+        steps = (Step(NOW + HOUR, 4, 2, 1, 2),)
+        self.calendar.capacity.return_value = [Capacity('host', 'default', 'host', steps)]
+        assert 'climate_leases/create/' in self.text(INDEX)
+        self._log_in('reader')
+        text = self.text(INDEX)
+        assert '2 of 4 free, 1 are yours' in text
+        assert 'climate_leases/create/' not in text
+
+    def test_what_is_counted_whole_comes_first(self) -> None:
+        units = ('disk_gb', 'host', 'vcpus')
+        found = [Capacity('host', 'default', unit, ()) for unit in units]
+        rows = drawing.capacity_rows(found, Window.read({}, NOW))
+        assert [row.label for row in rows] == ['Hosts', 'Hosts: Disk (GB)', 'Hosts: VCPUs']
 
     def test_rows_are_leases_or_resources_and_can_be_filtered(self) -> None:
         self.calendar.bars.return_value = [

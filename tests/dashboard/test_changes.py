@@ -45,6 +45,11 @@ class ButtonsTest(PageTest):
             assert 'lease1' in text
             assert not [button for button in (*BUTTONS, 'Give Back') if button in text]
 
+    def test_lease_that_waits_or_has_failed_can_be_ended(self) -> None:
+        for status in ('WAITING', 'IN_PROGRESS', 'ERROR', 'TIMEDOUT'):
+            self.leases.get.return_value = lease(status=status)
+            assert 'End Lease' in self.text(DETAIL, 'x')
+
     def test_lease_that_is_over_can_only_be_seen(self) -> None:
         self.leases.get.return_value = lease(status='TERMINATED')
         text = self.text(DETAIL, 'x', tab='lease__reservations')
@@ -76,6 +81,11 @@ class ButtonsTest(PageTest):
         self.leases.get.side_effect = refused('not found', kind=exceptions.NotFound)
         assert 'cannot be changed: not found' in self.act('end').content.decode()
         assert not self.leases.end.called
+
+    def test_resource_that_failed_can_be_given_back(self) -> None:
+        failed = {'id': 'r1', 'resource_type': 'virtual:instance', 'status': 'error'}
+        self.leases.get.return_value = lease(status='ERROR', reservations=[failed])
+        assert 'Give Back' in self.text(DETAIL, 'x', tab='lease__reservations')
 
     def test_one_resource_is_given_back(self) -> None:
         self.leases.get.return_value = lease()

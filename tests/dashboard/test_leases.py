@@ -29,6 +29,20 @@ class ListTest(PageTest):
         self.leases.list.return_value = []
         assert '<title>Leases' in self.text(INDEX)
 
+    def test_lease_that_waits_says_its_place_in_the_queue(self) -> None:
+        waiting = lease(status='WAITING', queue_position=3, status_reason='too few hosts')
+        self.leases.list.return_value = [waiting]
+        text = self.text(INDEX)
+        assert 'Waiting<div' in text
+        assert 'Waits: number 3 in the queue. too few hosts' in text
+        assert 'End Lease' in text
+
+    def test_row_of_a_lease_that_timed_out_is_that_of_an_error(self) -> None:
+        self.leases.list.return_value = [lease(status='TIMEDOUT')]
+        text = self.text(INDEX)
+        assert 'Timed out' in text
+        assert 'status_down' in text
+
     def test_refused_list_says_why(self) -> None:
         self.leases.list.side_effect = refused('must be one of these', 'status')
         text = self.text(INDEX)

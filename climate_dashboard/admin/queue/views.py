@@ -15,7 +15,7 @@ from climate_dashboard.leases.tables import DETAIL
 from climateclient import exceptions as client_exceptions
 from climateclient.models import Lease
 
-#: Of so many leases that have not started those that wait are looked for.
+#: So many leases that wait are shown.
 _MOST: Final = 1000
 _INDEX = urls.reverse_lazy('horizon:admin:climate_queue:index')
 _PRIORITY: Final = 'horizon:admin:climate_queue:priority'
@@ -66,8 +66,8 @@ class IndexView(times.LocalTimeMixin, tables.DataTableView):
 
     def get_data(self) -> list[Lease]:
         try:
-            found = api.client(self.request).leases.list(status='PENDING', limit=_MOST)
-            waiting = [each for each in itertools.islice(found, _MOST) if words.waits(each)]
+            found = api.client(self.request).leases.list(status='WAITING', limit=_MOST)
+            waiting = [*itertools.islice(found, _MOST)]
         except Exception as error:  # noqa: BLE001
             exceptions.handle(self.request, _('The leases cannot be listed: %s') % api.told(error))
             return []

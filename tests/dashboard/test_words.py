@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The words for what the lease service says."""
+
+from typing import Any
+
+import pytest
+
+from climate_core.lease import events, states
+from climate_dashboard import words
+
+
+@pytest.mark.parametrize(
+    ('kept', 'known'),
+    [
+        (words.LEASE_STATUSES, states.LeaseStatus),
+        (words.RESERVATION_STATUSES, states.ReservationStatus),
+        (words.KINDS, states.LeaseKind),
+    ],
+)
+def test_every_status_and_kind_has_a_word(
+    kept: tuple[tuple[str, Any], ...], known: type[str]
+) -> None:
+    assert {value for value, _word in kept} == set(known)
+
+
+def test_every_event_that_is_shown_has_a_word() -> None:
+    shown = {each.event_type for each in events.TABLE if not each.hidden}
+    assert shown - {each for each, _word in words.EVENTS} == {events.BY_USER}
