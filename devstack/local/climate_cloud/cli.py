@@ -64,6 +64,8 @@ def env(cloud: Cloud, options: argparse.Namespace) -> int:
     }
     if cloud.settings.ceph:
         variables['CEPH_CONF'] = cloud.ceph.config
+    if cloud.settings.horizon:
+        variables['CLIMATE_CLOUD_HORIZON_URL'] = cloud.horizon.url
     for name, value in variables.items():
         print(f'export {name}={shlex.quote(str(value))}')
     print(f'export PATH={shlex.quote(str(cloud.settings.bin))}:"$PATH"')

@@ -36,6 +36,9 @@ CEPH_APT = {
     'python3-rbd': (f'{DEBIAN_PYTHON}/rbd.*.so',),
     'qemu-utils': ('/usr/bin/qemu-img',),
 }
+#: The same for CLIMATE_CLOUD_BROWSER, and programs that do as well.
+BROWSER = 'chromium'
+BROWSERS = (BROWSER, 'chromium-browser', 'google-chrome')
 LOCK = LOCAL / 'requirements.lock'
 
 
@@ -71,6 +74,17 @@ def install_packages(names: list[str]) -> None:
     say(f'installing {" ".join(names)}')
     run(*sudo, *env, 'apt-get', *options, 'update')
     run(*sudo, *env, 'apt-get', *options, 'install', '--no-install-recommends', *names)
+
+
+def install_browser() -> None:
+    """Install a browser, if there is none; without one all but its tests can go on."""
+    if any(map(shutil.which, BROWSERS)):
+        return
+    try:
+        install_packages([BROWSER])
+    except subprocess.CalledProcessError:
+        say(f'{BROWSER} cannot be installed: Ubuntu has it as a snap only. Install a Chromium or')
+        say(f'a Chrome by hand, as one of {", ".join(BROWSERS)}')
 
 
 def uv_environment() -> dict[str, str]:
@@ -182,6 +196,8 @@ def main(command: str) -> int:
         settings.save()
         if missing := missing_packages(settings):
             install_packages(missing)
+        if settings.browser:
+            install_browser()
         if command == 'lock':
             lock(settings)
         make_venv(settings)

@@ -52,6 +52,7 @@ class Settings:
     :param stock: leave Climate out, to compare with an OpenStack as it comes
     :param ceph: a second backend of Cinder, on a Ceph of its own
     :param horizon: the dashboard
+    :param browser: install the browser in which the tests look at it
     """
 
     state: pathlib.Path
@@ -62,6 +63,7 @@ class Settings:
     stock: bool = False
     ceph: bool = False
     horizon: bool = False
+    browser: bool = False
 
     @property
     def venv(self) -> pathlib.Path:
@@ -108,7 +110,7 @@ class Settings:
     def save(self) -> None:
         """Keep the settings beside the state, so that later commands need no variables."""
         self.state.mkdir(parents=True, exist_ok=True)
-        names = ('host', 'base_port', 'computes', 'pool', 'stock', 'ceph', 'horizon')
+        names = ('host', 'base_port', 'computes', 'pool', 'stock', 'ceph', 'horizon', 'browser')
         values = {name: getattr(self, name) for name in names}
         (self.state / 'settings.json').write_text(json.dumps(values, indent=2) + '\n')
 
@@ -125,7 +127,7 @@ def load(environ: dict[str, str] | None = None) -> Settings:
 
     :param environ: CLIMATE_CLOUD_DIR, CLIMATE_CLOUD_HOST, CLIMATE_CLOUD_BASE_PORT,
         CLIMATE_CLOUD_COMPUTES, CLIMATE_CLOUD_POOL, CLIMATE_CLOUD_STOCK, CLIMATE_CLOUD_CEPH,
-        CLIMATE_CLOUD_HORIZON; the process environment by default
+        CLIMATE_CLOUD_HORIZON, CLIMATE_CLOUD_BROWSER; the process environment by default
     :raises SettingsError: a value is unusable, or host or ports differ from those of the
         cloud that exists in the directory (its databases hold them)
     """
@@ -141,7 +143,7 @@ def load(environ: dict[str, str] | None = None) -> Settings:
         name = f'CLIMATE_CLOUD_{key.upper()}'
         if env.get(name):
             values[key] = _number(name, env[name])
-    for key in ('stock', 'ceph', 'horizon'):
+    for key in ('stock', 'ceph', 'horizon', 'browser'):
         name = f'CLIMATE_CLOUD_{key.upper()}'
         if env.get(name):
             values[key] = env[name] not in ('0', 'no', 'false')

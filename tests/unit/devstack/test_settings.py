@@ -43,7 +43,7 @@ def test_unusable_settings_are_refused(tmp_path: pathlib.Path, values: dict[str,
         load(tmp_path, **values)
 
 
-@pytest.mark.parametrize('name', ['ceph', 'horizon'])
+@pytest.mark.parametrize('name', ['ceph', 'horizon', 'browser'])
 def test_option_is_kept(tmp_path: pathlib.Path, name: str) -> None:
     assert not getattr(load(tmp_path), name)
     load(tmp_path, **{name: '1'}).save()

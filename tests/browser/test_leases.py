@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way of a lease through the pages, from its form to its end."""
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Show
+from tests.browser.horizon import CALENDAR, CREATE, LEASES, Horizon
+from tests.browser.promises import NOW, Promises, after
+from tests.cloud.people import Person, wait_for
+
+
+def fill_in(horizon: Horizon, name: str, duration: str = '4h') -> None:
+    """Fill in the form of a lease of one host."""
+    horizon.page.get_by_label('Name').fill(name)
+    horizon.page.get_by_label('Duration').fill(duration)
+    horizon.choose('What to reserve', 'Whole hosts')
+
+
+def extend(horizon: Horizon, name: str, by: str) -> None:
+    horizon.open(LEASES)
+    horizon.row(name).get_by_role('link', name='Extend', exact=True).click()
+    horizon.window().get_by_label('By', exact=True).fill(by)
+    horizon.window().get_by_role('button', name='Extend').click()
+
+
+def test_lease_is_checked_created_and_seen_to_start(
+    show: Show, member: Person, promises: Promises
+) -> None:
+    horizon = show(member)
+    horizon.open(LEASES)
+    horizon.link('Create Lease').click()
+    fill_in(horizon, 'nightly build')
+    horizon.button('Check').click()
+    expect(horizon.told()).to_contain_text('It would be granted')
+    expect(horizon.page.get_by_label('Name')).to_have_value('nightly build')
+    horizon.keep('check')
+    horizon.button('Create Lease').click()
+    expect(horizon.told()).to_contain_text('The lease nightly build was created.')
+    # The row follows its lease without the page being loaded again.
+    expect(horizon.row('nightly build')).to_contain_text('Active')
+    horizon.keep('leases')
+    assert promises.named('nightly build').status == 'ACTIVE'
+
+
+def test_lease_is_extended_until_that_is_refused(
+    show: Show, member: Person, promises: Promises, others: Promises
+) -> None:
+    lease = promises.make('nightly build', NOW, after(hours=4))
+    others.make('training', after(hours=6), after(hours=8), hosts=2)
+    horizon = show(member)
+    extend(horizon, 'nightly build', '1h')
+    expect(horizon.told()).to_contain_text('nightly build ends at')
+    later = promises.named('nightly build').end_date
+    assert (later - lease.end_date).total_seconds() == 3600
+    extend(horizon, 'nightly build', '3h')
+    expect(horizon.window()).to_contain_text('This lease could be extended until')
+    horizon.keep('refused')
+    expect(horizon.window().get_by_label('By', exact=True)).to_have_value('3h')
+    assert promises.named('nightly build').end_date == later
+
+
+def test_lease_is_ended_and_its_bar_is_hollow_then(
+    show: Show, member: Person, promises: Promises
+) -> None:
+    promises.make('nightly build', NOW, after(hours=4))
+    horizon = show(member)
+    horizon.open(LEASES)
+    horizon.act(horizon.row('nightly build'), 'End Lease')
+    horizon.confirm('End Lease')
+    expect(horizon.row('nightly build')).to_contain_text('Ended')
+    assert promises.named('nightly build').status == 'TERMINATED'
+    horizon.open(CALENDAR)
+    expect(horizon.bar('nightly build')).to_have_class(re.compile('climate-terminated'))
+
+
+def test_refused_lease_is_offered_when_there_is_enough(
+    show: Show, member: Person, promises: Promises, others: Promises
+) -> None:
+    taken = others.make('training', NOW, after(hours=3), hosts=2)
+    horizon = show(member)
+    horizon.open(CREATE)
+    fill_in(horizon, 'nightly build')
+    horizon.button('Check').click()
+    expect(horizon.told()).to_contain_text('It would be refused')
+    horizon.keep('offered')
+    horizon.page.get_by_role('button', name='Start at').click()
+    expect(horizon.told()).to_contain_text('It would be granted')
+    start = f'{taken.end_date:%Y-%m-%d %H:%M}'
+    expect(horizon.page.get_by_label('Start', exact=True)).to_have_value(start)
+    horizon.page.get_by_label('Start', exact=True).fill('')
+    horizon.button('Earliest Possible').click()
+    expect(horizon.told()).to_contain_text(f'The earliest start is {start}')
+    horizon.page.get_by_role('button', name='Start at').click()
+    horizon.button('Create Lease').click()
+    expect(horizon.row('nightly build')).to_contain_text('Pending')
+    assert promises.named('nightly build').start_date == taken.end_date
+
+
+def test_new_server_is_made_for_the_lease_and_given_back(
+    show: Show, member: Person, promises: Promises
+) -> None:
+    horizon = show(member)
+    horizon.open(CREATE)
+    horizon.page.get_by_label('Name').fill('web')
+    horizon.page.get_by_label('Start', exact=True).fill('+2h')
+    horizon.choose('Flavor', 'm1.tiny')
+    horizon.choose('Image', 'cirros')
+    horizon.choose('Network', 'shared')
+    horizon.button('Create Lease').click()
+    expect(horizon.told()).to_contain_text('The lease web was created.')
+    lease = promises.named('web')
+    server = wait_for(lambda: next(iter(member.sdk.compute.servers(name='web')), None), 'web')
+    horizon.link('web').click()
+    horizon.link('Resources').click()
+    expect(horizon.row('Server')).to_contain_text('Pending')
+    horizon.link('web').click()
+    expect(horizon.page).to_have_url(re.compile(f'/project/instances/{server.id}/'))
+    horizon.open(f'{LEASES}{lease.id}/?tab=lease__reservations')
+    horizon.row('Server').get_by_role('button', name='Give Back').click()
+    horizon.confirm('Give Back')
+    wait_for(lambda: not [*member.sdk.compute.servers(name='web')], 'web gone')
+    wait_for(lambda: promises.named('web').reservations[0].status == 'deleted', 'its end')
+    horizon.open(f'{LEASES}{lease.id}/?tab=lease__reservations')
+    expect(horizon.row('Server')).to_contain_text('Ended')

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages of operators."""
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Show
+from tests.browser.horizon import HOST_CALENDAR, HOSTS, QUEUE, USAGE
+from tests.browser.promises import NOW, Promises, after
+from tests.cloud.people import Person
+
+
+def test_calendar_of_hosts_shows_the_leases_of_all_projects(
+    show: Show,
+    admin: Person,
+    promises: Promises,
+    others: Promises,
+    pool: tuple[str, ...],
+) -> None:
+    promises.make('nightly build', NOW, after(hours=30))
+    others.make('training', NOW, after(hours=20))
+    promises.make('load test', after(hours=50), after(hours=80), hosts=2)
+    horizon = show(admin)
+    horizon.open(HOST_CALENDAR)
+    horizon.keep('calendar-of-hosts')
+    for host in pool:
+        row = horizon.page.locator('.climate-row').filter(
+            has=horizon.page.locator('.climate-label', has_text=host)
+        )
+        expect(row.locator('.climate-active')).to_have_count(1)
+        expect(row.locator('.climate-pending')).to_have_count(1)
+    expect(horizon.bar('load test')).to_have_count(2)
+    horizon.page.get_by_label('Filter').fill(pool[0])
+    horizon.button('Show').click()
+    expect(horizon.bar('load test')).to_have_count(1)
+    horizon.bar('load test').click()
+    expect(horizon.page).to_have_title(re.compile('load test'))
+
+
+def test_host_takes_no_new_leases_while_it_is_in_maintenance(
+    show: Show, admin: Person, pool: tuple[str, ...]
+) -> None:
+    horizon = show(admin)
+    horizon.open(HOSTS)
+    row = horizon.row(pool[1])
+    row.get_by_role('link', name='Maintenance').click()
+    horizon.window().get_by_label('Reason').fill('new memory')
+    horizon.window().get_by_role('button', name='Maintenance').click()
+    expect(row).to_contain_text('new memory')
+    horizon.keep('hosts')
+    row.get_by_role('button', name='End Maintenance').click()
+    expect(row).not_to_contain_text('new memory')
+    expect(row).to_contain_text('Yes')
+
+
+def test_waiting_lease_gets_another_priority(
+    show: Show, admin: Person, promises: Promises, others: Promises
+) -> None:
+    others.make('training', NOW, after(hours=5), hosts=2)
+    promises.queue('nightly build', after(hours=1), after(hours=2))
+    horizon = show(admin)
+    horizon.open(QUEUE)
+    row = horizon.row('nightly build')
+    row.get_by_role('link', name='Set Priority').click()
+    horizon.window().get_by_label('Priority', exact=True).fill('7')
+    horizon.window().get_by_role('button', name='Set Priority').click()
+    expect(row.locator('td').nth(3)).to_have_text('7')
+    assert promises.named('nightly build').priority == 7
+
+
+def test_usage_is_counted_for_the_time_that_is_asked_for(
+    show: Show, admin: Person, promises: Promises
+) -> None:
+    promises.make('nightly build', NOW, after(hours=4))
+    horizon = show(admin)
+    horizon.open(USAGE)
+    expect(horizon.row('browser').first).to_contain_text(re.compile(r'/ \d'))
+    horizon.page.get_by_label('From').fill('2020-01-01 00:00')
+    horizon.page.get_by_label('To').fill('2020-02-01 00:00')
+    horizon.button('Show').click()
+    expect(horizon.page).to_have_url(re.compile('start=2020-01-01'))
+    expect(horizon.row('browser')).to_have_count(0)
