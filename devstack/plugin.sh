@@ -85,6 +85,11 @@ function configure_climate {
     iniset "$CLIMATE_CONF" cloud region_name "$REGION_NAME"
     iniset "$CLIMATE_CONF" virtual:instance secret_keys \
         "$(climate_key climate "$CLIMATE_SECRET_KEY")"
+    # Nova, Cinder and Heat notify, and a look follows each notification.
+    local kind
+    for kind in instance volume stack; do
+        iniset "$CLIMATE_CONF" "virtual:$kind" first_look_seconds 5
+    done
     if [[ -n "$CLIMATE_LIMITS" ]]; then
         iniset "$CLIMATE_CONF" limits enabled True
         iniset "$CLIMATE_CONF" oslo_limit endpoint_region_name "$REGION_NAME"

@@ -14,8 +14,10 @@ from typing import Any, Final, Self
 START: Final = 'start'
 END: Final = 'end'
 
-#: Seconds of the first wait, and of the longest.
-_FIRST = 0.5
+#: Seconds from a request to the first look at what came of it, unless an option says it.
+FIRST_LOOK: Final = 0.5
+#: Seconds of the first pause after a failure, and of the longest wait.
+_FIRST: Final = 0.5
 _LONGEST: Final = 30.0
 _TIMES: Final = ('since', 'asked_at', 'failing_since')
 
@@ -106,9 +108,12 @@ class Progress:
         last = max(self.since, self.asked_at or self.since)
         return max(0.0, (now - last).total_seconds())
 
-    def next_look(self, now: datetime.datetime) -> float:
-        """Return the seconds to wait before the next look; they grow by half with each look."""
-        return min(_LONGEST, _FIRST + self.quiet(now) / 2)
+    def next_look(self, now: datetime.datetime, first: float = FIRST_LOOK) -> float:
+        """Return the seconds to wait before the next look; they grow by half with each look.
+
+        :param first: those after a request
+        """
+        return min(_LONGEST, first + self.quiet(now) / 2)
 
     def rest(self, now: datetime.datetime) -> float:
         """Return the seconds left of the pause after a failure, which doubles with each one."""

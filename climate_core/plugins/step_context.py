@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from climate_core import exceptions
 from climate_core.plugins.base import Wait
-from climate_core.plugins.progress import Progress
+from climate_core.plugins.progress import FIRST_LOOK, Progress
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -29,6 +29,7 @@ class StepContext:
     :param conn: the rights to work with: the owner's, or at the end perhaps the service's
     :param progress: what came of the looks before
     :param options: the section of the resource's type in climate.conf
+    :param first_look: seconds from a request to the first look at what came of it
     """
 
     conn: 'connection.Connection'
@@ -38,6 +39,7 @@ class StepContext:
     progress: Progress
     now: datetime.datetime
     options: Any = None
+    first_look: float = FIRST_LOOK
 
     @property
     def service(self) -> 'connection.Connection':
@@ -132,7 +134,8 @@ class StepContext:
         return Wait(AT_ONCE, None, self.progress.with_intention(what).dump())
 
     def _later(self, progress: Progress, reason: str | None = None) -> Wait:
-        return Wait(progress.next_look(self.now), reason, progress.dump())
+        seconds = progress.next_look(self.now, self.first_look)
+        return Wait(seconds, reason, progress.dump())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.plugins import base, parent_stacks, progress, rights
 from climate_core.plugins.base import Claimed, Wait
-from climate_core.plugins.progress import Progress
+from climate_core.plugins.progress import FIRST_LOOK, Progress
 from climate_core.plugins.step_context import EndContext, StepContext
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: Up to so many reservations are looked up one by one, more by listing.
 _FEW = 10
+#: The name of an option, see :func:`first_look_option`.
+_FIRST_LOOK = 'first_look_seconds'
 
 
 def on_end_option(
@@ -43,6 +45,22 @@ def on_end_option(
         choices=choices,
         help=f'What happens to a {resource} at the end of its lease, unless the reservation says '
         f'it.{f" {never_woken} is always deleted." if never_woken else ""}',
+    )
+
+
+def first_look_option(service: str, section: str) -> cfg.FloatOpt:
+    """Return the option of the first look at what came of a request.
+
+    :param section: the one with the options of the notifications of the service
+    """
+    return cfg.FloatOpt(
+        _FIRST_LOOK,
+        default=FIRST_LOOK,
+        min=0.1,
+        max=30.0,
+        help=f'Seconds from a request to {service} to the first look at what came of it; the '
+        f'looks after it come in growing distances. Where {service} notifies (section '
+        f'[{section}]) a look follows each notification, so that 5 spares it most of the calls.',
     )
 
 
@@ -127,7 +145,20 @@ class WakeablePlugin(base.ResourcePlugin):
         kept = Progress.load(reservation.progress, progress.START, now)
         owner = rights.owner(self.cloud, lease)
         options = self.conf[self.resource_type]
-        return StepContext(owner, self.cloud, lease, reservation, kept, now, options)
+        return StepContext(
+            owner,
+            self.cloud,
+            lease,
+            reservation,
+            kept,
+            now,
+            options,
+            self._first_look(),
+        )
+
+    def _first_look(self) -> float:
+        options = self.conf[self.resource_type]
+        return float(options[_FIRST_LOOK]) if _FIRST_LOOK in options else FIRST_LOOK
 
     def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         return self._free(self._end, lease, reservation)
@@ -172,6 +203,7 @@ class WakeablePlugin(base.ResourcePlugin):
             Progress.load(reservation.progress, progress.END, now),
             now,
             options,
+            self._first_look(),
             prefix=options[self.prefix] if self.prefix else '',
         )
         try:

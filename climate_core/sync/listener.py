@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record the notifications of Nova, Cinder and Heat about changes outside of a lease.
+"""Hear what Nova, Cinder and Heat notify of the resources of leases.
 
-Nothing depends on it: the next comparison makes up for a notification that is lost, see
-:mod:`climate_core.sync.reconcile`. Facts: Nova's event types of unversioned notifications begin
+Changes outside of a lease are recorded. What was asked for at a start or an end, and is done, is
+looked at now and not only at the next look. Nothing depends on it: the comparison of
+:mod:`climate_core.sync.reconcile` and the next look make up for a notification that is lost.
+Facts: Nova's event types of unversioned notifications begin
 with ``compute.``, and the id is ``instance_id``; versioned ones have ``uuid`` in
 ``nova_object.data`` (nova/compute/utils.py ``notify_about_instance_usage``,
 ``notify_about_instance_action``). Cinder's have ``volume_id`` (cinder/volume/volume_utils.py
@@ -12,7 +14,11 @@ with ``compute.``, and the id is ``instance_id``; versioned ones have ``uuid`` i
 volume is told by cinder-scheduler with the priority ``error``
 (cinder/scheduler/flows/create_volume.py). Of a nova-compute that is enabled, disabled, forced down
 or forced no more, new or deleted Nova sends versioned notifications ``service.`` alone
-(nova/objects/service.py).
+(nova/objects/service.py). That something is done is told after it was written: of a server by
+nova-compute (nova/compute/manager.py ``_build_and_run_instance``, ``_shelve_instance``,
+``_unshelve_instance``, ``stop_instance``), of a volume by cinder-volume
+(cinder/volume/flows/manager/create_volume.py ``CreateVolumeOnFinishTask``), of a stack by
+heat-engine (heat/engine/stack.py ``_send_notification_and_add_event``).
 
 Each service has a pool of listeners of its own. RabbitMQ deals the messages of one pool out to
 its listeners, and a listener drops a message that it does not note.
@@ -30,7 +36,7 @@ from oslo_log import log
 
 from climate_common import resource_types
 from climate_core.conf import notifications
-from climate_core.db import missing, store
+from climate_core.db import events, missing, reservations, store
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.threads import MessageServer
 
@@ -49,6 +55,7 @@ class Source:
     :param group: the section with the options
     :param ids: which fields of a payload may have the id of the resource
     :param noted: event type without prefix -> what is noted, and why
+    :param done: event types without prefix after which the lease looks at its resource
     :param prefix: what event types may begin with
     """
 
@@ -56,6 +63,7 @@ class Source:
     group: str
     ids: Sequence[str]
     noted: Mapping[str, tuple[_Note, str]]
+    done: Collection[str] = ()
     prefix: str = ''
 
 
@@ -69,6 +77,16 @@ SERVERS = Source(
         'instance.delete.end': (_LOST, 'The server was deleted outside of the lease.'),
         'instance.evacuate': (missing.change_resource, 'The server was evacuated from its host.'),
     },
+    done=(
+        'instance.create.end',
+        'instance.delete.end',
+        'instance.power_off.end',
+        'instance.shelve.end',
+        'instance.shelve_offload.end',
+        'instance.soft_delete.end',
+        'instance.suspend.end',
+        'instance.unshelve.end',
+    ),
     prefix='compute.',
 )
 VOLUMES = Source(
@@ -79,6 +97,7 @@ VOLUMES = Source(
         'volume.delete.end': (_LOST, 'The volume was deleted outside of the lease.'),
         'scheduler.create_volume': (_LOST, 'Cinder found no backend for the volume.'),
     },
+    done=('volume.create.end', 'volume.delete.end', 'volume.detach.end'),
 )
 #: Nested stacks tell their deletion, too, but are not reserved.
 STACKS = Source(
@@ -91,6 +110,14 @@ STACKS = Source(
             'The stack was deleted or abandoned outside of the lease.',
         ),
     },
+    done=(
+        'orchestration.stack.create.end',
+        'orchestration.stack.delete.end',
+        'orchestration.stack.resume.end',
+        'orchestration.stack.snapshot.end',
+        'orchestration.stack.suspend.end',
+        'orchestration.stack.update.end',
+    ),
 )
 SOURCES = (SERVERS, VOLUMES, STACKS)
 #: The types whose reservations are of hosts.
@@ -98,13 +125,13 @@ _OF_HOSTS = {resource_types.HOST, resource_types.CAPACITY}
 
 
 class NotificationEndpoint:
-    """Note what happens to one type of resource.
+    """Hear what happens to one type of resource.
 
     :param nudge: called when something was written that the engine should look at
     """
 
     def __init__(self, source: Source, database: Database, nudge: Callable[[], None]) -> None:
-        types = '|'.join(map(re.escape, source.noted))
+        types = '|'.join(map(re.escape, sorted({*source.noted, *source.done})))
         self.filter_rule = messaging.NotificationFilter(
             event_type=rf'^({re.escape(source.prefix)})?({types})$'
         )
@@ -120,21 +147,37 @@ class NotificationEndpoint:
         payload: Mapping[str, Any],
         metadata: Mapping[str, Any],  # noqa: ARG002
     ) -> None:
-        source = self._source
-        note, reason = source.noted[event_type.removeprefix(source.prefix)]
+        source, kind = self._source, event_type.removeprefix(self._source.prefix)
         data = payload.get('nova_object.data', payload)
         resource_id = next(filter(None, map(data.get, source.ids)), None)
+        if not resource_id:
+            return
         try:
-            noted = resource_id and note(self._database, source.resource_type, resource_id, reason)
+            if not self._note(kind, resource_id, publisher_id) and kind in source.done:
+                self._look_at(resource_id)
         except _TROUBLE as exc:
             LOG.warning('%s of %s was not noted: %s', event_type, resource_id, exc)
-            return
-        if noted:
-            self._nudge()
-            LOG.warning('%s told by %s: %s', reason, publisher_id, resource_id)
 
     #: Cinder's scheduler tells that a volume has no backend with this priority.
     error = info
+
+    def _note(self, kind: str, resource_id: str, publisher_id: str) -> bool:
+        """Note a change outside of a lease; tell whether it was one."""
+        note, reason = self._source.noted.get(kind, (None, ''))
+        if note is None or not note(
+            self._database, self._source.resource_type, resource_id, reason
+        ):
+            return False
+        self._nudge()
+        LOG.warning('%s told by %s: %s', reason, publisher_id, resource_id)
+        return True
+
+    def _look_at(self, resource_id: str) -> None:
+        """Let the lease of a resource look at it, if it waits for that."""
+        database = self._database
+        held = database.read(reservations.holder, self._source.resource_type, resource_id)
+        if held is not None:
+            database.write(events.look_now, held.lease_id)
 
 
 class ComputeEndpoint:

@@ -33,6 +33,9 @@ www_authenticate_uri = {cloud}/identity/v3
 
 [oslo_messaging_notifications]
 driver = messagingv2
+
+[virtual:instance]
+first_look_seconds = 5
 {more}"""
 
 CREDENTIALS = """\
@@ -80,6 +83,7 @@ class Climate(Side):
                 more=self.more,
             )
         )
+        self.cloud.order('nova-compute', {'transport_url': rabbitmq.url})
         run([self._bin / 'climate-manage', '--config-file', config, 'db', 'upgrade'])
         self._start(config, 'climate_core.wsgi.api', {'OS_CLIMATE_CONFIG_FILES': str(config)})
         self.fill(1)

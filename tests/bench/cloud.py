@@ -11,10 +11,11 @@ import pathlib
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.bench import blazar_cloud, climate_cloud, web
+from tests.bench.nova_compute import NovaCompute
 from tests.bench.processes import Processes, free_port
 from tests.support.fakes import cloud_server
 from tests.support.fakes.remote import Remote
@@ -31,10 +32,14 @@ _WAKE_UP = re.compile(r'/compute/v2\.1/servers/([^/]+)/action')
 
 
 class Counted(list[tuple[str, str, int]]):
-    """The requests of :class:`State`, of which only what the bench asks for is kept."""
+    """The requests of :class:`State`, of which only what the bench asks for is kept.
 
-    def __init__(self) -> None:
+    :param woken: called with the id of each server that is woken
+    """
+
+    def __init__(self, woken: Callable[[str], None]) -> None:
         super().__init__()
+        self._woken = woken
         self.calls = 0
         self.kinds: collections.Counter[str] = collections.Counter()
         self.refused: list[str] = []
@@ -50,12 +55,14 @@ class Counted(list[tuple[str, str, int]]):
             self.refused.append(f'{status} {method} {path}')
         elif action:
             self.started.setdefault(action[1], time.time())
+            self._woken(action[1])
 
 
 class Server(cloud_server.Server):
     def __init__(self, port: int, directory: pathlib.Path) -> None:
         state = State(directory / 'cloud-journal')
-        state.requests = self._counted = Counted()
+        compute = NovaCompute(state)
+        state.requests = self._counted = Counted(compute.wake)
         state.network_quota = 1_000_000
         for name in SERVICES:
             state.user(name, PASSWORD, SERVICE_PROJECT, ['admin', 'service'])
@@ -66,6 +73,7 @@ class Server(cloud_server.Server):
             *blazar_cloud.routes(self._aggregates),
             *climate_cloud.routes(self._lanes),
             ('GET', '/fake/bench', self._report),
+            ('POST', '/fake/nova-compute', compute.start),
             *cloud_server.ROUTES,
         )
 

@@ -26,7 +26,7 @@ from climate_core.delivery import webhooks
 from climate_core.operations import reduction, room_steps
 from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
-from climate_core.plugins import loading, making, progress
+from climate_core.plugins import loading, making, progress, wakeable
 from climate_core.plugins.lanes import departures
 from climate_core.plugins.lanes import plugin as lane_plugin
 from climate_core.sync import reconcile
@@ -94,7 +94,8 @@ def run(config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connect
     # The comparison looks at servers too, and each look is a step of the fake cloud.
     reconcile._FIRST_SECONDS = 3600.0
     # The fake cloud takes a step at each look, and needs no time for it.
-    progress._FIRST = 0.02
+    progress._FIRST = 0.02  # type: ignore[misc]
+    wakeable.WakeablePlugin._first_look = lambda self: 0.02  # type: ignore[method-assign]
     lane_plugin.LOOK = departures.LOOK = room_steps._LOOK = 0.02  # type: ignore[misc]
     host_watch._FIRST_SECONDS = 0.0
     host_power._FIRST_SECONDS = 0.0  # type: ignore[misc]

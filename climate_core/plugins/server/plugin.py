@@ -53,6 +53,7 @@ class ServerPlugin(making.MakingPlugin):
     description = 'A server that waits in the state RESERVED and starts with its lease.'
     options = (
         wakeable.on_end_option(end_steps.CHOICES, 'server', 'A server that never started'),
+        wakeable.first_look_option('Nova', 'nova_notifications'),
         cfg.StrOpt(
             'image_prefix',
             default='reserved_',

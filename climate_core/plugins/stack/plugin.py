@@ -68,6 +68,7 @@ class StackPlugin(wakeable.WakeablePlugin):
     owner_only = True
     options = (
         wakeable.on_end_option(end_steps.CHOICES, 'stack', 'A stack that was never woken'),
+        wakeable.first_look_option('Heat', 'heat_notifications'),
         cfg.StrOpt(
             'snapshot_prefix',
             default='reserved_',

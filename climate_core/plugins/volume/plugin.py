@@ -42,6 +42,7 @@ class VolumePlugin(making.MakingPlugin):
     description = 'A volume that waits in the status lease-reserved and is made with its lease.'
     options = (
         wakeable.on_end_option(end_steps.CHOICES, 'volume', 'A volume whose lease never started'),
+        wakeable.first_look_option('Cinder', 'cinder_notifications'),
         cfg.StrOpt(
             'backup_prefix',
             default='reserved_',

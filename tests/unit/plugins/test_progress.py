@@ -5,7 +5,7 @@ import json
 import pytest
 
 from climate_core import exceptions
-from climate_core.plugins import progress, step_context
+from climate_core.plugins import step_context
 from climate_core.plugins.progress import END, START, Progress
 
 NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
@@ -132,6 +132,6 @@ def test_an_intention_is_written_down_at_once_and_changes_no_age():
     assert Progress.load(wait.progress, START, NOON) == Progress(START, NOON, 'update of 1')
 
 
-def test_the_first_wait_can_be_made_shorter(monkeypatch):
-    monkeypatch.setattr(progress, '_FIRST', 0.02)
-    assert Progress(START, NOON).next_look(NOON) == 0.02
+def test_waits_grow_from_the_first_one():
+    asked = Progress(START, NOON)
+    assert [asked.next_look(later(at), 5.0) for at in (0, 4, 90)] == [5.0, 7.0, 30.0]
