@@ -125,7 +125,8 @@ def test_report_has_the_notes_of_results():
 
 
 def test_the_cloud_counts_calls_and_notes_the_first_wake_up():
-    counted = cloud.Counted()
+    woken = []
+    counted = cloud.Counted(woken.append)
     wake_up = '/compute/v2.1/servers/s1/action'
     counted.append(('POST', wake_up, 202))
     first = counted.started['s1']
@@ -134,6 +135,7 @@ def test_the_cloud_counts_calls_and_notes_the_first_wake_up():
     assert counted.calls == 3
     assert counted.started == {'s1': first}
     assert counted.refused == ['409 POST /compute/v2.1/servers/s2/action']
+    assert woken == ['s1', 's1']
 
 
 def test_the_cloud_counts_calls_by_their_methods_and_the_names_in_their_paths():
