@@ -37,7 +37,7 @@ class Counted(list[tuple[str, str, int]]):
     :param woken: called with the id of each server that is woken
     """
 
-    def __init__(self, woken: Callable[[str], None]) -> None:
+    def __init__(self, woken: Callable[[str], None] = lambda _server: None) -> None:
         super().__init__()
         self._woken = woken
         self.calls = 0
