@@ -3,6 +3,7 @@
 
 import datetime
 import json
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -213,3 +214,72 @@ def test_lease_is_extended_without_the_address_that_is_promised_to_others(
     for person, each in ((member, lease), (stranger, other)):
         person.leases.delete(each.id)
         person.wait_lease_gone(each.id)
+
+
+def test_commands_of_blazar_and_ranges_of_operators(
+    admin: Person, member: Person, network: Any
+) -> None:
+    def show(person: Person, *argv: str) -> Any:
+        done = person.cli('openstack', *argv, '-f', 'json')
+        assert done.returncode == 0, done.stderr
+        # Some commands of Blazar say in words what they have done.
+        first = min(done.stdout.index(each) for each in '{[' if each in done.stdout)
+        return json.loads(done.stdout[first:])
+
+    blazar, name = ('reservation', 'floatingip'), f'blazar-{uuid.uuid4().hex[:8]}'
+    made, more = show(admin, *blazar, 'create', network.id, '203.0.113.45'), '203.0.113.46-'
+    address = ('openstack', 'lease', 'address')
+    try:
+        told = admin.cli(
+            *address, 'create', '--network', 'public', '--range', f'{more}203.0.113.48'
+        )
+        assert f'{more}203.0.113.48' in told.stdout, told.stderr
+        known = {each['floating_ip_address'] for each in show(admin, *blazar, 'list')}
+        assert known == {*ADDRESSES, *(f'203.0.113.{number}' for number in range(45, 49))}
+        assert show(admin, *blazar, 'show', made['id'])['floating_network_id'] == network.id
+
+        end = at(hours=1)[:16].replace('T', ' ')
+        wanted = f'resource_type=virtual:floatingip,network_id={network.id},amount=2'
+        create = (
+            'reservation',
+            'lease',
+            'create',
+            '--end-date',
+            end,
+            '--reservation',
+            wanted,
+            name,
+        )
+        done = member.cli('openstack', *create)
+        assert done.returncode == 0, done.stderr
+        (found,) = member.leases.list(name=name)
+        lease = member.wait_lease(found.id, 'ACTIVE')
+        given = lease.reservations[0].params['floatingips']
+        assert [member.sdk.network.find_ip(each).floating_ip_address for each in given] == given
+        done = member.cli('openstack', 'reservation', 'lease', 'delete', name)
+        assert done.returncode == 0, done.stderr
+        member.wait_lease_gone(lease.id)
+        assert not [each for each in given if member.sdk.network.find_ip(each)]
+    finally:
+        admin.cli('openstack', *blazar, 'delete', made['id'])
+        admin.cli(*address, 'delete', f'{more}203.0.113.48')
+    assert {e.floating_ip_address for e in admin.client.floatingips.list()} == {*ADDRESSES}
+
+
+def test_lease_waits_for_an_address_until_another_gives_it_back(
+    member: Person, stranger: Person, network: Any
+) -> None:
+    first = member.leases.create('first', at(hours=1), reservations=wanted(network))
+    member.wait_lease(first.id, 'ACTIVE')
+    own = f'network={network.id},address={FIRST}'
+    create = ('lease', 'create', 'later', '--for', '1h', '--kind', 'retry', '--floating-ips', own)
+    done = stranger.cli('openstack', *create, '-f', 'json')
+    assert done.returncode == 0, done.stderr
+    waiting = stranger.leases.get(json.loads(done.stdout)['id'])
+    assert (waiting.status, had(stranger)) == ('WAITING', {})
+    member.leases.end(first.id)
+    stranger.wait_lease(waiting.id, 'ACTIVE')
+    assert [*had(stranger)] == [FIRST]
+    stranger.leases.end(waiting.id)
+    stranger.wait_lease(waiting.id, 'TERMINATED')
+    member.wait_lease(first.id, 'TERMINATED')

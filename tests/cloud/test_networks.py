@@ -10,7 +10,7 @@ import pytest
 
 from climateclient import exceptions
 from tests.cloud.networking import PHYSICAL, filled
-from tests.cloud.people import Person, at, upgrade_check
+from tests.cloud.people import Person, at, upgrade_check, wait_for
 
 #: Behind the range that Neutron chooses from.
 FIRST, SECOND = 210, 211
@@ -149,3 +149,47 @@ def test_port_that_says_it_is_of_a_router_keeps_no_network(admin: Person, member
     member.wait_lease(lease.id, 'TERMINATED')
     assert admin.sdk.network.find_network(network_id) is None
     assert admin.sdk.network.find_port(port.id) is None
+
+
+def test_tear_down_that_is_refused_is_told_and_repeated_and_keeps_the_segment(
+    admin: Person, member: Person, stranger: Person
+) -> None:
+    lease = member.leases.create('refused', at(hours=1), reservations=wanted())
+    lease = member.wait_lease(lease.id, 'ACTIVE')
+    network_id, sdk = lease.reservations[0].params['network_id'], member.sdk.network
+    parent = sdk.create_trunk(
+        port_id=sdk.create_port(network_id=network_id).id, is_admin_state_up=False
+    )
+    member.leases.end(lease.id)
+
+    def told() -> bool:
+        (reservation,) = member.leases.get(lease.id).reservations
+        return 'Neutron answered 409' in (reservation.status_reason or '')
+
+    wait_for(told, 'the reason why the network stays')
+    with pytest.raises(exceptions.Conflict, match='network segments'):
+        stranger.leases.create('next', at(hours=1), reservations=wanted())
+    sdk.update_trunk(parent, is_admin_state_up=True)
+    member.wait_lease(lease.id, 'TERMINATED')
+    assert admin.sdk.network.find_network(network_id) is None
+    following = stranger.leases.create('next', at(hours=1), reservations=wanted())
+    stranger.wait_lease(following.id, 'ACTIVE')
+    stranger.leases.end(following.id)
+    stranger.wait_lease(following.id, 'TERMINATED')
+
+
+def test_segment_for_one_project_is_seen_and_promised_there_alone(
+    admin: Person, member: Person, stranger: Person
+) -> None:
+    project = ('--project', member.sdk.current_project_id)
+    command = ('openstack', 'lease', 'segment', 'set', f'{PHYSICAL}:{FIRST}', *project)
+    done = admin.cli(*command)
+    assert done.returncode == 0, done.stderr
+    assert [each.segment_id for each in stranger.client.networks.list()] == [SECOND]
+    times = {'start': at(days=5), 'end': at(days=5, hours=1)}
+    with pytest.raises(exceptions.Conflict, match='segment_id'):
+        stranger.leases.create('theirs', reservations=wanted(), **times)
+    lease = member.leases.create('mine', reservations=wanted(), **times)
+    assert lease.reservations[0].params['segment_id'] == FIRST
+    member.leases.delete(lease.id)
+    member.wait_lease_gone(lease.id)
