@@ -19,7 +19,7 @@ FIRST_LOOK: Final = 0.5
 #: Seconds of the first pause after a failure, and of the longest wait.
 _FIRST: Final = 0.5
 _LONGEST: Final = 30.0
-_TIMES: Final = ('since', 'asked_at', 'failing_since')
+_TIMES: Final = ('since', 'asked_at', 'failing_since', 'failed_at')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ class Progress:
     :param state: what was seen of the resource last
     :param uses: the ids of the resources that this one uses; None if that is not known
     :param failing_since: when it was first seen that it cannot be ended as it is
+    :param failed_at: when that was seen last
     """
 
     phase: str
@@ -47,6 +48,7 @@ class Progress:
     state: str | None = None
     uses: Sequence[str] | None = None
     failing_since: datetime.datetime | None = None
+    failed_at: datetime.datetime | None = None
 
     @classmethod
     def load(
@@ -97,7 +99,21 @@ class Progress:
     def with_failing_end(self, uses: Sequence[str], now: datetime.datetime) -> Self:
         """Note that the end fails, and what the resource uses now."""
         since = self.failing_since or now
-        return dataclasses.replace(self, uses=uses, failing_since=since)
+        return dataclasses.replace(self, uses=uses, failing_since=since, failed_at=now)
+
+    def with_end_going_on(self, told: str | None, seconds: float, now: datetime.datetime) -> Self:
+        """Forget that the end fails, unless what it waits for is the next try of what failed.
+
+        :param told: why it waits
+        :param seconds: after how long without a failure an end goes on of which something was
+            accepted and did not come about; before that it may do so again and again
+        """
+        failed_at = self.failed_at or self.failing_since
+        if failed_at is None or (told is not None and told == self.reason):
+            return self
+        if self.failures and (now - failed_at).total_seconds() < seconds:
+            return self
+        return dataclasses.replace(self, uses=None, failing_since=None, failed_at=None)
 
     def age(self, now: datetime.datetime) -> float:
         """Return the seconds for which the resource has been as it is."""

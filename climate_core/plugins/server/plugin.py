@@ -201,12 +201,22 @@ class ServerPlugin(making.MakingPlugin):
             return self._find_late(context)
         server = servers.get(context.conn, context.resource_id)
         try:
-            return end_steps.step(context, preempted.unlocked(context, server))
+            wait = end_steps.step(context, preempted.unlocked(context, server))
         except exceptions.PluginFailure as exc:
             kept = Progress.load(exc.progress or context.progress.dump(), END, context.now)
             uses = [each['id'] for each in server.get(servers.VOLUMES, ())]
             exc.progress = kept.with_failing_end(uses, context.now).dump()
             raise
+        if wait is None:
+            return None
+        kept = Progress.load(wait.progress, END, context.now)
+        kept = kept.with_end_going_on(wait.reason, self._failing_seconds, context.now)
+        return dataclasses.replace(wait, progress=kept.dump())
+
+    @property
+    def _failing_seconds(self) -> float:
+        """Return after how long an end that fails keeps only what the server uses."""
+        return 60.0 * self.conf[self.resource_type].lost_task_minutes
 
     def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:
         """Keep others waiting, of an end that has failed for long only what the server uses.
@@ -216,8 +226,8 @@ class ServerPlugin(making.MakingPlugin):
         """
         now = self.now()
         kept = Progress.load(own.progress, END, now)
-        limit = 60 * self.conf[self.resource_type].lost_task_minutes
-        if kept.failing_since is None or (now - kept.failing_since).total_seconds() < limit:
+        since = kept.failing_since
+        if since is None or (now - since).total_seconds() < self._failing_seconds:
             return True
         is_network = other.resource_type == resource_types.NETWORK
         return is_network or other.resource_id in (kept.uses or ())
