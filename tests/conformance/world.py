@@ -210,6 +210,10 @@ class Case:
         """Take one step of the end, as the engine does."""
         return self._step((plugin or self.plugin).end)
 
+    def preempt_once(self) -> Wait | None:
+        """Take one step until others can have its capacity, as the engine does."""
+        return self._step(self.plugin.preempt)
+
     def prepare_once(self) -> Wait | None:
         return self._step(self.plugin.prepare)
 

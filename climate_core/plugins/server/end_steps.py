@@ -167,11 +167,16 @@ STEPS: Mapping[str, Mapping[str, Step]] = {
 }
 
 
+def seeing(context: EndContext, server: Server) -> EndContext:
+    """Return the same look with a server as Nova shows it."""
+    task, moved = server.get('OS-EXT-STS:task_state'), server.get('updated')
+    return context.seeing(server['status'], task, moved, lost_tasks.upload(context, server))
+
+
 def step(context: EndContext, server: Server) -> Wait | None:
     """Take the next step of a server as Nova shows it; return None when it is done."""
     task = server.get('OS-EXT-STS:task_state')
-    moved = server.get('updated'), lost_tasks.upload(context, server)
-    context = context.seeing(server['status'], task, *moved)
+    context = seeing(context, server)
     chosen = _choose(server, context.on_end, _has_run(context, server))
     if chosen is done and not _is_returning(context, server):
         return None

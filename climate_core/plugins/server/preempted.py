@@ -59,7 +59,7 @@ def give_up(context: EndContext) -> Wait | None:
     if status == 'SHELVED_OFFLOADED' and task is None:
         return None
     wait = end_steps.step(_as_shelving(context), {**server, 'locked': False})
-    return wait or context.wait('The server has been SHELVED')
+    return wait or _wait_until_off(end_steps.seeing(context, server), server)
 
 
 def wake(context: StepContext, server: Mapping[str, Any]) -> Wait:
@@ -89,6 +89,21 @@ def unlocked(context: StepContext, server: Mapping[str, Any]) -> Mapping[str, An
         return server
     servers.act(context.service, context.resource_id, 'unlock')
     return {**server, 'locked': False}
+
+
+def _wait_until_off(context: EndContext, server: Mapping[str, Any]) -> Wait:
+    """Wait for Nova to take a server off its host; tell an administrator when that is too long.
+
+    Nova does so by itself ([DEFAULT] shelved_offload_time) where the service may not ask for it.
+    """
+    task = server.get('OS-EXT-STS:task_state')
+    doing = f'The server has been {server["status"]}{f", {task}" if task else ""}'
+    if task:
+        return _wait_long(context, doing)
+    seconds = 60 * context.options.lost_task_minutes
+    why = 'the policy os_compute_api:os-shelve:shelve_offload of Nova is against it'
+    command = f'openstack server shelve --offload {context.resource_id}'
+    return lost.leave(context, doing, seconds, why, command)
 
 
 def _wait_long(context: StepContext, doing: str) -> Wait:

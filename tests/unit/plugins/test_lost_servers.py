@@ -247,3 +247,39 @@ def test_an_unshelving_that_does_not_change_is_told_to_an_administrator(world):
     case.time.forward(60 * 90)
     with pytest.raises(exceptions.Transient, match='must run: openstack server event list'):
         case.wake_once()
+
+
+def giving_way(world, status, **fields):
+    """Return the case of a server whose lease gives way and that is shelved, and locked."""
+    case = woken(world, launched_at='2026-12-01T12:00:00')
+    case.lease = dataclasses.replace(case.lease, preemptible=True)
+    change(case, status=status, **fields)
+    case.preempt_once()
+    assert asked(case) == ['lock']
+    return case
+
+
+def look_until_told(case, command, hours):
+    """Return the minutes until an administrator is told, and what the user was told before."""
+    begin, told = case.time.now, None
+    with pytest.raises(exceptions.Transient, match=f'must run: {command}'):
+        while (case.time.now - begin).total_seconds() < 3600 * hours:
+            told = case.preempt_once().reason
+    return round((case.time.now - begin).total_seconds() / 60), told
+
+
+def test_one_that_the_service_may_not_offload_is_told_to_an_administrator(world):
+    case = giving_way(world, 'SHELVED')
+    world.fault('POST', '/action', 403, 999)
+    minutes, told = look_until_told(case, 'openstack server shelve --offload', 1)
+    assert (minutes, 'SHELVED without a change' in told) == (20, True)
+    assert 'It counts as lost after 20 minutes' in told
+    # Nova does it by itself.
+    change(case, status='SHELVED_OFFLOADED')
+    assert case.preempt_once() is None
+
+
+def test_a_lost_unshelving_of_one_that_gives_way_is_told_to_an_administrator(world):
+    case = giving_way(world, 'SHELVED_OFFLOADED', task_state='unshelving', next=[])
+    minutes, _ = look_until_told(case, 'openstack server event list', 4)
+    assert minutes == 180
