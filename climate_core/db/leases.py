@@ -13,21 +13,14 @@ from climate_core import exceptions
 from climate_core.db import allocations, rows, tables, utcnow
 from climate_core.db import reservations as db_reservations
 from climate_core.lease import states
-from climate_core.lease.model import Event, Key, Lease, Reservation
+from climate_core.lease.model import Event, Key, Lease, Reservation, queue_order
 
 _LEASE, _RESERVATION, _EVENT = tables.LEASES, tables.RESERVATIONS, tables.EVENTS
 
 _EVENT_COLUMNS = rows.columns(_EVENT, Event)
 
 #: The order of those that wait. They are few, so it needs no index.
-#: Preemptible leases come last, and those to which they give way before those that only wait.
-_QUEUE = (
-    _LEASE.c.preemptible,
-    _LEASE.c.priority.desc(),
-    _LEASE.c.kind == states.LeaseKind.RETRY,
-    _LEASE.c.created_at,
-    _LEASE.c.id,
-)
+_QUEUE = queue_order(_LEASE.c)
 
 #: What is read with a lease unless it is not asked for.
 PARTS: Final = frozenset({'reservations', 'events'})

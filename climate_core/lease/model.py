@@ -269,6 +269,17 @@ class Lease:
         return dataclasses.replace(self, reservations=changed)
 
 
+def queue_order(of: Any) -> tuple[Any, ...]:
+    """Return what orders the leases that wait: preemptible ones are last.
+
+    Those to which preemptible ones give way come before those that wait by their kind.
+
+    :param of: a lease, or the columns of their table
+    """
+    waits = of.kind == states.LeaseKind.RETRY
+    return of.preemptible, -of.priority, waits, of.created_at, of.id
+
+
 def reservation_not_found(lease_id: str, reservation_id: str) -> exceptions.ReservationNotFound:
     """Return the error for a reservation that a lease does not have."""
     return exceptions.ReservationNotFound(f'Lease {lease_id} has no reservation {reservation_id}.')

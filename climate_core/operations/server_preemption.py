@@ -201,8 +201,4 @@ def _servers(lease: model.Lease) -> list[model.Reservation]:
 
 def _is_ahead(other: model.Lease, lease: model.Lease) -> bool:
     """Tell whether a lease that waits has its room before another one."""
-    return not other.preemptible and other.id != lease.id and _place(other) < _place(lease)
-
-
-def _place(lease: model.Lease) -> tuple[int, bool, datetime.datetime]:
-    return -lease.priority, lease.kind == states.LeaseKind.RETRY, lease.created_at
+    return other.id != lease.id and model.queue_order(other) < model.queue_order(lease)

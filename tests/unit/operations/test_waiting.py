@@ -11,7 +11,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.calendar.model import ReservationDemand
 from climate_core.db import events as db_events
-from climate_core.db import leases, rows, stuck
+from climate_core.db import leases, rows, stuck, tables
 from climate_core.lease import model
 from tests.support.rooms import TYPE, Hotel
 from tests.support.world import at, user
@@ -97,6 +97,23 @@ def test_the_last_try_that_fails_leaves_it_in_error(hotel: Hotel) -> None:
     assert 'lease.event.retry_lease.error' in world.told()
     world.delete(second)
     assert world.settle(second).status == 'TERMINATED'
+
+
+def test_order_of_the_queue_is_the_same_in_the_database_and_in_memory(hotel: Hotel) -> None:
+    hotel.book('first', 2)
+    made = [hotel.book(f'lease{n}') for n in range(8)]
+    with hotel.world.database.writer() as session:
+        for number, lease_id in enumerate(made):
+            values = {
+                'preemptible': bool(number & 1),
+                'priority': number >> 1 & 1,
+                'kind': 'scheduled' if number & 4 else 'retry',
+            }
+            query = sa.update(tables.LEASES).where(tables.LEASES.c.id == lease_id)
+            rows.change(session, query.values(values))
+    found = hotel.world.database.read(leases.waiting)
+    assert found == sorted(found, key=model.queue_order)
+    assert [made.index(each.id) for each in found] == [6, 2, 4, 0, 7, 3, 5, 1]
 
 
 def test_those_that_wait_longer_come_first(hotel: Hotel) -> None:
