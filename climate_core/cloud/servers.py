@@ -84,6 +84,11 @@ def on_host(conn: 'connection.Connection', service_name: str) -> dict[str, dict[
     return {str(each['id']): each for each in found}
 
 
+def locked(conn: 'connection.Connection') -> Iterator[dict[str, Any]]:
+    """Yield the servers of all projects that are locked (Compute API 2.73)."""
+    yield from NOVA.pages(conn, '/servers/detail', 'servers', {'all_tenants': 1, 'locked': True})
+
+
 def act(conn: 'connection.Connection', server_id: str, action: str, argument: Any = None) -> None:
     """Ask for an action."""
     NOVA.ask(conn, 'POST', f'/servers/{server_id}/action', {action: argument})

@@ -49,6 +49,14 @@ def unheld(session: orm.Session, resource_type: str, ids: Collection[str]) -> se
     return set(ids) - set(session.scalars(query))
 
 
+def let_go(session: orm.Session, resource_type: str, ids: Collection[str]) -> set[str]:
+    """Return those resources that a lease held, and that none holds any more."""
+    table = tables.RESERVATIONS
+    known = table.c.resource_type == resource_type, table.c.resource_id.in_(ids)
+    query = sa.select(table.c.resource_id).where(*known).group_by(table.c.resource_id)
+    return set(session.scalars(query.having(sa.func.count(table.c.hold) == 0)))
+
+
 def unheld_made(
     session: orm.Session, resource_type: str, made: Collection[tuple[str, bool]]
 ) -> set[str]:

@@ -73,19 +73,24 @@ class AllocationKeeper:
         signal(session, reservations.FREED)
 
     def end_again(self, lease: model.Lease) -> None:
-        """End the reservations of units that end, after the claim of an event was lost.
+        """Undo what was done after the end of reservations, after the claim of an event was lost.
 
         A start that is superseded by the end of its lease may open a host after the end has closed
-        it. If a manager dies before this, :mod:`climate_core.sync.hosts.lanes` closes it later.
+        it, and what gives way may be locked after the end has unlocked it. If a manager dies
+        before this, :mod:`climate_core.sync.hosts.lanes` closes the one later, and
+        :mod:`climate_core.sync.locks` unlocks the other.
         """
+        kept = {each.key for each in lease.live if not _is_ending(lease, each)}
         for each in lease.reservations:
             plugin = self.plugins.get(each.resource_type)
-            if plugin is None or each.unit_kind is None:
-                continue
-            if each.live and not _is_ending(lease, each):
+            # What a lease gave up is in a reservation that is over, beside the one that waits.
+            if plugin is None or each.key in kept:
                 continue
             try:
-                plugin.end(lease, each)
+                if each.unit_kind is not None:
+                    plugin.end(lease, each)
+                elif lease.preemptible:
+                    plugin.unlock(each.resource_id)
             except retry.EXPECTED as exc:
                 LOG.warning('%s is not ended again: %s', each.id, exc)
             except Exception:

@@ -328,6 +328,14 @@ class ResourcePlugin(abc.ABC):
         """Yield the ids of all resources that wait to be woken, with the service's own rights."""
         return ()
 
+    def list_locked(self) -> Iterable[str]:
+        """Yield the ids of all resources that :meth:`preempt` has locked, with service rights."""
+        return ()
+
+    def unlock(self, resource_id: str) -> None:  # noqa: ARG002
+        """Undo the lock of a resource whose lease is over, if it has one; twice does no harm."""
+        return
+
     def unleased_since(self, resource_id: str) -> datetime.datetime | None:  # noqa: ARG002
         """Tell when a resource changed for the last time, with the service's own rights.
 

@@ -3,7 +3,8 @@
 
 It finds resources that were deleted while no manager listened, trusts that no lease has (a manager
 died between making the trust and writing the lease), and resources that wait for a lease which is
-not there. Several managers doing it at once is harmless.
+not there; and it undoes the locks that leases have left on their resources. Several managers doing
+it at once is harmless.
 """
 
 import random
@@ -19,7 +20,7 @@ from climate_core.cloud.trusts import Trusts
 from climate_core.db import missing, store
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.plugins.base import ResourcePlugin
-from climate_core.sync import orphans
+from climate_core.sync import locks, orphans
 from climate_core.threads import Worker
 
 LOG = log.getLogger(__name__)
@@ -70,6 +71,7 @@ class Reconciler(Worker):
                 return
             self._try('missing resources', self._missing, plugin)
             self._try('resources without a lease', self._unheld, plugin)
+            self._try('locks that leases have left', self._unlock, plugin)
         if self._conf.cloud.sweep_trusts:
             self._try('trusts without a lease', self._sweep_trusts)
 
@@ -94,6 +96,10 @@ class Reconciler(Worker):
         for resource_id in sorted(found - self._reported):
             LOG.warning('%s %s has no lease: %s', plugin.title, resource_id, plugin.orphaned)
         self._reported = found
+
+    def _unlock(self, plugin: ResourcePlugin) -> None:
+        for resource_id in locks.undo(self._database, plugin):
+            LOG.warning('%s %s was locked by a lease that is over', plugin.title, resource_id)
 
     def _sweep_trusts(self) -> None:
         mine = set(self._trusts.mine())

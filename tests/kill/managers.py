@@ -4,6 +4,7 @@
 import contextlib
 import json
 import multiprocessing
+import os
 import pathlib
 import queue
 import signal
@@ -23,7 +24,7 @@ from climate_core.db.engine import Database
 from climate_core.lease.model import Lease
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
-from climate_core.sync import orphans
+from climate_core.sync import locks, orphans
 from tests.kill import start_manager
 from tests.support.fakes import leases, settings
 from tests.support.fakes.remote import PATIENCE, Remote
@@ -122,6 +123,17 @@ class Manager:
     def lives(self) -> bool:
         return self._process.exitcode is None
 
+    @property
+    def stands_still(self) -> bool:
+        """Whether it has reached the point at which it stands still (proc(5), stat)."""
+        stat = pathlib.Path(f'/proc/{self._process.pid}/stat').read_text(encoding='utf-8')
+        return stat.rpartition(')')[2].split()[0] == 'T'
+
+    def goes_on(self) -> None:
+        """Let it go on that stood still."""
+        assert self._process.pid
+        os.kill(self._process.pid, signal.SIGCONT)
+
     def kill(self) -> None:
         self._process.kill()
         self._process.join(PATIENCE)
@@ -201,6 +213,10 @@ class Place:
     def orphans(self, resource_type: str) -> Iterator[str]:
         """Return the resources that wait for a lease that is not there."""
         return orphans.resources(self.database, self._plugin(resource_type))
+
+    def undo_locks(self, resource_type: str) -> list[str]:
+        """Unlock what leases have left, as the comparison does; return what it was."""
+        return list(locks.undo(self.database, self._plugin(resource_type)))
 
     def discard(self, resource_type: str, resource_id: str) -> None:
         self._plugin(resource_type).discard(resource_id)

@@ -35,26 +35,28 @@ from climate_core.sync.hosts import watch as host_watch
 
 
 class Hook:
-    """Tells the points, and dies at one of them.
+    """Tells the points, dies at one of them, and stands still at another.
 
     :param kill: ``POINT:EVENT_TYPE:COUNT``: die when it is reached for the COUNT-th time; None
-        for never
+        for never. After ``/`` is one of the same form at which it stands still before that
     """
 
     def __init__(self, kill: str | None, tell: Connection) -> None:
-        point, event_type, count = kill.split(':') if kill else (None, None, 0)
-        self._fatal = (point, event_type)
-        self._left = int(count)
+        found = zip((kill or '').split('/'), (signal.SIGKILL, signal.SIGSTOP), strict=False)
+        points = [(*each.split(':'), sent) for each, sent in found if each]
+        self._signals = {(name, of): sent for name, of, _, sent in points}
+        self._left = {(name, of): int(count) for name, of, count, _ in points}
         self._tell = tell
         self._lock = threading.Lock()
 
     def __call__(self, name: str, info: dict[str, Any]) -> None:
+        point = name, info['event_type']
         with self._lock:
-            if (name, info['event_type']) == self._fatal:
-                self._left -= 1
-                if not self._left:
-                    os.kill(os.getpid(), signal.SIGKILL)
             self._tell.send(name)
+            if point in self._left:
+                self._left[point] -= 1
+                if not self._left[point]:
+                    os.kill(os.getpid(), self._signals[point])
 
 
 def _begin(log: pathlib.Path) -> None:
@@ -66,15 +68,18 @@ def _begin(log: pathlib.Path) -> None:
 def _add_points() -> None:
     """Add points where the product has none.
 
-    ``request.after``, of the type ``write``, when another service has done what it was asked to
-    change; ``commit.before``, of the type that is the name of its thread, before a transaction
-    that writes is committed.
+    ``request.before`` and ``request.after``, of the type ``write``, before another service is
+    asked to change something, and when it has done so; ``commit.before``, of the type that is the
+    name of its thread, before a transaction that writes is committed.
     """
     send = requests.adapters.HTTPAdapter.send
 
     def tell(self: Any, asked: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
+        writes = asked.method != 'GET' and '/identity' not in str(asked.url)
+        if writes:
+            test_points.reached('request.before', event_type='write')
         answer = send(self, asked, **kwargs)
-        if asked.method != 'GET' and '/identity' not in str(asked.url):
+        if writes:
             test_points.reached('request.after', event_type='write')
         return answer
 

@@ -14,18 +14,19 @@ GAVE_WAY = ['shelve', 'lock']
 WOKEN = ['unlock', 'unshelve']
 
 
-def running(stage):
+def running(stage, on_end='delete'):
     """Return a preemptible lease that runs, and its server."""
     (server,) = stage.cloud.servers(1, status='ACTIVE', launched_at='2026-12-01T12:00:00')
-    made = leases.make(stage.database, [server], stage.cloud.trust(), preemptible=True)
+    trust = stage.cloud.trust()
+    made = leases.make(stage.database, [server], trust, on_end, preemptible=True)
     lease = leases.started(made)
     leases.write(stage.database, lease)
     return lease, server
 
 
-def preempted(stage):
+def preempted(stage, on_end='delete'):
     """Return a preemptible lease whose room another one needs, and its server."""
-    lease, server = running(stage)
+    lease, server = running(stage, on_end)
     now = stage.database.read(utcnow.read)
     leases.change(stage.database, lease.id, changes.preempt.apply, now, now)
     return lease, server
@@ -101,6 +102,44 @@ def test_end_of_one_that_is_giving_way(stage, number):
     stage.until(lambda: stage.is_over(lease))
 
     assert stage.made('server gone') == 1
+
+
+def end_before_the_lock(stage, kill=''):
+    """End a lease while its manager stands still that is about to lock the server; let it go on.
+
+    :param kill: where that one dies then
+    :returns: this manager, the lease, its server
+    """
+    lease, server = preempted(stage, 'shelve')
+    late = stage.manager(f'{kill}/request.before:write:2')
+    stage.until(lambda: late.stands_still)
+    stage.ask('end_lease', lease.id).ends()
+    other = stage.manager()
+    stage.until(lambda: stage.is_over(lease))
+    other.kill()
+    assert stage.cloud.effects()[server] == ['shelve']
+    late.goes_on()
+    return late, lease, server
+
+
+def test_late_lock_of_a_manager_that_dies_is_undone_by_the_comparison(stage):
+    late, _, server = end_before_the_lock(stage, 'request.after:write:2')
+    late.dies()
+    waits, other = preempted(stage)
+    stage.manager()
+    stage.until(lambda: stage.lease(waits).status == 'WAITING')
+    assert stage.cloud.effects()[server] == GAVE_WAY
+
+    assert stage.undo_locks('virtual:instance') == [server]
+    assert stage.undo_locks('virtual:instance') == []
+    effects = stage.cloud.effects()
+    assert (effects[server], effects[other]) == ([*GAVE_WAY, 'unlock'], GAVE_WAY)
+
+
+def test_late_lock_of_a_manager_that_lives_is_undone_by_itself(stage):
+    _, lease, server = end_before_the_lock(stage)
+    stage.until(lambda: stage.cloud.effects()[server] == [*GAVE_WAY, 'unlock'])
+    assert stage.lease(lease).status == 'TERMINATED'
 
 
 @pytest.mark.parametrize('stage', ENGINES, indirect=True)

@@ -235,6 +235,12 @@ class ServerPlugin(making.MakingPlugin):
     def _preempt(self, context: EndContext) -> Wait | None:
         return preempted.give_up(context)
 
+    def list_locked(self) -> Iterable[str]:
+        return preempted.list_locked(self.cloud.service())
+
+    def unlock(self, resource_id: str) -> None:
+        preempted.unlock(self.cloud.service(), resource_id)
+
     def _is_there(self, server: Mapping[str, Any]) -> bool:
         # One that is soft-deleted can be restored, and would then run without an end.
         return bool(server['status'] != 'DELETED')

@@ -7,15 +7,19 @@ becomes, and then locked with those of the service, so that its owner does not u
 meanwhile. The reason of the lock says that it is ours, to every manager that comes later.
 """
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
-from climate_core.cloud import servers
+from climate_core.cloud import errors, servers
 from climate_core.plugins import lost
 from climate_core.plugins.base import Wait
 from climate_core.plugins.server import end_steps
 from climate_core.plugins.step_context import EndContext, StepContext
+
+if TYPE_CHECKING:
+    from openstack import connection
 
 #: Statuses from which Nova shelves.
 SHELVED_FROM: Final = frozenset({'ACTIVE', 'SHUTOFF', 'PAUSED', 'SUSPENDED'})
@@ -89,6 +93,18 @@ def unlocked(context: StepContext, server: Mapping[str, Any]) -> Mapping[str, An
         return server
     servers.act(context.service, context.resource_id, 'unlock')
     return {**server, 'locked': False}
+
+
+def list_locked(conn: 'connection.Connection') -> Iterator[str]:
+    """Yield the ids of the servers that are locked because their lease gave way."""
+    yield from (str(each['id']) for each in servers.locked(conn) if is_ours(each))
+
+
+def unlock(conn: 'connection.Connection', server_id: str) -> None:
+    """Undo our lock of a server, if it has one; one that is gone is fine."""
+    with contextlib.suppress(errors.Gone):
+        if is_ours(servers.get(conn, server_id)):
+            servers.act(conn, server_id, 'unlock')
 
 
 def _wait_until_off(context: EndContext, server: Mapping[str, Any]) -> Wait:

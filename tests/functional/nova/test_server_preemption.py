@@ -7,10 +7,12 @@ from unittest import mock
 import pytest
 from nova.tests.functional.api import client
 
+from climate_common.resource_types import SERVER
 from climate_core import exceptions
 from climate_core.db import preemptible
 from climate_core.db import usage as db
 from climate_core.lease import usage
+from climate_core.sync import locks
 from tests.functional.nova.hosts import Crash
 from tests.functional.nova.made_servers import END, HOUR, START, SmallHostTest
 from tests.support.world import NOON, user
@@ -266,6 +268,21 @@ class TestPreemptedServers(ServerPreemptionTest):
         self.end(self.filler)
         server = self.show({'id': reservation.resource_id})
         assert (server['status'], server['locked']) == ('SHELVED_OFFLOADED', False)
+
+    def test_locked_after_its_end_by_a_late_manager_it_is_unlocked(self):
+        server, plugin = self.server(self.filler), self.world.plugins[SERVER]
+        assert list(plugin.list_locked()) == [server['id']]
+        assert list(locks.undo(self.world.database, plugin)) == []
+        reservation = self.world.lease(self.filler).live[0]
+        change = {'on_end': 'shelve'}
+        self.world.operations.update_reservation(self.owner(), self.filler, reservation.id, change)
+        self.end(self.filler)
+        assert list(plugin.list_locked()) == []
+        lock = {'lock': {'locked_reason': server['locked_reason']}}
+        self.admin_api.post_server_action(server['id'], lock)
+        assert list(locks.undo(self.world.database, plugin)) == [server['id']]
+        assert list(plugin.list_locked()) == []
+        assert not self.show(server)['locked']
 
     def test_extended_meanwhile_it_runs_again_until_its_new_end(self):
         later = '2026-12-01 16:00'

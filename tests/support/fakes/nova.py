@@ -180,8 +180,10 @@ def _list(request: Any) -> Record:
 
 
 def _detail(request: Any) -> Record:
-    """List all, whatever host they are on, without a step."""
-    return {'servers': [_shown(each) for each in request.server.state.servers.values()]}
+    """List all, whatever host they are on, or those that are locked, without a step."""
+    wants = request.query.get('locked') == 'True'
+    found = request.server.state.servers.values()
+    return {'servers': [_shown(each) for each in found if each['locked'] or not wants]}
 
 
 def _act(request: Any, server_id: str) -> Any:

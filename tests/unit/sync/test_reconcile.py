@@ -11,9 +11,10 @@ from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.conf import reconcile as reconcile_conf
 from climate_core.db import outbox, tables
-from climate_core.sync import orphans, reconcile
+from climate_core.sync import locks, orphans, reconcile
 from tests.support.fakes import leases, nova
 from tests.support.stopping import stop
+from tests.support.world import executed
 
 
 def age(database, seconds):
@@ -208,3 +209,37 @@ def test_a_trust_that_keystone_keeps_does_not_keep_the_others(
     reconciler.compare()
     assert list(world.state.trusts) == [refused]
     assert 'only an administrator may' in caplog.text
+
+
+def lock(world, reason):
+    """Return a server that the service has locked; its id."""
+    locked = nova.add(world.state, status='SHELVED_OFFLOADED')
+    locked.update(locked='admin', locked_reason=reason)
+    return locked['id']
+
+
+def test_lock_that_a_lease_has_left_is_undone(world, database, reconciler, caplog):
+    ours = 'Climate: the preemptible lease {} gave way to another one.'
+    left, kept, unknown, theirs = (lock(world, each) for each in (ours, ours, ours, 'Do not.'))
+    over = leases.make(database, [left, theirs], world.trust(), status='TERMINATED')
+    freed = [
+        dataclasses.replace(each, status='deleted', freed_at=each.created_at)
+        for each in over.reservations
+    ]
+    leases.write(database, dataclasses.replace(over, reservations=tuple(freed)))
+    leases.write(database, leases.make(database, [kept], world.trust(), preemptible=True))
+    reconciler.compare()
+    reconciler.compare()
+    assert {each: world.effects(each) for each in (left, kept, unknown, theirs)} == {
+        left: ['unlock'],
+        kept: [],
+        unknown: [],
+        theirs: [],
+    }
+    assert caplog.text.count(f'Server {left} was locked by a lease that is over') == 1
+
+
+def test_looking_for_locks_costs_no_statement_where_there_are_none(world, database):
+    lock(world, 'Do not.')
+    plugin = world.plugin()
+    assert executed(database, lambda: list(locks.undo(database, plugin))) == []
