@@ -191,6 +191,8 @@ def _prepare(engine: sa.Engine) -> None:
     if engine.dialect.name == 'sqlite':
         sa.event.listen(engine, 'connect', _sqlite_connect)
         sa.event.listen(engine, 'before_cursor_execute', _sqlite_begin, retval=True)
+        # What is open already was opened without this.
+        engine.dispose()
     elif engine.dialect.name in ('mysql', 'mariadb'):
         _spare_rollbacks(engine)
 
