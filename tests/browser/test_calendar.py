@@ -36,7 +36,7 @@ def test_bars_stand_where_their_times_are(show: Show, member: Person, promises: 
     promises.make('training for newcomers', after(hours=70), after(hours=90))
     horizon = show(member)
     horizon.open(CALENDAR)
-    horizon.keep('calendar')
+    horizon.keep('dashboard-calendar')
     week = 7 * 24
     now, _ = place(horizon.page.locator('.climate-now').last)
     running, waiting = (place(horizon.bar(name)) for name in ('nightly build', 'load test'))

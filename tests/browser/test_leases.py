@@ -35,7 +35,7 @@ def test_lease_is_checked_created_and_seen_to_start(
     horizon.button('Check').click()
     expect(horizon.told()).to_contain_text('It would be granted')
     expect(horizon.page.get_by_label('Name')).to_have_value('nightly build')
-    horizon.keep('check')
+    horizon.keep('dashboard-create')
     horizon.button('Create Lease').click()
     expect(horizon.told()).to_contain_text('The lease nightly build was created.')
     # The row follows its lease without the page being loaded again.
