@@ -127,16 +127,22 @@ class Leases:
         return select(named, name_or_id)
 
     def history(
-        self, lease_id: str, *, limit: int | None = None, marker: str | None = None
+        self,
+        lease_id: str,
+        *,
+        sort: str | None = None,
+        limit: int | None = None,
+        marker: str | None = None,
     ) -> Iterator[HistoryEntry]:
-        """Yield what happened to a lease, oldest first; a deleted one has its history for a while.
+        """Yield what happened to a lease; a deleted one has its history for a while.
 
+        :param sort: ``time:asc``, the oldest first, which is usual; or ``time:desc``
         :param limit: so many at most
         :param marker: begin after the entry with this id
         :raises NotFound: there is none in this project
         """
         url = _path(lease_id, 'history')
-        values = {'marker': marker}
+        values = {'sort': sort, 'marker': marker}
         return read_pages(self._http, url, 'history', HistoryEntry.from_dict, values, limit)
 
     def update(

@@ -7,6 +7,7 @@ from typing import Any, Final
 from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from horizon import exceptions, tables, tabs
+from horizon.utils import functions
 from openstack_dashboard.api import cinder, nova
 
 from climate_common import resource_types
@@ -16,8 +17,8 @@ from climateclient.models import Event, HistoryEntry, Lease, Reservation
 
 #: Of so many resources the names are asked for.
 _NAMED: Final = 10
-#: Of a history so many entries are shown: the oldest.
-_ENTRIES: Final = 200
+#: The address of the tab of the history within the page of a lease.
+_HISTORY: Final = 'tab=lease__history'
 _FINDERS: Final = {
     resource_types.SERVER: nova.server_get,
     resource_types.VOLUME: cinder.volume_get,
@@ -142,26 +143,56 @@ class HistoryTable(tables.DataTable):
     class Meta:
         name = 'history'
         verbose_name = _('History')
+        pagination_param = 'after'
+        prev_pagination_param = 'before'
 
     def get_object_display(self, datum: HistoryEntry) -> str:
         return datum.action
 
+    def get_pagination_string(self) -> str:
+        return f'{_HISTORY}&{super().get_pagination_string()}'
+
+    def get_prev_pagination_string(self) -> str:
+        return f'{_HISTORY}&{super().get_prev_pagination_string()}'
+
 
 class HistoryTab(LeaseTableTab):
-    """Show what happened to a lease."""
+    """Show what happened to a lease in pages, the newest first."""
 
     name = _('History')
     slug = 'history'
     table_classes = (HistoryTable,)
+    _has_more = _has_prev = False
 
     def get_history_data(self) -> list[HistoryEntry]:
         lease: Lease = self.tab_group.kwargs['lease']
+        before, after = (self.request.GET.get(name) for name in ('before', 'after'))
+        size = functions.get_page_size(self.request)
         try:
-            found = api.client(self.request).leases.history(lease.id)
-            return [*itertools.islice(found, _ENTRIES)]
+            found = api.client(self.request).leases.history(
+                lease.id,
+                sort='time:asc' if before else 'time:desc',
+                marker=before or after,
+                limit=size + 1,
+            )
+            entries = [*itertools.islice(found, size + 1)]
         except Exception:  # noqa: BLE001
             exceptions.handle(self.request, _('The history cannot be read.'))
             return []
+        is_more = len(entries) > size
+        entries = entries[:size]
+        # What comes from the other side is there in any case.
+        self._has_more, self._has_prev = bool(before) or is_more, bool(after)
+        if before:
+            self._has_prev = is_more
+            entries.reverse()
+        return entries
+
+    def has_more_data(self, table: tables.DataTable) -> bool:
+        return self._has_more
+
+    def has_prev_data(self, table: tables.DataTable) -> bool:
+        return self._has_prev
 
 
 class LeaseTabs(tabs.TabGroup):

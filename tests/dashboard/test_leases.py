@@ -113,6 +113,29 @@ class DetailTest(PageTest):
         assert 'longer' in text
         assert 'user1' in text
 
+    def test_history_has_pages_which_begin_with_the_newest(self) -> None:
+        self.leases.get.return_value = lease()
+        entries = [HistoryEntry(str(9 - n), NOW, f'action{9 - n}') for n in range(3)]
+        self.leases.history.return_value = entries
+        self.client.cookies['API_RESULT_PAGE_SIZE'] = '2'
+        text = self.text(DETAIL, 'x', tab='lease__history')
+        asked = {'sort': 'time:desc', 'marker': None, 'limit': 3}
+        self.leases.history.assert_called_with(lease().id, **asked)
+        assert text.index('action9') < text.index('action8')
+        assert 'action7' not in text
+        assert '?tab=lease__history&amp;after=8"' in text
+        assert 'before=' not in text
+        text = self.text(DETAIL, 'x', tab='lease__history', after='8')
+        assert self.leases.history.call_args.kwargs == {**asked, 'marker': '8'}
+        assert '?tab=lease__history&amp;before=9"' in text
+        self.leases.history.return_value = entries[1::-1]
+        text = self.text(DETAIL, 'x', tab='lease__history', before='7')
+        asked |= {'sort': 'time:asc', 'marker': '7'}
+        assert self.leases.history.call_args.kwargs == asked
+        assert text.index('action9') < text.index('action8')
+        assert 'before=' not in text
+        assert 'after=8"' in text
+
     def test_missing_lease_goes_back_to_the_list(self) -> None:
         self.leases.get.side_effect = refused('There is no lease.', kind=exceptions.NotFound)
         response = self.page(DETAIL, 'x')

@@ -10,6 +10,7 @@ from climate_common import dates
 from climate_core import exceptions
 from climate_core.api import paging, policy
 from climate_core.api.request import Backend, Request, answer
+from climate_core.api.schemas import history as schema
 from climate_core.db import history as db
 from climate_core.db import leases
 from climate_core.lease import history
@@ -17,7 +18,7 @@ from climate_core.policies import leases as rules
 
 
 def list_(backend: Backend, request: Request, lease_id: str) -> webob.Response:
-    """List the changes of a lease, oldest first; also of a deleted one, until it is purged.
+    """List the changes of a lease; also of a deleted one, until it is purged.
 
     :raises climate_core.exceptions.LeaseNotFound: there is none, or its user may not see it
     """
@@ -26,8 +27,9 @@ def list_(backend: Backend, request: Request, lease_id: str) -> webob.Response:
         raise exceptions.LeaseNotFound(f'Lease {lease_id} was not found.')
     policy.authorize_lease(backend.enforcer, request.context, rules.HISTORY, lease)
     limit = paging.limit(backend, request)
-    after = request.parameters.get('marker', 0)
-    found = backend.database.read(db.page, lease_id, after, limit + 1)
+    after = request.parameters.get('marker')
+    newest_first = request.parameters.get('sort') == schema.NEWEST_FIRST
+    found = backend.database.read(db.page, lease_id, after, limit + 1, newest_first)
     entries = [_serialize(number, each) for number, each in found[:limit]]
     links = paging.links(request, str(found[limit - 1][0])) if len(found) > limit else None
     return answer(200, paging.body('history', entries, links))

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The history of a lease: what is answered."""
 
-from typing import Any
+from typing import Any, Final
 
 from climate_core.api.schemas import common, paging
 from climate_core.lease import history
+
+NEWEST_FIRST: Final = 'time:desc'
 
 SHOWN: dict[str, Any] = common.closed(
     {
@@ -41,5 +43,10 @@ QUERY: dict[str, dict[str, Any]] = {
         'minimum': 0,
         'maximum': 2**63 - 1,
         'description': 'The id of the last entry of the page before.',
+    },
+    'sort': {
+        'type': 'string',
+        'enum': ['time:asc', NEWEST_FIRST],
+        'description': 'Which entries come first. Without it: the oldest.',
     },
 }

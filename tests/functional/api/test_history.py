@@ -142,6 +142,21 @@ def test_pages_of_a_history_are_linked(service: Service) -> None:
     assert service.history(lease_id, f'?marker={2**63 - 1}') == {'history': []}
 
 
+def test_history_can_begin_with_the_newest(service: Service) -> None:
+    lease_id = service.create(reservations=[], start_date='2098-01-01 10:00').json['lease']['id']
+    for name in ('a', 'b', 'c'):
+        service.ask('PUT', f'/v1/leases/{lease_id}', {'name': name})
+    oldest_first = service.history(lease_id, '?sort=time:asc')['history']
+    page = service.history(lease_id, '?sort=time:desc&limit=3')
+    ((link,),) = (page['history_links'],)
+    rest = service.ask('GET', link['href']).json
+    assert page['history'] + rest['history'] == oldest_first[::-1]
+    assert 'history_links' not in rest
+    path = f'/v1/leases/{lease_id}/history?sort=name:asc'
+    refused = world.ask(service.application, 'GET', path, None, OURS, 400)
+    assert 'sort' in refused.json['error_message']
+
+
 def test_a_failure_is_told_with_its_reason(service: Service) -> None:
     Fickle.trouble[THING] = [exceptions.Permanent('The image is gone.')]
     lease_id = service.create().json['lease']['id']

@@ -93,7 +93,8 @@ def test_history_is_read_over_its_pages(client, http):
     last = {'id': 8, 'action': 'lease.delete'}
     http.get(f'{LEASES}/{LEASE_ID}/history?marker=7', json={'history': [last]})
 
-    first, second = client.leases.history(LEASE_ID)
+    first, second = client.leases.history(LEASE_ID, sort='time:desc')
+    assert http.request_history[0].qs == {'sort': ['time:desc']}
 
     assert (first.id, first.action, first.reason) == (
         '7',
