@@ -28,6 +28,7 @@ from climate_core.engine.group_commit import GroupCommit
 from climate_core.lease import model
 from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
+from tests.support import templates
 
 NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
 TYPE = 'test:thing'
@@ -137,8 +138,7 @@ class World:
         self.conf = configure(url, **engine)
         self.time = time
         self.database = Database(self.conf, clock=time)
-        if not sa.inspect(self.database.engine).has_table('leases'):
-            tables.METADATA.create_all(self.database.engine)
+        templates.fill('tables', sa.make_url(url), self._create)
         self.clock = Clock(self.database)
         self.things = things or Things()
         self.plugins: dict[str, ResourcePlugin] = {TYPE: self.things}
@@ -158,6 +158,10 @@ class World:
         self.publisher = publisher.Publisher(
             self.database, lambda *item: self.sent.append(item), 600, 60
         )
+
+    def _create(self) -> None:
+        if not sa.inspect(self.database.engine).has_table('leases'):
+            tables.METADATA.create_all(self.database.engine)
 
     def new_executor(self, claims: Claims | None = None) -> EventExecutor:
         return EventExecutor(

@@ -25,6 +25,7 @@ from climate_core.lease.model import Lease, Reservation
 from climate_core.plugins import base
 from climate_core.plugins.host.plugin import HostPlugin
 from climate_core.service import ManagerService
+from tests.support import templates
 from tests.support.fakes import settings
 from tests.support.world import Trusts
 
@@ -76,7 +77,8 @@ def configure(directory: pathlib.Path, *options: Sequence[str]) -> cfg.ConfigOpt
     file = directory / 'climate.conf'
     file.write_text('\n'.join(f'[{name}]\n' + '\n'.join(sections[name]) for name in sections))
     conf = configuration.load([], [str(file)])
-    migration.upgrade(conf)
+    url = sa.make_url(conf.database.connection)
+    templates.fill('migrated', url, lambda: migration.upgrade(conf))
     return conf
 
 

@@ -18,6 +18,7 @@ from climate_core.lease import model
 from climate_core.lease.history import Cause
 from climate_core.lease.results import Change
 from tests.support import leases as build
+from tests.support import templates
 
 
 def sqlite(path: pathlib.Path) -> Database:
@@ -29,7 +30,7 @@ def create(url: str) -> Database:
     """Open an empty database and bring it to the form of this release."""
     conf = climate_conf.load([], config_files=[])
     conf.set_override('connection', url, group='database')
-    migration.upgrade(conf)
+    templates.fill('migrated', sa.make_url(url), lambda: migration.upgrade(conf))
     return Database(conf)
 
 
