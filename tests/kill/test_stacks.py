@@ -9,6 +9,7 @@ from climate_core.plugins.stack import end_steps
 from tests.kill.deaths import check_told, end, kills, start, start_with_deaths
 from tests.support.databases import ENGINES
 from tests.support.fakes import leases
+from tests.support.kinds import kind_cell
 
 
 def build(stage, server='RESERVED', volume='lease-reserved', count=2, **fields):
@@ -103,6 +104,7 @@ def test_a_suspension_that_fails_is_given_up_after_all_tries_of_all_managers(sta
     assert [effects[each] for each in servers] == [['suspend']] * 2
 
 
+@kind_cell('Servers, volumes and stacks', 'immediate')
 @pytest.mark.parametrize('stage', ENGINES, indirect=True)
 def test_the_whole_life_with_a_death_at_every_remote_call(stage):
     stack, servers, volumes = build(stage, count=1)

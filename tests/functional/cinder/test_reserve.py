@@ -11,11 +11,13 @@ from cinder_ext import reservation_marker
 from tests.functional.cinder.base import IMAGE, POOL, TYPE, CinderTest
 from tests.functional.cinder.users import ADMIN, ALICE, ALICES, BOB
 from tests.functional.lease_service import refusal
+from tests.support.kinds import kind_cell
 
 CAST = 'cinder.scheduler.rpcapi.SchedulerAPI.create_volume'
 
 
 class TestReserve(CinderTest):
+    @kind_cell('Servers, volumes and stacks', 'immediate')
     def test_reserved_volume_is_held_created_and_deleted(self):
         volume = self.reserve(size=3)
         self.assert_status(volume, 'lease-reserved')

@@ -12,24 +12,26 @@ from tests.support.kinds import cells, kind_cell, marked
 from tests.support.world import NOON
 
 CELLS = list(cells())
-#: The first cell of a row -> what a lease of it asks for: by type, and whether it is held already.
+_HELD = (resource_types.SERVER, resource_types.VOLUME, resource_types.STACK)
+_HOSTS = (resource_types.HOST, resource_types.CAPACITY, resource_types.SIZES)
+#: The first cell of a row -> what leases of it ask for: by type, and whether it is held already.
 ASKED = {
-    'Servers, volumes and stacks': [resource_types.SERVER],
-    'Servers that are made for the lease': [f'made {resource_types.SERVER}'],
-    'Volumes that are made for the lease': [f'made {resource_types.VOLUME}'],
-    'Floating IPs that you have': [resource_types.HELD_FLOATING_IP],
-    'Floating IPs': [resource_types.FLOATING_IP],
-    'Networks': [resource_types.NETWORK],
-    'Hosts': [resource_types.HOST],
-    'Capacity': [resource_types.CAPACITY],
+    'Servers, volumes and stacks': [[each] for each in _HELD],
+    'Servers that are made for the lease': [[f'made {resource_types.SERVER}']],
+    'Volumes that are made for the lease': [[f'made {resource_types.VOLUME}']],
+    'Floating IPs that you have': [[resource_types.HELD_FLOATING_IP]],
+    'Floating IPs': [[resource_types.FLOATING_IP]],
+    'Networks': [[resource_types.NETWORK]],
+    'Hosts': [[resource_types.HOST]],
+    'Capacity': [[resource_types.CAPACITY], [resource_types.SIZES]],
     'Servers, volumes or stacks with hosts or capacity in one lease': [
-        resource_types.HOST,
-        resource_types.VOLUME,
+        [host, held] for host in _HOSTS for held in _HELD
     ],
 }
 _OF_CALENDAR = {
     resource_types.HOST,
     resource_types.CAPACITY,
+    resource_types.SIZES,
     resource_types.FLOATING_IP,
     resource_types.NETWORK,
 }
@@ -49,11 +51,16 @@ def items(types: list[str]) -> list[Item]:
 def test_table_has_all_kinds_and_resources() -> None:
     assert {kind for _, kind, _ in CELLS} == set(limits.KINDS)
     assert {resource for resource, _, _ in CELLS} == set(ASKED)
+    alone = {types[0] for leases in ASKED.values() for types in leases if len(types) == 1}
+    assert {*_OF_CALENDAR, *_HELD} <= alone
 
 
-@pytest.mark.parametrize(('resource', 'kind', 'said'), CELLS)
-def test_cell_of_the_table_of_kinds_is_true(resource: str, kind: str, said: str) -> None:
-    asked = items(ASKED[resource])
+@pytest.mark.parametrize(
+    ('types', 'kind', 'said'),
+    [(types, kind, said) for resource, kind, said in CELLS for types in ASKED[resource]],
+)
+def test_cell_of_the_table_of_kinds_is_true(types: list[str], kind: str, said: str) -> None:
+    asked = items(types)
     if said.startswith('no'):
         with pytest.raises(exceptions.BadRequest) as caught:
             kinds.of(kind, asked)
@@ -68,7 +75,7 @@ def test_cell_of_the_table_of_kinds_is_true(resource: str, kind: str, said: str)
             kinds.of(kind, asked * 2)
 
 
-@pytest.mark.parametrize('asked', [[], items(ASKED['Capacity'])], ids=['nothing', 'capacity'])
+@pytest.mark.parametrize('asked', [[], items(ASKED['Capacity'][0])], ids=['nothing', 'capacity'])
 def test_best_effort_says_that_it_is_for_hosts(asked: list[Item]) -> None:
     with pytest.raises(exceptions.BadRequest, match='must ask for hosts, in one reservation'):
         kinds.of('best_effort', asked)
