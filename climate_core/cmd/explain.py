@@ -9,12 +9,26 @@ import sqlalchemy as sa
 from oslo_config import cfg
 
 from climate_core import conf as configuration
+from climate_core.cloud.power import base as power
+from climate_core.db import migration
 from climate_core.db.engine import TROUBLE
+from climate_core.delivery import metrics
+from climate_core.plugins import loading
 
 T = TypeVar('T')
 
 #: The exit status for a command line, or a file that it names, that cannot be used; argparse's.
 USAGE = 2
+#: What keeps a manager from starting.
+CANNOT_START: tuple[type[Exception], ...] = (
+    migration.WrongVersion,
+    loading.PluginError,
+    power.BadPowerSettings,
+    metrics.BadAddress,
+    cfg.Error,
+    OSError,
+    *TROUBLE,
+)
 
 
 def parsed(program: str, parse: Callable[[], T]) -> T:

@@ -15,24 +15,18 @@ from oslo_log import log  # noqa: E402
 
 from climate_core import conf as config  # noqa: E402
 from climate_core import report, service  # noqa: E402
-from climate_core.cloud.power import base as power  # noqa: E402
-from climate_core.cmd import explain, shutdown  # noqa: E402
+from climate_core.cmd import explain, shutdown, workers  # noqa: E402
 from climate_core.db import migration  # noqa: E402
-from climate_core.db.engine import TROUBLE  # noqa: E402
-from climate_core.delivery import metrics  # noqa: E402
-from climate_core.plugins import loading  # noqa: E402
 
 LOG = log.getLogger(__name__)
 
-_CANNOT_START: tuple[type[Exception], ...] = (
-    migration.WrongVersion,
-    loading.PluginError,
-    power.BadPowerSettings,
-    metrics.BadAddress,
-    cfg.Error,
-    OSError,
-    *TROUBLE,
-)
+_CLI = [
+    cfg.IntOpt(
+        'workers',
+        min=1,
+        help='Run so many managers, each in a process of its own; [manager] workers otherwise.',
+    ),
+]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,13 +36,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     :raises SystemExit: with 2: the command line or a file that it names cannot be used
     """
     words = sys.argv[1:] if argv is None else argv
-    conf = explain.parsed('climate-manager', lambda: config.load(words))
+    conf = explain.parsed('climate-manager', lambda: config.load(words, cli=_CLI))
     log.setup(conf, config.PROJECT)
     report.on_demand(conf)
     try:
         migration.check(conf)
+        count = conf.workers or conf.manager.workers
+        if count > 1:
+            return workers.run(conf, count)
         manager = service.ManagerService(conf)
-    except _CANNOT_START as exc:
+    except explain.CANNOT_START as exc:
         LOG.error('The manager does not start: %s', explain.explain(conf, exc))
         return 1
     return _run(manager)

@@ -16,6 +16,14 @@ OPTS: list[cfg.Opt] = [
         sample_default='<the name of this host>',
         help='Name of this manager on the message bus and in notifications.',
     ),
+    cfg.IntOpt(
+        'workers',
+        default=1,
+        min=1,
+        help='How many managers climate-manager runs, each in a process of its own, which has one '
+        'core. They are called <host>-1, <host>-2 and so on, and each serves its metrics: the '
+        'first at the port of [metrics] listen, the second at the next one.',
+    ),
     cfg.ListOpt(
         'plugins',
         default=[

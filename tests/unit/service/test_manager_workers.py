@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several managers as the processes of one climate-manager."""
+
+import os
+import re
+import signal
+
+import pytest
+
+from climate_core import conf as config
+from climate_core.cmd import workers
+from climate_core.db import migration
+from tests.support.world import configure
+from tests.unit.service.manager_process import PATIENCE, Start, read_until, terminate
+
+_RUNNING = r' (\d+) INFO climate_core.service .*The manager on (\S+-[12]) is running'
+
+
+def _pids(process):
+    """Return the process ids of two managers, by their names, when both run."""
+    found = {}
+    while len(found) < 2:
+        running, _ = read_until(process, _RUNNING)
+        found[running[2]] = int(running[1])
+    return found
+
+
+def test_each_manager_runs_in_a_process_of_its_own_and_is_started_again(
+    start: Start, url: str
+) -> None:
+    migration.upgrade(configure(url))
+    with start('--workers', '2', extra='[manager]\nhost = controller\n') as process:
+        pids = _pids(process)
+        assert sorted(pids) == ['controller-1', 'controller-2']
+        os.kill(pids['controller-2'], signal.SIGKILL)
+        again, _ = read_until(process, _RUNNING)
+        assert again[2] == 'controller-2'
+        terminate(process)
+    for pid in (pids['controller-1'], int(again[1])):
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_managers_that_cannot_start_say_why(start: Start, url: str) -> None:
+    migration.upgrade(configure(url))
+    with start(extra='[manager]\nworkers = 2\n[metrics]\nlisten = nowhere\n') as process:
+        said, _ = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 1
+    assert re.search('does not start: .metrics. listen must be an address', said)
+
+
+@pytest.mark.parametrize(
+    ('listen', 'number', 'address'),
+    [
+        ('127.0.0.1:9464', 0, '127.0.0.1:9464'),
+        ('127.0.0.1:9464', 1, '127.0.0.1:9465'),
+        ('[::1]:9464', 2, '[::1]:9466'),
+        ('127.0.0.1:0', 1, '127.0.0.1:0'),
+        (None, 1, None),
+    ],
+)
+def test_each_manager_serves_its_own_metrics(listen, number, address):
+    conf = config.load([], config_files=[])
+    conf.set_override('host', 'controller', group='manager')
+    conf.set_override('listen', listen, group='metrics')
+    workers.name_worker(conf, number)
+    assert (conf.manager.host, conf.metrics.listen) == (f'controller-{number + 1}', address)
