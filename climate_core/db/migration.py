@@ -10,9 +10,10 @@ that contract accepts it without knowing the migration itself.
 
 import contextlib
 import enum
+import functools
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import sqlalchemy as sa
 from alembic import command, runtime, script
@@ -113,7 +114,8 @@ def contracted(conf: cfg.ConfigOpts) -> bool:
     return present == head() or present not in _order()
 
 
-def _order() -> dict[str, Phase]:
+@functools.cache
+def _order() -> Mapping[str, Phase]:
     """Return every revision of this release with its phase, oldest first."""
     found = script.ScriptDirectory.from_config(_config()).walk_revisions()
     return {each.revision: Phase(each.module.phase) for each in reversed(list(found))}

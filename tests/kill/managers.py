@@ -8,8 +8,6 @@ import os
 import pathlib
 import queue
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -26,31 +24,29 @@ from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.sync import locks, orphans
 from tests.kill import start_manager
-from tests.support.fakes import leases, settings
+from tests.support.fakes import cloud_server, leases, settings
 from tests.support.fakes.remote import PATIENCE, Remote
 
-ROOT = pathlib.Path(__file__).parents[2]
 _FORK = multiprocessing.get_context('forkserver')
-_FORK.set_forkserver_preload(['tests.kill.start_manager'])
+_FORK.set_forkserver_preload(['tests.kill.preload'])
 
 
 class Cloud(Remote):
     """The fake cloud as a process of its own."""
 
     def __init__(self, directory: pathlib.Path) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, '-m', 'tests.support.fakes.cloud_server', directory / 'journal'],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
+        told, tell = _FORK.Pipe(duplex=False)
+        self._process = _FORK.Process(
+            target=cloud_server.serve, args=(directory / 'journal', tell)
         )
-        assert self._process.stdout
-        self.url = f'http://127.0.0.1:{int(self._process.stdout.readline())}'
+        self._process.start()
+        tell.close()
+        with told:
+            self.url = f'http://127.0.0.1:{told.recv()}'
 
     def stop(self) -> None:
         self._process.kill()
-        self._process.wait(PATIENCE)
-        assert self._process.stdout
-        self._process.stdout.close()
+        self._process.join(PATIENCE)
 
     def servers(self, count: int, **fields: Any) -> list[str]:
         return self._add('servers', count, fields)

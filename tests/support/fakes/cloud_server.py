@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keystone, Nova, Placement, Glance, Neutron, Cinder and Heat as Climate uses them: one server.
 
-As a process::
-
-    python -m tests.support.fakes.cloud_server JOURNAL
-
-which prints its port, or in a thread, with :func:`running`. Tests steer it through a ``Remote``,
-or in the same process through its :class:`~tests.support.fakes.state.State`.
+In a process of its own, with :func:`serve`, or in a thread, with :func:`running`. Tests steer it
+through a ``Remote``, or in the same process through its
+:class:`~tests.support.fakes.state.State`.
 """
 
 import contextlib
@@ -14,9 +11,9 @@ import http.server
 import json
 import pathlib
 import re
-import sys
 import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection
 from typing import Any
 
 from tests.support.fakes import (
@@ -182,11 +179,9 @@ def running(journal: pathlib.Path) -> Iterator[Server]:
     server.state.close()
 
 
-def main() -> None:
-    server = Server(State(pathlib.Path(sys.argv[1])))
-    print(server.server_port, flush=True)
+def serve(journal: pathlib.Path, tell: Connection) -> None:
+    """Serve a cloud until the end of the process, and tell its port."""
+    server = Server(State(journal))
+    tell.send(server.server_port)
+    tell.close()
     server.serve_forever()
-
-
-if __name__ == '__main__':
-    main()
