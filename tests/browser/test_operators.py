@@ -81,3 +81,15 @@ def test_usage_is_counted_for_the_time_that_is_asked_for(
     horizon.button('Show').click()
     expect(horizon.page).to_have_url(re.compile('start=2020-01-01'))
     expect(horizon.row('browser')).to_have_count(0)
+
+
+def test_planned_usage_has_what_is_still_to_come(
+    show: Show, admin: Person, promises: Promises
+) -> None:
+    promises.make('load test', after(days=8), after(days=9))
+    horizon = show(admin)
+    horizon.open(USAGE)
+    horizon.link('Planned by Week').click()
+    planned = horizon.row('browser').filter(has_text=re.compile(r'0\.0 / 0\.0 / [1-9]'))
+    expect(planned).not_to_have_count(0)
+    expect(horizon.page).to_have_title(re.compile('^Planned Usage'))

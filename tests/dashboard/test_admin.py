@@ -20,6 +20,7 @@ HOST_CALENDAR = 'horizon:admin:climate_host_calendar:index'
 QUEUE = 'horizon:admin:climate_queue:index'
 PRIORITY = 'horizon:admin:climate_queue:priority'
 USAGE = 'horizon:admin:climate_usage:index'
+PLANNED = 'horizon:admin:climate_usage:planned'
 
 
 def host(**given: Any) -> Host:
@@ -116,8 +117,23 @@ class AdminTest(PageTest):
         text = self.text(USAGE, start='2026-11-01 00:00', end='never')
         assert 'astronomy' in text
         assert '3.2 / 8.0' in text
+        assert self.client_of_leases.usage.call_args.kwargs == {'planned': None}
         # A script of Horizon's keeps back what does not say where it is sent.
         assert f'action="{urls.reverse(USAGE)}" method="GET"' in text
         start, end = self.client_of_leases.usage.call_args.args
         assert start == datetime.datetime(2026, 11, 1, tzinfo=datetime.UTC)
         assert end > start
+
+    def test_planned_usage_is_shown_by_week(self) -> None:
+        week = datetime.timedelta(weeks=1)
+        found = [
+            ProjectUsage('p1', NOW + n * week, NOW, 1, planned={'host_hours': n}) for n in (1, 2)
+        ]
+        self.client_of_leases.usage.return_value = found
+        text = self.text(PLANNED)
+        start, end = self.client_of_leases.usage.call_args.args
+        assert start < NOW + week < end
+        assert self.client_of_leases.usage.call_args.kwargs == {'planned': True}
+        assert text.index('0.0 / 0.0 / 1.0') < text.index('0.0 / 0.0 / 2.0')
+        assert f'{NOW + week:%Y-%m-%d %H:%M} UTC' in text
+        assert f'action="{urls.reverse(PLANNED)}" method="GET"' in text

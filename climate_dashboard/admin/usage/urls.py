@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The address of the panel Usage."""
+"""The addresses of the panel Usage."""
 
 from django.urls import re_path
 
 from climate_dashboard.admin.usage import views
 
-urlpatterns = [re_path(r'^$', views.IndexView.as_view(), name='index')]
+urlpatterns = [
+    re_path(r'^$', views.IndexView.as_view(), name='index'),
+    re_path(r'^planned/$', views.PlannedView.as_view(), name='planned'),
+]

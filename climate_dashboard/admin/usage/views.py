@@ -9,6 +9,7 @@ from horizon import exceptions, tables
 
 from climate_common import dates
 from climate_dashboard import api, projects, times
+from climate_dashboard.leases import columns
 from climateclient.models import ProjectUsage
 
 #: What is counted -> its title.
@@ -21,14 +22,18 @@ _HOURS = (
     ('floatingip_hours', _('Floating IPs')),
     ('network_hours', _('Networks')),
 )
+#: The columns of these hours.
+_NAMES = ('servers', 'vcpus', 'gigabytes', 'stacks', 'hosts', 'addresses', 'networks')
+_WEEK = datetime.timedelta(weeks=1)
 
 
 def _column(name: str, title: Any) -> tables.Column:
-    def both(usage: ProjectUsage) -> str:
-        used, reserved = (each.get(name, 0) for each in (usage.used, usage.reserved))
-        return f'{used:.1f} / {reserved:.1f}' if used or reserved else '-'
+    def all_of_it(usage: ProjectUsage) -> str:
+        kinds = (usage.used, usage.reserved, usage.planned)
+        hours = [each.get(name, 0) for each in kinds if each is not None]
+        return ' / '.join(f'{each:.1f}' for each in hours) if any(hours) else '-'
 
-    return tables.Column(both, verbose_name=title)
+    return tables.Column(all_of_it, verbose_name=title)
 
 
 class UsageTable(tables.DataTable):
@@ -56,33 +61,63 @@ class UsageTable(tables.DataTable):
         return usage.project_id
 
 
+class PlannedTable(UsageTable):
+    """The same for each week, with what is still to come."""
+
+    week = columns.TimeColumn('start', verbose_name=_('Week from'))
+
+    class Meta:
+        name = 'planned'
+        verbose_name = _('Hours: used / reserved / planned')
+        columns = ('week', 'project', 'leases', *_NAMES)
+
+    def get_object_id(self, usage: ProjectUsage) -> str:
+        return f'{usage.project_id}-{usage.start}'
+
+
 class IndexView(times.LocalTimeMixin, tables.DataTableView):
     """Show what projects reserved and used in a time: this month, if none is asked for."""
 
-    table_class = UsageTable
+    table_class: Any = UsageTable
     template_name = 'climate_dashboard/admin/usage.html'
     page_title = _('Usage')
+    planned: bool | None = None
 
     def get_data(self) -> list[ProjectUsage]:
         start, end = self._times()
         try:
-            return api.client(self.request).usage(start, end)
+            return api.client(self.request).usage(start, end, planned=self.planned)
         except Exception as error:  # noqa: BLE001
             exceptions.handle(self.request, _('The usage cannot be read: %s') % api.told(error))
             return []
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         start, end = map(times.write, self._times())
-        asked = {'start': start, 'end': end, 'zone': times.zone_name()}
+        asked = {'start': start, 'end': end, 'zone': times.zone_name(), 'planned': self.planned}
         return super().get_context_data(**kwargs) | asked
 
-    def _times(self) -> tuple[datetime.datetime, datetime.datetime]:
+    def _usual(self) -> tuple[datetime.datetime, datetime.datetime]:
         now = times.now()
-        start = self._time('start') or now.replace(day=1, hour=0, minute=0)
-        return start, self._time('end') or now
+        return now.replace(day=1, hour=0, minute=0), now
+
+    def _times(self) -> tuple[datetime.datetime, datetime.datetime]:
+        start, end = self._usual()
+        return self._time('start') or start, self._time('end') or end
 
     def _time(self, name: str) -> datetime.datetime | None:
         try:
             return times.read(self.request.GET[name])
         except (KeyError, dates.DateError):
             return None
+
+
+class PlannedView(IndexView):
+    """Show by week what projects reserved and used, and what is still to come."""
+
+    table_class = PlannedTable
+    page_title = _('Planned Usage')
+    planned = True
+
+    def _usual(self) -> tuple[datetime.datetime, datetime.datetime]:
+        now = times.now()
+        return now - 4 * _WEEK, now + 8 * _WEEK
