@@ -26,7 +26,7 @@ HOSTS, HOST_CALENDAR, QUEUE, USAGE = (
     'admin/climate_usage/',
 )
 #: Milliseconds that the cloud may take for one thing: other work may keep the machine busy.
-PATIENCE: Final = 20_000
+PATIENCE: Final = 60_000
 expect.set_options(timeout=PATIENCE)
 WIDTH, HEIGHT = 1280, 800
 #: What is Horizon's own in our pages, by its templates and scripts: menus of rows, the column of

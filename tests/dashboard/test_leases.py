@@ -25,6 +25,11 @@ class ListTest(PageTest):
         assert asked['project_id'] == self.tenant.id
         assert asked['sort'] == 'created_at:desc'
 
+    def test_wide_list_can_be_moved_by_the_keyboard(self) -> None:
+        self.leases.list.return_value = []
+        part = '<div class="climate-page" role="region" aria-label="Leases" tabindex="0">'
+        assert part in self.text(INDEX)
+
     def test_list_has_a_title(self) -> None:
         self.leases.list.return_value = []
         assert '<title>Leases' in self.text(INDEX)
