@@ -6,6 +6,7 @@ are in the database, so it does not believe the code that it judges.
 """
 
 import itertools
+import re
 from collections import Counter, defaultdict
 from typing import Any
 
@@ -21,6 +22,8 @@ _OVER = str(states.LeaseStatus.TERMINATED)
 _ENDING = frozenset(str(s) for s in states.ENDING)
 #: Status of a lease that is not granted -> the event that tries it.
 _UNGRANTED = {'WAITING': model.RETRY, 'IN_PROGRESS': model.MAKE_ROOM}
+#: What may be done to a thing, in order.
+_LIFE = re.compile('(wake preempt ?)*(wake ?)?(end)?')
 
 
 def of(rows: Rows, table: str, lease: Row) -> list[Row]:
@@ -57,6 +60,8 @@ class Invariants:
         self.what_is_over_gives_its_trust_back()
         self.what_waits_is_tried_again_and_has_nothing()
         self.nothing_is_promised_twice()
+        self.what_is_promised_lasts_until_its_end()
+        self.what_gives_way_has_its_notice()
         self.what_sleeps_will_be_woken()
         self.an_open_event_has_a_next_time()
         self.what_is_awake_was_woken_once_and_before_its_end()
@@ -104,7 +109,10 @@ class Invariants:
                 own = [e for e in ends if e['reservation_id'] == row['id']]
                 asked = row['status'] == 'deleting' and lease['status'] not in _ENDING
                 assert len(own) == 1 if asked else len(own) <= 1, (lease, row, own)
-                assert not own or row['status'] == 'deleting', (lease, row, own)
+                early = self._early_end(lease, row)
+                assert not own or early or row['status'] == 'deleting', (lease, row, own)
+                if early:
+                    assert early <= max(lease['end_date'], self.now), (lease, row, own)
 
     def what_is_over_holds_nothing(self) -> None:
         for lease in self.rows['leases']:
@@ -141,7 +149,9 @@ class Invariants:
             assert all(kind == wanted for kind in undone), (lease, tries)
             if wanted or lease['status'] == 'TIMEDOUT':
                 ids = {row['id'] for row in of(self.rows, 'reservations', lease)}
-                assert not [a for a in self.rows['allocations'] if a['reservation_id'] in ids]
+                # What one had that gave way is remembered until then.
+                later = [a for a in self.rows['allocations'] if a['end'] > self.now]
+                assert not [a for a in later if a['reservation_id'] in ids], lease
             if wanted:
                 assert not opened(self.rows, lease, model.START), lease
 
@@ -152,13 +162,43 @@ class Invariants:
             apart = first['end'] <= second['start'] or second['end'] <= first['start']
             assert apart or first['unit_id'] != second['unit_id'], (first, second)
 
+    def what_is_promised_lasts_until_its_end(self) -> None:
+        """That of its lease, or its own if it could not be extended with that."""
+        for lease in self.rows['leases']:
+            gives_way = opened(self.rows, lease, model.PREEMPT)
+            if lease['status'] not in ('PENDING', 'STARTING', 'ACTIVE') or gives_way:
+                continue
+            for row in of(self.rows, 'reservations', lease):
+                if row['unit_kind'] is None or row['status'] not in ('pending', 'active'):
+                    continue
+                promised = [
+                    a['end'] for a in self.rows['allocations'] if a['reservation_id'] == row['id']
+                ]
+                end = self._early_end(lease, row) or lease['end_date']
+                assert max(promised) >= end, (lease, row, promised)
+
+    def _early_end(self, lease: Row, row: Row) -> Any:
+        """Return when a resource ends that ends before its lease; None if it ends with it."""
+        ends = opened(self.rows, lease, model.END_RESERVATION)
+        own = [e['time'] for e in ends if e['reservation_id'] == row['id']]
+        is_leaving = row['unit_kind'] is None or row['status'] == 'deleting'
+        return own[0] if own and not is_leaving else None
+
+    def what_gives_way_has_its_notice(self) -> None:
+        """Only preemptible leases give way, and one that runs knows when."""
+        for event in self.rows['events']:
+            if event['event_type'] == model.PREEMPT:
+                (lease,) = (e for e in self.rows['leases'] if e['id'] == event['lease_id'])
+                assert lease['preemptible'], (lease, event)
+                assert event['time'] - event['created_at'] >= self.world.notice, event
+
     def what_sleeps_will_be_woken(self) -> None:
         """By an event that is open; or its time is over, or its user has to start it."""
         for lease in self.rows['leases']:
             asleep = any(r['status'] == 'pending' for r in live(self.rows, lease))
             if lease['status'] in _ENDING or not asleep or lease['end_date'] <= self.now:
                 continue
-            if lease['status'] in _UNGRANTED:
+            if lease['status'] in _UNGRANTED or opened(self.rows, lease, model.PREEMPT):
                 continue
             if lease['start_policy'] == 'manual' and lease['status'] == 'PENDING':
                 assert not opened(self.rows, lease, model.START), lease
@@ -176,7 +216,7 @@ class Invariants:
     def what_is_awake_was_woken_once_and_before_its_end(self) -> None:
         for thing in self.world.ledger.state:
             done = self.world.ledger.done(thing)
-            assert done in ([], ['wake'], ['end'], ['wake', 'end']), (thing, done)
+            assert _LIFE.fullmatch(' '.join(done)), (thing, done)
 
     def what_is_active_is_awake(self) -> None:
         for row in self.rows['reservations']:
@@ -246,7 +286,8 @@ class Invariants:
             assert not opened(self.rows, lease), lease
         assert not self.rows['notifications']
         for row in self.rows['reservations']:
-            if not row['resource_id'].startswith(model.UNMADE):
+            # What a lease has given up is remembered in a reservation without a thing.
+            if row['id'] != row['resource_id'] and row['resource_id'][:4] != model.UNMADE:
                 assert self.world.ledger.state[row['resource_id']] == 'gone', row
         made = self.world.made.made.values()
         assert {self.world.ledger.state[each] for each in made} <= {'gone'}
@@ -294,6 +335,16 @@ def woken_while_its_lease_runs(effect: Effect, disturbed: bool) -> None:
         assert effect.now['start_date'] <= effect.time < effect.now['end_date'], effect
 
 
+def gave_way_when_it_was_told(effect: Effect) -> None:
+    """A lease that runs, is preemptible and has had its notice."""
+    lease = effect.lease
+    assert lease.preemptible, effect
+    assert lease.status == 'ACTIVE', effect
+    assert effect.reservation.status == 'active', effect
+    assert lease.preempted_at is not None, effect
+    assert lease.preempted_at <= effect.time, effect
+
+
 def in_the_order_of_the_ranks(effect: Effect) -> None:
     """What is used is woken before what uses it and ended after it; one given back is alone."""
     assert effect.held['status'] == 'deleting' or not effect.unsettled, effect
@@ -316,7 +367,8 @@ _TOLD_OF_WAITING = {
     ('IN_PROGRESS', 'PENDING'): 'lease.event.make_room',
     ('IN_PROGRESS', 'TIMEDOUT'): 'lease.event.make_room.error',
 }
-_UPDATES = frozenset({'lease.update', 'reservation.create'})
+_GAVE_WAY = ('ACTIVE', 'WAITING')
+_UPDATES = frozenset({'lease.update', 'reservation.create', 'lease.preempt'})
 _PREPARATION = 'event.prepare_reservation'
 _RECOVERIES = frozenset({'event.end_reservation', 'resource.lost'})
 
@@ -336,6 +388,8 @@ def _notices(rows: Rows, lease: Row) -> Counter[str]:
         elif entry['action'] == _PREPARATION:
             # What cannot be made is told before the start.
             wanted['lease.update'] += status == 'ERROR'
+        elif (was, status) == _GAVE_WAY:
+            wanted['lease.event.preempt_lease'] += 1
         elif status in _TOLD:
             wanted[_TOLD[status]] += 1
         if status == _OVER and entry['action'] != 'lease.delete':

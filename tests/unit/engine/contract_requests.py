@@ -58,6 +58,16 @@ def move(asker: Asker) -> None:
         assert done is None or getattr(asker.lease, field).isoformat() == text
 
 
+def extend(asker: Asker) -> None:
+    """Have what can be had for longer; the rest keeps its end."""
+    minutes = asker.data.draw(st.sampled_from([120, 240, 480]))
+    values = {'end_date': asker.world.text(minutes), 'partial': True}
+    generation, right = asker.draw_generation()
+    done = asker.ask(LeaseOperations.update_lease, asker.lease_id, values, generation)
+    assert done is None or right
+    assert done is None or asker.lease.end_date.isoformat() == values['end_date']
+
+
 def put(asker: Asker) -> None:
     """Change anything that a PUT can change, beside the times."""
     note = MINUTES.map(lambda n: {'event_type': 'note', 'time': asker.world.text(n)})
@@ -152,6 +162,7 @@ def lose(asker: Asker) -> None:
 REQUESTS: dict[str, Callable[[Asker], None]] = {
     'rename': rename,
     'move': move,
+    'extend': extend,
     'put': put,
     'paint': paint,
     'join': join,

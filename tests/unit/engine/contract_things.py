@@ -94,6 +94,9 @@ class Ledger(Things):
     def end(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
         return self._answer('end', 'gone', lease, reservation)
 
+    def preempt(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+        return self._answer('preempt', 'asleep', lease, reservation)
+
     def done(self, thing: str) -> list[str]:
         """Return what took effect on a thing, in order."""
         return [e.action for e in self.effects if e.thing == thing]
@@ -131,6 +134,8 @@ class Ledger(Things):
         self, lease: model.Lease, reservation: model.Reservation, state: str
     ) -> frozenset[str]:
         def before(other: model.Reservation) -> bool:
+            if state == 'asleep':
+                return False
             theirs, own = RANKS[other.resource_type], RANKS[reservation.resource_type]
             if state == 'awake':
                 asleep = self.state.get(other.resource_id) == 'asleep'
@@ -180,6 +185,7 @@ class PromisedThings(Others):
 
     resource_type = HOST
     rank, _ = RANKS[HOST]
+    preemptible = True
 
     def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
         claimed = self._ledger.reserve(context, values)
@@ -200,6 +206,9 @@ class PromisedThings(Others):
     def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
         assert reservation.allocations, 'what is not promised is not woken'
         return super().wake_up(lease, reservation)
+
+    def preempt(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+        return self._ledger.preempt(lease, reservation)
 
 
 class MadeThings(Others):

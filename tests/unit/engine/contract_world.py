@@ -4,6 +4,7 @@
 import datetime
 import itertools
 import random
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from unittest import mock
@@ -112,7 +113,10 @@ class ContractWorld(World):
 
     def __init__(self) -> None:
         self.ledger = Ledger()
-        super().__init__('sqlite://', self.ledger.time, things=self.ledger)
+        # In a file: what reads beside a transaction that writes needs a connection of its own.
+        self._directory = tempfile.TemporaryDirectory()
+        url = f'sqlite:///{self._directory.name}/contract.sqlite'
+        super().__init__(url, self.ledger.time, things=self.ledger)
         others = {BASE: BaseThings, PARENT: ParentThings, HOST: PromisedThings}
         self.plugins |= {kind: made(self.ledger) for kind, made in others.items()}
         self.made = MadeThings(self.ledger, self.fresh, self._is_held)
@@ -202,6 +206,11 @@ class ContractWorld(World):
         """Let a new manager begin, of which nothing is planned."""
         self._dead, self._statements_left, self._elsewhere = False, None, False
         test_points.install(None)
+
+    @property
+    def notice(self) -> datetime.timedelta:
+        """So long before it has to a lease knows that it gives way."""
+        return datetime.timedelta(seconds=self.conf.queue.preemption_notice)
 
     def claim(self, due: events.Due) -> bool:
         """Claim an event as a manager that does nothing with it; tell whether it got it."""

@@ -8,54 +8,34 @@ after each step; at the end everything is freed, given back and told.
 ``CLIMATE_EXAMPLES=2000 pytest tests/unit/engine/test_contract_machine.py`` looks for new orders.
 """
 
-import functools
-import itertools
 import os
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from unittest import mock
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from oslo_utils import uuidutils
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from climate_core import exceptions
 from climate_core.db import events
 from climate_core.lease import model
-from climate_core.operations import forecasting
 from climate_core.operations.leases import LeaseOperations
-from tests.support.world import user
 from tests.unit.engine.contract_invariants import (
-    Invariants,
+    gave_way_when_it_was_told,
     in_the_order_of_the_ranks,
     woken_while_its_lease_runs,
 )
-from tests.unit.engine.contract_requests import HOOKS, MINUTES, REQUESTS, Asker
-from tests.unit.engine.contract_things import ANSWERS, HOST, MADE
-from tests.unit.engine.contract_world import HOLDING, THINGS, Boundless, ContractWorld, Killed
+from tests.unit.engine.contract_things import ANSWERS
+from tests.unit.engine.contract_users import DEATHS, EXTRAS, Users
+from tests.unit.engine.contract_world import HOLDING, ROOMS, Killed
 
 #: How many examples to try; they are always the same ones unless it is set.
 EXAMPLES = os.environ.get('CLIMATE_EXAMPLES')
 
 ENGINE_POINTS = ('event.claimed', 'remote.before', 'remote.after', 'finish.before', 'finish.after')
 
-_things = st.lists(st.sampled_from(THINGS), max_size=3)
-_lengths = st.sampled_from([10, 60, 90, 180, 1, 0])
-_extras = st.fixed_dictionaries(
-    {},
-    optional={
-        'start_policy': st.sampled_from(['manual', 'auto']),
-        'before_start': st.lists(st.sampled_from([0, 30, 600, 7200]), max_size=2),
-        'note': MINUTES,
-        'webhook': st.sampled_from(HOOKS),
-    },
-)
 _seconds = st.sampled_from([1, 5, 31, 61, 600, 3600, 10800])
 # Mostly nothing: what never gets far finds little.
 _points = st.sampled_from([None] * 8 + [*ENGINE_POINTS])
-_deaths = st.sampled_from([None] * 24 + [*range(13)])
 _moods: st.SearchStrategy[list[str]] = st.lists(st.sampled_from(ANSWERS), max_size=3)
 
 
@@ -71,39 +51,28 @@ SHAPES: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]] = {
     'missed': ({}, ['wait', 'late', 'end']),
     'losing': ({}, ['wait', 'remove']),
 }
+#: One of all rooms that runs, and gives way to others.
+_FILLER = 'filler'
 #: What is tried most between two steps of a manager that loses its claim.
 _ENDS = ('delete', 'end', 'remove', 'move', 'join', 'start')
 
 
-@functools.cache
-def _world() -> ContractWorld:
-    return ContractWorld()
-
-
-class Contract(RuleBasedStateMachine):
+class Contract(Users):
     def __init__(self) -> None:
         super().__init__()
-        self.world = _world()
-        self.world.reset()
-        # In the order in which they are made, so that an example is the same each time.
-        ids = (str(uuid.UUID(int=n)) for n in itertools.count(1000))
-        self.same_ids = mock.patch.object(uuidutils, 'generate_uuid', ids.__next__)
-        self.same_ids.start()
-        self.room = mock.patch.dict(forecasting._ROOMS, {MADE: Boundless})
-        self.room.start()
-        self.time = self.world.ledger.time
-        self.judge = Invariants(self.world)
-        self.leases: list[str] = []
-        self.made: list[tuple[dict[str, Any], str]] = []
         self.seen: list[events.Due] = []
         self.disturbed: set[str] = set()
         self.judged = 0
 
-    # What users do.
-
-    @initialize(things=st.integers(1, 3), shape=st.sampled_from(sorted(SHAPES)), extras=_extras)
+    @initialize(
+        things=st.integers(1, 3), shape=st.sampled_from([*sorted(SHAPES), _FILLER]), extras=EXTRAS
+    )
     def begin(self, things: int, shape: str, extras: Mapping[str, Any]) -> None:
         """Have a lease that is somewhere on its way, with things that nobody else wants."""
+        if shape == _FILLER:
+            self.book_rooms(ROOMS, 'others', None, 180, None)
+            self.world.run_until_idle()
+            return
         given, mood = SHAPES[shape]
         values = {**{key: extras[key] for key in extras if key == 'webhook'}, **given}
         own = [self.world.fresh() for _ in range(things)]
@@ -114,7 +83,7 @@ class Contract(RuleBasedStateMachine):
                 continue
             if answer == 'remove':
                 chosen = self.world.lease(self.leases[0]).reservations[0].id
-                self._ask(LeaseOperations.remove_reservation, self.leases[0], chosen)
+                self.ask(LeaseOperations.remove_reservation, self.leases[0], chosen)
                 continue
             kinds = [model.END] if answer == 'end' else None
             self.world.ledger.mood = ['transient' if kinds else answer] * things
@@ -122,149 +91,6 @@ class Contract(RuleBasedStateMachine):
                 if kinds is None or due.event_type in kinds:
                     self.world.executor.run(due)
         self.world.ledger.mood = []
-
-    @rule(
-        things=_things,
-        start=st.none() | MINUTES,
-        length=_lengths,
-        known_by=st.sampled_from([None, 'id', 'idempotency_key']),
-        extras=_extras,
-        death=_deaths,
-    )
-    def create(
-        self,
-        things: list[str],
-        start: int | None,
-        length: int,
-        known_by: str | None,
-        extras: Mapping[str, Any],
-        death: int | None,
-    ) -> None:
-        values = {
-            'name': f'lease{len(self.made)}',
-            'start_date': 'now' if start is None else self.world.text(start),
-            'end_date': self.world.text((start or 0) + length),
-            'reservations': [self.world.wanted(t) for t in things],
-            **extras,
-        }
-        if known_by:
-            values[known_by] = str(uuid.UUID(int=len(self.made)))
-        if 'note' in extras:
-            note = values.pop('note')
-            values['events'] = [{'event_type': 'note', 'time': self.world.text(note)}]
-        self.made.append((values, self._create(values, death) or ''))
-
-    @rule(
-        kind=st.sampled_from(['retry', 'retry', 'best_effort', 'scheduled']),
-        start=st.none() | MINUTES,
-        length=_lengths,
-        is_fixed=st.booleans(),
-        death=_deaths,
-    )
-    def book_a_room(
-        self, kind: str, start: int | None, length: int, is_fixed: bool, death: int | None
-    ) -> None:
-        """Have a lease that waits if all rooms are taken, or for which rooms are emptied."""
-        end = {'end_date': self.world.text((start or 0) + length)}
-        values = {
-            'name': f'lease{len(self.made)}',
-            'start_date': 'now' if start is None else self.world.text(start),
-            **(end if is_fixed else {'duration': length * 60}),
-            'kind': kind,
-            'reservations': [{'resource_type': HOST, 'resource_id': self.world.fresh()}],
-        }
-        self.made.append((values, self._create(values, death) or ''))
-
-    @rule(
-        kind=st.sampled_from(['immediate', 'retry', 'retry', 'scheduled']),
-        count=st.integers(1, 2),
-        start=st.none() | MINUTES,
-        length=_lengths,
-        is_fixed=st.booleans(),
-        death=_deaths,
-    )
-    def have_things_made(
-        self,
-        kind: str,
-        count: int,
-        start: int | None,
-        length: int,
-        is_fixed: bool,
-        death: int | None,
-    ) -> None:
-        """Have a lease for which things are made; of the kind retry it may wait again."""
-        self._have_things_made(kind, count, start, length, is_fixed, death)
-
-    def _have_things_made(
-        self,
-        kind: str,
-        count: int,
-        start: int | None,
-        length: int,
-        is_fixed: bool,
-        death: int | None,
-    ) -> None:
-        end = {'end_date': self.world.text((start or 0) + length)}
-        wanted = {'resource_type': MADE, 'name': f'made{len(self.made)}', 'count': count}
-        values = {
-            'name': f'lease{len(self.made)}',
-            'start_date': 'now' if start is None else self.world.text(start),
-            **(end if is_fixed else {'duration': length * 60}),
-            'kind': kind,
-            'reservations': [wanted],
-        }
-        self.made.append((values, self._create(values, death) or ''))
-
-    @precondition(lambda self: self.made)
-    @rule(data=st.data(), death=_deaths)
-    def create_again(self, data: st.DataObject, death: int | None) -> None:
-        """As a client does that got no answer."""
-        place = data.draw(st.integers(0, len(self.made) - 1))
-        values, was = self.made[place]
-        lease_id = self._create(values, death)
-        if lease_id and was and {'id', 'idempotency_key'} & values.keys():
-            assert lease_id == was
-        if lease_id:
-            self.made[place] = values, lease_id
-
-    def _create(self, values: dict[str, Any], death: int | None) -> str | None:
-        found: str | None = self._ask(LeaseOperations.create_lease, values, death=death)
-        if found and found not in self.leases:
-            self.leases.append(found)
-        return found
-
-    @precondition(lambda self: self.leases)
-    @rule(data=st.data())
-    def request(self, data: st.DataObject) -> None:
-        self._request(self._some_lease(data), data, None)
-
-    @precondition(lambda self: self.leases)
-    @rule(data=st.data(), kind=st.sampled_from(['join', 'remove', 'move']))
-    def change_what_goes_on(self, data: st.DataObject, kind: str) -> None:
-        self._request(self._some_lease(data), data, None, kind)
-
-    @precondition(lambda self: self.leases)
-    @rule(data=st.data(), kind=st.sampled_from(['end', 'delete', 'start']))
-    def change_how_it_goes_on(self, data: st.DataObject, kind: str) -> None:
-        self._request(self._some_lease(data), data, None, kind)
-
-    @precondition(lambda self: self.leases)
-    @rule(data=st.data(), death=_deaths)
-    def request_while_managers_die(self, data: st.DataObject, death: int | None) -> None:
-        self._request(self._some_lease(data), data, death)
-
-    def _some_lease(self, data: st.DataObject) -> str:
-        """Draw a lease; mostly one that is not over."""
-        going = [row['id'] for row in self.judge.rows['leases'] if row['status'] != 'TERMINATED']
-        return data.draw(st.sampled_from(going * 3 + self.leases))
-
-    def _request(
-        self, lease_id: str, data: st.DataObject, death: int | None, kind: str | None = None
-    ) -> None:
-        kind = kind or data.draw(st.sampled_from(sorted(REQUESTS)))
-        REQUESTS[kind](
-            Asker(self.world, lease_id, data, functools.partial(self._ask, death=death))
-        )
 
     # What happens by itself.
 
@@ -290,7 +116,7 @@ class Contract(RuleBasedStateMachine):
         mood=_moods,
         killed_at=_points,
         disturbed_at=_points,
-        death=_deaths,
+        death=DEATHS,
     )
     def a_manager_works(
         self,
@@ -342,7 +168,7 @@ class Contract(RuleBasedStateMachine):
         def meanwhile() -> None:
             self.disturbed.add(due.lease_id)
             if request is not None:
-                self._request(due.lease_id, data, None, request)
+                self.make_request(due.lease_id, data, None, request)
             self.time.forward(seconds=seconds)
             rest, self.world.ledger.mood = self.world.ledger.mood, []
             for row in self.world.due():
@@ -363,65 +189,54 @@ class Contract(RuleBasedStateMachine):
         for due in self.world.due():
             self._survive(self.world.executor.run, due)
 
-    @rule(data=st.data(), kind=st.sampled_from(['retry', 'retry', 'immediate']), death=_deaths)
+    @rule(data=st.data(), kind=st.sampled_from(['retry', 'retry', 'immediate']), death=DEATHS)
     def others_are_faster(self, data: st.DataObject, kind: str, death: int | None) -> None:
         """What is made for a new lease finds no room; its manager may die of it."""
-        self._have_things_made(kind, 2, None, 60, False, None)
+        self.have_made(kind, 2, None, 60, False, None)
         for due in self.world.due():
             if due.lease_id == self.leases[-1]:
                 self.world.ledger.mood = ['no_room']
                 self.world.arm(data.draw(_points), death)
                 self._survive(self.world.executor.run, due)
 
+    @precondition(lambda self: self._fillers())
+    @rule(rooms=st.integers(1, ROOMS), mood=_moods, killed_at=_points, death=DEATHS)
+    def others_need_the_rooms(
+        self, rooms: int, mood: list[str], killed_at: str | None, death: int | None
+    ) -> None:
+        """A lease that gives way has its notice, and then a manager may die that works on it."""
+        fillers = self._fillers()
+        self.book_rooms(rooms, 'nothing', None, 60, None)
+        self.time.forward(seconds=self.world.conf.queue.preemption_notice + 1)
+        for due in self.world.due():
+            if due.lease_id in fillers:
+                self.world.ledger.mood = list(mood)
+                self.world.arm(killed_at, death)
+                self._survive(self.world.executor.run, due)
+
+    def _fillers(self) -> set[str]:
+        """Return the leases that run and give way to others."""
+        rows = self.judge.rows['leases']
+        return {each['id'] for each in rows if each['preemptible'] and each['status'] == 'ACTIVE'}
+
     def _disturb(self, lease_id: str, data: st.DataObject) -> None:
         """Between two steps of a manager: a request, or its claim expires and another goes on."""
         self.disturbed.add(lease_id)
         mood, self.world.ledger.mood = self.world.ledger.mood, []
         if data.draw(st.booleans()):
-            self._request(lease_id, data, None)
+            self.make_request(lease_id, data, None)
         if data.draw(st.booleans()):
             self.time.forward(seconds=data.draw(_seconds))
             for row in self.world.due():
                 self.world.executor.run(row)
         self.world.ledger.mood = mood
 
-    @rule(killed_at=st.none() | st.sampled_from(['outbox.before', 'outbox.after']), death=_deaths)
+    @rule(killed_at=st.none() | st.sampled_from(['outbox.before', 'outbox.after']), death=DEATHS)
     def a_manager_tells(self, killed_at: str | None, death: int | None) -> None:
         self.world.arm(killed_at, death)
         self._survive(self.world.publisher.publish)
 
     # How it is judged.
-
-    def _ask(
-        self,
-        function: Callable[..., Any],
-        *args: Any,
-        death: int | None = None,
-        must: bool = False,
-    ) -> Any:
-        """Ask for something; what is refused has changed nothing.
-
-        :param must: it must not be refused
-        :returns: the answer, True for none; None if it was refused or the manager died
-        """
-        before, trusts = self.world.rows(), set(self.world.trusts.present)
-        if death is not None:
-            self.world.arm(statements=death)
-        try:
-            answer = function(self.world.operations, user(), *args)
-        except (exceptions.ClimateError, Killed) as exc:
-            answer = exc
-        finally:
-            if death is not None:
-                self.world.revive()
-        if isinstance(answer, exceptions.ClimateError):
-            assert not must, answer
-            assert self.world.rows() == before
-            assert self.world.trusts.present == trusts
-        if isinstance(answer, BaseException):
-            return None
-        self.judge.what_a_user_changed_is_a_new_generation(before)
-        return True if answer is None else answer
 
     def _survive(self, function: Callable[..., Any], *args: Any) -> None:
         try:
@@ -441,6 +256,8 @@ class Contract(RuleBasedStateMachine):
         for effect in self.world.ledger.effects[self.judged :]:
             if effect.action == 'end':
                 self.judge.freed_when_it_is_time(effect)
+            elif effect.action == 'preempt':
+                gave_way_when_it_was_told(effect)
             else:
                 woken_while_its_lease_runs(effect, effect.lease.id in self.disturbed)
             in_the_order_of_the_ranks(effect)
