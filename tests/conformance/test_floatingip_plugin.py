@@ -106,8 +106,9 @@ def test_no_address_is_promised_twice(world):
 def test_address_that_is_required_is_promised(world):
     both = {'required_floatingips': [THIRD, FIRST]}
     assert shown(world.lease(**both)) == [FIRST, THIRD]
-    with pytest.raises(exceptions.NotEnough):
+    with pytest.raises(exceptions.NotEnough) as caught:
         world.lease(required_floatingips=[FIRST])
+    assert caught.value.field == 'reservations[0].required_floatingips'
     assert shown(world.lease(start=END, end='2026-12-01 15:00', **both)) == [FIRST, THIRD]
 
 

@@ -10,6 +10,7 @@ mark that it was created with, never whatever has its address. The mark closes t
 creation and the moment at which its id is saved.
 """
 
+import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -119,7 +120,8 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
                 f'{", ".join(sorted(had))}.',
                 field='required_floatingips',
             )
-        return super().wanted(reservation)
+        demand = super().wanted(reservation)
+        return dataclasses.replace(demand, field='required_floatingips') if required else demand
 
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | Done:
         """Create what is not there yet; without a request if all of it is known to be made.
