@@ -24,7 +24,7 @@ _CLI = [
     cfg.IntOpt(
         'workers',
         min=1,
-        help='Run so many managers, each in a process of its own; [manager] workers otherwise.',
+        help='Number of managers, each in a process of its own; default: [manager] workers.',
     ),
 ]
 

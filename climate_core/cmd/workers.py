@@ -3,9 +3,15 @@
 
 Each of them is a manager like any other, with a name of its own on the message bus. One that ends
 is started again. SIGTERM lets all of them finish their work; SIGINT ends them at once, and what
-they were at is taken up when its claim expires.
+they were at is taken up when its claim expires. SIGHUP starts them anew one by one, with the
+configuration that was read at the start.
+
+This is cotyledon as it is, and not in the wrapper that oslo.service has for it, which takes
+services that are made before the fork: a manager opens connections and starts threads when made.
 """
 
+import dataclasses
+import math
 import multiprocessing
 import os
 import signal
@@ -18,7 +24,7 @@ from oslo_config import cfg
 from oslo_log import log
 from oslo_utils import netutils
 
-from climate_core import service
+from climate_core import report, service
 from climate_core.cmd import explain
 from climate_core.delivery import metrics
 from climate_core.threads import VitalThread
@@ -27,52 +33,79 @@ LOG = log.getLogger(__name__)
 
 #: Seconds after ``[engine] grace_seconds`` in which the message bus is left.
 _CLOSING = 10
+_LAST_PORT = 65535
+
+
+@dataclasses.dataclass(frozen=True)
+class _Shared:
+    """What the processes tell each other.
+
+    :param started: a manager runs
+    :param refused: none runs yet, and one cannot start
+    :param left: work was left to be taken up later
+    """
+
+    started: Event
+    refused: Event
+    left: Event
 
 
 class ManagerProcess(cotyledon.Service):
-    """One manager in a process of its own.
-
-    :param failed: is set when a manager cannot start, or leaves work to be taken up later
-    """
+    """One manager in a process of its own."""
 
     name = 'manager'
 
     def __init__(
-        self, worker_id: cotyledon.types.WorkerId, conf: cfg.ConfigOpts, failed: Event
+        self, worker_id: cotyledon.types.WorkerId, conf: cfg.ConfigOpts, shared: _Shared
     ) -> None:
         super().__init__(worker_id)
-        self._failed = failed
+        self._shared = shared
         threading.excepthook = _stop_when_broken
+        report.on_demand(conf)
         try:
             name_worker(conf, worker_id)
             self._manager = service.ManagerService(conf)
         except explain.CANNOT_START as exc:
             LOG.error('The manager does not start: %s', explain.explain(conf, exc))
-            failed.set()
-            os.kill(os.getppid(), signal.SIGTERM)
+            self._refuse()
             raise SystemExit(1) from exc
 
     def run(self) -> None:
         self._manager.start()
+        self._shared.started.set()
 
     def terminate(self) -> None:
         if not self._manager.stop():
             LOG.warning('Work in progress is left; it is taken up when its claim expires')
-            self._failed.set()
+            self._shared.left.set()
+
+    def _refuse(self) -> None:
+        """Stop the program if no manager has run; later ones are started again and again."""
+        parent = multiprocessing.parent_process()
+        if parent is not None and parent.pid and not self._shared.started.is_set():
+            self._shared.refused.set()
+            os.kill(parent.pid, signal.SIGTERM)
 
 
 def run(conf: cfg.ConfigOpts, count: int) -> int:
-    """Run so many managers until SIGTERM or SIGINT.
+    """Run so many managers until SIGTERM; SIGINT ends the process.
 
-    :returns: 0; 1 when one cannot start, or left work to be taken up later
+    :returns: 0; 1 when they cannot start, or left work to be taken up later
     """
-    failed = multiprocessing.Event()
-    supervisor = cotyledon.ServiceManager(int(conf.engine.grace_seconds) + _CLOSING)
-    supervisor.add(ManagerProcess, workers=count, args=(conf, failed))
+    # What they are given cannot be pickled.
+    context = multiprocessing.get_context('fork')
+    shared = _Shared(context.Event(), context.Event(), context.Event())
+    supervisor = cotyledon.ServiceManager(
+        graceful_shutdown_timeout=math.ceil(conf.engine.grace_seconds) + _CLOSING,
+        mp_context=context,
+    )
+    # What one that was started again had left was taken up since.
+    supervisor.register_hooks(on_terminate=shared.left.clear)
+    supervisor.add(ManagerProcess, workers=count, args=(conf, shared))
     try:
         supervisor.run()
     except SystemExit as end:
-        return int(end.code or failed.is_set())
+        return int(end.code or shared.refused.is_set() or shared.left.is_set())
     return 0
 
 
@@ -86,6 +119,11 @@ def name_worker(conf: cfg.ConfigOpts, number: int) -> None:
     conf.set_override('host', f'{conf.manager.host}-{number + 1}', group='manager')
     if conf.metrics.listen:
         host, port = metrics.parse(conf.metrics.listen)
+        if port + number > _LAST_PORT:
+            raise metrics.BadAddress(
+                f'[metrics] listen must be a port up to {_LAST_PORT - number}, not {port}, so that '
+                'each of the [manager] workers has one'
+            )
         address = f'{netutils.escape_ipv6(host)}:{port + number if port else 0}'
         conf.set_override('listen', address, group='metrics')
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-PATIENCE = 180
+PATIENCE = 60
 _MAIN = 'import sys; from climate_core.cmd.manager import main; sys.exit(main())'
 _CONF = """
 [DEFAULT]

@@ -4,12 +4,15 @@
 import os
 import re
 import signal
+import threading
 
 import pytest
 
 from climate_core import conf as config
 from climate_core.cmd import workers
 from climate_core.db import migration
+from climate_core.delivery import metrics
+from climate_core.threads import VitalThread
 from tests.support.world import configure
 from tests.unit.service.manager_process import PATIENCE, Start, read_until, terminate
 
@@ -41,6 +44,43 @@ def test_each_manager_runs_in_a_process_of_its_own_and_is_started_again(
             os.kill(pid, 0)
 
 
+def test_manager_whose_thread_broke_is_started_again(monkeypatch):
+    stopped = []
+    monkeypatch.setattr(workers.os, 'kill', lambda *sent: stopped.append(sent))
+    vital, other = VitalThread('scheduler', print), threading.Thread(target=print)
+    for thread in (other, vital):
+        broken = threading.ExceptHookArgs((ValueError, ValueError('x'), None, thread))
+        workers._stop_when_broken(broken)
+    assert stopped == [(os.getpid(), signal.SIGTERM)]
+
+
+def test_managers_have_their_time_of_grace(monkeypatch):
+    """Let the supervisor wait as long as a manager does, and fork at once."""
+    made = []
+
+    class Supervisor:
+        def __init__(self, **given):
+            made.append(given)
+
+        def register_hooks(self, on_terminate):
+            self.on_terminate = on_terminate
+
+        def add(self, service, workers, args):
+            self.shared = args[1]
+
+        def run(self):
+            self.shared.left.set()
+            raise SystemExit(0)
+
+    monkeypatch.setattr(workers.cotyledon, 'ServiceManager', Supervisor)
+    conf = config.load([], config_files=[])
+    conf.set_override('grace_seconds', 99.5, group='engine')
+    assert workers.run(conf, 2) == 1
+    (given,) = made
+    assert given.keys() == {'graceful_shutdown_timeout', 'mp_context'}
+    assert given['graceful_shutdown_timeout'] > 100
+
+
 def test_managers_that_cannot_start_say_why(start: Start, url: str) -> None:
     migration.upgrade(configure(url))
     with start(extra='[manager]\nworkers = 2\n[metrics]\nlisten = nowhere\n') as process:
@@ -65,3 +105,10 @@ def test_each_manager_serves_its_own_metrics(listen, number, address):
     conf.set_override('listen', listen, group='metrics')
     workers.name_worker(conf, number)
     assert (conf.manager.host, conf.metrics.listen) == (f'controller-{number + 1}', address)
+
+
+def test_port_of_the_last_manager_must_be_one():
+    conf = config.load([], config_files=[])
+    conf.set_override('listen', '127.0.0.1:65535', group='metrics')
+    with pytest.raises(metrics.BadAddress, match='must be a port up to 65534'):
+        workers.name_worker(conf, 1)
