@@ -121,8 +121,8 @@ def name_worker(conf: cfg.ConfigOpts, number: int) -> None:
         host, port = metrics.parse(conf.metrics.listen)
         if port + number > _LAST_PORT:
             raise metrics.BadAddress(
-                f'[metrics] listen must be a port up to {_LAST_PORT - number}, not {port}, so that '
-                'each of the [manager] workers has one'
+                f'[metrics] listen must be a port up to {_LAST_PORT - number}, so that each of '
+                f'the [manager] workers has one, not {port}'
             )
         address = f'{netutils.escape_ipv6(host)}:{port + number if port else 0}'
         conf.set_override('listen', address, group='metrics')

@@ -104,14 +104,18 @@ class Progress:
     def with_end_going_on(self, told: str | None, seconds: float, now: datetime.datetime) -> Self:
         """Forget that the end fails, unless what it waits for is the next try of what failed.
 
+        What was accepted and did not come about a second time may fail as slowly again: that is
+        remembered until the end.
+
         :param told: why it waits
         :param seconds: after how long without a failure an end goes on of which something was
-            accepted and did not come about; before that it may do so again and again
+            accepted and did not come about once
         """
         failed_at = self.failed_at or self.failing_since
         if failed_at is None or (told is not None and told == self.reason):
             return self
-        if self.failures and (now - failed_at).total_seconds() < seconds:
+        quiet = (now - failed_at).total_seconds()
+        if self.failures > 1 or (self.failures and quiet < seconds):
             return self
         return dataclasses.replace(self, uses=None, failing_since=None, failed_at=None)
 

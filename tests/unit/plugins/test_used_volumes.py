@@ -134,6 +134,22 @@ def test_end_whose_every_try_fails_keeps_only_what_the_server_uses(leased, endin
     assert free not in leased.stacks.state.volumes
 
 
+def test_end_whose_every_try_fails_slowly_keeps_only_what_the_server_uses(leased, ending):
+    """Each upload goes on for half an hour, and nova-compute fails then."""
+    _, server, used, free = ending('create_image')
+    for _ in range(4):
+        leased.run_until_idle()
+        while not leased.stacks.state.images:
+            leased.time.forward(seconds=1)
+            leased.run_until_idle()
+        upload_slowly(leased, server)
+        hurry(leased, 3)
+        leased.stacks.state.images.clear()
+        server.update(task_state=None, next=[])
+    assert used in leased.stacks.state.volumes
+    assert free not in leased.stacks.state.volumes
+
+
 def test_end_that_fails_for_long_keeps_only_what_the_server_uses(leased):
     """The server cannot be stopped before it is unlocked; a person has to do that."""
     state = leased.stacks.state
