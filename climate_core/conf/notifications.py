@@ -25,8 +25,9 @@ def _section(
             'enabled',
             default=True,
             help=f'Listen to the notifications of {service}, so that a lease knows at once when '
-            f'one of its {lost}. Without it the comparison of section [reconcile] finds out '
-            f'later.{needs}',
+            f'one of its {lost}, and when what it asked {service} for is done. Without it the '
+            'comparison of section [reconcile] finds out later, or the next look, see '
+            f'first_look_seconds.{needs}',
         ),
         cfg.StrOpt(
             'transport_url',

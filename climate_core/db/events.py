@@ -20,8 +20,6 @@ from climate_core.lease import events, model, states
 
 _EVENT, _LEASE = tables.EVENTS, tables.LEASES
 
-#: Seconds between two looks of an event, if the second one is brought forward.
-LOOKS_APART: Final = 0.5
 #: The signal that an event of a lease may be due.
 DUE: Final = 'events.due'
 #: The signal that the queue of leases that wait is not what it was.
@@ -87,26 +85,12 @@ def renew(session: orm.Session, event_id: str, generation: int, ttl: float) -> b
     return _change(session, event_id, generation, {'next_at': utcnow.now(session, ttl)}, claimed)
 
 
-def look_now(session: orm.Session, lease_id: str) -> bool:
-    """Bring forward the next look of the event of a lease that waits for its resources.
-
-    Looks come no sooner than :data:`LOOKS_APART` after the last one, whatever a lease is told of
-    its many resources.
-
-    :returns: whether there is one; an event that a manager works on now is left alone
-    """
-    waits = sa.and_(
-        _EVENT.c.lease_id == lease_id,
-        _EVENT.c.status == states.EventStatus.UNDONE,
-        _EVENT.c.time <= utcnow.now(session),
-        _EVENT.c.next_at > utcnow.now(session, LOOKS_APART),
-    )
-    rested = _EVENT.c.updated_at <= utcnow.now(session, -LOOKS_APART)
-    next_at = sa.case((rested, utcnow.now(session)), else_=utcnow.now(session, LOOKS_APART))
-    if not rows.change(session, sa.update(_EVENT).where(waits).values(next_at=next_at)):
-        return False
-    signal(session, DUE)
-    return True
+def bring_forward(
+    session: orm.Session, event_id: str, generation: int, at: datetime.datetime
+) -> bool:
+    """Let an event that waits be due earlier; False if a manager works on it, or it is due."""
+    waits = sa.and_(_EVENT.c.status == states.EventStatus.UNDONE, _EVENT.c.next_at > at)
+    return _change(session, event_id, generation, {'next_at': at}, waits)
 
 
 def postpone_tries(

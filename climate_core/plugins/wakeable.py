@@ -59,8 +59,9 @@ def first_look_option(service: str, section: str) -> cfg.FloatOpt:
         min=0.1,
         max=30.0,
         help=f'Seconds from a request to {service} to the first look at what came of it; the '
-        f'looks after it come in growing distances. Where {service} notifies (section '
-        f'[{section}]) a look follows each notification, so that 5 spares it most of the calls.',
+        f'looks after it come at growing intervals. Where {service} notifies (section '
+        f'[{section}]), a notification that comes between two looks brings the next one forward, '
+        'so that 5 spares most of the calls.',
     )
 
 

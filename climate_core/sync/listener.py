@@ -3,25 +3,27 @@
 
 Changes outside of a lease are recorded. What was asked for at a start or an end, and is done, is
 looked at now and not only at the next look. Nothing depends on it: the comparison of
-:mod:`climate_core.sync.reconcile` and the next look make up for a notification that is lost.
-Facts: Nova's event types of unversioned notifications begin
-with ``compute.``, and the id is ``instance_id``; versioned ones have ``uuid`` in
-``nova_object.data`` (nova/compute/utils.py ``notify_about_instance_usage``,
-``notify_about_instance_action``). Cinder's have ``volume_id`` (cinder/volume/volume_utils.py
-``notify_about_volume_usage``). Heat's have ``stack_identity``, the id alone, and begin with
-``orchestration.`` (heat/engine/notification/stack.py, heat/engine/api.py
+:mod:`climate_core.sync.reconcile` and the next look make up for a notification that is lost, or
+that comes while a manager is looking at the lease already.
+
+Facts: Nova's event types of unversioned notifications begin with ``compute.``, and the id is
+``instance_id``; versioned ones have ``uuid`` in ``nova_object.data`` (nova/compute/utils.py
+``notify_about_instance_usage``, ``notify_about_instance_action``). Cinder's have ``volume_id``
+(cinder/volume/volume_utils.py ``notify_about_volume_usage``). Heat's have ``stack_identity``, the
+id alone, and begin with ``orchestration.`` (heat/engine/notification/stack.py, heat/engine/api.py
 ``format_notification_body``); abandoning a stack is told as its deletion. That no backend takes a
 volume is told by cinder-scheduler with the priority ``error``
-(cinder/scheduler/flows/create_volume.py). Of a nova-compute that is enabled, disabled, forced down
-or forced no more, new or deleted Nova sends versioned notifications ``service.`` alone
+(cinder/scheduler/flows/create_volume.py). Of a nova-compute that is enabled, disabled, forced
+down or forced no more, new or deleted Nova sends versioned notifications ``service.`` alone
 (nova/objects/service.py). That something is done is told after it was written: of a server by
 nova-compute (nova/compute/manager.py ``_build_and_run_instance``, ``_shelve_instance``,
-``_unshelve_instance``, ``stop_instance``), of a volume by cinder-volume
-(cinder/volume/flows/manager/create_volume.py ``CreateVolumeOnFinishTask``), of a stack by
-heat-engine (heat/engine/stack.py ``_send_notification_and_add_event``).
+``_unshelve_instance``, ``stop_instance``, ``_snapshot_instance``), of a volume by cinder-volume
+(cinder/volume/flows/manager/create_volume.py ``CreateVolumeOnFinishTask``), whose backups and
+snapshots are told with its id as well (cinder/volume/volume_utils.py), of a stack by heat-engine
+(heat/engine/stack.py ``_send_notification_and_add_event``).
 
 Each service has a pool of listeners of its own. RabbitMQ deals the messages of one pool out to
-its listeners, and a listener drops a message that it does not note.
+its listeners, and a listener drops a message that it has no use for.
 """
 
 import dataclasses
@@ -36,7 +38,7 @@ from oslo_log import log
 
 from climate_common import resource_types
 from climate_core.conf import notifications
-from climate_core.db import events, missing, reservations, store
+from climate_core.db import looks, missing, store
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.threads import MessageServer
 
@@ -83,6 +85,7 @@ SERVERS = Source(
         'instance.power_off.end',
         'instance.shelve.end',
         'instance.shelve_offload.end',
+        'instance.snapshot.end',
         'instance.soft_delete.end',
         'instance.suspend.end',
         'instance.unshelve.end',
@@ -97,7 +100,13 @@ VOLUMES = Source(
         'volume.delete.end': (_LOST, 'The volume was deleted outside of the lease.'),
         'scheduler.create_volume': (_LOST, 'Cinder found no backend for the volume.'),
     },
-    done=('volume.create.end', 'volume.delete.end', 'volume.detach.end'),
+    done=(
+        'backup.create.end',
+        'snapshot.create.end',
+        'volume.create.end',
+        'volume.delete.end',
+        'volume.detach.end',
+    ),
 )
 #: Nested stacks tell their deletion, too, but are not reserved.
 STACKS = Source(
@@ -154,9 +163,9 @@ class NotificationEndpoint:
             return
         try:
             if not self._note(kind, resource_id, publisher_id) and kind in source.done:
-                self._look_at(resource_id)
+                looks.look_now(self._database, source.resource_type, resource_id)
         except _TROUBLE as exc:
-            LOG.warning('%s of %s was not noted: %s', event_type, resource_id, exc)
+            LOG.warning('%s of %s was not taken in: %s', event_type, resource_id, exc)
 
     #: Cinder's scheduler tells that a volume has no backend with this priority.
     error = info
@@ -171,13 +180,6 @@ class NotificationEndpoint:
         self._nudge()
         LOG.warning('%s told by %s: %s', reason, publisher_id, resource_id)
         return True
-
-    def _look_at(self, resource_id: str) -> None:
-        """Let the lease of a resource look at it, if it waits for that."""
-        database = self._database
-        held = database.read(reservations.holder, self._source.resource_type, resource_id)
-        if held is not None:
-            database.write(events.look_now, held.lease_id)
 
 
 class ComputeEndpoint:

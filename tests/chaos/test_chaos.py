@@ -121,8 +121,9 @@ def test_leases_start_once_and_end_without_a_trace(
     left: dict[str, list[str]] = {}
 
     def is_clean() -> bool:
+        found = ask(lambda: traces(admin, reservations, course.servers, say))
         left.clear()
-        left.update(ask(lambda: traces(admin, reservations, course.servers, say)))
+        left.update(found)
         return not left
 
     try:
@@ -130,6 +131,7 @@ def test_leases_start_once_and_end_without_a_trace(
     except ResourceTimeout:
         # What is left is all that a report of many tests shows of this one.
         assert left == {}, f'seed {seed}'
+        raise
     woken = {each: reservations.woken(each) for each in course.servers}
     assert {each: went for each, went in woken.items() if not is_once(went)} == {}
     assert course.doubled == {}

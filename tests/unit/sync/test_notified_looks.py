@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from climate_core.db import events, utcnow
+from climate_core.db import events, looks, utcnow
 from climate_core.lease import model
 from climate_core.sync import listener
 from climate_core.sync.listener import SERVERS, STACKS, VOLUMES
@@ -77,7 +77,9 @@ def test_resource_that_is_made_is_looked_at_at_once(
     [
         (SERVERS, SERVER, 'instance.delete.end', {'nova_object.data': {'uuid': 'server-1'}}),
         (SERVERS, SERVER, 'compute.instance.shelve_offload.end', {'instance_id': 'server-1'}),
+        (SERVERS, SERVER, 'instance.snapshot.end', CREATED[1]),
         (VOLUMES, VOLUME, 'volume.delete.end', {'volume_id': 'volume-1'}),
+        (VOLUMES, VOLUME, 'backup.create.end', {'volume_id': 'volume-1', 'backup_id': 'b'}),
         (STACKS, STACK, 'orchestration.stack.delete.end', {'stack_identity': 'stack-1'}),
     ],
 )
@@ -93,15 +95,29 @@ def test_end_of_a_resource_is_seen_at_once(
 def test_lease_of_many_resources_is_not_looked_at_for_each(database):
     lease = waiting(database, {'resource_ids': ['server-1', 'server-2']}, looked=AGO * 0)
     hear(database, SERVERS, *CREATED)
-    assert 0 < seconds(database, lease) <= events.LOOKS_APART
+    assert 0 < seconds(database, lease) <= looks.APART
+
+
+def test_lease_of_very_many_resources_is_looked_at_less_often(database):
+    names = [f'server-{number}' for number in range(1, 81)]
+    lease = waiting(database, {'resource_ids': names}, looked=AGO * 0)
+    hear(database, SERVERS, *CREATED)
+    assert 3 < seconds(database, lease) <= 4
 
 
 def test_look_that_comes_soon_is_left_as_it_is(database, woken):
-    soon = database.read(utcnow.read) + datetime.timedelta(seconds=events.LOOKS_APART / 2)
-    lease = waiting(database, SERVER, next_at=soon)
+    soon = database.read(utcnow.read) + datetime.timedelta(seconds=looks.APART / 2)
+    lease = waiting(database, SERVER, looked=AGO * 0, next_at=soon)
     hear(database, SERVERS, *CREATED)
     assert leases.read(database, lease.id) == lease
     assert not woken
+
+
+def test_lease_that_was_not_looked_at_yet_is_looked_at_at_once(database, woken):
+    lease = waiting(database, SERVER, updated_at=None)
+    hear(database, SERVERS, *CREATED)
+    assert seconds(database, lease) <= 0
+    assert woken
 
 
 def test_event_on_which_a_manager_works_is_left_alone(database, woken):
@@ -116,6 +132,15 @@ def test_event_whose_time_has_not_come_is_left_alone(database, woken):
     hear(database, SERVERS, 'instance.power_off.end', CREATED[1])
     assert leases.read(database, lease.id) == lease
     assert not woken
+
+
+def test_look_is_brought_forward_in_each_database(database_url):
+    database = leases.create(database_url)
+    lease = waiting(database, {'resource_ids': ['server-1', 'server-2']})
+    assert looks.look_now(database, 'virtual:instance', 'server-1')
+    assert seconds(database, lease) <= 0
+    assert not looks.look_now(database, 'virtual:instance', 'server-1')
+    database.dispose()
 
 
 def test_server_of_no_lease_costs_one_statement(database, woken):
