@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranges of what is set apart: one row of a table for many, and one word for many."""
+"""Show ranges of addresses and segments in a row of a table, and read them from a command."""
 
 import argparse
 import ipaddress
@@ -19,8 +19,7 @@ def add_each(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--each',
         action='store_true',
-        help='Show each in a row of its own also in a table, which has those that follow one '
-        'another in one row',
+        help='Show each in its own row; a table joins consecutive ones',
     )
 
 
@@ -59,7 +58,8 @@ def expand(name: str) -> list[str]:
         return [name]
     if not 0 <= high - low < _MOST:
         raise exceptions.CommandError(
-            f'{name}: the first must not be after the last, and {_MOST} are the most.'
+            f'{name}: a range must be two ids, two numbers or two addresses, the smaller one '
+            f'first, and have {_MOST} at most, for example physnet1:200-299.'
         )
     make = ipaddress.IPv4Address if '.' in first else int
     return [f'{before}{colon}{make(each)}' for each in range(low, high + 1)]

@@ -5,12 +5,12 @@ The cloud must be up, with Horizon: ``CLIMATE_CLOUD_HORIZON=1 devstack/local/clo
 """
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.browser.horizon import Horizon, log_in
+from tests.browser.horizon import Horizon, Show, log_in
 from tests.browser.promises import Promises
 from tests.cloud.people import Person, environment, member_of, wait_for
 from tests.cloud.pooling import POOL, enrolled
@@ -20,8 +20,6 @@ _BROWSERS = ('chromium', 'chromium-browser', 'google-chrome')
 #: What Chromium needs to run as root, and where there is little shared memory.
 _OPTIONS = ('--no-sandbox', '--disable-dev-shm-usage')
 PROJECT = 'browser'
-
-Show = Callable[[Person], Horizon]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,6 +4,7 @@
 import os
 import pathlib
 import re
+from collections.abc import Callable
 from typing import Any, Final
 from urllib import parse
 
@@ -29,6 +30,8 @@ HOSTS, HOST_CALENDAR, QUEUE, USAGE = (
 PATIENCE: Final = 60_000
 expect.set_options(timeout=PATIENCE)
 WIDTH, HEIGHT = 1280, 800
+#: Schemes of what is asked of a server.
+_REMOTE: Final = frozenset({'http', 'https', 'ws', 'wss'})
 #: What is Horizon's own in our pages, by its templates and scripts: menus of rows, the column of
 #: boxes, the filter of a table, the buttons beside numbers; and buttons that cannot be pressed.
 _OF_HORIZON: Final = (
@@ -83,13 +86,18 @@ class Horizon:
         self.page: Page = self._context.new_page()
         self.troubles: list[str] = []
         self.page.on('pageerror', lambda error: self.troubles.append(f'script: {error}'))
+        self.page.on('request', self._on_request)
         self.page.on('response', self._on_response)
+
+    def _on_request(self, request: Any) -> None:
+        """Note what is asked of another server, also if that does not answer."""
+        asked = parse.urlsplit(request.url)
+        if asked.scheme in _REMOTE and asked.hostname != parse.urlsplit(self._url).hostname:
+            self.troubles.append(f'from elsewhere: {request.url}')
 
     def _on_response(self, response: Any) -> None:
         if response.status >= 500:
             self.troubles.append(f'{response.status} {response.url}')
-        if parse.urlsplit(response.url).hostname != parse.urlsplit(self._url).hostname:
-            self.troubles.append(f'from elsewhere: {response.url}')
 
     def close(self) -> None:
         self._context.close()
@@ -164,3 +172,7 @@ class Horizon:
             for each in found
             for node in each['nodes']
         ]
+
+
+#: Returns Horizon as a user sees it.
+Show = Callable[[Person], Horizon]

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Show
 from tests.browser.horizon import (
     CALENDAR,
     CREATE,
@@ -16,6 +15,7 @@ from tests.browser.horizon import (
     QUEUE,
     USAGE,
     Horizon,
+    Show,
 )
 from tests.browser.promises import NOW, Promises, after
 from tests.cloud.people import Person

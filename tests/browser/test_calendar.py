@@ -5,8 +5,7 @@ import re
 
 from playwright.sync_api import Locator, expect
 
-from tests.browser.conftest import Show
-from tests.browser.horizon import CALENDAR, LEASES, Horizon
+from tests.browser.horizon import CALENDAR, LEASES, Horizon, Show
 from tests.browser.promises import NOW, Promises, after
 from tests.cloud.people import Person
 

@@ -5,8 +5,7 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Show
-from tests.browser.horizon import HOST_CALENDAR, HOSTS, QUEUE, USAGE
+from tests.browser.horizon import HOST_CALENDAR, HOSTS, QUEUE, USAGE, Show
 from tests.browser.promises import NOW, Promises, after
 from tests.cloud.people import Person
 
@@ -38,7 +37,7 @@ def test_calendar_of_hosts_shows_the_leases_of_all_projects(
     expect(horizon.page).to_have_title(re.compile('load test'))
 
 
-def test_host_takes_no_new_leases_while_it_is_in_maintenance(
+def test_host_in_maintenance_is_shown_with_its_reason(
     show: Show, admin: Person, pool: tuple[str, ...]
 ) -> None:
     horizon = show(admin)

@@ -3,8 +3,7 @@
 
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Show
-from tests.browser.horizon import CALENDAR, CREATE, LEASES
+from tests.browser.horizon import CALENDAR, CREATE, LEASES, Show
 from tests.browser.promises import NOW, Promises, after
 from tests.cloud.people import Person
 
@@ -19,9 +18,10 @@ def test_reader_sees_leases_without_buttons(
     tabs = [f'{lease.id}/?tab=lease__{tab}' for tab in ('overview', 'reservations', 'history')]
     for path in ('', *tabs):
         horizon.open(f'{LEASES}{path}')
-        expect(horizon.page.get_by_text('nightly build').first).to_be_visible()
+        content = horizon.page.locator('#content_body')
+        expect(content.get_by_text('nightly build').first).to_be_visible()
         for name in BUTTONS:
-            expect(horizon.page.locator('#content_body').get_by_text(name)).to_have_count(0)
+            expect(content.get_by_text(name)).to_have_count(0)
 
 
 def test_reader_sees_the_calendar_whose_gaps_lead_nowhere(
