@@ -191,7 +191,7 @@ def _prepare(engine: sa.Engine) -> None:
     if engine.dialect.name == 'sqlite':
         sa.event.listen(engine, 'connect', _sqlite_connect)
         sa.event.listen(engine, 'before_cursor_execute', _sqlite_begin, retval=True)
-        # What is open already was opened without this.
+        # oslo.db tries a connection when it makes an engine, and a pool keeps that without this.
         engine.dispose()
     elif engine.dialect.name in ('mysql', 'mariadb'):
         _spare_rollbacks(engine)
