@@ -105,11 +105,12 @@ def test_the_life_of_a_lease_is_told(booking: Booking, bus: Hearing, receiver: R
 def test_lease_with_a_manual_start_waits_for_its_user(
     booking: Booking, bus: Hearing, allocations
 ) -> None:
-    server = booking.reserve(start=at(seconds=10), start_policy='manual')
+    server = booking.reserve(start=at(hours=1), start_policy='manual')
     leases = booking.person.leases
     lease = booking.lease_of(server.id)
     with pytest.raises(exceptions.Conflict):
         leases.start(lease.id)
+    leases.update(lease.id, start=at(seconds=5))
     bus.wait_for('lease.event.ready_to_start', lease.id)
     lease = wait_for(
         lambda: (found := leases.get(lease.id)).status_reason and found, 'a lease that waits'
