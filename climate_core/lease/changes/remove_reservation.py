@@ -33,8 +33,7 @@ def apply(lease: model.Lease, reservation_id: str, now: datetime) -> Change:
     after = lease.with_reservations(
         dataclasses.replace(reservation, status=_R.DELETING, updated_at=now)
     )
-    due = model.new_event(lease.id, model.END_RESERVATION, now, now, reservation.id)
-    after = after.with_events(due)
+    after = after.with_events(_due_now(lease, reservation, now))
     if lease.status == _L.WAITING:
         after = wait.try_now(after, now)
     after = prepare.cancel(after, [reservation], 'It is taken out of the lease.', now)
@@ -44,3 +43,12 @@ def apply(lease: model.Lease, reservation_id: str, now: datetime) -> Change:
         # The start may have waited for this resource only.
         after = after.with_events(schedule.reschedule(start, now, now))
     return Change(after, {'lease.update': None})
+
+
+def _due_now(lease: model.Lease, reservation: model.Reservation, now: datetime) -> model.Event:
+    """Return the event that ends a reservation: that of its early end, if it has one."""
+    early = lease.events_of(model.END_RESERVATION, reservation_id=reservation.id)
+    for each in early:
+        if each.open:
+            return schedule.move_event(each, now, now)
+    return model.new_event(lease.id, model.END_RESERVATION, now, now, reservation.id)

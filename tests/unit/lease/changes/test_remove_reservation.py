@@ -23,6 +23,19 @@ def test_one_reservation_is_freed_now(status: str) -> None:
     assert (again.lease, again.notifications) == (after, {})
 
 
+def test_reservation_that_ends_early_is_freed_now_by_that_event() -> None:
+    one = lease(reservation('a', 'active'), reservation('b', 'active'), status='ACTIVE')
+    over = model.new_event('lease', model.END_RESERVATION, NOON, NOON, 'a')
+    over = dataclasses.replace(over, status='DONE', next_at=None)
+    early = model.new_event('lease', model.END_RESERVATION, NOON + HOUR, NOON, 'a')
+    other = model.new_event('lease', model.END_RESERVATION, NOON + HOUR, NOON, 'b')
+    after = changes.remove_reservation.apply(one.with_events(over, early, other), 'a', NOON).lease
+    found = {e.id: e.next_at for e in after.events_of(model.END_RESERVATION) if e.open}
+    assert found == {early.id: NOON, other.id: NOON + HOUR}
+    (moved,) = (e for e in after.events if e.id == early.id)
+    assert (moved.time, moved.generation) == (NOON, 1)
+
+
 @pytest.mark.parametrize(
     ('reservation_id', 'lease_status', 'error'),
     [
