@@ -137,16 +137,16 @@ class Users(RuleBasedStateMachine):
         }
         self.made.append((values, self._create(values, death) or ''))
 
-    @precondition(lambda self: self.leases)
     @rule(data=st.data(), rooms=st.integers(1, 2), death=DEATHS)
     def extend_what_others_have_then(
         self, data: st.DataObject, rooms: int, death: int | None
     ) -> None:
         """Extend a lease whose rooms are promised to another one after its end."""
-        lease = self.world.lease(self.some_lease(data))
-        minutes = round((lease.end_date - self.time()).total_seconds() / 60)
-        self.book_rooms(rooms, 'nothing', max(0, minutes), 60, None)
-        self.make_request(lease.id, data, death, 'extend')
+        self.book_rooms(rooms, 'a thing', None, 60, None)
+        lease_id = self.made[-1][1]
+        if lease_id:
+            self.book_rooms(2, 'nothing', 60, 60, None)
+            self.make_request(lease_id, data, death, 'extend')
 
     @rule(
         kind=st.sampled_from(['immediate', 'retry', 'retry', 'scheduled']),
