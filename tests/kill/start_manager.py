@@ -56,7 +56,8 @@ class Hook:
             if point in self._left:
                 self._left[point] -= 1
                 if not self._left[point]:
-                    os.kill(os.getpid(), self._signals[point])
+                    # Of the process another thread may stop first, and this one goes on meanwhile.
+                    signal.pthread_kill(threading.get_ident(), self._signals[point])
 
 
 def _begin(log: pathlib.Path) -> None:
