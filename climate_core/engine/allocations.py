@@ -76,8 +76,9 @@ class AllocationKeeper:
         """Undo what was done after the end of reservations, after the claim of an event was lost.
 
         A start that is superseded by the end of its lease may open a host after the end has closed
-        it, and what gives way may be locked after the end has unlocked it. If a manager dies
-        before this, :mod:`climate_core.sync.hosts.lanes` closes the one later, and
+        it, and what gives way may be locked after the end has unlocked it. A lock of another
+        lease, which has the resource by now, is left alone. If a manager dies before this,
+        :mod:`climate_core.sync.hosts.lanes` closes the one later, and
         :mod:`climate_core.sync.locks` unlocks the other.
         """
         kept = {each.key for each in lease.live if not _is_ending(lease, each)}
@@ -90,7 +91,7 @@ class AllocationKeeper:
                 if each.unit_kind is not None:
                     plugin.end(lease, each)
                 elif lease.preemptible:
-                    plugin.unlock(each.resource_id)
+                    plugin.unlock(each.resource_id, lease.id)
             except retry.EXPECTED as exc:
                 LOG.warning('%s is not ended again: %s', each.id, exc)
             except Exception:

@@ -332,8 +332,11 @@ class ResourcePlugin(abc.ABC):
         """Yield the ids of all resources that :meth:`preempt` has locked, with service rights."""
         return ()
 
-    def unlock(self, resource_id: str) -> None:  # noqa: ARG002
-        """Undo the lock of a resource whose lease is over, if it has one; twice does no harm."""
+    def unlock(self, resource_id: str, lease_id: str | None = None) -> None:  # noqa: ARG002
+        """Undo the lock of a resource whose lease is over, if it has one; twice does no harm.
+
+        :param lease_id: of the lease whose lock alone is undone; None: that of any lease
+        """
         return
 
     def unleased_since(self, resource_id: str) -> datetime.datetime | None:  # noqa: ARG002

@@ -238,8 +238,8 @@ class ServerPlugin(making.MakingPlugin):
     def list_locked(self) -> Iterable[str]:
         return preempted.list_locked(self.cloud.service())
 
-    def unlock(self, resource_id: str) -> None:
-        preempted.unlock(self.cloud.service(), resource_id)
+    def unlock(self, resource_id: str, lease_id: str | None = None) -> None:
+        preempted.unlock(self.cloud.service(), resource_id, lease_id)
 
     def _is_there(self, server: Mapping[str, Any]) -> bool:
         # One that is soft-deleted can be restored, and would then run without an end.

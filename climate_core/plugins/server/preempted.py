@@ -27,16 +27,19 @@ ASLEEP: Final = frozenset({'SHELVED', 'SHELVED_OFFLOADED'})
 _GONE: Final = frozenset({'DELETED', 'SOFT_DELETED'})
 #: What the reason of our lock begins with.
 _OURS: Final = 'Climate: '
+#: What the reason begins with if the lock is of one lease.
+_OF_LEASE: Final = _OURS + 'the preemptible lease {} '
 _REASON: Final = (
-    _OURS + 'the preemptible lease {} gave way to another one. The server is unshelved when there '
+    _OF_LEASE + 'gave way to another one. The server is unshelved when there '
     'is room again; to delete it take it out of the lease, or end that.'
 )
 
 
-def is_ours(server: Mapping[str, Any]) -> bool:
-    """Tell whether a server is locked because its lease gave way."""
+def is_ours(server: Mapping[str, Any], lease_id: str | None = None) -> bool:
+    """Tell whether a server is locked because its lease, or this very lease, gave way."""
     reason = str(server.get('locked_reason') or '')
-    return bool(server.get('locked')) and reason.startswith(_OURS)
+    begin = _OURS if lease_id is None else _OF_LEASE.format(lease_id)
+    return bool(server.get('locked')) and reason.startswith(begin)
 
 
 def find_obstacle(server: Mapping[str, Any]) -> str | None:
@@ -100,10 +103,10 @@ def list_locked(conn: 'connection.Connection') -> Iterator[str]:
     yield from (str(each['id']) for each in servers.locked(conn) if is_ours(each))
 
 
-def unlock(conn: 'connection.Connection', server_id: str) -> None:
-    """Undo our lock of a server, if it has one; one that is gone is fine."""
+def unlock(conn: 'connection.Connection', server_id: str, lease_id: str | None = None) -> None:
+    """Undo our lock of a server, or only that of one lease; one that is gone is fine."""
     with contextlib.suppress(errors.Gone):
-        if is_ours(servers.get(conn, server_id)):
+        if is_ours(servers.get(conn, server_id), lease_id):
             servers.act(conn, server_id, 'unlock')
 
 
