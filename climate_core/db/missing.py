@@ -7,10 +7,11 @@ from collections.abc import Collection, Mapping
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import leases, reservations, rows, store, tables, utcnow
+from climate_core.db import events, leases, reservations, rows, store, tables, utcnow
 from climate_core.db.engine import Database
 from climate_core.lease import changes, states
 from climate_core.lease.history import Cause
+from climate_core.lease.model import PREEMPT
 from climate_core.lease.results import Change
 
 _FOUND = Cause('resource.lost')
@@ -50,11 +51,26 @@ def unheld(session: orm.Session, resource_type: str, ids: Collection[str]) -> se
 
 
 def let_go(session: orm.Session, resource_type: str, ids: Collection[str]) -> set[str]:
-    """Return those resources that a lease held, and that none holds any more."""
+    """Return the resources that a lease held before and that no lease holds now.
+
+    Those that no lease has ever held are not among them.
+    """
     table = tables.RESERVATIONS
     known = table.c.resource_type == resource_type, table.c.resource_id.in_(ids)
     query = sa.select(table.c.resource_id).where(*known).group_by(table.c.resource_id)
     return set(session.scalars(query.having(sa.func.count(table.c.hold) == 0)))
+
+
+def in_use(session: orm.Session, resource_type: str, ids: Collection[str]) -> set[str]:
+    """Return the resources that are awake in a lease that is not to give way."""
+    table = tables.RESERVATIONS
+    query = sa.select(table.c.resource_id).where(
+        reservations.held_of(resource_type),
+        table.c.resource_id.in_(ids),
+        table.c.status == states.ReservationStatus.ACTIVE,
+        ~events.is_open(table.c.lease_id, PREEMPT),
+    )
+    return set(session.scalars(query))
 
 
 def unheld_made(

@@ -339,6 +339,13 @@ class ResourcePlugin(abc.ABC):
         """
         return
 
+    def unlock_awake(self, resource_id: str) -> bool:  # noqa: ARG002
+        """Undo the lock of a resource that a lease uses, unless it is asleep by now.
+
+        :returns: whether it was locked and awake
+        """
+        return False
+
     def unleased_since(self, resource_id: str) -> datetime.datetime | None:  # noqa: ARG002
         """Tell when a resource changed for the last time, with the service's own rights.
 

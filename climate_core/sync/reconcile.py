@@ -99,7 +99,7 @@ class Reconciler(Worker):
 
     def _unlock(self, plugin: ResourcePlugin) -> None:
         for resource_id in locks.undo(self._database, plugin):
-            LOG.warning('%s %s was locked by a lease that is over', plugin.title, resource_id)
+            LOG.warning('%s %s was still locked, which no lease needs', plugin.title, resource_id)
 
     def _sweep_trusts(self) -> None:
         mine = set(self._trusts.mine())

@@ -241,6 +241,9 @@ class ServerPlugin(making.MakingPlugin):
     def unlock(self, resource_id: str, lease_id: str | None = None) -> None:
         preempted.unlock(self.cloud.service(), resource_id, lease_id)
 
+    def unlock_awake(self, resource_id: str) -> bool:
+        return preempted.unlock_awake(self.cloud.service(), resource_id)
+
     def _is_there(self, server: Mapping[str, Any]) -> bool:
         # One that is soft-deleted can be restored, and would then run without an end.
         return bool(server['status'] != 'DELETED')

@@ -110,6 +110,20 @@ def unlock(conn: 'connection.Connection', server_id: str, lease_id: str | None =
             servers.act(conn, server_id, 'unlock')
 
 
+def unlock_awake(conn: 'connection.Connection', server_id: str) -> bool:
+    """Undo our lock of a server that is not shelved; return whether it had one.
+
+    A server that runs needs no lock. One that is just about to be shelved may be unlocked, too:
+    that is what :func:`give_up` does itself then, which locks it when it is shelved.
+    """
+    with contextlib.suppress(errors.Gone):
+        server = servers.get(conn, server_id)
+        if is_ours(server) and server['status'] not in ASLEEP:
+            servers.act(conn, server_id, 'unlock')
+            return True
+    return False
+
+
 def _wait_until_off(context: EndContext, server: Mapping[str, Any]) -> Wait:
     """Wait for Nova to take a server off its host; tell an administrator when that is too long.
 

@@ -5,7 +5,10 @@ import dataclasses
 
 import pytest
 
+from climate_core.db import utcnow
 from climate_core.engine.allocations import AllocationKeeper
+from climate_core.lease import changes
+from climate_core.sync import locks
 from tests.support.fakes import leases, nova
 
 SERVER = 'virtual:instance'
@@ -28,3 +31,39 @@ def test_lease_that_is_over_undoes_its_own_lock_alone(world, database, is_its_ow
     keeper = AllocationKeeper(None, {SERVER: world.plugin()})
     keeper.end_again(dataclasses.replace(over, reservations=freed))
     assert world.effects(server) == (['unlock'] if is_its_own else [])
+
+
+@pytest.mark.parametrize(
+    ('status', 'preempts', 'runs', 'is_unlocked'),
+    [
+        ('ACTIVE', False, True, True),
+        ('SHUTOFF', False, True, True),
+        # It gives way, and was not shelved yet.
+        ('ACTIVE', True, True, False),
+        # It is woken: its manager locks it again if there is no room for it.
+        ('ACTIVE', False, False, False),
+        # It was shelved after this was read.
+        ('SHELVED', False, True, False),
+        ('SHELVED_OFFLOADED', False, True, False),
+    ],
+)
+def test_late_lock_of_a_server_that_runs_is_undone(
+    world, database, status, preempts, runs, is_unlocked
+):
+    server = lock(world, 'late', status)
+    lease = leases.make(database, [server], world.trust(), preemptible=True)
+    leases.write(database, leases.started(lease) if runs else lease)
+    if preempts:
+        now = database.read(utcnow.read)
+        leases.change(database, lease.id, changes.preempt.apply, now, now)
+    unlocked = [server] if is_unlocked else []
+    assert list(locks.undo(database, world.plugin())) == unlocked
+    assert list(locks.undo(database, world.plugin())) == []
+    assert world.effects(server) == ['unlock'] * len(unlocked)
+
+
+def test_late_lock_of_another_lease_is_undone_when_the_server_runs(world, database):
+    server = lock(world, 'late', 'ACTIVE')
+    lease = leases.started(leases.make(database, [server], world.trust()))
+    leases.write(database, lease)
+    assert list(locks.undo(database, world.plugin())) == [server]
