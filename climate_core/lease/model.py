@@ -270,7 +270,7 @@ class Lease:
 
 
 def queue_order(of: Any) -> tuple[Any, ...]:
-    """Return what orders the leases that wait: preemptible ones are last.
+    """Return the sort key of leases that wait: preemptible ones are last.
 
     Those to which preemptible ones give way come before those that wait by their kind.
 
