@@ -269,6 +269,18 @@ def test_more_and_fewer_addresses_while_the_lease_runs(world):
         world.change(lease, required_floatingips=[FIRST])
 
 
+@pytest.mark.parametrize('address', ADDRESSES)
+def test_address_that_its_owner_deleted_is_given_back_first(world, address):
+    lease = world.started(amount=3)
+    floatingips = world.state.floatingips
+    (deleted,) = (
+        each for each, row in floatingips.items() if row['floating_ip_address'] == address
+    )
+    del floatingips[deleted]
+    lease = world.change(lease, amount=2)
+    assert world.in_neutron() == shown(lease) == [each for each in ADDRESSES if each != address]
+
+
 def test_address_that_is_associated_is_not_given_back(world):
     lease = world.started(amount=2)
     for address in shown(lease):

@@ -191,7 +191,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
         return Wait(0.0, progress={_MADE: {a: each for a, each in made.items() if a in kept}})
 
     def choose_less(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
-        """Choose what is given back: what is associated with no port.
+        """Choose what is given back: what is in Neutron no more, then what has no port.
 
         :raises climate_core.exceptions.InvalidState: more of them are associated
         """
@@ -205,7 +205,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
                 f'associated: {", ".join(used)}. Disassociate some first.',
                 field='amount',
             )
-        kept = sorted(by_address, key=lambda address: address not in used)[:most]
+        kept = sorted(by_address, key=lambda each: (each not in used, each not in found))[:most]
         return {unit_id: int(address in kept) for address, unit_id in by_address.items()}
 
     def close_less(self, reservation: 'Reservation', left: Mapping[int, int]) -> None:
