@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(manager: service.ManagerService) -> int:
     stop = shutdown.Shutdown()
-    broken = shutdown.on_broken_thread(stop)
+    broken = shutdown.on_broken_thread(stop.set)
     stop.on_signals()
     manager.start()
     stop.wait()

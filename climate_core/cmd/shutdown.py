@@ -5,6 +5,7 @@ import contextlib
 import signal
 import socket
 import threading
+from collections.abc import Callable
 
 from oslo_log import log
 
@@ -44,12 +45,12 @@ class Shutdown:
             self._reader.recv(1)
 
 
-def on_broken_thread(stop: Shutdown) -> threading.Event:
+def on_broken_thread(stop: Callable[[], None]) -> threading.Event:
     """Stop the process when an exception ends a vital thread.
 
     It is for the program that owns the process: there is one hook for all threads.
 
-    :param stop: is set then
+    :param stop: called then, in that thread
     :returns: an event that is set when one of them broke
     """
     broken = threading.Event()
@@ -58,7 +59,7 @@ def on_broken_thread(stop: Shutdown) -> threading.Event:
         LOG.critical('A thread broke', exc_info=args.exc_value)
         if isinstance(args.thread, VitalThread):
             broken.set()
-            stop.set()
+            stop()
 
     threading.excepthook = hook
     return broken

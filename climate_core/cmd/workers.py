@@ -15,7 +15,6 @@ import math
 import multiprocessing
 import os
 import signal
-import threading
 from multiprocessing.synchronize import Event
 
 import cotyledon
@@ -25,9 +24,8 @@ from oslo_log import log
 from oslo_utils import netutils
 
 from climate_core import report, service
-from climate_core.cmd import explain
+from climate_core.cmd import explain, shutdown
 from climate_core.delivery import metrics
-from climate_core.threads import VitalThread
 
 LOG = log.getLogger(__name__)
 
@@ -38,7 +36,7 @@ _LAST_PORT = 65535
 
 @dataclasses.dataclass(frozen=True)
 class _Shared:
-    """What the processes tell each other.
+    """Share between the processes of one program what became of their managers.
 
     :param started: a manager runs
     :param refused: none runs yet, and one cannot start
@@ -60,7 +58,7 @@ class ManagerProcess(cotyledon.Service):
     ) -> None:
         super().__init__(worker_id)
         self._shared = shared
-        threading.excepthook = _stop_when_broken
+        shutdown.on_broken_thread(end_process)
         report.on_demand(conf)
         try:
             name_worker(conf, worker_id)
@@ -128,8 +126,6 @@ def name_worker(conf: cfg.ConfigOpts, number: int) -> None:
         conf.set_override('listen', address, group='metrics')
 
 
-def _stop_when_broken(broken: threading.ExceptHookArgs) -> None:
-    """End this process when an exception ends a thread that it needs; it is started again."""
-    LOG.critical('A thread broke', exc_info=broken.exc_value)
-    if isinstance(broken.thread, VitalThread):
-        os.kill(os.getpid(), signal.SIGTERM)
+def end_process() -> None:
+    """End this process as SIGTERM does; it is started again."""
+    os.kill(os.getpid(), signal.SIGTERM)

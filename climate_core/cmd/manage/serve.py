@@ -54,7 +54,7 @@ def run(conf: cfg.ConfigOpts) -> int:
     :returns: 0; 1 if the service broke
     """
     stop = shutdown.Shutdown()
-    broken = shutdown.on_broken_thread(stop)
+    broken = shutdown.on_broken_thread(stop.set)
     stop.on_signals()
     with serving(conf) as url:
         print(f'Climate answers at {url} - stop it with Ctrl-C', flush=True)

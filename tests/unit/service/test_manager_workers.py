@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from climate_core import conf as config
-from climate_core.cmd import workers
+from climate_core.cmd import shutdown, workers
 from climate_core.db import migration
 from climate_core.delivery import metrics
 from climate_core.threads import VitalThread
@@ -47,10 +47,12 @@ def test_each_manager_runs_in_a_process_of_its_own_and_is_started_again(
 def test_manager_whose_thread_broke_is_started_again(monkeypatch):
     stopped = []
     monkeypatch.setattr(workers.os, 'kill', lambda *sent: stopped.append(sent))
+    monkeypatch.setattr(threading, 'excepthook', threading.excepthook)
+    shutdown.on_broken_thread(workers.end_process)
     vital, other = VitalThread('scheduler', print), threading.Thread(target=print)
     for thread in (other, vital):
         broken = threading.ExceptHookArgs((ValueError, ValueError('x'), None, thread))
-        workers._stop_when_broken(broken)
+        threading.excepthook(broken)
     assert stopped == [(os.getpid(), signal.SIGTERM)]
 
 

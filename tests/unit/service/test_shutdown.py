@@ -100,7 +100,7 @@ def _break(thread: threading.Thread) -> None:
 
 def test_a_vital_thread_breaks(caplog: pytest.LogCaptureFixture) -> None:
     stop = shutdown.Shutdown()
-    broken = shutdown.on_broken_thread(stop)
+    broken = shutdown.on_broken_thread(stop.set)
     _break(VitalThread('scheduler', _fail))
     assert stop.asked
     assert broken.is_set()
@@ -109,7 +109,7 @@ def test_a_vital_thread_breaks(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_error_in_an_ordinary_thread_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
     stop = shutdown.Shutdown()
-    broken = shutdown.on_broken_thread(stop)
+    broken = shutdown.on_broken_thread(stop.set)
     _break(threading.Thread(target=_fail, name='event_1'))
     assert not stop.asked
     assert not broken.is_set()
