@@ -332,17 +332,17 @@ class ResourcePlugin(abc.ABC):
         """Yield the ids of all resources that :meth:`preempt` has locked, with service rights."""
         return ()
 
-    def unlock(self, resource_id: str, lease_id: str | None = None) -> None:  # noqa: ARG002
-        """Undo the lock of a resource whose lease is over, if it has one; twice does no harm.
+    def unlock(
+        self,
+        resource_id: str,  # noqa: ARG002
+        lease_id: str | None = None,  # noqa: ARG002
+        may_sleep: bool = True,  # noqa: ARG002
+    ) -> bool:
+        """Undo the lock of a resource that no lease needs; twice does no harm.
 
         :param lease_id: of the lease whose lock alone is undone; None: that of any lease
-        """
-        return
-
-    def unlock_awake(self, resource_id: str) -> bool:  # noqa: ARG002
-        """Undo the lock of a resource that a lease uses, unless it is asleep by now.
-
-        :returns: whether it was locked and awake
+        :param may_sleep: whether that of a resource that is asleep by now is undone, too
+        :returns: whether there was such a lock
         """
         return False
 

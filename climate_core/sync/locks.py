@@ -32,5 +32,5 @@ def undo(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
             plugin.unlock(resource_id)
             yield resource_id
         for resource_id in sorted(database.read(missing.in_use, plugin.resource_type, chunk)):
-            if plugin.unlock_awake(resource_id):
+            if plugin.unlock(resource_id, may_sleep=False):
                 yield resource_id

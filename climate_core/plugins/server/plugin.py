@@ -238,11 +238,10 @@ class ServerPlugin(making.MakingPlugin):
     def list_locked(self) -> Iterable[str]:
         return preempted.list_locked(self.cloud.service())
 
-    def unlock(self, resource_id: str, lease_id: str | None = None) -> None:
-        preempted.unlock(self.cloud.service(), resource_id, lease_id)
-
-    def unlock_awake(self, resource_id: str) -> bool:
-        return preempted.unlock_awake(self.cloud.service(), resource_id)
+    def unlock(
+        self, resource_id: str, lease_id: str | None = None, may_sleep: bool = True
+    ) -> bool:
+        return preempted.unlock(self.cloud.service(), resource_id, lease_id, may_sleep)
 
     def _is_there(self, server: Mapping[str, Any]) -> bool:
         # One that is soft-deleted can be restored, and would then run without an end.

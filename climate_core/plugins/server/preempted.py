@@ -103,22 +103,22 @@ def list_locked(conn: 'connection.Connection') -> Iterator[str]:
     yield from (str(each['id']) for each in servers.locked(conn) if is_ours(each))
 
 
-def unlock(conn: 'connection.Connection', server_id: str, lease_id: str | None = None) -> None:
-    """Undo our lock of a server, or only that of one lease; one that is gone is fine."""
-    with contextlib.suppress(errors.Gone):
-        if is_ours(servers.get(conn, server_id), lease_id):
-            servers.act(conn, server_id, 'unlock')
+def unlock(
+    conn: 'connection.Connection',
+    server_id: str,
+    lease_id: str | None = None,
+    may_sleep: bool = True,
+) -> bool:
+    """Undo our lock of a server, or only that of one lease; one that is gone is fine.
 
-
-def unlock_awake(conn: 'connection.Connection', server_id: str) -> bool:
-    """Undo our lock of a server that is not shelved; return whether it had one.
-
-    A server that runs needs no lock. One that is just about to be shelved may be unlocked, too:
-    that is what :func:`give_up` does itself then, which locks it when it is shelved.
+    :param may_sleep: whether that of a server that is shelved is undone, too. One that runs needs
+        no lock. It may be just about to be shelved: :func:`give_up` unlocks it itself then, and
+        locks it when it is shelved
+    :returns: whether there was such a lock
     """
     with contextlib.suppress(errors.Gone):
         server = servers.get(conn, server_id)
-        if is_ours(server) and server['status'] not in ASLEEP:
+        if is_ours(server, lease_id) and (may_sleep or server['status'] not in ASLEEP):
             servers.act(conn, server_id, 'unlock')
             return True
     return False
