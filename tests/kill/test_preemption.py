@@ -107,9 +107,9 @@ def test_end_of_one_that_is_giving_way(stage, number):
 def end_before_the_lock(stage, kill=''):
     """End a lease while its manager stands still that is about to lock the server; let it go on.
 
-    :param kill: where that one dies then
     The other manager may take up the lease's giving way before its end.
 
+    :param kill: where that one dies then
     :returns: this manager, the lease, its server, and what Nova had done before it went on
     """
     lease, server = preempted(stage, 'shelve')

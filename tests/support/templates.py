@@ -7,6 +7,9 @@ import sqlite3
 from collections.abc import Callable
 
 import sqlalchemy as sa
+from oslo_config import cfg
+
+from climate_core.db import migration
 
 _templates: dict[str, bytes] = {}
 
@@ -30,6 +33,11 @@ def fill(name: str, url: sa.URL, make: Callable[[], None]) -> bool:
         make()
         _templates[name] = _read(file)
     return False
+
+
+def migrate(conf: cfg.ConfigOpts) -> None:
+    """Bring an empty database to the form of this release, as :func:`fill` does."""
+    fill('migrated', sa.make_url(conf.database.connection), lambda: migration.upgrade(conf))
 
 
 def _has_pages(file: pathlib.Path) -> bool:

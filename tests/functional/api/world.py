@@ -19,7 +19,6 @@ from climate_core import exceptions
 from climate_core.api import deploy
 from climate_core.cloud import Cloud
 from climate_core.context import RequestContext
-from climate_core.db import migration
 from climate_core.db.engine import Database
 from climate_core.lease.model import Lease, Reservation
 from climate_core.plugins import base
@@ -77,8 +76,7 @@ def configure(directory: pathlib.Path, *options: Sequence[str]) -> cfg.ConfigOpt
     file = directory / 'climate.conf'
     file.write_text('\n'.join(f'[{name}]\n' + '\n'.join(sections[name]) for name in sections))
     conf = configuration.load([], [str(file)])
-    url = sa.make_url(conf.database.connection)
-    templates.fill('migrated', url, lambda: migration.upgrade(conf))
+    templates.migrate(conf)
     return conf
 
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import conf as climate_conf
-from climate_core.db import leases, migration, store, tables, utcnow
+from climate_core.db import leases, store, tables, utcnow
 from climate_core.db.engine import Database
 from climate_core.lease import model
 from climate_core.lease.history import Cause
@@ -30,7 +30,7 @@ def create(url: str) -> Database:
     """Open an empty database and bring it to the form of this release."""
     conf = climate_conf.load([], config_files=[])
     conf.set_override('connection', url, group='database')
-    templates.fill('migrated', sa.make_url(url), lambda: migration.upgrade(conf))
+    templates.migrate(conf)
     return Database(conf)
 
 
