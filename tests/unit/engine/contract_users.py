@@ -76,19 +76,13 @@ class Users(RuleBasedStateMachine):
         extras: Mapping[str, Any],
         death: int | None,
     ) -> None:
-        values = {
-            'name': f'lease{len(self.made)}',
-            'start_date': 'now' if start is None else self.world.text(start),
-            'end_date': self.world.text((start or 0) + length),
-            'reservations': [self.world.wanted(t) for t in things],
-            **extras,
-        }
+        more = {**extras, 'reservations': [self.world.wanted(t) for t in things]}
         if known_by:
-            values[known_by] = str(uuid.UUID(int=len(self.made)))
+            more[known_by] = str(uuid.UUID(int=len(self.made)))
         if 'note' in extras:
-            note = values.pop('note')
-            values['events'] = [{'event_type': 'note', 'time': self.world.text(note)}]
-        self.made.append((values, self._create(values, death) or ''))
+            note = more.pop('note')
+            more['events'] = [{'event_type': 'note', 'time': self.world.text(note)}]
+        self._have(start, self._end(start, length), death, **more)
 
     @rule(
         kind=st.sampled_from(['retry', 'retry', 'best_effort', 'scheduled']),
@@ -101,15 +95,9 @@ class Users(RuleBasedStateMachine):
         self, kind: str, start: int | None, length: int, is_fixed: bool, death: int | None
     ) -> None:
         """Have a lease that waits if all rooms are taken, or for which rooms are emptied."""
-        end = {'end_date': self.world.text((start or 0) + length)}
-        values = {
-            'name': f'lease{len(self.made)}',
-            'start_date': 'now' if start is None else self.world.text(start),
-            **(end if is_fixed else {'duration': length * 60}),
-            'kind': kind,
-            'reservations': [{'resource_type': HOST, 'resource_id': self.world.fresh()}],
-        }
-        self.made.append((values, self._create(values, death) or ''))
+        room = {'resource_type': HOST, 'resource_id': self.world.fresh()}
+        end = self._end(start, length, is_fixed)
+        self._have(start, end, death, kind=kind, reservations=[room])
 
     @rule(
         rooms=st.integers(1, 2),
@@ -128,14 +116,8 @@ class Users(RuleBasedStateMachine):
         wanted = [{'resource_type': HOST, 'resource_id': self.world.fresh()} for _ in range(rooms)]
         if besides == 'a thing':
             wanted.append({'resource_type': TYPE, 'resource_id': self.world.fresh()})
-        values = {
-            'name': f'lease{len(self.made)}',
-            'start_date': 'now' if start is None else self.world.text(start),
-            'end_date': self.world.text((start or 0) + length),
-            'preemptible': besides == 'others',
-            'reservations': wanted,
-        }
-        self.made.append((values, self._create(values, death) or ''))
+        more = {'preemptible': besides == 'others', 'reservations': wanted}
+        self._have(start, self._end(start, length), death, **more)
 
     @rule(data=st.data(), rooms=st.integers(1, 2), death=DEATHS)
     def extend_what_others_have_then(
@@ -166,27 +148,9 @@ class Users(RuleBasedStateMachine):
         death: int | None,
     ) -> None:
         """Have a lease for which things are made; of the kind retry it may wait again."""
-        self.have_made(kind, count, start, length, is_fixed, death)
-
-    def have_made(
-        self,
-        kind: str,
-        count: int,
-        start: int | None,
-        length: int,
-        is_fixed: bool,
-        death: int | None,
-    ) -> None:
-        end = {'end_date': self.world.text((start or 0) + length)}
         wanted = {'resource_type': MADE, 'name': f'made{len(self.made)}', 'count': count}
-        values = {
-            'name': f'lease{len(self.made)}',
-            'start_date': 'now' if start is None else self.world.text(start),
-            **(end if is_fixed else {'duration': length * 60}),
-            'kind': kind,
-            'reservations': [wanted],
-        }
-        self.made.append((values, self._create(values, death) or ''))
+        end = self._end(start, length, is_fixed)
+        self._have(start, end, death, kind=kind, reservations=[wanted])
 
     @precondition(lambda self: self.made)
     @rule(data=st.data(), death=DEATHS)
@@ -199,6 +163,23 @@ class Users(RuleBasedStateMachine):
             assert lease_id == was
         if lease_id:
             self.made[place] = values, lease_id
+
+    def _end(self, start: int | None, length: int, is_fixed: bool = True) -> dict[str, Any]:
+        """Return the end of a lease, or how long it lasts once it is granted."""
+        if is_fixed:
+            return {'end_date': self.world.text((start or 0) + length)}
+        return {'duration': length * 60}
+
+    def _have(
+        self, start: int | None, end: Mapping[str, Any], death: int | None, **more: Any
+    ) -> None:
+        values = {
+            'name': f'lease{len(self.made)}',
+            'start_date': 'now' if start is None else self.world.text(start),
+            **end,
+            **more,
+        }
+        self.made.append((values, self._create(values, death) or ''))
 
     def _create(self, values: dict[str, Any], death: int | None) -> str | None:
         found: str | None = self.ask(LeaseOperations.create_lease, values, death=death)

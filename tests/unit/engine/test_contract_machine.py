@@ -192,7 +192,7 @@ class Contract(Users):
     @rule(data=st.data(), kind=st.sampled_from(['retry', 'retry', 'immediate']), death=DEATHS)
     def others_are_faster(self, data: st.DataObject, kind: str, death: int | None) -> None:
         """What is made for a new lease finds no room; its manager may die of it."""
-        self.have_made(kind, 2, None, 60, False, None)
+        self.have_things_made(kind, 2, None, 60, False, None)
         for due in self.world.due():
             if due.lease_id == self.leases[-1]:
                 self.world.ledger.mood = ['no_room']
