@@ -92,12 +92,15 @@ def show(
     shown: list[Horizon] = []
     request.node.stash[_SHOWN] = shown
 
-    def show(person: Person) -> Horizon:
+    def show(person: Person, path: str | None = None) -> Horizon:
         name = person.environment['OS_USERNAME']
         if name not in logged_in:
             logged_in[name] = log_in(browser, person)
-        shown.append(Horizon(browser, logged_in[name]))
-        return shown[-1]
+        horizon = Horizon(browser, logged_in[name])
+        shown.append(horizon)
+        if path is not None:
+            horizon.open(path)
+        return horizon
 
     yield show
     for horizon in shown:
@@ -116,16 +119,18 @@ def pool(admin: Person) -> tuple[str, ...]:
 @pytest.fixture
 def promises(member: Person, pool: tuple[str, ...]) -> Iterator[Promises]:
     """Return the leases of the member's project, which has none yet."""
-    made = Promises(member)
-    made.clean()
-    yield made
-    made.clean()
+    yield from _emptied(member)
 
 
 @pytest.fixture
 def others(stranger: Person, pool: tuple[str, ...]) -> Iterator[Promises]:
     """Return the leases of another project, which has none yet."""
-    made = Promises(stranger)
+    yield from _emptied(stranger)
+
+
+def _emptied(person: Person) -> Iterator[Promises]:
+    """Yield the leases of a user's project; it has none before, and none afterwards."""
+    made = Promises(person)
     made.clean()
     yield made
     made.clean()

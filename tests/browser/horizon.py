@@ -4,8 +4,7 @@
 import os
 import pathlib
 import re
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib import parse
 
 from axe_playwright_python.sync_playwright import Axe
@@ -174,5 +173,7 @@ class Horizon:
         ]
 
 
-#: Returns Horizon as a user sees it.
-Show = Callable[[Person], Horizon]
+class Show(Protocol):
+    """Open Horizon as a user sees it, at a page if its path is given."""
+
+    def __call__(self, person: Person, path: str | None = None) -> Horizon: ...

@@ -82,8 +82,7 @@ def test_pages_of_operators_can_be_used_by_all(
 
 
 def test_window_in_a_page_can_be_used_by_all(show: Show, member: Person, three: str) -> None:
-    horizon = show(member)
-    horizon.open(LEASES)
+    horizon = show(member, LEASES)
     horizon.row('nightly build').get_by_role('link', name='Extend').click()
     expect(horizon.window()).to_contain_text('It ends now at')
     for width in (WIDE, NARROW):

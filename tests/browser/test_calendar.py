@@ -33,8 +33,7 @@ def test_bars_stand_where_their_times_are(show: Show, member: Person, promises: 
     promises.make('nightly build', NOW, after(hours=30))
     promises.make('load test', after(hours=40), after(hours=60), hosts=2)
     promises.make('training for newcomers', after(hours=70), after(hours=90))
-    horizon = show(member)
-    horizon.open(CALENDAR)
+    horizon = show(member, CALENDAR)
     horizon.keep('dashboard-calendar')
     week = 7 * 24
     now, _ = place(horizon.page.locator('.climate-now').last)
@@ -49,8 +48,7 @@ def test_names_of_bars_are_not_cut_at_the_edge(
     show: Show, member: Person, promises: Promises
 ) -> None:
     promises.make('training for newcomers', after(hours=70), after(hours=90))
-    horizon = show(member)
-    horizon.open(CALENDAR)
+    horizon = show(member, CALENDAR)
     name = horizon.bar('training for newcomers').locator('span')
     begins, ends = name.bounding_box(), name.locator('xpath=../..').bounding_box()
     assert begins
@@ -61,8 +59,7 @@ def test_names_of_bars_are_not_cut_at_the_edge(
 
 def test_lease_is_opened_by_the_keyboard(show: Show, member: Person, promises: Promises) -> None:
     lease = promises.make('nightly build', after(hours=1), after(hours=30))
-    horizon = show(member)
-    horizon.open(CALENDAR)
+    horizon = show(member, CALENDAR)
     bar = horizon.bar('nightly build')
     reach(horizon, bar)
     outline = bar.evaluate('each => getComputedStyle(each).outlineStyle')
@@ -76,8 +73,7 @@ def test_table_below_the_calendar_is_opened_by_the_keyboard(
     show: Show, member: Person, promises: Promises
 ) -> None:
     promises.make('nightly build', after(hours=1), after(hours=30))
-    horizon = show(member)
-    horizon.open(CALENDAR)
+    horizon = show(member, CALENDAR)
     table = horizon.page.locator('.climate-table')
     expect(table.locator('table')).to_be_hidden()
     title = table.locator('summary')
@@ -93,8 +89,7 @@ def test_gap_leads_to_the_form_of_a_lease(
 ) -> None:
     first = others.make('training', NOW, after(hours=10), hosts=2)
     second = others.make('exam', after(hours=20), after(hours=40), hosts=2)
-    horizon = show(member)
-    horizon.open(CALENDAR)
+    horizon = show(member, CALENDAR)
     row = horizon.page.locator('.climate-row').filter(
         has=horizon.page.locator('.climate-label', has_text=re.compile(r'^\s*Hosts\s*default'))
     )
@@ -111,8 +106,7 @@ def test_rows_are_resources_if_they_are_chosen(
     show: Show, member: Person, promises: Promises
 ) -> None:
     promises.make('load test', after(hours=1), after(hours=30), hosts=2)
-    horizon = show(member)
-    horizon.open(CALENDAR)
+    horizon = show(member, CALENDAR)
     horizon.page.get_by_label('Rows').select_option('Resources')
     horizon.button('Show').click()
     expect(horizon.page).to_have_url(re.compile('group_by=resource'))
@@ -125,8 +119,7 @@ def test_time_is_moved_and_the_filter_stays(
 ) -> None:
     promises.make('nightly build', after(days=10), after(days=11))
     promises.make('load test', after(days=10), after(days=11))
-    horizon = show(member)
-    horizon.open(CALENDAR)
+    horizon = show(member, CALENDAR)
     expect(horizon.bar('nightly build')).to_have_count(0)
     horizon.page.get_by_label('Filter').fill('nightly')
     horizon.button('Show').click()

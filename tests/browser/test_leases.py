@@ -27,8 +27,7 @@ def extend(horizon: Horizon, name: str, by: str) -> None:
 def test_lease_is_checked_created_and_seen_to_start(
     show: Show, member: Person, promises: Promises
 ) -> None:
-    horizon = show(member)
-    horizon.open(LEASES)
+    horizon = show(member, LEASES)
     horizon.link('Create Lease').click()
     fill_in(horizon, 'nightly build')
     horizon.button('Check').click()
@@ -64,8 +63,7 @@ def test_lease_is_ended_and_its_bar_is_hollow_then(
     show: Show, member: Person, promises: Promises
 ) -> None:
     promises.make('nightly build', NOW, after(hours=4))
-    horizon = show(member)
-    horizon.open(LEASES)
+    horizon = show(member, LEASES)
     horizon.act(horizon.row('nightly build'), 'End Lease')
     horizon.confirm('End Lease')
     expect(horizon.row('nightly build')).to_contain_text('Ended')
@@ -78,8 +76,7 @@ def test_refused_lease_is_offered_when_there_is_enough(
     show: Show, member: Person, promises: Promises, others: Promises
 ) -> None:
     taken = others.make('training', NOW, after(hours=3), hosts=2)
-    horizon = show(member)
-    horizon.open(CREATE)
+    horizon = show(member, CREATE)
     fill_in(horizon, 'nightly build')
     horizon.button('Check').click()
     expect(horizon.told()).to_contain_text('It would be refused')
@@ -100,8 +97,7 @@ def test_refused_lease_is_offered_when_there_is_enough(
 def test_new_server_is_made_for_the_lease_and_given_back(
     show: Show, member: Person, promises: Promises
 ) -> None:
-    horizon = show(member)
-    horizon.open(CREATE)
+    horizon = show(member, CREATE)
     horizon.page.get_by_label('Name').fill('web')
     horizon.page.get_by_label('Start', exact=True).fill('+2h')
     horizon.choose('Flavor', 'm1.tiny')

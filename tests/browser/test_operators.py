@@ -20,8 +20,7 @@ def test_calendar_of_hosts_shows_the_leases_of_all_projects(
     promises.make('nightly build', NOW, after(hours=30))
     others.make('training', NOW, after(hours=20))
     promises.make('load test', after(hours=50), after(hours=80), hosts=2)
-    horizon = show(admin)
-    horizon.open(HOST_CALENDAR)
+    horizon = show(admin, HOST_CALENDAR)
     horizon.keep('calendar-of-hosts')
     for host in pool:
         row = horizon.page.locator('.climate-row').filter(
@@ -40,8 +39,7 @@ def test_calendar_of_hosts_shows_the_leases_of_all_projects(
 def test_host_in_maintenance_is_shown_with_its_reason(
     show: Show, admin: Person, pool: tuple[str, ...]
 ) -> None:
-    horizon = show(admin)
-    horizon.open(HOSTS)
+    horizon = show(admin, HOSTS)
     row = horizon.row(pool[1])
     row.get_by_role('link', name='Maintenance').click()
     horizon.window().get_by_label('Reason').fill('new memory')
@@ -58,8 +56,7 @@ def test_waiting_lease_gets_another_priority(
 ) -> None:
     others.make('training', NOW, after(hours=5), hosts=2)
     promises.queue('nightly build', after(hours=1), after(hours=2))
-    horizon = show(admin)
-    horizon.open(QUEUE)
+    horizon = show(admin, QUEUE)
     row = horizon.row('nightly build')
     row.get_by_role('link', name='Set Priority').click()
     horizon.window().get_by_label('Priority', exact=True).fill('7')
@@ -72,8 +69,7 @@ def test_usage_is_counted_for_the_time_that_is_asked_for(
     show: Show, admin: Person, promises: Promises
 ) -> None:
     promises.make('nightly build', NOW, after(hours=4))
-    horizon = show(admin)
-    horizon.open(USAGE)
+    horizon = show(admin, USAGE)
     expect(horizon.row('browser').first).to_contain_text(re.compile(r'/ \d'))
     horizon.page.get_by_label('From').fill('2020-01-01 00:00')
     horizon.page.get_by_label('To').fill('2020-02-01 00:00')
@@ -86,8 +82,7 @@ def test_planned_usage_has_what_is_still_to_come(
     show: Show, admin: Person, promises: Promises
 ) -> None:
     promises.make('load test', after(days=8), after(days=9))
-    horizon = show(admin)
-    horizon.open(USAGE)
+    horizon = show(admin, USAGE)
     horizon.link('Planned by Week').click()
     planned = horizon.row('browser').filter(has_text=re.compile(r'0\.0 / 0\.0 / [1-9]'))
     expect(planned).not_to_have_count(0)

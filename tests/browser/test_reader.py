@@ -28,8 +28,7 @@ def test_reader_sees_the_calendar_whose_gaps_lead_nowhere(
     show: Show, reader: Person, promises: Promises
 ) -> None:
     lease = promises.make('nightly build', after(hours=1), after(hours=30))
-    horizon = show(reader)
-    horizon.open(CALENDAR)
+    horizon = show(reader, CALENDAR)
     page = f'/{LEASES}{lease.id}/'
     expect(horizon.bar('nightly build')).to_have_attribute('href', page)
     expect(horizon.page.locator('[class*="climate-free-"]').first).to_be_visible()
@@ -37,7 +36,6 @@ def test_reader_sees_the_calendar_whose_gaps_lead_nowhere(
 
 
 def test_reader_is_refused_the_form_of_a_lease(show: Show, reader: Person) -> None:
-    horizon = show(reader)
-    horizon.open(CREATE)
+    horizon = show(reader, CREATE)
     expect(horizon.button('Create Lease')).to_have_count(0)
     expect(horizon.page.get_by_text('You are not authorized')).to_be_visible()
