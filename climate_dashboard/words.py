@@ -55,6 +55,19 @@ UNITS: Final = (
     (amounts.MEMORY_MB, _('Memory (MB)')),
     (amounts.DISK_GB, _('Disk (GB)')),
 )
+#: What a project may have, by the names that Keystone has for the limits.
+LIMITS: Final = (
+    ('leases', _('Leases')),
+    ('reserved_servers', _('Servers')),
+    ('reserved_vcpus', _('VCPUs')),
+    ('reserved_memory_mb', _('Memory (MB)')),
+    ('reserved_volumes', _('Volumes')),
+    ('reserved_gigabytes', _('Size of volumes (GB)')),
+    ('reserved_stacks', _('Stacks')),
+    ('reserved_hosts', _('Hosts')),
+    ('reserved_floatingips', _('Floating IPs')),
+    ('reserved_networks', _('Networks')),
+)
 EVENTS: Final = (
     ('retry_lease', _('Next try')),
     ('make_room', _('Hosts are emptied')),

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from horizon import exceptions, forms
 
 from climate_common import durations
-from climate_dashboard import allowed, api, times
+from climate_dashboard import allowed, api, times, words
 from climate_dashboard.leases import create_form, end_forms
 from climate_dashboard.leases.lease_mixin import INDEX, LeaseMixin
 from climateclient.models import DryRun, Limit
@@ -54,9 +54,11 @@ class CreateView(allowed.AllowedMixin, times.LocalTimeMixin, forms.ModalFormView
             context |= {'window': form.window, **_offered(form.window.start_date)}
         return self.render_to_response(context)
 
-    def _limits(self) -> list[Limit]:
+    def _limits(self) -> list[tuple[str, Limit]]:
+        """Return the limits of the project, each with its name in the language of the user."""
         try:
-            return api.client(self.request).limits()
+            found = api.client(self.request).limits()
+            return [(words.word(words.LIMITS, each.name), each) for each in found]
         except Exception:  # noqa: BLE001
             exceptions.handle(self.request, ignore=True)
             return []

@@ -42,8 +42,20 @@ class CreateTest(PageTest):
     def test_form_has_limits_and_the_zone_beside_it(self) -> None:
         self.client.cookies['django_timezone'] = 'Europe/Berlin'
         text = self.text(CREATE)
-        assert '<th scope="row">leases</th><td>3</td><td>10</td>' in text
+        assert '<th scope="row">Leases</th><td>3</td><td>10</td>' in text
         assert 'Europe/Berlin' in text
+
+    def test_limits_have_names_and_units_in_the_language_of_the_user(self) -> None:
+        found = [Limit('leases', 10, 3), Limit('reserved_memory_mb', -1, 2048), Limit('own', 1, 0)]
+        self.client_of_leases.limits.return_value = found
+        text = self.text(CREATE)
+        assert '<th scope="row">Memory (MB)</th><td>2048</td><td>None</td>' in text
+        # One that the dashboard does not know.
+        assert '<th scope="row">own</th>' in text
+        self.client.cookies['django_language'] = 'de'
+        text = self.text(CREATE)
+        assert '<th scope="row">Speicher (MB)</th><td>2048</td><td>Keine</td>' in text
+        assert '<th scope="row">Leases</th>' in text
 
     def test_form_takes_times_from_its_address(self) -> None:
         text = self.text(CREATE, start='2026-12-01 09:00', end='2026-12-01 18:00')

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The words for what the lease service says."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-from climate_core.lease import events, states
+from climate_core.lease import events, limits, states
 from climate_dashboard import words
 
 
@@ -15,10 +16,11 @@ from climate_dashboard import words
         (words.LEASE_STATUSES, states.LeaseStatus),
         (words.RESERVATION_STATUSES, states.ReservationStatus),
         (words.KINDS, states.LeaseKind),
+        (words.LIMITS, limits.NAMES),
     ],
 )
-def test_every_status_and_kind_has_a_word(
-    kept: tuple[tuple[str, Any], ...], known: type[str]
+def test_every_status_kind_and_limit_has_a_word(
+    kept: tuple[tuple[str, Any], ...], known: Iterable[str]
 ) -> None:
     assert {value for value, _word in kept} == set(known)
 
