@@ -95,6 +95,7 @@ class Manager:
         target: Callable[..., None] = start_manager.run,
         *given: Any,
     ) -> None:
+        self._place = place
         told, tell = _FORK.Pipe(duplex=False)
         args = (place.config, kill, place.log_file, tell, *given)
         self._process = _FORK.Process(target=target, args=args)
@@ -122,6 +123,7 @@ class Manager:
     @property
     def stands_still(self) -> bool:
         """Whether it has reached the point at which it stands still (proc(5), stat)."""
+        assert self.lives, self._place.log()
         stat = pathlib.Path(f'/proc/{self._process.pid}/stat').read_text(encoding='utf-8')
         return stat.rpartition(')')[2].split()[0] == 'T'
 

@@ -4,10 +4,12 @@
 Every point is told to the test, which is how it waits; at one of them the process kills itself.
 """
 
+import contextlib
 import os
 import pathlib
 import signal
 import threading
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -34,6 +36,42 @@ from climate_core.sync.hosts import power as host_power
 from climate_core.sync.hosts import watch as host_watch
 
 
+class Connections:
+    """Count the database connections that are in use, and keep them away while it stands still.
+
+    A process that is stopped in the middle of a transaction keeps the lock of SQLite's file, and
+    every other process waits for it.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._in_use = 0
+        self._closed = False
+        sa.event.listen(sa.pool.Pool, 'checkout', self._checkout)
+        sa.event.listen(sa.pool.Pool, 'checkin', self._checkin)
+
+    def _checkout(self, *_: Any) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._closed)
+            self._in_use += 1
+
+    def _checkin(self, *_: Any) -> None:
+        with self._changed:
+            self._in_use -= 1
+            self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def unused(self) -> Iterator[None]:
+        """Wait until no connection is in use; let none be used inside."""
+        with self._changed:
+            self._closed = True
+            self._changed.wait_for(lambda: not self._in_use)
+        yield
+        with self._changed:
+            self._closed = False
+            self._changed.notify_all()
+
+
 class Hook:
     """Tells the points, dies at one of them, and stands still at another.
 
@@ -48,16 +86,25 @@ class Hook:
         self._left = {(name, of): int(count) for name, of, count, _ in points}
         self._tell = tell
         self._lock = threading.Lock()
+        self._connections = Connections()
+        self._goes_on = threading.Event()
+        signal.signal(signal.SIGCONT, lambda *_: self._goes_on.set())
 
     def __call__(self, name: str, info: dict[str, Any]) -> None:
         point = name, info['event_type']
         with self._lock:
             self._tell.send(name)
-            if point in self._left:
-                self._left[point] -= 1
-                if not self._left[point]:
-                    # Of the process another thread may stop first, and this one goes on meanwhile.
-                    signal.pthread_kill(threading.get_ident(), self._signals[point])
+            left = self._left[point] = self._left.get(point, 0) - 1
+            if not left and self._signals[point] == signal.SIGKILL:
+                os.kill(os.getpid(), signal.SIGKILL)
+        if not left:
+            self._stand_still()
+
+    def _stand_still(self) -> None:
+        with self._connections.unused():
+            os.kill(os.getpid(), signal.SIGSTOP)
+            # Of the process another thread may stop first, and this one goes on meanwhile.
+            self._goes_on.wait()
 
 
 def _begin(log: pathlib.Path) -> None:
