@@ -2,12 +2,27 @@
 """The pages of operators."""
 
 import re
+from collections.abc import Iterator
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.horizon import HOST_CALENDAR, HOSTS, QUEUE, USAGE, Show
 from tests.browser.promises import NOW, Promises, after
 from tests.cloud.people import Person
+from tests.cloud.pooling import enrolled
+
+
+@pytest.fixture
+def serviced(
+    admin: Person, pool: tuple[str, ...], promises: Promises, others: Promises
+) -> Iterator[str]:
+    """Return a host of the pool that no lease has; it is in use again afterwards."""
+    host = enrolled(admin)[pool[1]]
+    try:
+        yield host.hypervisor_hostname
+    finally:
+        admin.client.hosts.update(host.id, disabled=False)
 
 
 def test_calendar_of_hosts_shows_the_leases_of_all_projects(
@@ -37,10 +52,10 @@ def test_calendar_of_hosts_shows_the_leases_of_all_projects(
 
 
 def test_host_in_maintenance_is_shown_with_its_reason(
-    show: Show, admin: Person, pool: tuple[str, ...]
+    show: Show, admin: Person, serviced: str
 ) -> None:
     horizon = show(admin, HOSTS)
-    row = horizon.row(pool[1])
+    row = horizon.row(serviced)
     row.get_by_role('link', name='Maintenance').click()
     horizon.window().get_by_label('Reason').fill('new memory')
     horizon.window().get_by_role('button', name='Maintenance').click()
