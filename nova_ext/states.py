@@ -6,7 +6,9 @@ of states of ``nova.compute.api.check_instance_state``, so every action on it bu
 and wake_up is 409 without further code.
 """
 
+import functools
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 from nova.compute import vm_states
@@ -40,8 +42,14 @@ def add_to_api() -> None:
     if STATUS not in views.ViewBuilder._fault_statuses:
         views.ViewBuilder._fault_statuses += (STATUS,)
     for module in (servers, simple_tenant_usage):
-        for values in _enums(vars(module).values()):
+        for values in enums(module):
             _extend(values)
+
+
+@functools.cache
+def enums(module: ModuleType) -> tuple[list[Any], ...]:
+    """Find the value lists of all enumerations in the JSON schemas of a module."""
+    return tuple(_enums(vars(module).values()))
 
 
 def _extend(values: list[Any]) -> None:

@@ -45,7 +45,7 @@ class Extension(fixtures.Fixture):
         enums = [
             (values, list(values))
             for module in (servers, simple_tenant_usage)
-            for values in states._enums(vars(module).values())
+            for values in states.enums(module)
         ]
         return {
             'routes': table,

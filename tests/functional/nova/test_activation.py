@@ -59,13 +59,13 @@ class TestTables(NovaTest):
         assert service.SERVICE_MANAGERS['nova-compute'] == enable.MANAGER
         # Enabling twice is enabling once.
         before = [dict(methods) for _, methods in routes.ROUTE_LIST if isinstance(methods, dict)]
-        enums = [list(each) for each in states._enums(vars(nova_servers.schema).values())]
+        enums = [list(each) for each in states.enums(nova_servers.schema)]
         api_routes.enable_api()
         after = [dict(methods) for _, methods in routes.ROUTE_LIST if isinstance(methods, dict)]
         assert [set(each) for each in before] == [set(each) for each in after]
         (create,) = [m['POST'] for p, m in routes.ROUTE_LIST if p == '/servers']
         assert len(create[0].args[1]) == len(routes.server_controller.args[1]) + 1
-        assert enums == [list(each) for each in states._enums(vars(nova_servers.schema).values())]
+        assert enums == [list(each) for each in states.enums(nova_servers.schema)]
 
 
 class TestSeams:
