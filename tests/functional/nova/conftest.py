@@ -12,12 +12,13 @@ os.environ['OS_NOVA_DISABLE_EVENTLET_PATCHING'] = 'true'
 import nova.tests.functional  # noqa: F401
 from nova import thread_pool_factory
 
-from tests.functional import messages
+from tests.functional import messages, schemas
 from tests.functional.nova import databases, threads
 
 databases.copy()
 messages.notice()
 threads.sleep()
+schemas.check_once()
 
 # A service stops in a thread, which nova's fixture does not wait for: on a busy machine it comes
 # to its end after the test, and would close the thread pools of the process for all others.
