@@ -13,12 +13,13 @@ import nova.tests.functional  # noqa: F401
 from nova import thread_pool_factory
 
 from tests.functional import messages, schemas
-from tests.functional.nova import databases, threads
+from tests.functional.nova import databases, routers, threads
 
 databases.copy()
 messages.notice()
 threads.sleep()
 schemas.check_once()
+routers.make_later()
 
 # A service stops in a thread, which nova's fixture does not wait for: on a busy machine it comes
 # to its end after the test, and would close the thread pools of the process for all others.
