@@ -18,6 +18,7 @@ from openstack import utils
 
 from climateclient import exceptions
 from climateclient.client import Client
+from tests.cloud import scripts
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLOUD = ROOT / 'devstack' / 'local' / 'cloud'
@@ -126,13 +127,7 @@ class Person:
 
     def cli(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command line client as this user."""
-        return subprocess.run(
-            arguments,
-            env={**os.environ, **self.environment},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return scripts.run(arguments, {**os.environ, **self.environment})
 
     def held(self) -> dict[str, int | None]:
         """Return what Climate counts for the project, by the name of the limit."""
