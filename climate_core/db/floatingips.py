@@ -2,7 +2,7 @@
 """Read and write the floating IPs that are set apart: each is a unit of the calendar."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import sqlalchemy as sa
 from sqlalchemy import orm
@@ -58,6 +58,15 @@ def page(session: orm.Session, query: FloatingIpQuery) -> tuple[list[FloatingIp]
     where = [column == value for column, value in wanted.items() if value is not None]
     found, more = registered_units.page(session, _ALL.where(*where), query.marker, query.limit)
     return [FloatingIp(**row) for row in found], more
+
+
+def registered(session: orm.Session, network_id: str, addresses: Iterable[str]) -> list[str]:
+    """Return those of the addresses of a network that are set apart; one statement."""
+    wanted = [*addresses]
+    column = _FLOATING_IP.c.address
+    query = sa.select(column).where(_FLOATING_IP.c.network_id == network_id, column.in_(wanted))
+    found = {*session.scalars(query)}
+    return [each for each in wanted if each in found]
 
 
 def insert(session: orm.Session, network_id: str, subnets: Mapping[str, str]) -> list[int]:

@@ -78,6 +78,19 @@ def page(session: orm.Session, query: SegmentQuery) -> tuple[list[RegisteredSegm
     return found[: query.limit], len(found) > query.limit
 
 
+def registered(session: orm.Session, segments: Sequence[Segment]) -> list[Segment]:
+    """Return those of segments of one physical network that are set apart; one statement."""
+    numbers = [each.segment_id for each in segments]
+    kind = {
+        _SEGMENT.c.network_type: segments[0].network_type,
+        _SEGMENT.c.physical_network: segments[0].physical_network or '',
+    }
+    where = [column == value for column, value in kind.items()]
+    query = sa.select(_SEGMENT.c.segment_id).where(*where, _SEGMENT.c.segment_id.in_(numbers))
+    found = {*session.scalars(query)}
+    return [each for each in segments if each.segment_id in found]
+
+
 def insert(
     session: orm.Session,
     segments: Sequence[Segment],

@@ -21,6 +21,7 @@ from climate_core.lease import floatingips
 from climate_core.operations.operators import (
     ServiceConnector,
     answered,
+    check_new,
     check_unpromised,
     registering,
 )
@@ -54,6 +55,8 @@ class FloatingIpOperations:
         """
         field, addresses = floatingips.read_addresses(dict(values))
         network_id = values['floating_network_id']
+        there = self.database.read(db.registered, network_id, map(str, addresses))
+        check_new(exceptions.FloatingIpExists, field, there)
         conn = self.cloud.service()
         with answered():
             _check_network(conn, network_id)

@@ -23,6 +23,7 @@ from climate_core.lease import networks
 from climate_core.operations.operators import (
     ServiceConnector,
     answered,
+    check_new,
     check_unpromised,
     registering,
 )
@@ -66,6 +67,7 @@ class NetworkOperations:
         extra = {name: each for name, each in values.get('extra', {}).items() if each is not None}
         networks.check_extra(extra)
         field, wanted = networks.read_segments(values)
+        check_new(exceptions.NetworkExists, field, self.database.read(db.registered, wanted))
         with answered():
             _check_free(self.cloud.service(), wanted, field)
         unit = {'available': values.get('available', True), 'access': _access(values, None)}

@@ -2,8 +2,8 @@
 """Share among the operations for operators what is done with the service's own rights."""
 
 import contextlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
 
 from oslo_db import exception as db_exc
 from oslo_log import log
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from openstack import connection
 
 LOG = log.getLogger(__name__)
+#: So many are named where there may be hundreds.
+_NAMED: Final = 5
 
 
 class ServiceConnector(Protocol):
@@ -54,6 +56,21 @@ def registering(error: type[exceptions.Conflict], field: str, count: int) -> Ite
             'is in it.',
             field=field,
         ) from exc
+
+
+def check_new(error: type[exceptions.Conflict], field: str, registered: Sequence[object]) -> None:
+    """Refuse to register what is registered already; it may well be in use, for a lease.
+
+    :param registered: what is, of all that is wanted
+    """
+    if registered:
+        listed = ', '.join(map(str, registered[:_NAMED]))
+        more = f' and {len(registered) - _NAMED} more' if len(registered) > _NAMED else ''
+        told = 'is' if len(registered) == 1 else 'are'
+        raise error(
+            f'{field}: {listed}{more} {told} set apart for leases already. Leave out what is.',
+            field=field,
+        )
 
 
 def check_unpromised(

@@ -36,7 +36,8 @@ def explained(refused: TransactionRefused, one: model.Reservation) -> Transactio
         return exceptions.NotEnough(
             f'{error.message} It is reservation {one.id}{listed} of the type '
             f'{resource_types.api_name(one.resource_type)} that cannot be extended. With partial '
-            'all that can be is extended, and the rest of the lease ends as it would have.',
+            '(--partial on the command line) all that can be is extended, and the rest of the '
+            'lease ends as it would have.',
             error.field,
             error.available_from,
         )

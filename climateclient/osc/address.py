@@ -91,17 +91,14 @@ class ShowAddress(command.ShowOne):
 class DeleteAddress(command.Command):
     """Take floating IPs away from those for leases; nothing changes in Neutron.
 
-    A range names many: two addresses, or two ids.
+    A range names many: two addresses, or two ids. Those that are promised stay, and are named.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         return _add_address(super().get_parser(prog_name), nargs='+')
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        client = _client(self)
-        names = [name for given in parsed_args.address for name in ranges.expand(given)]
-        for each in [client.find(name) for name in dict.fromkeys(names)]:
-            client.delete(each.id)
+        ranges.delete(_client(self), parsed_args.address, 'addresses', self.log)
 
 
 def _add_network(parser: argparse.ArgumentParser, required: bool) -> None:

@@ -8,7 +8,7 @@ import os
 import pathlib
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
 from osc_lib import exceptions
@@ -29,6 +29,10 @@ _EXAMPLES = {
     '--property': 'min=1,max=2',
 }
 _INTEGER = re.compile(r'-?\d+')
+#: The id that is a number: of a VLAN, or of a tunnel.
+_NUMBERED = 'segment_id'
+#: Properties that are lists; their values have commas between.
+_LISTS = ('required_floatingips', 'network_tags')
 
 
 def now() -> datetime.datetime:
@@ -55,7 +59,7 @@ def seconds(option: str, texts: list[str]) -> list[int]:
 def reservation(text: str, or_id: bool = False) -> dict[str, Any]:
     """Read a reservation: ``resource_type=...,resource_id=...,key=value`` or a JSON object.
 
-    Whole numbers become integers, except in ids.
+    Values are read as by :func:`mapping`.
 
     :param or_id: the ``id`` of an existing reservation is enough
     """
@@ -116,7 +120,10 @@ def secret(text: str | None, file: str | None) -> str:
 
 
 def mapping(option: str, text: str) -> dict[str, Any]:
-    """Read a mapping: ``key=value,...`` or a JSON object. Whole numbers become integers."""
+    """Read a mapping: ``key=value,...`` or a JSON object.
+
+    Whole numbers become integers, except in ids; properties that are lists become lists.
+    """
     if text.lstrip().startswith('{'):
         return _json(option, text)
     values: dict[str, Any] = {}
@@ -128,9 +135,15 @@ def mapping(option: str, text: str) -> dict[str, Any]:
             )
         if key in values:
             raise exceptions.CommandError(f'{option} {text}: {key} is given twice.')
-        is_number = _INTEGER.fullmatch(value) and not key.endswith('id')
-        values[key] = int(value) if is_number else value
+        values[key] = _value(key, value)
     return values
+
+
+def _value(key: str, text: str) -> Any:
+    if key in _LISTS:
+        return [each.strip() for each in text.split(',') if each.strip()]
+    is_number = _INTEGER.fullmatch(text) and (key == _NUMBERED or not key.endswith('id'))
+    return int(text) if is_number else text
 
 
 def _json(option: str, text: str) -> dict[str, Any]:
@@ -180,15 +193,20 @@ def add_extra_to_take(parser: argparse.ArgumentParser, *, required: bool = False
     )
 
 
-def extra(texts: Iterable[str]) -> dict[str, str]:
+def extra(texts: Iterable[str], fields: Collection[str] = ()) -> dict[str, str]:
     """Return extra properties.
 
-    :raises CommandError: one of them is not ``<key>=<value>``
+    :param fields: names that are no extra properties: other options say them
+    :raises CommandError: one of them is not ``<key>=<value>``, or has such a name
     """
     found = {}
     for text in texts:
         key, equals, value = text.partition('=')
         if not key or not equals:
             raise exceptions.CommandError(f'--extra {text}: write <key>=<value>.')
+        if key in fields:
+            raise exceptions.CommandError(
+                f'--extra {text}: {key} is no extra property; another option says it.'
+            )
         found[key] = value
     return found

@@ -4,14 +4,14 @@
 import abc
 import argparse
 import datetime
+import functools
 import sys
-from collections.abc import Callable, Iterable
 from typing import Any
 
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climateclient.osc import options
+from climateclient.osc import options, several
 
 Shown = tuple[tuple[str, ...], tuple[Any, ...]]
 
@@ -83,25 +83,14 @@ class _Several(command.Command):
         limit = options.limit(parsed_args)
         leases = options.leases(self)
         names = list(dict.fromkeys(parsed_args.lease))
-        begun, failed = self._each(names, lambda name: self._begin(leases, name))
+        begun, failed = several.each(names, lambda name: self._begin(leases, name), self.log)
         if parsed_args.wait:
-            failed += self._each(begun, lambda lease_id: self._finish(leases, lease_id, limit))[1]
+            finish = functools.partial(self._finish, leases, limit=limit)
+            failed += several.each(begun, finish, self.log)[1]
         if failed:
             raise exceptions.CommandError(
                 f'{failed} of {len(names)} leases could not be {self.done}.'
             )
-
-    def _each(self, items: Iterable[str], do: Callable[[str], str]) -> tuple[list[str], int]:
-        from keystoneauth1.exceptions import ClientException
-
-        results, failed = [], 0
-        for item in items:
-            try:
-                results.append(do(item))
-            except (ClientException, exceptions.CommandError) as error:
-                failed += 1
-                self.log.error('%s: %s', item, error)
-        return results, failed
 
     @abc.abstractmethod
     def _begin(self, leases: Any, name: str) -> str:

@@ -3,10 +3,13 @@
 
 import argparse
 import ipaddress
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from osc_lib import exceptions
+
+from climateclient.osc import several
 
 #: So many are registered by one request, and named by one range.
 _MOST: Final = 256
@@ -63,6 +66,26 @@ def expand(name: str) -> list[str]:
         )
     make = ipaddress.IPv4Address if '.' in first else int
     return [f'{before}{colon}{make(each)}' for each in range(low, high + 1)]
+
+
+def delete(client: Any, given: Iterable[str], noun: str, log: logging.Logger) -> None:
+    """Delete all that names and ranges name, also after one was refused.
+
+    Nothing is deleted if one of them is not there.
+
+    :param client: finds and deletes them
+    :param noun: of many of them, for people
+    :raises osc_lib.exceptions.CommandError: some were refused; the log says which, and why
+    """
+    names = dict.fromkeys(name for each in given for name in expand(each))
+    ids = {name: client.find(name).id for name in names}
+    failed = several.each(names, lambda name: client.delete(ids[name]), log)[1]
+    if failed:
+        raise exceptions.CommandError(
+            f'{failed} of {len(names)} {noun} could not be deleted; the others are.'
+            if failed < len(names)
+            else f'{failed} of {len(names)} {noun} could not be deleted.'
+        )
 
 
 def _follows(before: Row, row: Row, counted: Sequence[int]) -> bool:

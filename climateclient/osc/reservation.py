@@ -54,8 +54,8 @@ class SetReservation(command.ShowOne):
             metavar='<key>=<value>[,...]',
             action='append',
             default=[],
-            help='Another property that the type of the resource lets users change (repeat for '
-            'several)',
+            help='Another property that the type of the resource lets users change, lists with '
+            'commas as required_floatingips=203.0.113.20,203.0.113.21 (repeat for several)',
         )
         return parser
 

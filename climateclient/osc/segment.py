@@ -21,6 +21,17 @@ Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
 Shown = tuple[tuple[str, ...], tuple[Any, ...]]
 
 _COLUMNS: Final = ('ID', 'Type', 'Physical Network', 'Segment', 'Reservable', 'Extra')
+_LONG: Final = (*_COLUMNS, 'Projects', 'Domains')
+#: What a segment has by options of its own.
+_FIELDS: Final = (
+    'network_type',
+    'physical_network',
+    'segment_id',
+    'segment_range',
+    'reservable',
+    'project_ids',
+    'domain_ids',
+)
 #: The places of the id and of the number.
 _COUNTED: Final = (0, 3)
 _FOR: Final = 'Promise it to no other projects'
@@ -52,7 +63,7 @@ class CreateSegment(command.Lister):
             'reservable': not parsed_args.disable,
             'project_ids': sorted(projects),
             'domain_ids': sorted(domains),
-            'extra': arguments.extra(parsed_args.extra),
+            'extra': arguments.extra(parsed_args.extra, _FIELDS),
         }
         kind, physical = parsed_args.network_type, parsed_args.physical_network
         client = _client(self)
@@ -71,6 +82,11 @@ class ListSegment(command.Lister):
         _add_kind(parser)
         listing.add_pages(parser, 'segment')
         ranges.add_each(parser)
+        parser.add_argument(
+            '--long',
+            action='store_true',
+            help='Show which projects and domains each is for, too (administrators)',
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Rows:
@@ -80,7 +96,8 @@ class ListSegment(command.Lister):
             limit=parsed_args.limit,
             marker=parsed_args.marker,
         )
-        return _COLUMNS, ranges.join(parsed_args, map(_row, found), _COUNTED)
+        columns, row = (_LONG, _long_row) if parsed_args.long else (_COLUMNS, _row)
+        return columns, ranges.join(parsed_args, map(row, found), _COUNTED)
 
 
 class ShowSegment(command.ShowOne):
@@ -159,16 +176,14 @@ class DeleteSegment(command.Command):
     """Take network segments away from those for leases; nothing changes in Neutron.
 
     A range names many: <physical network>:<first>-<last>, <type>:<first>-<last>, or two ids.
+    Those that are promised stay, and are named.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         return _add_segment(super().get_parser(prog_name), nargs='+')
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        client = _client(self)
-        names = [name for given in parsed_args.segment for name in ranges.expand(given)]
-        for each in [client.find(name) for name in dict.fromkeys(names)]:
-            client.delete(each.id)
+        ranges.delete(_client(self), parsed_args.segment, 'segments', self.log)
 
 
 class ListProperty(extra_properties.ListProperty):
@@ -230,6 +245,12 @@ def _row(one: 'NetworkSegment') -> tuple[Any, ...]:
     extra = JsonColumn(dict(one.extra))
     where = one.physical_network, one.segment_id
     return one.id, one.network_type, *where, one.reservable, extra
+
+
+def _long_row(one: 'NetworkSegment') -> tuple[Any, ...]:
+    from climateclient.osc.host_output import LinesColumn
+
+    return *_row(one), LinesColumn(one.project_ids), LinesColumn(one.domain_ids)
 
 
 def _show(one: 'NetworkSegment') -> Shown:

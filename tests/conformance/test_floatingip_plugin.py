@@ -66,6 +66,14 @@ def test_address_that_others_may_get_is_refused_and_nothing_written(world, value
         world.lease()
 
 
+def test_address_of_a_running_lease_is_set_apart_already(world):
+    lease = world.started(required_floatingips=[FIRST])
+    assert lease
+    told = f'floating_ip_address: {FIRST} is set apart for leases already'
+    with pytest.raises(exceptions.FloatingIpExists, match=told):
+        world.register(floating_ip_address=FIRST)
+
+
 def test_neutron_that_does_not_answer_the_operator_is_a_503(world):
     world.state.faults.append({'method': 'GET', 'path': 'subnets', 'status': 500, 'count': 1})
     with pytest.raises(exceptions.ServiceUnavailable):

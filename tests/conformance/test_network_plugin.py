@@ -85,6 +85,20 @@ def test_segment_that_cannot_be_set_apart_names_its_field(world, values, field, 
         world.lease()
 
 
+def test_segment_with_the_network_of_a_lease_is_set_apart_already(world):
+    world.started(segment_id=FIRST)
+    told = f'segment_range: VLAN {FIRST} of {PHYSICAL}, VLAN .* are set apart for leases already'
+    with pytest.raises(exceptions.NetworkExists, match=told):
+        world.register(segment_range=f'{FIRST}-{FIRST + 1}')
+
+
+def test_refusal_of_a_segment_by_its_number_names_that_field(world):
+    world.lease(segment_id=FIRST)
+    with pytest.raises(exceptions.NotEnough) as caught:
+        world.lease(segment_id=FIRST)
+    assert caught.value.field == 'reservations[0].segment_id'
+
+
 def test_tunnel_with_the_number_of_a_vlan_is_another_segment(world):
     world.register(network_type='vxlan', physical_network=None, segment_id=FIRST)
     lease = world.started(network_type='vxlan')

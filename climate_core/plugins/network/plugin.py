@@ -148,6 +148,8 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
                     f'{name}: must stay {value!r}: the network is there, and keeps its segment.',
                     field=name,
                 )
+        if reservation.params.get('segment_id') is not None:
+            wanted = dataclasses.replace(wanted, field='segment_id')
         if MADE not in kept:
             return wanted
         had = {each.unit_id for each in reservation.allocations}

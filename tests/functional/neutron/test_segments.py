@@ -72,7 +72,7 @@ class TestRanges(TestUnknownSegments):
             told = self.refused('segment_id', segment_id=150)
             assert '100-199' in told
             assert SERVICE in told
-            assert '100-199' in self.refused('segment_range', segment_range='199-202')
+            assert '100-199' in self.refused('segment_range', segment_range='99-100')
         self.range(150, 159, shared=False, project_id=SERVICE)
         assert self.world.register(segment_range='150-151')
         self.range(400, 499, shared=False, project_id='demo-id')

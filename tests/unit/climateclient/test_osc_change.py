@@ -282,6 +282,25 @@ def test_reservation_set_changes_that_reservation(run, http, sent, lease, which)
     assert shown['created_at'] == '2026-11-21T02:59:32+00:00'
 
 
+@pytest.mark.parametrize(
+    ('text', 'sent_values'),
+    [
+        ('segment_id=101', {'segment_id': 101}),
+        ('resource_id=101', {'resource_id': '101'}),
+        ('required_floatingips=203.0.113.20', {'required_floatingips': ['203.0.113.20']}),
+        (
+            'amount=2,required_floatingips=203.0.113.20,203.0.113.21',
+            {'amount': 2, 'required_floatingips': ['203.0.113.20', '203.0.113.21']},
+        ),
+        ('network_tags=red,blue', {'network_tags': ['red', 'blue']}),
+    ],
+)
+def test_property_has_the_type_that_the_api_takes(run, http, sent, lease, text, sent_values):
+    http.put(RESERVATION, json={'reservation': samples.reservation()})
+    run('lease', 'reservation', 'set', LEASE_ID, RESERVATION_ID, '--property', text)
+    assert sent('PUT') == [sent_values]
+
+
 def test_reservation_set_refuses_an_unknown_on_end(fail, sent, lease):
     err = fail(*('lease', 'reservation', 'set', LEASE_ID, SERVER_ID, '--on-end', 'backup'))
     assert '--on-end backup: there is no volume to take it.' in err

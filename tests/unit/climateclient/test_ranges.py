@@ -108,5 +108,46 @@ def test_range_is_deleted_after_all_of_it_was_found(run, fail, http):
     fail('lease', 'segment', 'delete', '1-3')
     assert 'DELETE' not in {each.method for each in http.request_history}
     run('lease', 'segment', 'delete', '1-2', '2')
-    deleted = [each.path for each in http.request_history if each.method == 'DELETE']
-    assert [each.rpartition('/')[2] for each in deleted] == ['1', '2']
+    assert deleted(http) == ['1', '2']
+
+
+def deleted(http):
+    """Return the ids of what was asked to be deleted."""
+    asked = [each.path for each in http.request_history if each.method == 'DELETE']
+    return [each.rpartition('/')[2] for each in asked]
+
+
+@pytest.mark.parametrize(
+    ('noun', 'path', 'one'),
+    [('segment', 'network', segment), ('address', 'floatingip', address)],
+)
+def test_one_of_a_range_that_is_promised_is_named_and_the_others_are_deleted(
+    openstack, http, noun, path, one
+):
+    for number in (1, 2, 3):
+        url = f'{ENDPOINT}/{path}s/{number}'
+        http.get(url, json={path: one(number)})
+        http.delete(url, status_code=204)
+    told = {'error_message': 'It is promised to 1 reservation.', 'error_name': f'{path}.in_use'}
+    http.delete(f'{ENDPOINT}/{path}s/2', status_code=409, json=told)
+    status, _, err = openstack('lease', noun, 'delete', '1-3')
+    assert status == 1
+    assert '2: It is promised to 1 reservation.' in err
+    assert '1 of 3' in err
+    assert deleted(http) == ['1', '2', '3']
+
+
+def test_long_list_says_which_projects_segments_are_for(run, http):
+    there = [segment(1, project_ids=['demo'], domain_ids=[]), segment(2), segment(3)]
+    http.get(f'{ENDPOINT}/networks', json={'networks': there})
+    assert [(each[3], each[-2]) for each in rows(run('lease', 'segment', 'list', '--long'))] == [
+        ('201', 'demo'),
+        ('202-203', ''),
+    ]
+
+
+def test_extra_property_with_the_name_of_a_field_is_refused(fail, http):
+    create = ('lease', 'segment', 'create', '--physical-network', 'physnet1', '--segment', '7')
+    told = fail(*create, '--extra', 'segment_id=4')
+    assert 'segment_id=4: segment_id is no extra property; another option says it.' in told
+    assert not [each for each in http.request_history if each.path.endswith('/networks')]

@@ -54,7 +54,7 @@ def test_refusal_names_the_part_and_says_what_would_do(
     assert caught.value.field == 'end_date'
     (address,) = (e.id for e in lease.reservations if e.resource_type == FIP)
     assert f'reservation {address} ({ADDRESS}) of the type {FIP} that cannot be extended' in told
-    assert 'With partial all that can be is extended' in told
+    assert 'With partial (--partial on the command line) all that can be is extended' in told
     assert mixed.world.lease(lease.id) == before
 
 
