@@ -26,7 +26,7 @@ def find(
     found: dict[str, dict[str, Any]] = {}
     for part in _parts(addresses):
         query = {'floating_network_id': network_id, 'floating_ip_address': part}
-        listed = NEUTRON.read(conn, '/floatingips', 'floatingips', query)
+        listed = NEUTRON.pages(conn, '/floatingips', 'floatingips', query)
         found |= {each['floating_ip_address']: each for each in listed}
     return found
 
@@ -60,7 +60,7 @@ def delete(conn: 'connection.Connection', floating_ip_id: str) -> None:
             NEUTRON.ask(conn, 'DELETE', path)
         except errors.Busy:
             forwardings = f'{path}/port_forwardings'
-            for each in NEUTRON.read(conn, forwardings, 'port_forwardings'):
+            for each in [*NEUTRON.pages(conn, forwardings, 'port_forwardings', {})]:
                 with contextlib.suppress(errors.Gone):
                     NEUTRON.ask(conn, 'DELETE', f'{forwardings}/{each["id"]}')
             NEUTRON.ask(conn, 'DELETE', path)

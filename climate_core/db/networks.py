@@ -16,6 +16,9 @@ from climate_core.lease.networks import RegisteredSegment, Segment
 
 _UNIT, _SEGMENT = tables.UNITS, tables.NETWORK_SEGMENTS
 
+#: So many rows are read at least, once not all of the first ones were seen.
+_LEAST = 500
+
 _ALL = sa.select(
     _UNIT.c.id,
     _UNIT.c.available,
@@ -66,13 +69,17 @@ def not_found(network_id: str) -> exceptions.NetworkNotFound:
 
 
 def page(session: orm.Session, query: SegmentQuery) -> tuple[list[RegisteredSegment], bool]:
-    """Read a page of segments, and whether there are more; one statement if all are seen."""
+    """Read a page of segments, and whether there are more; one statement if all are seen.
+
+    Else one more for each 500 segments that others may be promised.
+    """
     wanted = {name: getattr(query, name) for name in networks.FACTS}
     where = [_SEGMENT.c[name] == value for name, value in wanted.items() if value is not None]
     found: list[RegisteredSegment] = []
-    marker, more = query.marker, True
+    marker, more, size = query.marker, True, query.limit + 1
     while more and len(found) <= query.limit:
-        read, more = registered_units.page(session, _ALL.where(*where), marker, query.limit + 1)
+        read, more = registered_units.page(session, _ALL.where(*where), marker, size)
+        size = max(size, _LEAST)
         found += [_segment(row) for row in read if query.is_seen(row['access'])]
         marker = read[-1]['id'] if read else marker
     return found[: query.limit], len(found) > query.limit

@@ -61,6 +61,14 @@ def check_not_emptied(host: Host) -> None:
         )
 
 
+def being_emptied(host: Host) -> exceptions.HostChanging:
+    """Return the error for a host whose servers leave it so that it is in its pool."""
+    return exceptions.HostChanging(
+        f'Host {host.hypervisor_hostname} is being emptied, and is enrolled after that. Wait for '
+        'it, or delete the host to give it up.'
+    )
+
+
 def check_awake(host: Host) -> None:
     """Refuse to take out a host that sleeps: nobody would switch it on afterwards.
 

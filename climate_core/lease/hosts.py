@@ -129,7 +129,12 @@ class Host(Node):
     @property
     def is_new(self) -> bool:
         """Return whether its enrolment has not ended, or has failed."""
-        return self.is_emptied or self.state in (State.ENROLLING, State.NOT_ENROLLED)
+        return self.is_emptied or self.is_half_enrolled
+
+    @property
+    def is_half_enrolled(self) -> bool:
+        """Return whether a request is putting it into a pool, was cut off at that, or failed."""
+        return self.state in (State.ENROLLING, State.NOT_ENROLLED)
 
     @property
     def is_emptied(self) -> bool:

@@ -26,7 +26,7 @@ from climate_core.db import hosts as db
 from climate_core.db import shared_hosts as db_shared
 from climate_core.db.engine import TROUBLE, Database, signal
 from climate_core.db.shared_hosts import SharedHost
-from climate_core.lease import hosts, nodes
+from climate_core.lease import host_request, hosts, nodes
 from climate_core.operations import movable
 from climate_core.sync.hosts import pool_aggregate
 from climate_core.sync.hosts.refresh import learn_one
@@ -55,7 +55,11 @@ def enrol(
     """
     node = _choose(hypervisors.find(conn, values['name']), values['name'])
     name, provider_id = node['hypervisor_hostname'], node['id']
-    before = database.read(_find_new, name)
+    before = database.read(db.find, name)
+    if before is not None:
+        if _is_repeated(before, values):
+            return before.id
+        _check_half_enrolled(before)
     shared, empty = bool(values.get('shared')), bool(values.get('empty'))
     try:
         _check_ready(conn, name, provider_id, may_have_servers=shared or empty)
@@ -106,20 +110,22 @@ def _choose(found: list[dict[str, Any]], name: str) -> dict[str, Any]:
     return found[0]
 
 
-def _find_new(session: orm.Session, name: str) -> hosts.Host | None:
-    """Return the row of a host whose enrolment was cut off, or is under way; None: it has none.
+def _is_repeated(host: hosts.Host, values: Mapping[str, Any]) -> bool:
+    """Tell whether a request has been made before by which a host is being emptied now."""
+    asked = values.get('pool', hosts.DEFAULT_POOL), _extra(values)
+    return host.is_emptied and bool(values.get('empty')) and asked == (host.pool, host.extra)
+
+
+def _check_half_enrolled(host: hosts.Host) -> None:
+    """Refuse to begin anew with a host unless its enrolment was cut off, or is under way.
 
     :raises climate_core.exceptions.HostExists: it is in a pool
+    :raises climate_core.exceptions.HostChanging: it is being emptied
     """
-    found = db.find(session, name)
-    if found is not None:
-        _check_new(found)
-    return found
-
-
-def _check_new(host: hosts.Host) -> None:
-    if host.is_new:
+    if host.is_half_enrolled:
         return
+    if host.is_emptied:
+        raise host_request.being_emptied(host)
     doing = 'is being taken out of' if host.is_leaving else 'is in'
     raise exceptions.HostExists(
         f'{host.hypervisor_hostname} is host {host.id}, which {doing} the pool {host.pool} '
@@ -219,26 +225,30 @@ def _begin(
     it, if it goes on, finds that it is not its own any more.
 
     :raises climate_core.exceptions.HostExists: it is in a pool by now
+    :raises climate_core.exceptions.HostChanging: it is being emptied by now
     :raises oslo_db.exception.DBDuplicateEntry: another request has just begun
     """
-    before = _find_new(session, known.hypervisor_hostname)
+    before = db.find(session, known.hypervisor_hostname)
     if before is not None:
         # It may have been enrolled since it was found; only with the lock that is known.
         with contextlib.suppress(exceptions.HostNotFound):
-            _check_new(db.get(session, before.id, lock=True))
+            _check_half_enrolled(db.get(session, before.id, lock=True))
             db.delete(session, before.id)
-    extra = {name: value for name, value in values.get('extra', {}).items() if value is not None}
     return db.insert(
         session,
         values.get('pool', hosts.DEFAULT_POOL),
         provider_id,
         lane_ids,
         known,
-        extra,
+        _extra(values),
         hosts.State.ENROLLING,
         False,
         True if values.get('shared') else None,
     )
+
+
+def _extra(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.get('extra', {}).items() if value is not None}
 
 
 def _complete(session: orm.Session, host_id: int, name: str, values: Mapping[str, Any]) -> None:
@@ -294,7 +304,7 @@ def _give_up(
 def _fail(session: orm.Session, host_id: int) -> bool:
     """Write that a host could not be enrolled; False: it is, or another request has it."""
     with contextlib.suppress(exceptions.HostNotFound):
-        if db.get(session, host_id, lock=True).is_new:
+        if db.get(session, host_id, lock=True).is_half_enrolled:
             db.update(session, host_id, {}, {'state': hosts.State.NOT_ENROLLED})
             return True
     return False
@@ -303,5 +313,5 @@ def _fail(session: orm.Session, host_id: int) -> bool:
 def _forget(session: orm.Session, host_id: int) -> None:
     """Delete a host that could not be enrolled, unless it is being taken out by now."""
     with contextlib.suppress(exceptions.HostNotFound):
-        if db.get(session, host_id, lock=True).is_new:
+        if db.get(session, host_id, lock=True).is_half_enrolled:
             db.delete(session, host_id)

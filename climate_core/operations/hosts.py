@@ -56,10 +56,13 @@ class HostOperations:
             ``pool``, ``extra`` (properties by name), ``available`` (default true),
             ``disabled_reason``, ``shared`` (default false): whether ordinary servers may run
             there until a lease needs it, and ``empty`` (default false): whether its servers are
-            moved to other hosts first, which goes on afterwards
+            moved to other hosts first, which goes on afterwards; for one that is being emptied
+            already nothing is done
         :returns: the id of the host
         :raises climate_core.exceptions.UnknownHost: Nova has none of this name, or several
         :raises climate_core.exceptions.HostExists: it is in a pool already
+        :raises climate_core.exceptions.HostChanging: it is being emptied, and another request
+            than that is made
         :raises climate_core.exceptions.HostInUse: it has servers, or one came meanwhile, or they
             cannot be moved; the host takes ordinary servers as before
         """
@@ -201,10 +204,7 @@ def _check_settled(host: hosts.Host) -> None:
             f'Host {name} is being given back to ordinary servers. Try again.'
         )
     if host.is_emptied:
-        raise exceptions.HostChanging(
-            f'Host {name} is being emptied, and is enrolled after that. Wait for it, or delete '
-            'the host to give it up.'
-        )
+        raise host_request.being_emptied(host)
     if host.is_new:
         raise exceptions.HostChanging(
             f'Host {name} is not enrolled yet. Wait for the request that does so, or repeat it; '

@@ -231,6 +231,14 @@ def test_end_takes_back_what_is_associated_and_forwarded(world):
     assert world.plugin.end(lease, *lease.reservations) is None
 
 
+def test_end_finds_all_of_a_neutron_that_lists_few_at_once(world):
+    world.state.network_page = 2
+    lease = world.started(amount=3)
+    world.set(FIRST, port_forwardings=['one', 'three', 'two'])
+    assert world.ended(lease).status == 'TERMINATED'
+    assert world.in_neutron() == []
+
+
 def test_end_finds_its_own_without_the_mark_that_the_owner_changed(world):
     lease = world.started()
     world.set(shown(lease)[0], description='mine', tags=[])
@@ -297,6 +305,31 @@ def test_address_that_is_associated_is_not_given_back(world):
         world.change(lease, amount=1)
     assert caught.value.field == 'amount'
     assert world.in_neutron() == shown(lease)
+
+
+def test_address_with_port_forwardings_is_not_given_back(world):
+    lease = world.started(amount=3)
+    world.set(SECOND, port_forwardings=['one'])
+    lease = world.change(lease, amount=2)
+    assert world.in_neutron() == shown(lease) == [FIRST, SECOND]
+    world.set(FIRST, port_id=neutron.PORT)
+    with pytest.raises(exceptions.InvalidState, match='have port forwardings') as caught:
+        world.change(lease, amount=1)
+    assert f'{FIRST}, {SECOND}' in str(caught.value)
+    assert caught.value.field == 'amount'
+    assert world.in_neutron() == [FIRST, SECOND]
+
+
+def test_address_that_another_has_by_now_is_given_back_first(world):
+    lease = world.started(amount=2)
+    (lost,) = (e['id'] for e in world.made() if e['floating_ip_address'] == FIRST)
+    del world.state.floatingips[lost]
+    neutron.add(
+        world.state, floating_ip_address=FIRST, project_id='other-id', port_id=neutron.PORT
+    )
+    lease = world.change(lease, amount=1)
+    assert shown(lease) == [SECOND]
+    assert world.in_neutron() == [FIRST, SECOND]
 
 
 def test_lease_whose_addresses_are_all_deleted_has_lost_them(world):

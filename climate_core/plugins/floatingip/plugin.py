@@ -191,22 +191,32 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
         return Wait(0.0, progress={_MADE: {a: each for a, each in made.items() if a in kept}})
 
     def choose_less(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
-        """Choose what is given back: what is in Neutron no more, then what has no port.
+        """Choose what is given back: what is in Neutron no more, then what nobody uses.
 
-        :raises climate_core.exceptions.InvalidState: more of them are associated
+        :raises climate_core.exceptions.InvalidState: more of them are associated, or have port
+            forwardings
         """
         by_address = {_address(each): each.unit_id for each in reservation.allocations}
-        network_id = reservation.params['network_id']
-        found = floatingips.find(self.cloud.service(), network_id, by_address)
-        used = [address for address in by_address if found.get(address, {}).get('port_id')]
+        there = self._find_made(reservation)
+        used = [each for each in by_address if _is_used(there.get(each, {}))]
         if len(used) > most:
             raise exceptions.InvalidState(
                 f'amount: must be at least {len(used)}, because so many floating IPs are '
-                f'associated: {", ".join(used)}. Disassociate some first.',
+                f'associated or have port forwardings: {", ".join(used)}. Disassociate some, or '
+                'delete their port forwardings, first.',
                 field='amount',
             )
-        kept = sorted(by_address, key=lambda each: (each not in used, each not in found))[:most]
+        kept = sorted(by_address, key=lambda each: (each not in used, each not in there))[:most]
         return {unit_id: int(address in kept) for address, unit_id in by_address.items()}
+
+    def _find_made(self, reservation: 'Reservation') -> dict[str, dict[str, Any]]:
+        """Return what was made for a reservation and is in Neutron, by the addresses.
+
+        All of it is known: nothing is given back of a reservation that is not awake as a whole.
+        """
+        made, network_id = _made(reservation), reservation.params['network_id']
+        found = floatingips.find(self.cloud.service(), network_id, made)
+        return {address: each for address, each in found.items() if each['id'] == made[address]}
 
     def close_less(self, reservation: 'Reservation', left: Mapping[int, int]) -> None:
         """Close nothing: the owner may associate an address until it is deleted."""
@@ -259,6 +269,11 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
 
 def _address(allocation: 'Allocation') -> str:
     return str(allocation.unit['address'])
+
+
+def _is_used(floating_ip: Mapping[str, Any]) -> bool:
+    """Tell whether a floating IP leads somewhere: one with port forwardings has no port itself."""
+    return bool(floating_ip.get('port_id') or floating_ip.get('port_forwardings'))
 
 
 def _made(reservation: 'Reservation') -> dict[str, str]:

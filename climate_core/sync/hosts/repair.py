@@ -53,7 +53,7 @@ class HostRepair:
             if host.is_leaving:
                 wrong = 'it was not taken out of its pool completely: delete it'
                 yield Repaired(name, wrong, None)
-            elif host.is_new and not host.is_emptied:
+            elif host.is_half_enrolled:
                 wrong = 'its enrolment has not ended: enrol it again, or delete it'
                 yield Repaired(name, wrong, None)
             elif host.takes_ordinary and provider_id in members:

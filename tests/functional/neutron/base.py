@@ -185,14 +185,16 @@ class NeutronTest(testlib_api.SqlTestCase):
         listed = self.request('GET', '/floatingips')['floatingips']
         return {each['floating_ip_address']: each for each in listed}
 
-    def forward(self, floating_ip: dict[str, Any], port: dict[str, Any]) -> None:
+    def forward(
+        self, floating_ip: dict[str, Any], port: dict[str, Any], external_port: int = 8080
+    ) -> None:
         """Forward a port of a floating IP, as its owner does."""
         body = {
             'protocol': 'tcp',
             'internal_ip_address': port['fixed_ips'][0]['ip_address'],
             'internal_port_id': port['id'],
             'internal_port': 80,
-            'external_port': 8080,
+            'external_port': external_port,
         }
         path = f'/floatingips/{floating_ip["id"]}/port_forwardings'
         self.request('POST', path, {'port_forwarding': body}, 201, 'member,reader')

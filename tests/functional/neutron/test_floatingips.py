@@ -55,6 +55,29 @@ class TestFloatingIps(WithPorts):
         for each in (port, other):
             self.request('GET', f'/ports/{each["id"]}')
 
+    def test_address_with_port_forwardings_is_given_back_last(self):
+        lease = self.world.started(amount=3)
+        ports = self.inside(2)
+        self.forward(self.found()[SECOND], ports[0])
+        lease = self.world.change(lease, amount=1)
+        assert sorted(self.found()) == shown(lease) == [SECOND]
+        lease = self.world.change(lease, amount=2)
+        other = next(each for each in shown(lease) if each != SECOND)
+        self.forward(self.found()[other], ports[1])
+        with pytest.raises(exceptions.InvalidState, match='have port forwardings'):
+            self.world.change(lease, amount=1)
+        assert sorted(self.found()) == shown(lease)
+
+    def test_end_finds_all_of_what_is_listed_by_short_pages(self):
+        lease = self.world.started(amount=3)
+        found = self.found()
+        for number, port in enumerate(self.inside(2)):
+            self.forward(found[SECOND], port, 8080 + number)
+        cfg.CONF.set_override('pagination_max_limit', '1')
+        assert self.world.ended(lease).status == 'TERMINATED'
+        cfg.CONF.clear_override('pagination_max_limit')
+        assert self.found() == {}
+
     def test_lost_answers_leave_one_of_each_and_nothing_at_the_end(self):
         for method in ('POST', 'PUT'):
             self.neutron.lost = method

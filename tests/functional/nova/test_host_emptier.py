@@ -118,12 +118,19 @@ class TestHostEmptier(HostLeasesTest):
         with pytest.raises(exceptions.HostChanging, match='is being emptied'):
             self.operations.update_host(user(), self.host().id, {'pool': 'other'})
 
-    def test_repeated_request_begins_anew(self):
+    def test_repeated_request_is_the_same_while_nova_moves_a_server(self):
         self.boot_on('host1')
         self.enrol('host1', empty=True)
         first = self.host().id
+        with mock.patch(MIGRATE):
+            assert self.emptier.look() is not None
         self.enrol('host1', empty=True)
-        assert self.host().id != first
+        assert self.host().id == first
+        assert lanes.POOL in self.aggregates('host1')
+        for values in ({}, {'shared': True}, {'empty': True, 'pool': 'other'}):
+            with pytest.raises(exceptions.HostChanging, match='is being emptied'):
+                self.enrol('host1', **values)
+        assert self.host().id == first
         self.look()
         assert self.host().available
 

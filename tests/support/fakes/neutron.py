@@ -89,15 +89,22 @@ def _ports(request: Any) -> Record:
 
 def _list(request: Any) -> Record:
     caller, asked = request.caller(), request.queries.get('floating_ip_address')
-    return {
-        'floatingips': [
-            each
-            for each in request.server.state.floatingips.values()
-            if owns(caller, each)
-            and request.query.get('floating_network_id') in (None, each['floating_network_id'])
-            and (asked is None or each['floating_ip_address'] in asked)
-        ]
-    }
+    found = [
+        each
+        for each in request.server.state.floatingips.values()
+        if owns(caller, each)
+        and request.query.get('floating_network_id') in (None, each['floating_network_id'])
+        and (asked is None or each['floating_ip_address'] in asked)
+    ]
+    return _page(request, 'floatingips', found)
+
+
+def _page(request: Any, name: str, found: list[Record]) -> Record:
+    """Return a page of what is found, as long as is allowed, with the links of Neutron."""
+    marker, rows = request.query.get('marker', ''), sorted(found, key=lambda each: each['id'])
+    rows, limit = [each for each in rows if each['id'] > marker], request.server.state.network_page
+    links = [{'rel': 'next', 'href': request.base}] if limit and len(rows) > limit else []
+    return {name: rows[: limit or None], f'{name}_links': links}
 
 
 def _create(request: Any) -> tuple[int, dict[str, str], Record]:
@@ -140,7 +147,8 @@ def _delete(request: Any, wanted: str) -> tuple[int, dict[str, str], None]:
 
 
 def _forwardings(request: Any, wanted: str) -> Record:
-    return {'port_forwardings': [{'id': e} for e in _find(request, wanted)['port_forwardings']]}
+    found = [{'id': each} for each in _find(request, wanted)['port_forwardings']]
+    return _page(request, 'port_forwardings', found)
 
 
 def _delete_forwarding(request: Any, wanted: str, one: str) -> tuple[int, dict[str, str], None]:

@@ -20,8 +20,16 @@ def test_host_is_as_it_is_known_whatever_its_operator_gave_it() -> None:
     [
         ({}, None, {'is_kept', 'is_enabled'}),
         ({'available': False, 'disabled_reason': 'disk'}, 'disk', {'is_kept'}),
-        ({'available': False, 'state': State.ENROLLING}, 'being enrolled.', {'is_kept', 'is_new'}),
-        ({'available': False, 'state': State.NOT_ENROLLED}, 'could not be enrolled.', {'is_new'}),
+        (
+            {'available': False, 'state': State.ENROLLING},
+            'being enrolled.',
+            {'is_kept', 'is_new', 'is_half_enrolled'},
+        ),
+        (
+            {'available': False, 'state': State.NOT_ENROLLED},
+            'could not be enrolled.',
+            {'is_new', 'is_half_enrolled'},
+        ),
         (
             {'available': False, 'state': State.FAILED, 'disabled_reason': 'down'},
             'Failed: down',

@@ -12,11 +12,13 @@ import pytest
 from oslo_db import exception as db_exc
 
 from climate_core import exceptions
+from climate_core.calendar.emptying import CandidateHost, RunningServer
 from climate_core.cloud import lane_providers, services
+from climate_core.conf import queue
 from climate_core.db import hosts as db
 from climate_core.lease.hosts import STAYING, State
 from climate_core.lease.nodes import Node
-from climate_core.operations import enrolment, host_removal
+from climate_core.operations import enrolment, host_removal, movable
 from climate_core.sync.hosts import pool_aggregate
 from climate_core.sync.hosts.refresh import HostRefresher
 from tests.support.fakes import hypervisors
@@ -307,3 +309,83 @@ def test_nodes_of_ironic_have_one_lane(hosts):
     hypervisors.add(hosts.state, 'node1', hypervisor_type='ironic')
     host = hosts.database.read(db.get, enrol(hosts, 'node1'))
     assert len(host.lane_ids) == 1
+
+
+@pytest.fixture
+def emptied(hosts):
+    """A host of which servers may be left, but that has none."""
+    hosts.conf.register_opts(queue.OPTS, group=queue.GROUP)
+    hypervisors.add(hosts.state, 'cn3')
+    enrol(hosts, empty=True)
+    return hosts.database.read(db.find, 'cn3')
+
+
+def assert_is_emptied(hosts, host):
+    assert hosts.database.read(db.find, 'cn3') == host
+    assert (host.state, host.is_emptied) == (State.EMPTYING, True)
+    assert hosts.in_pool() == {'cn1', 'cn2', 'cn3'}
+
+
+def test_request_for_a_host_that_is_being_emptied_has_it_emptied_further(
+    hosts, emptied, monkeypatch
+):
+    """Nova is moving a server of it, so that it could not be chosen to be emptied now."""
+    server = RunningServer(id='moved', amounts={}, status=movable.MOVING, obstacle='on their way')
+    made = CandidateHost(id=emptied.id, name='cn3', servers=[server])
+    monkeypatch.setattr(movable, 'candidate', lambda *_args: made)
+    assert enrol(hosts, empty=True) == emptied.id
+    assert_is_emptied(hosts, emptied)
+    for values in ({}, {'shared': True}, {'empty': True, 'pool': 'gpu'}):
+        with pytest.raises(exceptions.HostChanging, match='cn3 is being emptied'):
+            enrol(hosts, **values)
+        assert_is_emptied(hosts, emptied)
+    with pytest.raises(exceptions.HostChanging, match='cn3 is being emptied'):
+        enrol(hosts, empty=True, extra={'rack': '7'})
+    leave(hosts)
+    assert hosts.in_pool() == {'cn1', 'cn2'}
+
+
+@pytest.mark.parametrize('values', [{}, {'empty': True}])
+def test_enrolment_that_another_request_ends_meanwhile_is_not_given_up(
+    hosts, emptied, monkeypatch, values
+):
+    """Its row was found half enrolled; by the time the request is refused it is emptied."""
+    hosts.database.write(db.update, emptied.id, {}, {'state': State.ENROLLING})
+
+    def refuse(*_args, **_kw):
+        hosts.database.write(db.update, emptied.id, {}, {'state': State.EMPTYING})
+        raise exceptions.HostInUse
+
+    monkeypatch.setattr(enrolment, '_check_ready', refuse)
+    with pytest.raises(exceptions.HostInUse):
+        enrol(hosts, **values)
+    assert_is_emptied(hosts, hosts.database.read(db.get, emptied.id))
+
+
+def test_enrolment_that_another_request_ends_meanwhile_is_not_begun_anew(
+    hosts, emptied, monkeypatch
+):
+    hosts.database.write(db.update, emptied.id, {}, {'state': State.ENROLLING})
+
+    def check(*_args, **_kw):
+        hosts.database.write(db.update, emptied.id, {}, {'state': State.EMPTYING})
+
+    monkeypatch.setattr(enrolment, '_check_ready', check)
+    with pytest.raises(exceptions.HostChanging, match='cn3 is being emptied'):
+        enrol(hosts, empty=True)
+    assert_is_emptied(hosts, hosts.database.read(db.get, emptied.id))
+
+
+def test_lost_answer_of_the_database_keeps_a_host_that_is_emptied(hosts, emptied, monkeypatch):
+    leave(hosts)
+    write = hosts.database.write
+
+    def lose(function, *args):
+        result = write(function, *args)
+        if function is enrolment._complete:
+            raise db_exc.DBConnectionError
+        return result
+
+    monkeypatch.setattr(hosts.database, 'write', lose)
+    host_id = enrol(hosts, empty=True)
+    assert_is_emptied(hosts, hosts.database.read(db.get, host_id))
