@@ -322,14 +322,12 @@ def test_address_with_port_forwardings_is_not_given_back(world):
 
 def test_address_that_another_has_by_now_is_given_back_first(world):
     lease = world.started(amount=2)
-    (lost,) = (e['id'] for e in world.made() if e['floating_ip_address'] == FIRST)
-    del world.state.floatingips[lost]
-    neutron.add(
-        world.state, floating_ip_address=FIRST, project_id='other-id', port_id=neutron.PORT
-    )
-    lease = world.change(lease, amount=1)
-    assert shown(lease) == [SECOND]
-    assert world.in_neutron() == [FIRST, SECOND]
+    lost, kept = shown(lease)
+    (made,) = (each['id'] for each in world.made() if each['floating_ip_address'] == lost)
+    del world.state.floatingips[made]
+    neutron.add(world.state, floating_ip_address=lost, project_id='other-id', port_id=neutron.PORT)
+    assert shown(world.change(lease, amount=1)) == [kept]
+    assert world.in_neutron() == sorted([lost, kept])
 
 
 def test_lease_whose_addresses_are_all_deleted_has_lost_them(world):
