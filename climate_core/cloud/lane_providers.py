@@ -230,18 +230,42 @@ def leave_lane(conn: 'connection.Connection', lane_id: str, reservation_id: str)
     """
     ended = lanes.ended_aggregate(reservation_id)
     try:
-        found = read_access(conn, lane_id).aggregates
-        if not found & {ended, lanes.reservation_aggregate(reservation_id)}:
+        closed = _close_ended(conn, lane_id, reservation_id, ended)
+        left = placement.list_consumers(conn, lane_id) if closed else []
+        if closed and not left:
+            _release_lane(conn, lane_id, ended, closed.generation)
+        # Another manager may have released it, and others may be in it by now.
+        if left and read_access(conn, lane_id).aggregates != {ended}:
             return []
-        if found != {ended}:
-            set_lane_aggregates(conn, lane_id, [ended])
-        generation = _close_slots(conn, lane_id)
-        left = placement.list_consumers(conn, lane_id)
-        if not left:
-            _release_lane(conn, lane_id, ended, generation)
     except errors.Gone:
         return []
     return left
+
+
+def _close_ended(
+    conn: 'connection.Connection', lane_id: str, reservation_id: str, ended: str
+) -> LaneAccess | None:
+    """Close the lane of a reservation, and keep it for that; None: it is another one's.
+
+    Nothing is written if the lane has changed since it was read: after the reservation was ended
+    by another manager it may be the next one's. The slots go first, for claims are judged by them.
+
+    :raises climate_core.cloud.errors.Busy: others were always faster
+    """
+    for _ in range(placement.TRIES):
+        found = read_access(conn, lane_id)
+        if not found.aggregates & {ended, lanes.reservation_aggregate(reservation_id)}:
+            return None
+        seen = PLACEMENT.read(conn, f'/resource_providers/{lane_id}/inventories')
+        if seen[GENERATION] != found.generation:
+            continue
+        total = seen['inventories'][lanes.SLOT]['total']
+        is_closed = _has(seen, _lane_inventories(total, is_open=False))
+        closed = found if is_closed else _put_slots(conn, lane_id, total, False, found)
+        kept = closed and _give_lane(conn, lane_id, [ended], closed)
+        if kept:
+            return kept
+    raise _busy(lane_id)
 
 
 def clear_lane(conn: 'connection.Connection', lane_id: str, aggregates: Collection[str]) -> bool:
@@ -272,18 +296,21 @@ def clear_lane_if(
         closed = _put_slots(conn, lane_id, total, False, found)
         if closed and _give_lane(conn, lane_id, (), closed):
             return True
-    raise errors.Busy(f'Others always changed lane {lane_id} meanwhile.')
+    raise _busy(lane_id)
 
 
-def _close_slots(conn: 'connection.Connection', lane_id: str) -> int:
-    """Reserve all slots of a lane; return the generation that it has now."""
+def _busy(lane_id: str) -> errors.Busy:
+    return errors.Busy(f'Others always changed lane {lane_id} meanwhile.')
+
+
+def _close_slots(conn: 'connection.Connection', lane_id: str) -> None:
+    """Reserve all slots of a lane."""
 
     def inventories(found: Mapping[str, Any]) -> dict[str, Any] | None:
         wanted = _lane_inventories(found['inventories'][lanes.SLOT]['total'], is_open=False)
         return None if _has(found, wanted) else {'inventories': wanted}
 
-    written = placement.write(conn, f'/resource_providers/{lane_id}/inventories', inventories)
-    return int(written[GENERATION])
+    placement.write(conn, f'/resource_providers/{lane_id}/inventories', inventories)
 
 
 def _release_lane(

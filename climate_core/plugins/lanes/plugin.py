@@ -41,6 +41,8 @@ LOOK: Final = promised.LOOK
 _GONE_LOOK: Final = 10.0
 #: The same for servers that are being evacuated.
 _EVACUATE_LOOK: Final = 5.0
+#: So many servers that cannot be evacuated are named.
+_NAMED: Final = 3
 #: The reason of a lease whose host is promised to the earlier lease for longer than it was.
 _HOST_NOT_FREE: Final = (
     'Host {} is not free yet: servers of an earlier lease are still being deleted, or it is being '
@@ -219,15 +221,13 @@ class LanePlugin(promised.PromisedPlugin):
             found = lane_providers.read_access(conn, lane_id)
             ended = lanes.ended_aggregate(reservation.id) in found.aggregates
             ours = lanes.reservation_aggregate(reservation.id) in found.aggregates
-            if ended or (ours and is_open):
-                # What is there may have come by this lane: it was opened before.
-                if found.aggregates != {*aggregates}:
-                    lane_providers.set_lane_aggregates(conn, lane_id, aggregates)
-                lane_providers.set_slots(conn, lane_id, slots, is_open=True)
+            if ours and found.aggregates == {*aggregates} and host.lanes[lane_id].slots == slots:
                 return None
-            if is_open:
+            # Of its own lane what is there may have come by it: it was opened before.
+            is_own = ended or (ours and is_open)
+            if is_open and not is_own:
                 told = lane_obstacles.OPEN
-            if told:
+            if told and not is_own:
                 return Wait(LOOK, told.format(name))
             if not lane_providers.open_lane(conn, lane_id, slots, aggregates, found):
                 return Wait(0.0)
@@ -251,9 +251,7 @@ class LanePlugin(promised.PromisedPlugin):
         wait = self.wake_up(lease, reservation)
         if wait is not None or not self.conf.hosts.evacuate:
             return wait
-        there = [each for each, host in left.items() if _evacuate(conn, each, host)]
-        told = f'Evacuating {words.counted(len(there), "server")} from hosts that failed.'
-        return Wait(_EVACUATE_LOOK, told) if there else None
+        return _evacuate_all(conn, left)
 
     def choose_less(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
         return self._reduction(reservation).choose(most)
@@ -335,6 +333,29 @@ def _lanes_of(reservation: 'Reservation') -> set[str]:
 def _prepared(reservation: 'Reservation') -> dict[str, int | None]:
     """Return the lanes that were prepared, with their generations; None: it was in use."""
     return dict((reservation.progress or {}).get(_PREPARED, {}))
+
+
+def _evacuate_all(conn: 'connection.Connection', left: Mapping[str, str]) -> Wait | None:
+    """Evacuate servers, also after one that Nova refuses; wait for those that are still there.
+
+    :param left: server -> the host that failed
+    :raises climate_core.exceptions.PluginFailure: the first refusal, once nothing else is left
+    """
+    there: list[str] = []
+    refused: list[tuple[str, Exception]] = []
+    for server_id, host in left.items():
+        try:
+            if _evacuate(conn, server_id, host):
+                there.append(server_id)
+        except errors.EXPECTED as exc:
+            refused.append((server_id, exc))
+    if there:
+        told = f'Evacuating {words.counted(len(there), "server")} from hosts that failed.'
+        more = ''.join(f' Server {each} cannot be: {exc}' for each, exc in refused[:_NAMED])
+        return Wait(_EVACUATE_LOOK, told + more)
+    if refused:
+        raise refused[0][1]
+    return None
 
 
 def _evacuate(conn: 'connection.Connection', server_id: str, host: str) -> bool:

@@ -234,6 +234,23 @@ class TestDuringTheLease(HostFailureTest):
         assert self.host_of(server) == other
         assert self.world.lease(lease.id).status_reason is None
 
+    def test_server_that_nova_does_not_evacuate_keeps_no_other_one(self):
+        self.conf.set_override('evacuate', True, group='hosts')
+        lease, host, other = self.run_on_one()
+        made = [self.inside(lease)[0] for _ in range(3)]
+        # They are evacuated in the order of their ids.
+        paused, *others = sorted(made, key=lambda each: each['id'])
+        self.api.post_server_action(paused['id'], {'pause': None})
+        self._wait_for_state_change(paused, 'PAUSED')
+        self.computes[host].stop()
+        self.fail(host)
+        lease = self.settled(lease, seconds=10)
+        assert f'Server {paused["id"]} cannot be' in lease.status_reason
+        for _ in range(3):
+            self.settled(lease, seconds=10)
+        assert {self.host_of(each) for each in others} == {other}
+        assert self.admin_api.get_server(paused['id'])['OS-EXT-SRV-ATTR:host'] == host
+
     def test_host_that_its_operator_disables_is_kept_by_the_lease_that_runs(self):
         lease, host, _ = self.run_on_one()
         self.operations.update_host(self.context, self.row(host).id, {'available': False})
