@@ -91,7 +91,7 @@ _FORMATS_TOLD = {
 #: How what a rule allows is told.
 _ALLOWED: dict[str, Callable[[Any], str]] = {
     'type': _types,
-    'enum': lambda allowed: ', '.join(map(str, allowed)),
+    'enum': lambda allowed: ', '.join('null' if each is None else str(each) for each in allowed),
     'format': lambda allowed: _FORMATS_TOLD[allowed],
     'oneOf': lambda allowed: ', '.join(name for each in allowed for name in each['required']),
 }
@@ -107,6 +107,7 @@ _SENTENCES = {
     'maximum': 'must be at most {1}.',
     'minItems': 'must not be empty.',
     'maxItems': 'must not have more than {1} entries.',
+    'uniqueItems': 'must not have the same entry twice.',
     'not': '{0!r} is used by the service itself.',
     'oneOf': 'exactly one of {1} is needed.',
 }

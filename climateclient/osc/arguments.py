@@ -8,7 +8,7 @@ import os
 import pathlib
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from osc_lib import exceptions
@@ -29,6 +29,7 @@ _EXAMPLES = {
     '--property': 'min=1,max=2',
 }
 _INTEGER = re.compile(r'-?\d+')
+_NO_FIELDS: Mapping[str, str] = {}
 #: The id that is a number: of a VLAN, or of a tunnel.
 _NUMBERED = 'segment_id'
 #: Properties that are lists; their values have commas between.
@@ -193,10 +194,10 @@ def add_extra_to_take(parser: argparse.ArgumentParser, *, required: bool = False
     )
 
 
-def extra(texts: Iterable[str], fields: Collection[str] = ()) -> dict[str, str]:
+def extra(texts: Iterable[str], fields: Mapping[str, str] = _NO_FIELDS) -> dict[str, str]:
     """Return extra properties.
 
-    :param fields: names that are no extra properties: other options say them
+    :param fields: name that is no extra property -> the option that says it
     :raises CommandError: one of them is not ``<key>=<value>``, or has such a name
     """
     found = {}
@@ -206,7 +207,7 @@ def extra(texts: Iterable[str], fields: Collection[str] = ()) -> dict[str, str]:
             raise exceptions.CommandError(f'--extra {text}: write <key>=<value>.')
         if key in fields:
             raise exceptions.CommandError(
-                f'--extra {text}: {key} is no extra property; another option says it.'
+                f'--extra {text}: {key} is no extra property: use {fields[key]}.'
             )
         found[key] = value
     return found

@@ -15,8 +15,8 @@ from climateclient.osc import arguments, floating_ips, hosts, networks, options
 _SERVERS = '--servers'
 _NOTHING = (
     'No time was found at which this could be reserved. --to looks further ahead than 30 days; '
-    'openstack lease create --dry-run with the same --hosts or --capacity, or --new-server, says '
-    'what is lacking.'
+    'openstack lease create --dry-run with the same options, and with --new-server for --servers, '
+    'says what is lacking.'
 )
 
 Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]

@@ -23,15 +23,15 @@ Shown = tuple[tuple[str, ...], tuple[Any, ...]]
 _COLUMNS: Final = ('ID', 'Type', 'Physical Network', 'Segment', 'Reservable', 'Extra')
 _LONG: Final = (*_COLUMNS, 'Projects', 'Domains')
 #: What a segment has by options of its own.
-_FIELDS: Final = (
-    'network_type',
-    'physical_network',
-    'segment_id',
-    'segment_range',
-    'reservable',
-    'project_ids',
-    'domain_ids',
-)
+_FIELDS: Final = {
+    'network_type': '--network-type',
+    'physical_network': '--physical-network',
+    'segment_id': '--segment',
+    'segment_range': '--range',
+    'reservable': '--disable or --enable',
+    'project_ids': '--project',
+    'domain_ids': '--domain',
+}
 #: The places of the id and of the number.
 _COUNTED: Final = (0, 3)
 _FOR: Final = 'Promise it to no other projects'
@@ -136,7 +136,7 @@ class SetSegment(command.ShowOne):
         if parsed_args.disable or parsed_args.enable:
             details['reservable'] = parsed_args.enable
         if parsed_args.extra:
-            details['extra'] = arguments.extra(parsed_args.extra)
+            details['extra'] = arguments.extra(parsed_args.extra, _FIELDS)
         if not details:
             raise exceptions.CommandError(
                 'Nothing to change: give --extra, --project, --domain, --disable or --enable.'

@@ -43,7 +43,13 @@ _OF_OWNER: Final[Mapping[str, Any]] = {
     },
     'network_tags': {
         'type': ['array', 'null'],
-        'items': {'type': 'string', 'minLength': 1, 'maxLength': 60, 'pattern': '^[^,/]*$'},
+        'items': {
+            'type': 'string',
+            'minLength': 1,
+            'maxLength': 60,
+            'pattern': '^[^,/]*$',
+            'description': 'a tag must have neither a comma nor a slash.',
+        },
         'uniqueItems': True,
         'maxItems': 40,
         'description': 'Tags of the network, beside that of the reservation.',

@@ -153,3 +153,15 @@ def test_wrong_value_of_any_type_of_reservation_names_its_field_once(plugin: Any
             assert field.startswith(f'reservations[0].{name}')
             assert each.message.startswith(f'{field}: ')
             assert not each.message.removeprefix(f'{field}: ').startswith(f'{name}: ')
+
+
+@pytest.mark.parametrize(
+    ('schema', 'value', 'told'),
+    [
+        ({'enum': ['a', None]}, 'x', r'must be one of a, null\.'),
+        ({'type': 'array', 'uniqueItems': True}, [1, 1], r'must not have the same entry twice\.'),
+    ],
+)
+def test_sentence_says_what_would_be_right(schema: Any, value: Any, told: str) -> None:
+    with pytest.raises(exceptions.BadRequest, match=f'^x: {told}$'):
+        validation.check({'x': value}, {'type': 'object', 'properties': {'x': schema}})

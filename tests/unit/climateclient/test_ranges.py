@@ -147,7 +147,10 @@ def test_long_list_says_which_projects_segments_are_for(run, http):
 
 
 def test_extra_property_with_the_name_of_a_field_is_refused(fail, http):
+    http.get(f'{ENDPOINT}/networks/1', json={'network': segment(1)})
     create = ('lease', 'segment', 'create', '--physical-network', 'physnet1', '--segment', '7')
     told = fail(*create, '--extra', 'segment_id=4')
-    assert 'segment_id=4: segment_id is no extra property; another option says it.' in told
+    assert 'segment_id=4: segment_id is no extra property: use --segment.' in told
+    told = fail('lease', 'segment', 'set', '1', '--extra', 'project_ids=demo')
+    assert 'project_ids=demo: project_ids is no extra property: use --project.' in told
     assert not [each for each in http.request_history if each.path.endswith('/networks')]
