@@ -81,11 +81,7 @@ def delete(client: Any, given: Iterable[str], noun: str, log: logging.Logger) ->
     ids = {name: client.find(name).id for name in names}
     failed = several.each(names, lambda name: client.delete(ids[name]), log)[1]
     if failed:
-        raise exceptions.CommandError(
-            f'{failed} of {len(names)} {noun} could not be deleted; the others are.'
-            if failed < len(names)
-            else f'{failed} of {len(names)} {noun} could not be deleted.'
-        )
+        raise exceptions.CommandError(f'{failed} of {len(names)} {noun} could not be deleted.')
 
 
 def _follows(before: Row, row: Row, counted: Sequence[int]) -> bool:

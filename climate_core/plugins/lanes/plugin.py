@@ -224,11 +224,10 @@ class LanePlugin(promised.PromisedPlugin):
             if ours and found.aggregates == {*aggregates} and host.lanes[lane_id].slots == slots:
                 return None
             # Of its own lane what is there may have come by it: it was opened before.
-            is_own = ended or (ours and is_open)
-            if is_open and not is_own:
-                told = lane_obstacles.OPEN
-            if told and not is_own:
-                return Wait(LOOK, told.format(name))
+            if not (ended or (ours and is_open)):
+                told = lane_obstacles.OPEN if is_open else told
+                if told:
+                    return Wait(LOOK, told.format(name))
             if not lane_providers.open_lane(conn, lane_id, slots, aggregates, found):
                 return Wait(0.0)
         except errors.Gone:

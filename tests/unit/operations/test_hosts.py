@@ -260,8 +260,8 @@ def test_removal_that_is_refused_leaves_what_others_do_meanwhile(hosts, meanwhil
     assert (hosts.read().state, hosts.read().available) == (State.ENROLLED, False)
 
 
-def test_lost_answer_of_the_database_does_not_matter(hosts, monkeypatch):
-    hypervisors.add(hosts.state, 'cn3')
+def lose_answer(hosts, monkeypatch):
+    """Let the connection break when the end of an enrolment has been committed."""
     write = hosts.database.write
 
     def lose(function, *args):
@@ -271,6 +271,11 @@ def test_lost_answer_of_the_database_does_not_matter(hosts, monkeypatch):
         return result
 
     monkeypatch.setattr(hosts.database, 'write', lose)
+
+
+def test_lost_answer_of_the_database_does_not_matter(hosts, monkeypatch):
+    hypervisors.add(hosts.state, 'cn3')
+    lose_answer(hosts, monkeypatch)
     assert enrol(hosts) == 3
     assert hosts.database.read(db.get, 3).available
 
@@ -378,14 +383,6 @@ def test_enrolment_that_another_request_ends_meanwhile_is_not_begun_anew(
 
 def test_lost_answer_of_the_database_keeps_a_host_that_is_emptied(hosts, emptied, monkeypatch):
     leave(hosts)
-    write = hosts.database.write
-
-    def lose(function, *args):
-        result = write(function, *args)
-        if function is enrolment._complete:
-            raise db_exc.DBConnectionError
-        return result
-
-    monkeypatch.setattr(hosts.database, 'write', lose)
+    lose_answer(hosts, monkeypatch)
     host_id = enrol(hosts, empty=True)
     assert_is_emptied(hosts, hosts.database.read(db.get, host_id))
