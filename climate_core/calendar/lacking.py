@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from climate_common import words
+from climate_core.calendar import named
 from climate_core.calendar.model import Lack, ReservationDemand, Unit
 from climate_core.calendar.rooms import Search
 from climate_core.calendar.timeline import Timeline
@@ -42,15 +43,20 @@ def lacking(
         return None
     one, search = wanted[missing.index], searches[missing.index]
     units = [each.unit for each in kinds(search.demand.kind) if search.demand.admits(each.unit)]
-    lack = of_one(one, units) or _of_number(one, missing.count)
+    disabled = named.disabled(one, units)
+    lack = of_one(one, units) or disabled or _of_number(one, missing.count)
     told = f'{lack.text}.'
-    if try_all(lambda unit: dataclasses.replace(unit, available=unit.lanes > 0)) is None:
+    if lack is not disabled and try_all(_enabled) is None:
         told += ' More would do, but are disabled or serve ordinary servers at the moment.'
     return one, lack._replace(text=told)
 
 
+def _enabled(unit: Unit) -> Unit:
+    return dataclasses.replace(unit, available=unit.lanes > 0)
+
+
 def of_one(wanted: ReservationDemand, units: Sequence[Unit]) -> Lack | None:
-    """Return why no single unit would do; None: some would.
+    """Return why no single unit would do, or not all that are named; None: some would.
 
     :param units: those that the demand may have
     """
@@ -59,7 +65,7 @@ def of_one(wanted: ReservationDemand, units: Sequence[Unit]) -> Lack | None:
     fitting = [each for each in pool if demand.matches(each)]
     if not pool:
         return Lack(f'no {demand.kind} is in a pool that may be used')
-    if not fitting:
+    if not fitting or (demand.named and len(fitting) < demand.least):
         return demand.lacking(pool) or Lack(f'no {demand.kind} would do')
     pieces = demand.least if demand.one_unit else 1
     for name, size in (demand.piece or {}).items():

@@ -116,7 +116,10 @@ class Demand:
     :param pool: the only pool that would do, which the field ``pool`` of the request names
     :param admits: tells whether the project that demands it may use a unit at all
     :param names: the properties that it looks at -> the field of the request that names each
-    :param lacking: returns what is asked for and none of some units has, none of which would do
+    :param named: whether the request names the units, and these are all that would do
+    :param name: returns what users call a unit; None: they do not know it
+    :param lacking: returns what is asked for and some units do not have; too few of them
+        would do
     """
 
     kind: str
@@ -129,6 +132,8 @@ class Demand:
     pool: str | None = None
     admits: Callable[[Unit], bool] = lambda _unit: True
     names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    named: bool = False
+    name: Callable[[Unit], str | None] = lambda _unit: None
     lacking: Callable[[Sequence[Unit]], Lack | None] = lambda _units: None
     order: Order = Order.FIT
 

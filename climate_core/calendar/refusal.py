@@ -8,7 +8,7 @@ from typing import Final
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.calendar import windows
+from climate_core.calendar import named, windows
 from climate_core.calendar.extension import latest_end
 from climate_core.calendar.lacking import lacking, of_one
 from climate_core.calendar.model import Demand, Lack, ReservationDemand
@@ -66,13 +66,13 @@ def _refusal(
     blamed = wanted[missing.index]
     search = searches[missing.index]
     wrong = mistake(blamed, search, kinds)
+    wrong = wrong or named.twice(wanted, searches, missing.index, kinds)
     if wrong is not None:
         return wrong
     begin = search.start + duration(blamed.before)
     end = search.end - duration(blamed.after)
-    sentence = (
-        f'{_count(missing.count, search.demand, blamed.noun)} from {_text(begin)} to {_text(end)}'
-    )
+    times = _text(begin), _text(end)
+    sentence = _sentence(missing.count, search, blamed.noun, times, kinds)
     if any(each.keep for each in searches):
         last = min(until - duration(blamed.after), end)
         return _while_it_runs(sentence, blamed, search, searches, kinds, dice, last)
@@ -211,6 +211,18 @@ def _unknown(search: Search, kinds: Kinds) -> tuple[str, str] | None:
             return None
         missing -= each.unit.properties.keys()
     return next(((name, names[name]) for name in sorted(missing)), None)
+
+
+def _sentence(count: int, search: Search, noun: str, times: tuple[str, str], kinds: Kinds) -> str:
+    """Return the beginning of a sentence: what is not free, and when.
+
+    :param count: how much there is
+    :param times: between which it is demanded
+    """
+    taken = named.taken(search, kinds)
+    if taken:
+        return f'{named.promised(taken)} between {" and ".join(times)}'
+    return f'{_count(count, search.demand, noun)} from {" to ".join(times)}'
 
 
 def _count(count: int, demand: Demand, noun: str) -> str:

@@ -66,9 +66,10 @@ class Mixed:
     def add_addresses(self, *addresses: str) -> None:
         self.world.database.write(floatingips.insert, NETWORK, dict.fromkeys(addresses, 'subnet'))
 
-    def add_segments(self, *numbers: int) -> None:
-        found = [Segment('vlan', 'physnet1', each) for each in numbers]
-        self.world.database.write(networks.insert, found, {'available': True, 'access': None}, {})
+    def add_segments(self, *numbers: int, physical_network: str = 'physnet1') -> list[int]:
+        found = [Segment('vlan', physical_network, each) for each in numbers]
+        unit = {'available': True, 'access': None}
+        return self.world.database.write(networks.insert, found, unit, {})
 
     def lease(
         self, start: str, end: str, reservations: Sequence[dict[str, Any]], **values: Any

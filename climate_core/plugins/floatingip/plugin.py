@@ -10,11 +10,13 @@ mark that it was created with, never whatever has its address. The mark closes t
 creation and the moment at which its id is saved.
 """
 
+import collections
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+import ipaddress
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from climate_common import amounts, resource_types
+from climate_common import amounts, resource_types, words
 from climate_core import exceptions
 from climate_core.calendar.model import Demand, Lack, ReservationDemand, Unit
 from climate_core.cloud import errors, floatingips
@@ -100,16 +102,15 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
                 not required or known['address'] in required
             )
 
-        def lacking(units: Sequence[Unit]) -> Lack:
-            listed = ' or '.join(sorted(required))
-            if required and any(each.properties['network_id'] == network_id for each in units):
-                text, field = f'{listed} is not registered for leases', 'required_floatingips'
-            else:
-                text = f'no floating IP of network {network_id} is registered for leases'
-                field = 'network_id'
-            return Lack(text, field)
-
-        return Demand(kind=KIND, least=amount, most=amount, matches=matches, lacking=lacking)
+        return Demand(
+            kind=KIND,
+            least=amount,
+            most=amount,
+            matches=matches,
+            named=bool(required),
+            name=lambda unit: str(unit.properties['address']),
+            lacking=lambda units: _lacking(units, network_id, required),
+        )
 
     def wanted(self, reservation: 'Reservation') -> ReservationDemand:
         required = reservation.params['required_floatingips']
@@ -265,6 +266,27 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
 
     def discard(self, resource_id: str) -> None:
         floatingips.delete(self.cloud.service(), resource_id)
+
+
+def _lacking(units: Iterable[Unit], network_id: str, required: Collection[str]) -> Lack:
+    """Return which of the addresses that are required are not registered in their network."""
+    networks: dict[str, set[str]] = collections.defaultdict(set)
+    for each in units:
+        networks[each.properties['network_id']].add(each.properties['address'])
+    if not required or network_id not in networks:
+        told = f'no floating IP of network {network_id} is registered for leases'
+        return Lack(told, 'network_id')
+    missing = sorted({*required} - networks[network_id], key=ipaddress.IPv4Address)
+    verb = 'is' if len(missing) == 1 else 'are'
+    text = f'{words.listed(missing)} {verb} not registered for leases in network {network_id}'
+    others = {
+        address: other
+        for other, addresses in sorted(networks.items())
+        for address in addresses.intersection(missing)
+    }
+    for address in filter(others.get, missing):
+        text += f'; {address} is one of network {others[address]}'
+    return Lack(text, 'required_floatingips')
 
 
 def _address(allocation: 'Allocation') -> str:

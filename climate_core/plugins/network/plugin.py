@@ -141,6 +141,8 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
             most=1,
             matches=matches,
             admits=admits,
+            named='segment_id' in facts,
+            name=lambda unit: str(Segment.of(unit.properties)),
             # What has no property of this name has an id nevertheless.
             names={name: field for name, field in wanted.names.items() if name != 'id'},
             lacking=lacking,
