@@ -9,7 +9,7 @@ must be constructible from ``(message, **kwargs)``, of which all but the message
 engine whether trying again makes sense.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 
@@ -223,11 +223,20 @@ class NotEnough(Conflict, code='calendar.not_enough'):
     """Not enough is free for that time."""
 
     def __init__(
-        self, message: str = '', field: str | None = None, available_from: str | None = None
+        self,
+        message: str = '',
+        field: str | None = None,
+        available_from: str | None = None,
+        parts: Collection[str] = (),
     ) -> None:
-        """Add when there would be enough for the same duration, as the API shows times."""
+        """Add when there would be enough for the same duration, as the API shows times.
+
+        :param parts: the ids of the reservations that a later end of their lease is refused for,
+            which are not sent
+        """
         super().__init__(message, field)
         self.available_from = available_from
+        self.parts = parts
 
     @property
     def body(self) -> dict[str, Any]:

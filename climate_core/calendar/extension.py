@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find until when a lease could be extended that cannot be extended as far as is asked. Pure."""
+"""Explain until when a lease could be extended that cannot be extended so far. Pure."""
 
 import dataclasses
 import random
@@ -7,14 +7,65 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Final
 
-from climate_core.calendar import windows
+from climate_common import dates, words
+from climate_core.calendar import named, windows
 from climate_core.calendar.model import ReservationDemand
-from climate_core.calendar.moments import duration
+from climate_core.calendar.moments import duration, time_of
 from climate_core.calendar.rooms import Search
 from climate_core.calendar.together import Kinds, NotFitting, find_together
 
 #: Times are shown in whole seconds, and must not be shown as later than they are.
 _SECOND: Final = 1_000_000
+
+
+def explain(
+    wanted: Sequence[ReservationDemand],
+    searches: Sequence[Search],
+    kinds: Kinds,
+    dice: random.Random,
+    until: int,
+    looks: windows.Looks,
+) -> tuple[str, list[str]]:
+    """Return until when a lease, and each part of it that is in the way, could be extended.
+
+    Parameters as of :func:`latest_end`.
+
+    :returns: sentences, and the ids of the reservations that cannot be extended so far
+    """
+    found = _in_the_way(searches, kinds, dice)
+    parts = []
+    for index in found:
+        one, search = wanted[index], searches[index]
+        latest = latest_end([one], [search], kinds, dice, until, looks)
+        names = named.taken(search, kinds, own=True)
+        noun = one.noun.removesuffix('s') if len(names) == 1 else one.noun
+        what = f'{noun} {words.listed(names)}' if names else noun
+        longer = 'not be kept any longer' if latest is None else f'be kept until {_text(latest)}'
+        parts.append(f'{what} (reservation {one.reservation_id}) could {longer}')
+    end = _text(searches[found[0]].end - duration(wanted[found[0]].after))
+    told = f'This lease cannot be extended until {end}: {"; ".join(parts)}.'
+    whole = latest_end(wanted, searches, kinds, dice, until, looks)
+    if whole is not None:
+        told += f' This lease could be extended until {_text(whole)}.'
+    return told, [wanted[index].reservation_id for index in found]
+
+
+def _text(moment: int) -> str:
+    return dates.sentence(time_of(moment))
+
+
+def _in_the_way(searches: Sequence[Search], kinds: Kinds, dice: random.Random) -> list[int]:
+    """Return which of the searches there must not be for the others to find enough."""
+    found: list[int] = []
+    left = list(range(len(searches)))
+    while left:
+        try:
+            find_together([searches[index] for index in left], kinds, dice)
+        except NotFitting as exc:
+            found.append(left.pop(exc.index))
+        else:
+            break
+    return sorted(found)
 
 
 def latest_end(

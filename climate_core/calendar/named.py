@@ -11,18 +11,18 @@ from climate_core.calendar.timeline import Timeline
 from climate_core.calendar.together import Kinds
 
 
-def taken(search: Search, kinds: Kinds) -> list[str]:
+def taken(search: Search, kinds: Kinds, own: bool) -> list[str]:
     """Return the names of the units of a search that others are promised in its time.
 
-    They are those that its request names, and those that it has and must keep.
+    They are those that its request names.
 
+    :param own: whether they are those that it has, too
     :returns: nothing if users know no names of them
     """
     demand = search.demand
 
     def is_asked_for(unit: Unit) -> bool:
-        kept = search.keep and unit.id in search.own
-        return kept or (demand.named and demand.matches(unit))
+        return (own and unit.id in search.own) or (demand.named and demand.matches(unit))
 
     found = [
         each.unit

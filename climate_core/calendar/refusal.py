@@ -8,8 +8,7 @@ from typing import Final
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.calendar import named, windows
-from climate_core.calendar.extension import latest_end
+from climate_core.calendar import extension, named, windows
 from climate_core.calendar.lacking import lacking, of_one
 from climate_core.calendar.model import Demand, Lack, ReservationDemand
 from climate_core.calendar.moments import duration, time_of
@@ -39,30 +38,6 @@ def refusal(
     :param kinds: as they were searched
     :param until: when what a lease that is to be changed has so far ends
     """
-    error = _refusal(wanted, searches, missing, kinds, dice, until)
-    blamed = wanted[missing.index]
-    # Only a lease that is to end later, and nothing else, is to blame for that.
-    if blamed.field != _END or not isinstance(error, exceptions.NotEnough):
-        return error
-    lasts, looks = until - duration(blamed.after), windows.Looks(LOOKS)
-    latest = latest_end(wanted, searches, kinds, dice, lasts, looks)
-    if latest is None:
-        return error
-    return exceptions.NotEnough(
-        f'{error.message} This lease could be extended until {_text(latest)}.',
-        error.field,
-        error.available_from,
-    )
-
-
-def _refusal(
-    wanted: Sequence[ReservationDemand],
-    searches: Sequence[Search],
-    missing: NotFitting,
-    kinds: Kinds,
-    dice: random.Random,
-    until: int,
-) -> exceptions.ClimateError:
     blamed = wanted[missing.index]
     search = searches[missing.index]
     wrong = mistake(blamed, search, kinds)
@@ -73,6 +48,9 @@ def _refusal(
     end = search.end - duration(blamed.after)
     times = _text(begin), _text(end)
     sentence = _sentence(missing.count, search, blamed.noun, times, kinds)
+    # Only a lease that is to end later, and nothing else, is to blame for that.
+    if all(one.field == _END for one in wanted):
+        return _not_extended(wanted, searches, missing, kinds, dice, until)
     if any(each.keep for each in searches):
         last = min(until - duration(blamed.after), end)
         return _while_it_runs(sentence, blamed, search, searches, kinds, dice, last)
@@ -81,15 +59,54 @@ def _refusal(
         return _not_now(
             f'{sentence}. There is enough for the same duration', blamed, begin + later
         )
-    never = lacking(wanted, searches, kinds, dice)
-    if never is not None:
-        blamed, lack = never
-        return exceptions.NotEnough(
-            f'There will not be enough at any time: {lack.text}', field=_field(blamed, lack)
-        )
-    return exceptions.NotEnough(
+    never = _never(wanted, searches, kinds, dice)
+    return never or exceptions.NotEnough(
         f'{sentence}, and no time was found in the next year at which there is enough.',
         field=blamed.field,
+    )
+
+
+def _never(
+    wanted: Sequence[ReservationDemand],
+    searches: Sequence[Search],
+    kinds: Kinds,
+    dice: random.Random,
+) -> exceptions.NotEnough | None:
+    """Return the refusal of what no time would have; None: some would."""
+    found = lacking(wanted, searches, kinds, dice)
+    if found is None:
+        return None
+    blamed, lack = found
+    return exceptions.NotEnough(
+        f'There will not be enough at any time: {lack.text}', field=_field(blamed, lack)
+    )
+
+
+def _not_extended(
+    wanted: Sequence[ReservationDemand],
+    searches: Sequence[Search],
+    missing: NotFitting,
+    kinds: Kinds,
+    dice: random.Random,
+    until: int,
+) -> exceptions.NotEnough:
+    """Return the refusal of a later end: for each part until when it could be extended."""
+    runs, blamed = any(each.keep for each in searches), wanted[missing.index]
+    later = None if runs else _later(searches, kinds, dice)
+    never = None if runs or later is not None else _never(wanted, searches, kinds, dice)
+    if never is not None:
+        return never
+    lasts, looks = until - duration(blamed.after), windows.Looks(LOOKS)
+    told, parts = extension.explain(wanted, searches, kinds, dice, lasts, looks)
+    available = None
+    if later is not None:
+        available = searches[missing.index].start + duration(blamed.before) + later
+        told += f' With its new length it could begin at {_text(available)}.'
+    return exceptions.NotEnough(
+        told,
+        blamed.field,
+        None if available is None else dates.serialize(time_of(available)),
+        parts,
     )
 
 
@@ -219,7 +236,7 @@ def _sentence(count: int, search: Search, noun: str, times: tuple[str, str], kin
     :param count: how much there is
     :param times: between which it is demanded
     """
-    taken = named.taken(search, kinds)
+    taken = named.taken(search, kinds, own=search.keep)
     if taken:
         return f'{named.promised(taken)} between {" and ".join(times)}'
     return f'{_count(count, search.demand, noun)} from {" to ".join(times)}'

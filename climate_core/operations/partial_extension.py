@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Say which part of a lease keeps it from being extended, and what would do."""
+"""Say which parts of a lease keep it from being extended, and what would do."""
 
 from collections.abc import Collection
 
-from climate_common import resource_types
+from climate_common import dates, words
 from climate_core import exceptions
 from climate_core.db.engine import TransactionRefused
 from climate_core.lease import model, states
@@ -21,25 +21,30 @@ def is_possible(before: model.Lease, after: model.Lease, refused: Collection[str
     return bool(later and before.start_date == after.start_date and not rest <= {*refused})
 
 
-def explained(refused: TransactionRefused, one: model.Reservation) -> TransactionRefused:
-    """Return the refusal of a later end with the part of the lease that it is about.
+def explained(
+    refused: TransactionRefused, before: model.Lease, after: model.Lease
+) -> TransactionRefused:
+    """Return the refusal of a later end with what ``partial`` would do, if it would do anything.
 
-    :param one: the reservation that the calendar cannot promise what it has until then
+    :param refused: by the calendar, which names all parts that it cannot promise until then
     """
 
     def explain() -> Exception:
         error = refused.explain()
-        if not isinstance(error, exceptions.NotEnough):
+        if not isinstance(error, exceptions.NotEnough) or not error.parts:
             return error
-        names = [str(each.unit.get('address') or '') for each in one.allocations]
-        listed = f' ({", ".join(names)})' if any(names) else ''
+        if not is_possible(before, after, error.parts):
+            return error
+        early = early_ends.times(before)
+        ends = {early.get(each, before.end_date) for each in error.parts}
+        told = words.listed([dates.sentence(each) for each in sorted(ends)])
         return exceptions.NotEnough(
-            f'{error.message} It is reservation {one.id}{listed} of the type '
-            f'{resource_types.api_name(one.resource_type)} that cannot be extended. With partial '
-            '(--partial on the command line) all that can be is extended, and the rest of the '
-            'lease ends as it would have.',
+            f'{error.message} With partial (--partial on the command line) all else is extended '
+            f'until {dates.sentence(after.end_date)}, and '
+            f'{"this part ends" if len(error.parts) == 1 else "these parts end"} at {told}, as '
+            'before.',
             error.field,
             error.available_from,
         )
 
-    return TransactionRefused(explain, one.id)
+    return TransactionRefused(explain, refused.about)

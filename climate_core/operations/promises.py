@@ -204,6 +204,7 @@ class Promises:
         :returns: what is new, and the ids of the reservations that are not extended
         """
         refused: set[str] = set()
+        first: TransactionRefused | None = None
         while True:
             asked = [each for each in wanted if each.reservation_id not in refused]
             if not asked:
@@ -214,12 +215,14 @@ class Promises:
                 )
             except TransactionRefused as exc:
                 one = exc.about
+                # The first one is of all that the lease has.
+                first = first or exc
+                if not partial:
+                    raise partial_extension.explained(exc, before, after) from exc
                 if one is None or not partial_extension.is_possible(
                     before, after, {*refused, one}
                 ):
-                    raise
-                if not partial:
-                    raise partial_extension.explained(exc, before.get_reservation(one)) from exc
+                    raise first from exc
                 refused.add(one)
             else:
                 return new, frozenset(refused)

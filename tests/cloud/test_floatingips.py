@@ -204,7 +204,8 @@ def test_lease_is_extended_without_the_address_that_is_promised_to_others(
     extend = ('openstack', 'lease', 'set', lease.id, '--extend', '1h')
     refused = member.cli(*extend)
     assert refused.returncode == 1
-    assert f'({SECOND})' in refused.stderr
+    assert f'floating IP {SECOND} (reservation ' in refused.stderr
+    assert 'With partial (--partial on the command line)' in refused.stderr
     assert member.cli(*extend, '--partial').returncode == 0
     found = member.leases.get(lease.id)
     assert found.end_date > middle

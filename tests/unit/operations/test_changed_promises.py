@@ -179,19 +179,24 @@ def test_change_is_refused_with_the_reason_and_the_earliest_time(
     error = refused.value
     begin, end = (f'2026-12-01 {each} UTC' for each in period.split())
     of = {HostPlugin: 'free', SizesPlugin: 'of this shape'}[plugin]
-    assert f' {of} from {begin} to {end}' in error.message
+    is_longer = [*values] == ['end_date']
+    told = f'cannot be extended until {end}: ' if is_longer else f' {of} from {begin} to {end}'
+    assert told in error.message
     moved = [each for each in ('start_date', 'end_date') if each in values]
     amount = f'reservations[0].{plugin.amount_field}'
     assert error.field == (moved[0] if moved == [*values] else amount)
     # That is when what others have begins.
-    longer = error.message.endswith(' This lease could be extended until 2026-12-01 16:00 UTC.')
-    assert longer is ([*values] == ['end_date'])
+    longer = ' This lease could be extended until 2026-12-01 16:00 UTC.' in error.message
+    assert longer is is_longer
+    never = 'not be enough at any time until the lease ends' in error.message
+    assert never is (later is None and not is_longer)
     if later is None:
-        assert 'not be enough at any time until the lease ends' in error.message
         assert error.available_from is None
     else:
-        assert 'here is enough' in error.message
-        assert f'from 2026-12-01 {later} UTC on.' in error.message
+        told = ('here is enough', f'from 2026-12-01 {later} UTC on.')
+        if is_longer:
+            told = (f'With its new length it could begin at 2026-12-01 {later} UTC.',)
+        assert all(each in error.message for each in told)
         assert error.available_from == dates.serialize(at(f'2026-12-01 {later}'))
 
 

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from climate_common import dates
 from climate_core import exceptions
 from climate_core.lease import api_view, model
-from tests.support.mixed import Mixed, some_addresses, some_hosts, thing
-from tests.support.world import World, user
+from tests.support.mixed import Mixed, a_network, some_addresses, some_hosts, thing
+from tests.support.world import World, at, user
 
 ADDRESS = '203.0.113.20'
 FIP, HOST, SERVER = 'virtual:floatingip', 'physical:host', 'virtual:instance'
@@ -50,12 +51,67 @@ def test_refusal_names_the_part_and_says_what_would_do(
     before = mixed.world.lease(lease.id)
     with pytest.raises(exceptions.NotEnough) as caught:
         mixed.change(lease, end_date=FOUR)
-    told = str(caught.value)
     assert caught.value.field == 'end_date'
     (address,) = (e.id for e in lease.reservations if e.resource_type == FIP)
-    assert f'reservation {address} ({ADDRESS}) of the type {FIP} that cannot be extended' in told
-    assert 'With partial (--partial on the command line) all that can be is extended' in told
+    begun = lease.start_date < at(ONE)
+    later = '' if begun else f' With its new length it could begin at {FOUR} UTC.'
+    # Others have it from that moment on.
+    assert caught.value.message == (
+        f'This lease cannot be extended until {FOUR} UTC: floating IP {ADDRESS} (reservation '
+        f'{address}) could not be kept any longer.{later} With partial (--partial on the command '
+        f'line) all else is extended until {FOUR} UTC, and this part ends at {TWO} UTC, as '
+        'before.'
+    )
+    assert caught.value.available_from == (None if begun else dates.serialize(at(FOUR)))
     assert mixed.world.lease(lease.id) == before
+
+
+@pytest.mark.parametrize('start', ['now', ONE])
+def test_refusal_says_of_each_part_until_when_it_could_be_extended(
+    mixed: Mixed, start: str
+) -> None:
+    mixed.add_segments(100)
+    parts = [thing('instance'), some_hosts(), {**a_network(), 'segment_id': 100}, some_addresses()]
+    lease = mixed.lease(start, TWO, parts)
+    mixed.world.run_until_idle()
+    mixed.lease('2026-12-01 14:30', FIVE, [some_addresses()])
+    mixed.lease('2026-12-01 15:00', FIVE, [some_hosts()])
+    ids = {each.resource_type: each.id for each in lease.reservations}
+
+    def refused(end: str, partial: bool = False) -> exceptions.NotEnough:
+        with pytest.raises(exceptions.NotEnough) as caught:
+            mixed.change(lease, end_date=end, partial=partial)
+        return caught.value
+
+    def told(end: str, *parts: str) -> str:
+        return f'This lease cannot be extended until {end} UTC: {"; ".join(sorted(parts))}. '
+
+    address = (
+        f'floating IP {ADDRESS} (reservation {ids[FIP]}) could be kept until 2026-12-01 14:30 UTC'
+    )
+    hosts = f'hosts (reservation {ids[HOST]}) could be kept until 2026-12-01 15:00 UTC'
+    whole = 'This lease could be extended until 2026-12-01 14:30 UTC.'
+    partial = 'With partial (--partial on the command line) all else is extended until'
+    error = refused('2026-12-01 14:45')
+    assert error.message.startswith(told('2026-12-01 14:45', address) + whole)
+    assert error.message.endswith(
+        f'{partial} 2026-12-01 14:45 UTC, and this part ends at {TWO} UTC, as before.'
+    )
+    error = refused(FOUR)
+    assert sorted_parts(error.message) == told(FOUR, address, hosts)
+    assert whole in error.message
+    assert error.message.endswith(
+        f'{partial} {FOUR} UTC, and these parts end at {TWO} UTC, as before.'
+    )
+    assert ('it could begin at' in error.message) is (start == ONE)
+    mixed.change(lease, end_date=FOUR, partial=True)
+    assert early(mixed, lease) == {FIP: '14:00', HOST: '14:00'}
+
+
+def sorted_parts(message: str) -> str:
+    """Return the first sentence of a refusal with its parts in their alphabetical order."""
+    head, parts = message.split('. ')[0].split(' UTC: ', 1)
+    return f'{head} UTC: {"; ".join(sorted(parts.split("; ")))}. '
 
 
 def test_partial_extends_the_rest_and_ends_that_part_at_its_old_end(
@@ -132,6 +188,7 @@ def test_lease_of_which_nothing_can_be_extended_is_refused(mixed: Mixed) -> None
     mixed.lease(TWO, FOUR, [some_addresses()])
     with pytest.raises(exceptions.NotEnough) as caught:
         mixed.change(lease, end_date=FOUR, partial=True)
+    assert caught.value.message.startswith(f'This lease cannot be extended until {FOUR} UTC: ')
     assert 'partial' not in str(caught.value)
     assert mixed.world.lease(lease.id) == lease
 
