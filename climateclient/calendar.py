@@ -13,13 +13,16 @@ from climateclient.parameters import When
 from climateclient.serialization import read, read_pages, to_query
 
 _PATH = '/calendar'
+#: Of a resource without a name so much of its id is shown in short.
+_SHORT = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
     """A time in which something is promised to a lease; ``status`` is that of the lease.
 
-    Those of hosts have no kind and no resource.
+    Those of hosts have no kind and no resource. ``resource_names`` are the addresses of floating
+    IPs, or the segment of a network.
     """
 
     lease_id: str
@@ -32,6 +35,15 @@ class Bar:
     kind: str | None = None
     resource_type: str | None = None
     resource_id: str | None = None
+    resource_names: tuple[str, ...] = ()
+
+    @property
+    def resource(self) -> str:
+        """Return in short what users know a resource by: its names, or the beginning of its id."""
+        if not self.resource_names:
+            return (self.resource_id or '')[:_SHORT]
+        first, *more = self.resource_names
+        return f'{first} and {len(more)} more' if more else first
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> Self:
@@ -47,6 +59,7 @@ class Bar:
             kind=body.get('kind'),
             resource_type=body.get('resource_type'),
             resource_id=body.get('resource_id'),
+            resource_names=tuple(body.get('resource_names', ())),
         )
 
 

@@ -3,17 +3,22 @@
 
 import dataclasses
 import datetime
-from collections.abc import Mapping
+import itertools
+import operator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import orm
 
+from climate_common import resource_types
 from climate_core import exceptions
-from climate_core.db import events, tables
+from climate_core.db import allocations, events, tables
+from climate_core.lease.networks import FACTS, Segment
 
 _LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
 _UNIT, _HOST, _ALLOCATION = tables.UNITS, tables.HOSTS, tables.ALLOCATIONS
+_FLOATING_IP, _SEGMENT = tables.FLOATING_IPS, tables.NETWORK_SEGMENTS
 
 #: What bars are grouped by -> the columns in whose order they come.
 ORDERS: Final[Mapping[str, tuple[sa.Column[Any], ...]]] = {
@@ -25,6 +30,11 @@ ORDERS: Final[Mapping[str, tuple[sa.Column[Any], ...]]] = {
     ),
     'lease': (_LEASE.c.start_date, _LEASE.c.id, _RESERVATION.c.id),
 }
+#: The same as fields of :class:`Bar`.
+_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    'resource': ('resource_type', 'resource_id', 'start_date', 'reservation_id'),
+    'lease': ('start_date', 'lease_id', 'reservation_id'),
+}
 #: So many bars of hosts are read at most; a page with more ends before.
 MOST: Final = 20_000
 
@@ -34,6 +44,8 @@ class Bar(NamedTuple):
 
     :param early: when it ends if that is before its lease
     :param freed_at: when it was given back
+    :param params: what is kept with a floating IP that its owner has made; None: with another one
+    :param names: of the addresses or the segment that it has or had, as users call them
     """
 
     reservation_id: str
@@ -48,6 +60,8 @@ class Bar(NamedTuple):
     end_date: datetime.datetime
     early: datetime.datetime | None
     freed_at: datetime.datetime | None
+    params: Mapping[str, Any] | None
+    names: Sequence[str] = ()
 
     @property
     def end(self) -> datetime.datetime:
@@ -110,7 +124,12 @@ _COLUMNS = (
     _LEASE.c.end_date,
     sa.type_coerce(_EARLY, tables.Time()),
     _RESERVATION.c.freed_at,
+    sa.case(
+        (_RESERVATION.c.resource_type == resource_types.HELD_FLOATING_IP, _RESERVATION.c.params)
+    ),
 )
+#: The types of what users know by names that the calendar has.
+_NAMED: Final = (resource_types.FLOATING_IP, resource_types.NETWORK)
 
 
 def page(session: orm.Session, query: BarQuery) -> tuple[list[Bar], bool]:
@@ -121,7 +140,8 @@ def page(session: orm.Session, query: BarQuery) -> tuple[list[Bar], bool]:
     order = ORDERS[query.group_by]
     freed = _RESERVATION.c.freed_at
     later = sa.and_(freed > _LEASE.c.start_date, freed > query.since)
-    select = _joined(*_COLUMNS, project_id=query.project_id).where(
+    columns = [each.label(name) for each, name in zip(_COLUMNS, Bar._fields, strict=False)]
+    select = _joined(*columns, project_id=query.project_id).where(
         _LEASE.c.deleted_at.is_(None),
         _LEASE.c.end_date > query.since,
         _LEASE.c.start_date < query.until,
@@ -130,8 +150,40 @@ def page(session: orm.Session, query: BarQuery) -> tuple[list[Bar], bool]:
     )
     if query.marker is not None:
         select = select.where(sa.tuple_(*order) > _marker(session, query, order))
-    found = session.execute(select.order_by(*order).limit(query.limit + 1)).all()
-    return [Bar(*row) for row in found[: query.limit]], len(found) > query.limit
+    ordered = select.order_by(*order).limit(query.limit + 1).subquery()
+    found = [*_with_names(session, ordered, query.group_by)]
+    return found[: query.limit], len(found) > query.limit
+
+
+def _with_names(session: orm.Session, page: sa.Subquery, group_by: str) -> Iterator[Bar]:
+    """Read the bars of a page in their order, each with the names that the calendar has."""
+    promised = sa.and_(
+        _ALLOCATION.c.reservation_id == page.c.reservation_id,
+        page.c.resource_type.in_(_NAMED),
+        sa.not_(allocations.is_released()),
+    )
+    query = (
+        sa.select(*page.c, _FLOATING_IP.c.address, *(_SEGMENT.c[name] for name in FACTS))
+        .select_from(page)
+        .outerjoin(_ALLOCATION, promised)
+        .outerjoin(_FLOATING_IP, _FLOATING_IP.c.unit_id == _ALLOCATION.c.unit_id)
+        .outerjoin(_SEGMENT, _SEGMENT.c.unit_id == _ALLOCATION.c.unit_id)
+        .order_by(*(page.c[name] for name in _FIELDS[group_by]), _ALLOCATION.c.unit_id)
+    )
+    rows = session.execute(query).mappings()
+    for _, same in itertools.groupby(rows, operator.itemgetter('reservation_id')):
+        listed = [*same]
+        bar = Bar(*(listed[0][name] for name in Bar._fields[:-1]))
+        held = (bar.params or {}).get('floatingips', ())
+        yield bar._replace(names=[*held, *dict.fromkeys(_names(listed))])
+
+
+def _names(rows: Sequence[sa.RowMapping]) -> Iterator[str]:
+    for row in rows:
+        if row['address'] is not None:
+            yield row['address']
+        elif row['segment_id'] is not None:
+            yield str(Segment.of(dict(row)))
 
 
 def _joined(*columns: Any, project_id: str | None) -> sa.Select[Any]:

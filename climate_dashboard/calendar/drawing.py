@@ -56,7 +56,7 @@ def lease_rows(bars: Iterable[Bar], window: Window, by_lease: bool) -> list[Row]
         kind = words.word(words.RESOURCE_TYPES, bar.resource_type)
         resource = bar.resource_id or bar.reservation_id
         key = bar.lease_id if by_lease else (bar.resource_type, resource)
-        row = rows.setdefault(key, Row(bar.lease_name if by_lease else f'{kind} {resource[:8]}'))
+        row = rows.setdefault(key, Row(bar.lease_name if by_lease else f'{kind} {bar.resource}'))
         drawn = _bar(bar, window)
         # Of a lease all of whose resources have the same time one bar is enough.
         if drawn not in row.bars:

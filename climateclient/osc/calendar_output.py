@@ -12,6 +12,7 @@ from cliff import columns
 
 from climate_common import dates
 from climateclient.calendar import Bar, HostBars
+from climateclient.osc.host_output import LinesColumn
 from climateclient.osc.output import TimeColumn
 
 LEASES: Final = ('Resource', 'Lease', 'Status', 'Calendar')
@@ -26,6 +27,7 @@ LEASES_LONG: Final = (
     'Reservation',
     'Start',
     'End',
+    'Resource Names',
 )
 HOSTS: Final = ('ID', 'Host', 'Pool', 'Calendar')
 HOSTS_LONG: Final = ('ID', 'Host', 'Pool', 'Reservable', 'Bars')
@@ -35,8 +37,6 @@ _LEAST, _MOST = 28, 112
 _TAKEN, _FREE = '#', '.'
 #: How they are drawn on a terminal, and in which colour.
 _DRAWN: Final = {_TAKEN: ('\u2588', 'green'), _FREE: ('\u00b7', 'dim')}
-#: Of a resource so much of its id is in a table.
-_SHORT = 8
 
 Row = tuple[Any, ...]
 
@@ -112,8 +112,7 @@ def ruler(span: Span, width: int) -> str:
 def leases(bars: Sequence[Bar], span: Span) -> list[Row]:
     """Return the rows of a table of leases, below those of the days."""
     rows = [
-        (f'{each.resource_type} {(each.resource_id or "")[:_SHORT]}', each.lease_name, each.status)
-        for each in bars
+        (f'{each.resource_type} {each.resource}', each.lease_name, each.status) for each in bars
     ]
     return _rows(('', '', span.zone), rows, [[each] for each in bars], span)
 
@@ -132,6 +131,7 @@ def leases_long(bars: Iterable[Bar]) -> list[Row]:
             each.reservation_id,
             TimeColumn(each.start_date),
             TimeColumn(each.end_date),
+            LinesColumn(each.resource_names),
         )
         for each in bars
     ]

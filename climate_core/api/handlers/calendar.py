@@ -192,6 +192,7 @@ def _bar(bar: bars.Bar) -> dict[str, Any]:
         'reservation_id': bar.reservation_id,
         'resource_type': resource_types.api_name(bar.resource_type),
         'resource_id': bar.resource_id,
+        'resource_names': [*bar.names],
         'start_date': dates.serialize(bar.start_date),
         'end_date': dates.serialize(bar.end),
     }

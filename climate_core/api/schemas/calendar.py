@@ -76,9 +76,15 @@ BAR: Final[dict[str, Any]] = common.closed(
         'kind': {'type': 'string', 'enum': [*states.LeaseKind]},
         'resource_type': {'type': 'string'},
         'resource_id': {'type': 'string'},
+        'resource_names': {
+            'type': 'array',
+            'items': {'type': 'string'},
+            'description': 'The addresses of floating IPs, or the segment of a network, as VLAN '
+            '1201 of physnet1; of other resources none.',
+        },
         **_TIMES,
     },
-    (*_OF_LEASE, 'kind', 'resource_type', 'resource_id', *_TIMES),
+    (*_OF_LEASE, 'kind', 'resource_type', 'resource_id', 'resource_names', *_TIMES),
 )
 HOST_BAR: Final[dict[str, Any]] = {
     **common.closed({**_OF_LEASE, **_TIMES}, (*_OF_LEASE, *_TIMES)),

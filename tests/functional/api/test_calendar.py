@@ -89,6 +89,7 @@ def test_own_leases_are_bars(application: Any) -> None:
         'reservation_id': reservation['id'],
         'resource_type': 'physical:host',
         'resource_id': reservation['resource_id'],
+        'resource_names': [],
         'start_date': lease['start_date'],
         'end_date': lease['end_date'],
     }

@@ -100,6 +100,22 @@ def test_table_shows_bars_and_the_zone(run, http, bars, monkeypatch):
     assert asked['capacity'] == ['false']
 
 
+@pytest.mark.parametrize(
+    ('names', 'told'),
+    [
+        ([], 'network 01234567 '),
+        (['VLAN 1201 of physnet1'], 'network VLAN 1201 of physnet1 '),
+        (['203.0.113.20', '203.0.113.21', '203.0.113.22'], 'network 203.0.113.20 and 2 more '),
+    ],
+)
+def test_addresses_and_segments_are_shown_by_their_names(run, http, names, told):
+    bar = {**of_lease(later(0), later(1)), 'resource_type': 'network', 'resource_names': names}
+    http.get(CALENDAR, json={'bars': [bar]})
+    assert f'| {told}|' in run('lease', 'calendar')
+    (row,) = json.loads(run('lease', 'calendar', '-f', 'json'))
+    assert (row['Resource Names'], row['Resource ID']) == (names, '0123456789')
+
+
 def test_other_formats_show_times_in_utc(run, bars):
     rows = json.loads(run('lease', 'calendar', '--days', '30', '-f', 'json'))
     assert [*rows[0]] == [*output.LEASES_LONG]
