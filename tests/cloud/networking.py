@@ -2,10 +2,11 @@
 """Networks and addresses on the local cloud, and what their users put into them."""
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.cloud.people import Person
+from tests.cloud.people import STATE, Person
 
 PHYSICAL = 'physnet1'
 
@@ -13,6 +14,11 @@ PHYSICAL = 'physnet1'
 def public(person: Person) -> Any:
     """Return the external network."""
     return person.sdk.network.find_network('public', ignore_missing=False)
+
+
+def has_policy_lines() -> bool:
+    """Tell whether Neutron's policy has the lines for leases: CLIMATE_CLOUD_NEUTRON_POLICY."""
+    return bool(json.loads((STATE / 'settings.json').read_text())['neutron_policy'])
 
 
 def trunk(person: Person, parent: Any, subport: Any) -> Any:

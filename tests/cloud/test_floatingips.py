@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from climateclient import exceptions
-from tests.cloud.networking import forward, public
+from tests.cloud.networking import forward, has_policy_lines, public
 from tests.cloud.people import Person, at, upgrade_check, wait_for
 from tests.cloud.stacking import Stacking
 from tests.cloud.templates import documented, resource, server, template
@@ -71,6 +71,35 @@ def test_nobody_takes_an_address_that_is_set_apart(member: Person, network: Any)
     member.sdk.network.delete_ip(ordinary)
 
 
+def test_manager_of_a_project_takes_an_address_only_without_the_lines_of_the_policy(
+    admin: Person, member: Person, colleague: Person, network: Any
+) -> None:
+    identity, project = admin.sdk.identity, member.sdk.current_project_id
+    user = identity.find_user(colleague.environment['OS_USERNAME'], ignore_missing=False)
+    manager = identity.find_role('manager', ignore_missing=False)
+    identity.assign_project_role_to_user(project, user, manager)
+    one = {'floating_network_id': network.id, 'floating_ip_address': FIRST}
+    if has_policy_lines():
+        with pytest.raises(Exception, match='403'):
+            colleague.sdk.network.create_ip(**one)
+        return
+    taken = colleague.sdk.network.create_ip(**one)
+    # What the upgrade check has said. The lease is told who has to free it, and waits for that.
+    assert 'the manager of any project can create a floating IP' in upgrade_check()
+    lease = member.leases.create('taken', at(hours=1), reservations=wanted(network, FIRST))
+    wait_for(
+        lambda: (
+            'an operator must free it'
+            in (member.leases.get(lease.id).reservations[0].status_reason or '')
+        ),
+        'the reason',
+    )
+    colleague.sdk.network.delete_ip(taken)
+    member.wait_lease(lease.id, 'ACTIVE')
+    member.leases.end(lease.id)
+    member.wait_lease(lease.id, 'TERMINATED')
+
+
 def test_addresses_from_their_promise_to_the_next_lease(
     member: Person, stranger: Person, network: Any, ports: list[Any]
 ) -> None:
@@ -78,7 +107,7 @@ def test_addresses_from_their_promise_to_the_next_lease(
     times = {'start': later, 'end': later + datetime.timedelta(hours=1)}
     promised = stranger.leases.create('week', reservations=wanted(network), **times)
     assert promised.reservations[0].params['floatingips'] == ADDRESSES
-    with pytest.raises(exceptions.Conflict, match='floating IPs'):
+    with pytest.raises(exceptions.Conflict, match=f'{FIRST} is promised to another reservation'):
         member.leases.create('same time', reservations=wanted(network, FIRST), **times)
 
     lease = member.leases.create('now', at(hours=1), reservations=wanted(network))

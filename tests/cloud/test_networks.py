@@ -108,7 +108,9 @@ def test_network_from_its_promise_to_the_next_lease(
     times = {'start': later, 'end': later + datetime.timedelta(hours=1)}
     promised = stranger.leases.create('week', reservations=wanted(), **times)
     assert promised.reservations[0].params['segment_id'] == FIRST
-    with pytest.raises(exceptions.Conflict, match='network segments'):
+    with pytest.raises(
+        exceptions.Conflict, match=f'VLAN {FIRST} of {PHYSICAL} is promised to another'
+    ):
         member.leases.create('same time', reservations=wanted(), **times)
 
     option = f'name=net1,physical_network={PHYSICAL},segment={FIRST},switch==tor1'
@@ -167,7 +169,9 @@ def test_tear_down_that_is_refused_is_told_and_repeated_and_keeps_the_segment(
         return 'Neutron answered 409' in (reservation.status_reason or '')
 
     wait_for(told, 'the reason why the network stays')
-    with pytest.raises(exceptions.Conflict, match='network segments'):
+    with pytest.raises(
+        exceptions.Conflict, match=f'VLAN {FIRST} of {PHYSICAL} is promised to another'
+    ):
         stranger.leases.create('next', at(hours=1), reservations=wanted())
     sdk.update_trunk(parent, is_admin_state_up=True)
     member.wait_lease(lease.id, 'TERMINATED')

@@ -43,7 +43,9 @@ def test_lease_of_everything_begins_and_ends_together(
     member, times = booking.person, {'start': at(hours=1), 'end': at(hours=2)}
     lease = member.leases.create('all', reservations=[HOST, address, NETWORK], **times)
     booking.leases.add(lease.id)
-    with pytest.raises(exceptions.Conflict, match='floating IPs') as caught:
+    with pytest.raises(
+        exceptions.Conflict, match=f'{ADDRESS} is promised to another reservation'
+    ) as caught:
         stranger.leases.create('part', reservations=[HOST, address], **times)
     assert caught.value.field.startswith('reservations[1].')
     assert [*stranger.leases.list(name='part')] == []

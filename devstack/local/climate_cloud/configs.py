@@ -80,7 +80,8 @@ class Configs:
         self._write_heat_environment()
         if not self.settings.stock:
             policy = self.path('neutron').parent / 'policy.yaml'
-            shutil.copy(TEMPLATES / 'neutron-policy.yaml', policy)
+            lines = (TEMPLATES / 'neutron-policy.yaml').read_text()
+            policy.write_text(lines if self.settings.neutron_policy else '{}\n')
         for name in ('images', 'locks', 'nova/ctl', 'cinder/coordination', 'neutron'):
             (self.settings.data / name).mkdir(parents=True, exist_ok=True)
 

@@ -35,6 +35,9 @@ PORTS = {
     'horizon': 19,
 }
 
+#: What is on or off.
+_SWITCHES = ('stock', 'ceph', 'horizon', 'browser', 'neutron_policy')
+
 
 class SettingsError(Exception):
     """A setting is wrong, or differs from the one the cloud was made with."""
@@ -53,6 +56,7 @@ class Settings:
     :param ceph: a second backend of Cinder, on a Ceph of its own
     :param horizon: the dashboard
     :param browser: install the browser in which the tests look at it
+    :param neutron_policy: the lines for Neutron's policy.yaml; else its policy is its own
     """
 
     state: pathlib.Path
@@ -64,6 +68,7 @@ class Settings:
     ceph: bool = False
     horizon: bool = False
     browser: bool = False
+    neutron_policy: bool = True
 
     @property
     def venv(self) -> pathlib.Path:
@@ -110,7 +115,7 @@ class Settings:
     def save(self) -> None:
         """Keep the settings beside the state, so that later commands need no variables."""
         self.state.mkdir(parents=True, exist_ok=True)
-        names = ('host', 'base_port', 'computes', 'pool', 'stock', 'ceph', 'horizon', 'browser')
+        names = ('host', 'base_port', 'computes', 'pool', *_SWITCHES)
         values = {name: getattr(self, name) for name in names}
         (self.state / 'settings.json').write_text(json.dumps(values, indent=2) + '\n')
 
@@ -127,7 +132,8 @@ def load(environ: dict[str, str] | None = None) -> Settings:
 
     :param environ: CLIMATE_CLOUD_DIR, CLIMATE_CLOUD_HOST, CLIMATE_CLOUD_BASE_PORT,
         CLIMATE_CLOUD_COMPUTES, CLIMATE_CLOUD_POOL, CLIMATE_CLOUD_STOCK, CLIMATE_CLOUD_CEPH,
-        CLIMATE_CLOUD_HORIZON, CLIMATE_CLOUD_BROWSER; the process environment by default
+        CLIMATE_CLOUD_HORIZON, CLIMATE_CLOUD_BROWSER, CLIMATE_CLOUD_NEUTRON_POLICY; the process
+        environment by default
     :raises SettingsError: a value is unusable, or host or ports differ from those of the
         cloud that exists in the directory (its databases hold them)
     """
@@ -143,7 +149,7 @@ def load(environ: dict[str, str] | None = None) -> Settings:
         name = f'CLIMATE_CLOUD_{key.upper()}'
         if env.get(name):
             values[key] = _number(name, env[name])
-    for key in ('stock', 'ceph', 'horizon', 'browser'):
+    for key in _SWITCHES:
         name = f'CLIMATE_CLOUD_{key.upper()}'
         if env.get(name):
             values[key] = env[name] not in ('0', 'no', 'false')

@@ -78,6 +78,12 @@ def test_neutron_keeps_set_apart_addresses_from_users(written: configs.Configs) 
     )
 
 
+def test_neutron_has_its_own_policy_where_the_lines_are_left_out(tmp_path: pathlib.Path) -> None:
+    made = write(Settings(state=tmp_path, neutron_policy=False))
+    (path,) = read(made.path('neutron'))['oslo_policy']['policy_file']
+    assert policy.Rules.load(pathlib.Path(path).read_text()) == {}
+
+
 def test_a_stock_cloud_has_nothing_of_climate(tmp_path: pathlib.Path) -> None:
     made = write(Settings(state=tmp_path, stock=True))
     assert 'oslo_policy' not in read(made.path('neutron'))
