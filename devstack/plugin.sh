@@ -66,7 +66,9 @@ function climate_enable {
 }
 
 function install_climate {
-    setup_develop "$CLIMATE_DIR" service,mysql,postgresql,client
+    setup_develop "$CLIMATE_DIR" service,mysql,postgresql,client,power
+    # What the driver ipmi of [power] calls.
+    install_package ipmitool
 }
 
 function configure_climate {

@@ -9,7 +9,7 @@ OPTS: list[cfg.Opt] = [
     cfg.StrOpt(
         'driver',
         help='What switches hosts of the pools off while no lease needs them, and on again: '
-        'redfish, notify, which only tells a tool of yours, or another entry point of '
+        'redfish, ipmi, notify, which only tells a tool of yours, or another entry point of '
         'climate.power.drivers. Without it no host is ever switched. All managers need the same '
         'options of this section.',
     ),
@@ -69,9 +69,9 @@ OPTS: list[cfg.Opt] = [
     ),
     cfg.StrOpt(
         'machines_file',
-        help='Of the driver redfish: the file that says how the management controllers of the '
-        'hosts are reached, with their passwords. Only its owner and its group may read it. It '
-        'is read again when it has changed.',
+        help='Of the drivers redfish and ipmi: the file that says how the management controllers '
+        'of the hosts are reached, with their passwords. Only its owner and its group may read '
+        'it. It is read again when it has changed.',
     ),
     cfg.URIOpt(
         'notify_url',

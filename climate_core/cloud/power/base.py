@@ -13,6 +13,8 @@ from stevedore import driver
 from climate_core.exceptions import Transient
 
 NAMESPACE: Final = 'climate.power.drivers'
+#: A machine is not switched off so many seconds after that was wanted: it may be wanted on then.
+OFF_SECONDS: Final = 20.0
 
 
 class PowerTrouble(Transient):

@@ -11,7 +11,7 @@ import os
 import stat
 import threading
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Generic, Self, TypeVar
 
 from oslo_log import log
 
@@ -22,39 +22,59 @@ LOG = log.getLogger(__name__)
 _OTHERS: Final = stat.S_IROTH | stat.S_IWOTH
 
 
+class BadOption(Exception):
+    """An option of a machine makes no sense.
+
+    :param option: its name
+    :param told: what must be instead, after the name; without the value, which may be secret
+    """
+
+    def __init__(self, option: str, told: str) -> None:
+        super().__init__(option, told)
+        self.option = option
+        self.told = told
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """The management controller of a machine.
-
-    :param system: the path of the system in Redfish; None: the only one that there is
-    :param verify: whether its certificate is verified, or the file of the certificates to trust
-    """
+    """The management controller of a machine; each driver adds the options that it has."""
 
     address: str
     username: str | None = None
     password: str | None = dataclasses.field(default=None, repr=False)
-    system: str | None = None
-    verify: bool | str = True
+
+    @classmethod
+    def read(cls, options: Mapping[str, str]) -> Self:
+        """Make a machine of the options of its section, whose names are those of the fields.
+
+        :raises BadOption: one makes no sense
+        """
+        return cls(**options)
 
 
-class MachinesFile:
+M = TypeVar('M', bound=Machine)
+
+
+class MachinesFile(Generic[M]):
     """The machines of a file, which is read again when it has changed.
 
     :param path: of the file
+    :param kind: how the driver knows a machine
     :raises BadPowerSettings: there is none, others may read it, or it makes no sense
     """
 
-    def __init__(self, path: str | None) -> None:
+    def __init__(self, path: str | None, kind: type[M]) -> None:
         if not path:
             raise BadPowerSettings('[power] machines_file: must name a file for this driver.')
         self._path = path
+        self._kind = kind
         self._lock = threading.Lock()
         self._seen = self._look()
         self._machines = self._read()
         #: What is wrong with the file, if that is logged already.
         self._complaint: str | None = None
 
-    def names(self) -> Mapping[str, Machine]:
+    def names(self) -> Mapping[str, M]:
         """Return the machines by the names of their hosts.
 
         What is wrong with a file that was changed is logged once; what was read before counts.
@@ -72,7 +92,7 @@ class MachinesFile:
                 self._complaint = str(exc)
             return self._machines
 
-    def get(self, name: str) -> Machine:
+    def get(self, name: str) -> M:
         """Return the machine of a host.
 
         :raises PowerTrouble: there is none
@@ -94,7 +114,7 @@ class MachinesFile:
             )
         return found.st_ino, found.st_mtime_ns, found.st_size
 
-    def _read(self) -> dict[str, Machine]:
+    def _read(self) -> dict[str, M]:
         parser = configparser.ConfigParser(interpolation=None)
         try:
             with open(self._path, encoding='utf-8') as file:
@@ -108,8 +128,8 @@ class MachinesFile:
             ) from None
         return {name: self._machine(parser[name]) for name in parser.sections()}
 
-    def _machine(self, section: configparser.SectionProxy) -> Machine:
-        known = {each.name for each in dataclasses.fields(Machine)}
+    def _machine(self, section: configparser.SectionProxy) -> M:
+        known = {each.name for each in dataclasses.fields(self._kind)}
         wrong = sorted({*section} - known)
         if wrong or not section.get('address'):
             told = f'has {", ".join(wrong)}' if wrong else 'has no address'
@@ -117,19 +137,13 @@ class MachinesFile:
                 f'[power] machines_file: section [{section.name}] {told}. It has address, and '
                 f'may have {", ".join(sorted(known - {"address"}))}.'
             )
-        if '@' in section['address']:
-            # A password before it would be in what libraries say of it.
+        try:
+            if '@' in section['address']:
+                # A password before it would be in what libraries say of it.
+                told = 'must have no "@": say username and password beside it.'
+                raise BadOption('address', told)
+            return self._kind.read(dict(section))
+        except BadOption as exc:
             raise BadPowerSettings(
-                f'[power] machines_file: address of section [{section.name}] must have no "@": '
-                'say username and password beside it.'
-            )
-        verify: bool | str = section.get('verify', 'true')
-        if str(verify).lower() in ('true', 'false'):
-            verify = str(verify).lower() == 'true'
-        return Machine(
-            address=section['address'],
-            username=section.get('username'),
-            password=section.get('password'),
-            system=section.get('system'),
-            verify=verify,
-        )
+                f'[power] machines_file: {exc.option} of section [{section.name}] {exc.told}'
+            ) from None

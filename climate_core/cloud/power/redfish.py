@@ -5,23 +5,44 @@ Facts: DSP0266, ``ComputerSystem.Reset``.
 """
 
 import contextlib
+import dataclasses
 import logging
 import time
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Self
 
 import requests
 import sushy
 from oslo_config import cfg
 from sushy import auth, exceptions
 
-from climate_core.cloud.power.base import PowerDriver, PowerTrouble
-from climate_core.cloud.power.machines import MachinesFile
+from climate_core.cloud.power.base import OFF_SECONDS, PowerDriver, PowerTrouble
+from climate_core.cloud.power.machines import BadOption, Machine, MachinesFile
 
 _CONNECT_SECONDS: Final = 10
 _READ_SECONDS: Final = 30
-#: A machine is not switched off so many seconds after that was wanted: it may be wanted on then.
-_OFF_SECONDS: Final = 20.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RedfishMachine(Machine):
+    """A controller that speaks Redfish.
+
+    :param system: the path of the system; None: the only one that there is
+    :param verify: whether its certificate is verified, or the file of the certificates to trust
+    """
+
+    system: str | None = None
+    verify: bool | str = True
+
+    @classmethod
+    def read(cls, options: Mapping[str, str]) -> Self:
+        if not options['address'].startswith(('https://', 'http://')):
+            raise BadOption('address', 'must be a URL, as https://10.0.0.14')
+        verify = options.get('verify', 'true')
+        is_said = verify.lower() in ('true', 'false')
+        return dataclasses.replace(
+            cls(**options), verify=verify.lower() == 'true' if is_said else verify
+        )
 
 
 class RedfishDriver(PowerDriver):
@@ -32,7 +53,7 @@ class RedfishDriver(PowerDriver):
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
-        self._machines = MachinesFile(conf.power.machines_file)
+        self._machines = MachinesFile(conf.power.machines_file, RedfishMachine)
         # It logs the addresses of controllers; what it raises is logged here without them.
         logging.getLogger('sushy').setLevel(logging.CRITICAL)
 
@@ -60,7 +81,7 @@ class RedfishDriver(PowerDriver):
             graceful = sushy.ResetType.GRACEFUL_SHUTDOWN
             # Some controllers can only cut the power. The host has no servers.
             asks = not force and graceful in allowed
-            if time.monotonic() - begun > _OFF_SECONDS:
+            if time.monotonic() - begun > OFF_SECONDS:
                 raise PowerTrouble(f'The controller of {name} is too slow to switch it off safely')
             system.reset_system(graceful if asks else sushy.ResetType.FORCE_OFF)
 

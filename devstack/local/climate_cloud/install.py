@@ -24,6 +24,7 @@ APT = {
     'rabbitmq-server': ('/usr/lib/rabbitmq/bin/rabbitmq-server',),
     'postgresql': ('/usr/lib/postgresql',),
     'graphviz': ('/usr/bin/dot',),
+    'ipmitool': ('/usr/bin/ipmitool',),
     'ca-certificates': ('/etc/ssl/certs/ca-certificates.crt',),
 }
 #: The same for CLIMATE_CLOUD_CEPH; qemu-img is what cinder writes images to volumes with.

@@ -13,10 +13,11 @@ import sushy
 
 from climate_core import conf as config
 from climate_core.cloud.power import base
-from climate_core.cloud.power.machines import MachinesFile
+from climate_core.cloud.power.ipmi import IpmiDriver
+from climate_core.cloud.power.machines import Machine, MachinesFile
 from climate_core.cloud.power.notify import NotifyDriver
-from climate_core.cloud.power.redfish import RedfishDriver
-from tests.support import redfish
+from climate_core.cloud.power.redfish import RedfishDriver, RedfishMachine
+from tests.support import ipmi, redfish
 from tests.support.fakes import cloud_server, hypervisors
 from tests.support.machines import FakeMachines
 
@@ -131,7 +132,30 @@ class RedfishBench(Bench):
         self._running.__exit__(None, None, None)
 
 
-BENCHES = (FakeBench, NotifyBench, RedfishBench)
+class IpmiBench(Bench):
+    """Management controllers that speak IPMI."""
+
+    def __init__(self, tmp_path):
+        super().__init__(tmp_path)
+        self._running = ipmi.running(tmp_path, self.name)
+        self.emulator = self._running.__enter__()
+        file = tmp_path / 'machines.conf'
+        self.emulator.machines(file)
+        self.conf.set_override('machines_file', str(file), group='power')
+        self.driver = IpmiDriver(self.conf)
+
+    def is_on(self):
+        return self.emulator.is_on(self.name)
+
+    def silence(self):
+        self.emulator.stop()
+        self.driver = IpmiDriver(self.conf, answer_seconds=1, retries=1)
+
+    def close(self):
+        self._running.__exit__(None, None, None)
+
+
+BENCHES = (FakeBench, NotifyBench, RedfishBench, IpmiBench)
 
 
 @pytest.fixture(params=BENCHES, ids=lambda each: each.__name__)
@@ -258,6 +282,10 @@ class TestRedfish:
             '[cn1]\naddress = https://climate:secret@a',
             r'address of section \[cn1\] must have no "@"',
         ),
+        (
+            '[cn1]\naddress = 10.0.0.14\npassword = secret',
+            r'address of section \[cn1\] must be a URL, as https://10\.0\.0\.14',
+        ),
         ('password = secret', 'cannot be read: MissingSectionHeaderError'),
     ],
 )
@@ -266,7 +294,7 @@ def test_file_that_makes_no_sense_is_refused_without_secrets(tmp_path, text, tol
     path.write_text(text)
     path.chmod(0o600)
     with pytest.raises(base.BadPowerSettings, match=told) as refused:
-        MachinesFile(str(path))
+        MachinesFile(str(path), RedfishMachine)
     assert 'secret' not in str(refused.value)
 
 
@@ -274,7 +302,7 @@ def test_file_that_is_lost_is_complained_of_once(tmp_path, caplog):
     path = tmp_path / 'machines.conf'
     path.write_text('[cn1]\naddress = a')
     path.chmod(0o600)
-    machines = MachinesFile(str(path))
+    machines = MachinesFile(str(path), Machine)
     path.unlink()
     for _ in range(3):
         assert 'cn1' in machines.names()
@@ -333,14 +361,14 @@ def test_file_that_others_may_read_is_refused(tmp_path, mode):
     path.write_text('')
     path.chmod(mode)
     with pytest.raises(base.BadPowerSettings, match='Its mode must be 0640 or less'):
-        MachinesFile(str(path))
+        MachinesFile(str(path), Machine)
 
 
 def test_file_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(base.BadPowerSettings, match='No such file'):
-        MachinesFile(str(tmp_path / 'machines.conf'))
+        MachinesFile(str(tmp_path / 'machines.conf'), Machine)
     with pytest.raises(base.BadPowerSettings, match='must name a file for this driver'):
-        MachinesFile(None)
+        MachinesFile(None, Machine)
 
 
 @pytest.mark.parametrize(
@@ -350,6 +378,6 @@ def test_certificate_is_verified_unless_it_is_said_otherwise(tmp_path, text, ver
     path = tmp_path / 'machines.conf'
     path.write_text(f'[cn1]\naddress = https://192.0.2.1\npassword = secret\n{text}\n')
     path.chmod(0o600)
-    found = MachinesFile(str(path)).get('cn1')
+    found = MachinesFile(str(path), RedfishMachine).get('cn1')
     assert found.verify == verify
     assert 'secret' not in repr(found)

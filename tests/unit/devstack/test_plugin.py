@@ -16,7 +16,8 @@ STUBS = """\
 for name in setup_develop configure_keystone_authtoken_middleware setup_logging sudo \\
     write_uwsgi_config create_service_user get_or_create_service get_or_create_endpoint \\
     recreate_database climate-manage run_process stop_process remove_uwsgi_config iniset \\
-    iniset_rpc_backend iniadd define_plugin plugin_requires enable_service openstack cp; do
+    iniset_rpc_backend iniadd define_plugin plugin_requires enable_service openstack cp \\
+    install_package; do
     eval "function $name { echo $name \\"\\$@\\"; }"
 done
 function is_service_enabled {
@@ -71,6 +72,13 @@ def phase(
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
+
+
+def test_install_brings_what_switches_hosts(tmp_path: pathlib.Path) -> None:
+    calls = phase(tmp_path, 'stack', 'install')
+    assert 'install_package ipmitool' in calls
+    (climate,) = (each for each in calls if each.startswith('setup_develop'))
+    assert 'power' in climate.split()[-1].split(',')
 
 
 def test_post_config_enables_climate_in_nova(tmp_path: pathlib.Path) -> None:
