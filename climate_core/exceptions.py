@@ -215,6 +215,10 @@ class NetworkExists(Conflict, code='network.exists'):
     """The network segment is set apart for leases already."""
 
 
+class NetworkChanged(Conflict, code='network.changed'):
+    """The network segment was changed meanwhile. Read it again."""
+
+
 class NetworkInUse(Conflict, code='network.in_use'):
     """A network has the segment in Neutron, or it is promised to reservations."""
 

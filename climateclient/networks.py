@@ -20,8 +20,8 @@ class NetworkSegment:
     """A segment that is set apart; ``reservable`` is whether it takes new promises.
 
     ``project_ids`` and ``domain_ids`` say which projects, or projects of which domains, may be
-    promised it: without any of both all may. Only operators are told. ``extra`` holds the
-    properties that the operator gave it.
+    promised it: without any of both all may. Only operators are told, and the ``generation``, by
+    which their changes are counted. ``extra`` holds the properties that the operator gave it.
     """
 
     id: str
@@ -33,6 +33,7 @@ class NetworkSegment:
     domain_ids: tuple[str, ...] = ()
     created_at: datetime.datetime | None = None
     updated_at: datetime.datetime | None = None
+    generation: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -137,13 +138,18 @@ class Networks(Registered[NetworkSegment]):
             f'No network segment {name_or_id} is set apart for leases.'
         )
 
-    def update(self, network_id: str, **details: Unpack[SegmentDetails]) -> NetworkSegment:
+    def update(
+        self, network_id: str, *, generation: int | None = None, **details: Unpack[SegmentDetails]
+    ) -> NetworkSegment:
         """Change a segment; what is promised of it already stays.
 
+        :param generation: that of the segment as it was seen; None: any
         :raises NotFound: there is none
         :raises BadRequest: a value is wrong; ``field`` says which
+        :raises Conflict: it has another generation by now
         """
-        response = self._http.put(self.path + to_path(network_id), json=_flat(details))
+        seen = {} if generation is None else {'generation': generation}
+        response = self._http.put(self.path + to_path(network_id), json=_flat(details) | seen)
         return read(response, self.noun, self.make)
 
     def properties(self, *, private: bool = False) -> builtins.list[HostProperty]:

@@ -79,10 +79,14 @@ def floatingip(one: FloatingIp) -> dict[str, Any]:
 def network(one: RegisteredSegment, is_operator: bool, hidden: Collection[str]) -> dict[str, Any]:
     """Return a network segment as the API shows it; extra properties never replace other fields.
 
-    :param is_operator: whether its projects are shown, too
+    :param is_operator: whether its projects and its generation are shown, too
     :param hidden: the names of extra properties that are left out
     """
-    projects = {'project_ids': list(one.project_ids), 'domain_ids': list(one.domain_ids)}
+    projects = {
+        'project_ids': list(one.project_ids),
+        'domain_ids': list(one.domain_ids),
+        'generation': one.generation,
+    }
     return {
         **{name: value for name, value in one.extra.items() if name not in hidden},
         'id': str(one.id),

@@ -23,7 +23,10 @@ _ALL = sa.select(
     _UNIT.c.id,
     _UNIT.c.available,
     _UNIT.c.access,
-    *(_SEGMENT.c[name] for name in (*networks.FACTS, 'extra', 'created_at', 'updated_at')),
+    *(
+        _SEGMENT.c[name]
+        for name in (*networks.FACTS, 'extra', 'created_at', 'updated_at', 'generation')
+    ),
 ).join_from(_SEGMENT, _UNIT, _SEGMENT.c.unit_id == _UNIT.c.id)
 
 
@@ -121,7 +124,8 @@ def update(
     session: orm.Session, network_id: int, unit: Mapping[str, Any], extra: Mapping[str, Any]
 ) -> None:
     """Change columns of the unit of a segment that is locked, and its extra properties."""
-    registered_units.update(session, _SEGMENT, network_id, unit, {'extra': extra})
+    row = {'extra': extra, 'generation': _SEGMENT.c.generation + 1}
+    registered_units.update(session, _SEGMENT, network_id, unit, row)
 
 
 def delete(session: orm.Session, network_id: int) -> None:

@@ -397,6 +397,8 @@ NETWORK_SEGMENTS = _table(
     _required('extra', Json),
     _required('created_at', Time),
     sa.Column('updated_at', Time),
+    # Counts the changes by operators; that of the unit counts promises, too.
+    _required('generation', sa.Integer, server_default='0'),
     # Nobody is promised a segment by two units.
     sa.UniqueConstraint(
         'network_type', 'physical_network', 'segment_id', name='network_segments_segment_key'

@@ -36,6 +36,7 @@ OWN_FIELDS: Final = frozenset(
         'reservable',
         'project_ids',
         'domain_ids',
+        'generation',
         'created_at',
         'updated_at',
         'values',
@@ -85,6 +86,7 @@ class RegisteredSegment:
     :param extra: the properties that the operator gave it
     :param project_ids: with those of ``domain_ids`` the projects that may be promised it; none of
         both: all
+    :param generation: counts the changes by operators
     """
 
     id: int
@@ -95,6 +97,7 @@ class RegisteredSegment:
     domain_ids: Sequence[str] = ()
     created_at: datetime
     updated_at: datetime | None = None
+    generation: int = 0
 
     def properties(self, extra: Mapping[str, Any]) -> dict[str, Any]:
         """Return what filters look at, with these extra properties."""

@@ -83,8 +83,9 @@ class NetworkOperations:
         """Change what the operator says of a segment; what is promised of it already stays.
 
         :param values: any of ``available``, ``project_ids``, ``domain_ids`` and ``extra``
-            (properties by name; None takes one away)
+            (properties by name; None takes one away); ``generation`` that the segment must have
         :returns: the id of the segment
+        :raises climate_core.exceptions.NetworkChanged: it has another generation by now
         :raises climate_core.exceptions.NetworkNotFound: there is none
         """
         networks.check_extra(values.get('extra', {}))
@@ -155,6 +156,12 @@ def _access(
 
 def _update(session: orm.Session, network_id: int, values: Mapping[str, Any]) -> None:
     one = db.get(session, network_id, lock=True)
+    if values.get('generation') not in (None, one.generation):
+        raise exceptions.NetworkChanged(
+            f'{one.segment} has generation {one.generation} by now, not {values["generation"]}. '
+            'Read it again.',
+            field='generation',
+        )
     changed = {**one.extra, **values.get('extra', {})}
     extra = {name: each for name, each in changed.items() if each is not None}
     unit = {

@@ -2,8 +2,9 @@
 """Options for the projects that may use a pool of hosts, or a segment, and changes of them."""
 
 import argparse
+import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from osc_lib import exceptions
 from osc_lib.command import command
@@ -12,8 +13,10 @@ from climateclient.osc import options
 
 #: The ids of projects and of domains.
 Users = tuple[set[str], set[str]]
-#: How often a pool is read again that others changed meanwhile.
+#: How often a pool, or a segment, is read again that others changed meanwhile.
 _TRIES = 5
+
+T = TypeVar('T')
 
 
 def add_pool(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -82,22 +85,33 @@ def change(
     :param new: takes the pool, and returns who may
     :param is_new: whether it may be one that is not there yet
     """
-    from climateclient.exceptions import Conflict, NotFound
+    from climateclient.exceptions import NotFound
     from climateclient.host_models import HostPool
 
-    for left in reversed(range(_TRIES)):
+    hosts = options.clients(cmd).climate.hosts
+
+    def try_once() -> None:
         try:
-            present = options.clients(cmd).climate.hosts.get_pool(name)
+            present = hosts.get_pool(name)
         except NotFound:
             if not is_new:
                 raise
             present = HostPool(name)
         projects, domains = new(present)
         ids = {'project_ids': projects, 'domain_ids': domains}
-        try:
-            options.clients(cmd).climate.hosts.set_pool(name, **ids, generation=present.generation)
-        except Conflict:
-            if not left:
-                raise
-        else:
-            return
+        hosts.set_pool(name, **ids, generation=present.generation)
+
+    again(try_once)
+
+
+def again(try_once: Callable[[], T]) -> T:
+    """Do a change of what was read before, again if others have changed that meanwhile.
+
+    :param try_once: reads, and raises Conflict if it is not as it was read
+    """
+    from climateclient.exceptions import Conflict
+
+    for _ in range(_TRIES - 1):
+        with contextlib.suppress(Conflict):
+            return try_once()
+    return try_once()

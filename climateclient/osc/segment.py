@@ -126,13 +126,19 @@ class SetSegment(command.ShowOne):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        users = pool_access.users(self, parsed_args)
+        return pool_access.again(lambda: self._change(parsed_args, *users))
+
+    def _change(
+        self, parsed_args: argparse.Namespace, projects: set[str], domains: set[str]
+    ) -> Shown:
         client = _client(self)
         present = client.find(parsed_args.segment)
-        projects, domains = pool_access.users(self, parsed_args)
         details: dict[str, Any] = {}
         if projects or domains:
             details['project_ids'] = sorted(projects | {*present.project_ids})
             details['domain_ids'] = sorted(domains | {*present.domain_ids})
+            details['generation'] = present.generation
         if parsed_args.disable or parsed_args.enable:
             details['reservable'] = parsed_args.enable
         if parsed_args.extra:
@@ -155,16 +161,22 @@ class UnsetSegment(command.ShowOne):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        users = pool_access.users(self, parsed_args)
+        return pool_access.again(lambda: self._change(parsed_args, *users))
+
+    def _change(
+        self, parsed_args: argparse.Namespace, projects: set[str], domains: set[str]
+    ) -> Shown:
         client = _client(self)
         present = client.find(parsed_args.segment)
         details: dict[str, Any] = {'extra': dict.fromkeys(parsed_args.extra)}
-        projects, domains = pool_access.users(self, parsed_args)
         if parsed_args.all:
             details |= {'project_ids': [], 'domain_ids': []}
         elif projects or domains:
             told = f'The segment {parsed_args.segment}', 'openstack lease segment set'
             left = pool_access.without(present, projects, domains, told)
             details |= {'project_ids': sorted(left[0]), 'domain_ids': sorted(left[1])}
+            details['generation'] = present.generation
         elif not parsed_args.extra:
             raise exceptions.CommandError(
                 'Nothing to take away: give --extra, --project, --domain or --all.'

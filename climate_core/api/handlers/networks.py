@@ -70,7 +70,7 @@ def update(backend: Backend, request: Request, network_id: str) -> webob.Respons
     What is promised of it already stays.
     """
     _authorize(backend, request, rules.UPDATE)
-    values = _normal(request.read(schema.UPDATE), _CHANGING)
+    values = _normal(request.read(schema.UPDATE), (*_CHANGING, 'generation'))
     number = _number(network_id)
     backend.manager.update_network(request.context, number, values)
     found, hidden = (

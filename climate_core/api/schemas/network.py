@@ -52,7 +52,17 @@ CREATE: dict[str, Any] = {
     'required': ['network_type'],
     'oneOf': [{'required': ['segment_id']}, {'required': ['segment_range']}],
 }
-UPDATE: dict[str, Any] = registered.with_values(_OF_OPERATORS)
+UPDATE: dict[str, Any] = registered.with_values(
+    {
+        **_OF_OPERATORS,
+        'generation': {
+            'type': 'integer',
+            'minimum': 0,
+            'description': 'That of the segment as it was seen: if it has another one by now, '
+            'nothing is changed (409).',
+        },
+    }
+)
 UPDATE['description'] = 'null takes an extra property away.'
 
 _FACTS: dict[str, Any] = {
@@ -74,6 +84,10 @@ SHOWN: dict[str, Any] = {
             'description': 'Only for those who may see the segments of all projects.',
         },
         'domain_ids': {**registered.IDS, 'description': 'The same.'},
+        'generation': {
+            'type': 'integer',
+            'description': 'Counts the changes by operators; for the same.',
+        },
     },
     'required': [*_FACTS],
 }

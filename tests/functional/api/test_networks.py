@@ -124,6 +124,17 @@ def test_segment_is_changed_as_clients_of_chameleon_do(application: Any) -> None
     assert refused['field'] == 'segment_id'
 
 
+def test_segment_that_was_changed_meanwhile_is_not_changed(application: Any) -> None:
+    made = ask(application, 'POST', PATH, {**VLAN, 'segment_id': 100}, 201)['network']
+    assert made['generation'] == 0
+    changed = {'project_ids': ['p1'], 'generation': 0}
+    assert ask(application, 'PUT', f'{PATH}/1', changed)['network']['generation'] == 1
+    for body in (changed, {'values': changed}):
+        refused = ask(application, 'PUT', f'{PATH}/1', body, 409)
+        assert (refused['error_name'], refused['field']) == ('network.changed', 'generation')
+    assert ask(application, 'GET', f'{PATH}/1')['network']['project_ids'] == ['p1']
+
+
 def test_users_see_the_segments_that_they_may_be_promised(application: Any) -> None:
     for number, projects in ((100, []), (101, ['other']), (102, ['mine']), (103, ['other'])):
         body = {**VLAN, 'segment_id': number, 'project_ids': projects}

@@ -49,6 +49,32 @@ def test_command_that_says_nothing_is_refused_with_what_is_right(fail, http, arg
 
 
 @pytest.mark.parametrize(
+    ('argv', 'projects'),
+    [
+        (('set', '1', '--project', 'c' * 32), ['a' * 32, 'c' * 32]),
+        (('set', '1', '--project', 'c' * 32, '--disable'), ['a' * 32, 'c' * 32]),
+        (('unset', '1', '--project', 'b' * 32), ['a' * 32]),
+    ],
+)
+@pytest.mark.parametrize(('refusals', 'is_done'), [(0, True), (4, True), (5, False)])
+def test_what_others_change_of_a_segment_meanwhile_is_kept(
+    http, run, fail, sent, argv, projects, refusals, is_done
+):
+    changed = {'status_code': 409, 'json': {'error_name': 'network.changed'}}
+    seen = segment('1', generation=3, project_ids=['b' * 32])
+    later = segment('1', generation=4, project_ids=[*{*projects, 'b' * 32} - {'c' * 32}])
+    before = [{'json': {'network': seen}}] if refusals else []
+    http.get(f'{URL}/1', [*before, {'json': {'network': later}}])
+    http.put(f'{URL}/1', [changed] * refusals + [{'json': {'network': later}}])
+    if argv[0] == 'unset' and refusals:
+        seen['project_ids'].append('d' * 32)
+    (run if is_done else fail)('lease', 'segment', *argv)
+    last = sent('PUT')[-1]
+    kept = {*projects} | ({'b' * 32} if argv[0] == 'set' else set())
+    assert (last['generation'], {*last['project_ids']}) == (4, kept)
+
+
+@pytest.mark.parametrize(
     ('text', 'told'),
     [
         ('physical_network=physnet1', 'name=<name> is missing'),
