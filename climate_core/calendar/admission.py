@@ -38,16 +38,21 @@ class Calendar(CalendarQueries):
         start: datetime,
         end: datetime,
         opened: Collection[int] = (),
+        proposed: Collection[int] = (),
     ) -> list[Promise]:
         """Promise units to new reservations, which are written already: all of them or none.
 
         :param opened: units that take no promises otherwise
+        :param proposed: units of :meth:`propose`; others are only looked at if these do not have
+            all that may be promised by now, or others were faster
         :raises climate_core.exceptions.NotEnough: there is no room
         :raises climate_core.db.engine.Stale: others were faster; run the transaction again
         """
         work = self._work(session)
         searches = self._scattered(searches_of(work.now, wanted, start, end))
-        found = self._find(work, wanted, searches, opened=opened)
+        found = self._find_proposed(work, searches, proposed)
+        if found is None:
+            found = self._find(work, wanted, searches, opened=opened)
         added = [
             _promise(one, search, pick)
             for one, search, picks in zip(wanted, searches, found, strict=True)

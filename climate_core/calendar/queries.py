@@ -44,17 +44,20 @@ class CalendarQueries:
         """Read the changes since the last read; the first time, the whole calendar."""
         self._database.read(self._index.refresh)
 
-    def seems_free(
+    def propose(
         self, wanted: Sequence[ReservationDemand], start: datetime, end: datetime, now: datetime
-    ) -> bool:
-        """Tell whether there is room by what is in memory, which may be old; no statement."""
+    ) -> frozenset[int] | None:
+        """Choose units by what is in memory, which may be old; no statement.
+
+        :returns: their ids; None if there is no room
+        """
         searches = searches_of(moment(now), wanted, start, end)
         snapshot = self._index.snapshot
         try:
-            find_together(searches, lambda kind: snapshot.kinds.get(kind, ()), self._dice)
+            found = find_together(searches, lambda kind: snapshot.kinds.get(kind, ()), self._dice)
         except NotFitting:
-            return False
-        return True
+            return None
+        return frozenset(pick.unit_id for picks in found for pick in picks)
 
     def check(self, wanted: Sequence[ReservationDemand], start: datetime, end: datetime) -> None:
         """Tell whether there is room for reservations, in a transaction that only reads.
@@ -218,6 +221,18 @@ class CalendarQueries:
             work.freed(gone, ended)
         return work
 
+    def _find_proposed(
+        self, work: CalendarTransaction, searches: Sequence[Search], proposed: Collection[int]
+    ) -> list[list[UnitPick]] | None:
+        """Choose among units that were proposed; None if others are to be looked at, too."""
+        if not proposed or getattr(self._thread, 'lost', 0) > 0:
+            return None
+        try:
+            found = find_together(searches, work.among(proposed), self._dice)
+        except NotFitting:
+            return None
+        return found if _all_of_it(searches, found) else None
+
     def _find(
         self,
         work: CalendarTransaction,
@@ -252,6 +267,14 @@ class CalendarQueries:
         raise TransactionRefused(
             lambda: refusal(wanted, searches, missing, kinds, self._dice, until), blamed
         )
+
+
+def _all_of_it(searches: Sequence[Search], found: Sequence[Sequence[UnitPick]]) -> bool:
+    """Tell whether searches have found as much as they may have."""
+    return all(
+        sum(pick.pieces for pick in picks) == search.demand.most
+        for search, picks in zip(searches, found, strict=True)
+    )
 
 
 def _opened(kinds: Kinds, opened: Collection[int]) -> Kinds:

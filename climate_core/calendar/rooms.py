@@ -8,7 +8,7 @@ import dataclasses
 import random
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from climate_core.calendar.model import Demand, Order
@@ -17,6 +17,9 @@ from climate_core.calendar.timeline import Entry, Timeline, amounts
 #: A search takes the best of so many units, and of so many for each piece.
 SAMPLE: Final = 1000
 SAMPLE_OF_PIECE: Final = 10
+
+#: The spare of a unit, what fits, and its timeline, as in :class:`FittingUnit`.
+_Room = tuple[tuple[int, int], int, Timeline]
 
 
 class UnitPick(NamedTuple):
@@ -104,28 +107,34 @@ def rooms(
     if search.rivals:
         size = max(size, len(timelines))
     first = dice.randrange(len(timelines)) if timelines else 0
-    turned = [*timelines[first:], *timelines[:first]]
-    for part in range(0, len(turned), size):
-        others = turned[part : part + size]
+    for part in range(0, len(timelines), size):
+        others = _part(timelines, first + part, min(size, len(timelines) - part))
         if own:
             others = [each for each in others if each.unit.id not in search.own]
         good = _good(search, _ordered(search, others, dice))
         yield from _scattered(good, search.scatter * search.demand.most, dice)
 
 
+def _part(timelines: Sequence[Timeline], first: int, size: int) -> Sequence[Timeline]:
+    """Return so many timelines from one on; after the last one comes the first."""
+    first %= len(timelines)
+    return [*timelines[first : first + size], *timelines[: max(0, first + size - len(timelines))]]
+
+
 def _ordered(
     search: Search, timelines: Sequence[Timeline], dice: random.Random
-) -> list[FittingUnit]:
+) -> Iterable[FittingUnit]:
     whole = search.demand.piece is None
     found = _whole(search, timelines) if whole else list(_shared(search, timelines))
     if search.demand.order == Order.RANDOM:
         dice.shuffle(found)
     else:
-        found.sort(key=attrgetter('spare'), reverse=search.demand.order == Order.SPREAD)
-    found.sort(key=attrgetter('timeline.unit.asleep'))
+        found.sort(key=itemgetter(0), reverse=search.demand.order == Order.SPREAD)
+    found.sort(key=lambda room: room[2].unit.asleep)
     if search.rivals:
-        found.sort(key=lambda room: search.rivals.get(room.unit_id, 0))
-    return found
+        found.sort(key=lambda room: search.rivals.get(room[2].unit.id, 0))
+    # Few of them are taken.
+    return (FittingUnit(timeline, fits, spare) for spare, fits, timeline in found)
 
 
 def _good(search: Search, found: Iterable[FittingUnit]) -> Iterator[FittingUnit]:
@@ -133,25 +142,23 @@ def _good(search: Search, found: Iterable[FittingUnit]) -> Iterator[FittingUnit]
     return (room for room in found if room.timeline.unit.available and matches(room.timeline.unit))
 
 
-def _whole(search: Search, timelines: Iterable[Timeline]) -> list[FittingUnit]:
+def _whole(search: Search, timelines: Iterable[Timeline]) -> list[_Room]:
     # Without a call for each: there may be ten thousand.
     begin, end, now = search.begin, search.end, search.now
     return [
-        FittingUnit(each, 1, (1, each.starts[index] - max(each.reach[index], now)))
+        ((1, starts - max(each.reach[index], now)), 1, each)
         for each in timelines
-        if each.starts[index := bisect_right(each.reach, begin) - 1] >= end
+        if (starts := each.starts[index := bisect_right(each.reach, begin) - 1]) >= end
     ]
 
 
-def _shared(search: Search, timelines: Iterable[Timeline]) -> Iterator[FittingUnit]:
+def _shared(search: Search, timelines: Iterable[Timeline]) -> Iterator[_Room]:
     begin, end = search.begin, search.end
     for each in timelines:
         pieces = each.fits(begin, end, search.demand.piece)
         if pieces:
             gap = each.gap(begin, end)
-            yield FittingUnit(
-                each, pieces, (pieces, gap[1] - max(gap[0], search.now) if gap else 0)
-            )
+            yield (pieces, gap[1] - max(gap[0], search.now) if gap else 0), pieces, each
 
 
 def _scattered(

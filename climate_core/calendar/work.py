@@ -93,6 +93,13 @@ class CalendarTransaction:
 
         return of_kind
 
+    def among(self, unit_ids: Iterable[int]) -> Kinds:
+        """Return a function that returns the timelines of a kind, only of some units."""
+        self._moved = collections.defaultdict(list)
+        there = self._snapshot.timelines
+        seen = [self._written.get(each) or there.get(each) for each in sorted(unit_ids)]
+        return lambda kind: [each for each in seen if each and each.unit.kind == kind]
+
     def _without(self, own: Iterable[calendar.OwnPromise]) -> dict[int, Timeline]:
         gone = collections.defaultdict(list)
         for each in own:

@@ -31,6 +31,7 @@ class Draft:
     :param before: the lease that the items join; None: it is new
     :param found: the reservations of that lease that were asked for as well
     :param asked: what was asked for if that is a whole lease
+    :param proposed: the ids of units that had what it demands when the calendar was asked
     :param waits: why it waits until there is enough for it; None: it does not
     :param emptied: the ids of the shared hosts that are to be emptied for it
     :param preempted: the ids of the leases that are to wait for it
@@ -45,6 +46,7 @@ class Draft:
     found: tuple[model.Reservation, ...] = ()
     asked: LeaseRequest | None = None
     generation: int | None = None
+    proposed: frozenset[int] = frozenset()
     waits: str | None = None
     emptied: tuple[int, ...] = ()
     preempted: tuple[str, ...] = ()

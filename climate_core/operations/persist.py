@@ -120,8 +120,9 @@ class WritePath:
         :raises climate_core.exceptions.NotEnough: there is not enough even so
         """
         best_effort = draft.lease.kind == states.LeaseKind.BEST_EFFORT
+        proposed = None if best_effort else self.promises.propose(draft)
         try:
-            if best_effort or not self.promises.seem_granted(draft):
+            if proposed is None:
                 self.promises.check(draft)
         except exceptions.NotEnough as exc:
             if draft.before is None and best_effort:
@@ -132,7 +133,7 @@ class WritePath:
             if preempted is None:
                 raise
             return preempted
-        return draft
+        return dataclasses.replace(draft, proposed=proposed or frozenset())
 
     def _persist(
         self, draft: Draft, done: Provisioned, most: limits.Amounts | None, cause: Cause
@@ -199,7 +200,9 @@ class WritePath:
         reservations: Iterable[model.Reservation],
     ) -> model.Lease:
         fields = {item.reservation.id: item.field for item in draft.items}
-        return self.promises.promise(session, lease, reservations, fields, draft.now)
+        return self.promises.promise(
+            session, lease, reservations, fields, draft.now, proposed=draft.proposed
+        )
 
     def _missing(self, lease: model.Lease, done: Provisioned) -> Sequence[model.Reservation]:
         """Return what has not joined since the draft was built: nothing may join twice."""

@@ -58,18 +58,18 @@ class Promises:
     calendar: Calendar
     plugins: Mapping[str, ResourcePlugin]
 
-    def seem_granted(self, draft: Draft) -> bool:
-        """Tell whether a draft would have what it demands by what is in memory; no statement.
+    def propose(self, draft: Draft) -> frozenset[int] | None:
+        """Choose units for a draft by what is in memory, see :meth:`Calendar.propose`.
 
-        :returns: False also for one that makes resources, and that demands nothing
+        :returns: None also for one that makes resources, and that demands nothing
         """
         items = [item.reservation for item in draft.items]
         if not items or any(each.unit_kind is None for each in items):
-            return False
+            return None
         wanted = self._wanted(items, {})
-        return len(wanted) <= limits.PROMISED and self.calendar.seems_free(
-            wanted, *_period(draft.lease, draft.now), draft.now
-        )
+        if len(wanted) > limits.PROMISED:
+            return None
+        return self.calendar.propose(wanted, *_period(draft.lease, draft.now), draft.now)
 
     def check(self, draft: Draft, errors: ErrorCollector = RAISE_FIRST) -> None:
         """Refuse a draft for which there is not enough. Nothing is written.
@@ -125,11 +125,12 @@ class Promises:
         fields: Mapping[str, str],
         now: datetime.datetime,
         opened: Collection[int] = (),
+        proposed: Collection[int] = (),
     ) -> model.Lease:
         """Promise reservations what they demand; they are written already.
 
         :param fields: reservation id -> its place in the request
-        :param opened: see :meth:`Calendar.promise`
+        :param opened: see :meth:`Calendar.promise`, as of ``proposed``
         :returns: the lease with what they are promised
         :raises climate_core.exceptions.BadRequest: they are too many
         :raises climate_core.exceptions.NotEnough: there is not enough
@@ -140,7 +141,7 @@ class Promises:
             return lease
         _check_count(wanted)
         found = collections.defaultdict[str, list[model.Allocation]](list)
-        promised = self.calendar.promise(session, wanted, *_period(lease, now), opened)
+        promised = self.calendar.promise(session, wanted, *_period(lease, now), opened, proposed)
         for each in sorted(promised, key=attrgetter('unit_id')):
             unit = self.calendar.unit(session, each.unit_id).properties
             found[each.reservation_id].append(_allocation(each, unit))

@@ -118,6 +118,8 @@ class Work:
         assert isinstance(side, ClimateHosts)
         side.promise(promises)
         self._create(next(self._days))
+        # As above, for all of them have changed.
+        threading.Event().wait(LATE + 1)
         told = f', {count * promises} promises'
         yield self._creates(count, told)
         yield self._refused(count, told)

@@ -2,7 +2,7 @@
 """Units in a database and reservations that want them, without what else makes a lease."""
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -105,6 +105,7 @@ class Hall:
         start: float = 0,
         end: float = 1,
         calendar: Calendar | None = None,
+        proposed: Collection[int] = (),
         **more: Any,
     ) -> list[Promise]:
         """Promise units to new reservations, one for each demand."""
@@ -115,7 +116,7 @@ class Hall:
                 for number, each in enumerate(demands)
             ]
             promise = (calendar or self.calendar).promise
-            return promise(session, wanted, self.at(start), self.at(end))
+            return promise(session, wanted, self.at(start), self.at(end), proposed=proposed)
 
         return self.database.write(write)
 

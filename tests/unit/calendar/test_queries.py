@@ -7,7 +7,6 @@ from climate_common import dates
 from climate_core import exceptions
 from climate_core.calendar.model import Demand, Lack, Unit, WaitingDemand, Window
 from climate_core.db import calendar as db_calendar
-from tests.support.world import executed
 from tests.unit.calendar.hall import HOUR, Hall, demand, shares
 
 
@@ -115,21 +114,6 @@ def test_windows_are_the_earliest_times_with_enough_units(any_hall: Hall) -> Non
     assert windows(2, 9) == [5]
     assert windows(2, 6.5) == []
     assert windows(2, 1) == []
-
-
-@pytest.mark.parametrize(('count', 'seems'), [(1, True), (2, False)])
-def test_what_seems_free_is_answered_from_memory_alone(
-    hall: Hall, count: int, seems: bool
-) -> None:
-    hall.units(2)
-    hall.book(demand())
-    hall.calendar.read()
-    wanted = [hall.wanted('new', demand(count))]
-
-    def ask() -> None:
-        assert hall.calendar.seems_free(wanted, hall.at(0), hall.at(1), hall.now) == seems
-
-    assert not executed(hall.database, ask)
 
 
 def test_shortage_has_what_is_missing_and_the_disabled_units_that_would_do(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from climate_core.calendar import rooms
@@ -151,3 +151,16 @@ def test_search_agrees_with_the_slow_one(
     assert all(wanted.matches(each.unit) for each in timelines if each.unit.id in taken)
     for each in slow.with_picks(timelines, picks, *period, wanted.piece):
         assert not slow.wrong(each.unit, each.entries)
+
+
+@given(drawn.timelines(), drawn.demands(), drawn.periods(), dice)
+def test_search_among_what_was_found_finds_as_much(
+    timelines: list[Timeline], wanted: Demand, period: tuple[int, int], dice: random.Random
+) -> None:
+    """So a transaction need not look at all units again."""
+    assume(slow.most_of(wanted, *period, timelines) >= wanted.least)
+    picks = find(search(wanted, *period), timelines, dice)
+    chosen = {pick.unit_id for pick in picks}
+    among = [each for each in timelines if each.unit.id in chosen]
+    again = find(search(wanted, *period), among, dice)
+    assert sum(pick.pieces for pick in again) == sum(pick.pieces for pick in picks)

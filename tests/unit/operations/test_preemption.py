@@ -288,7 +288,7 @@ def test_request_that_another_was_faster_than_preempts_too(
     """What this manager has in memory is old; the transaction finds that."""
     first = book(hotel, 'first', preemptible=True)
     book(hotel, 'second')
-    monkeypatch.setattr(hotel.world.operations.promises, 'seem_granted', lambda _draft: True)
+    monkeypatch.setattr(hotel.world.operations.promises, 'propose', lambda _draft: frozenset())
     other = book(hotel, 'other')
     assert hotel.status(first, other) == ['WAITING', 'PENDING']
 
