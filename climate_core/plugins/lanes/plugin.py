@@ -14,15 +14,15 @@ import datetime
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from climate_common import lanes, words
+from climate_common import lanes
 from climate_core import exceptions
 from climate_core.calendar.model import Order, ReservationDemand, Unit
-from climate_core.cloud import errors, lane_providers, placement, servers
+from climate_core.cloud import errors, lane_providers, placement
 from climate_core.lease.hosts import KIND
 from climate_core.plugins import promised
 from climate_core.plugins.base import Claimed, Done, Wait
 from climate_core.plugins.host import filters
-from climate_core.plugins.lanes import departures, shelved_servers
+from climate_core.plugins.lanes import departures, evacuation, shelved_servers
 from climate_core.plugins.lanes import obstacles as lane_obstacles
 from climate_core.plugins.lanes import options as lane_options
 from climate_core.plugins.lanes import reduction as lane_reduction
@@ -39,10 +39,6 @@ if TYPE_CHECKING:
 LOOK: Final = promised.LOOK
 #: The same for a host that Placement does not have: an operator may have taken it away.
 _GONE_LOOK: Final = 10.0
-#: The same for servers that are being evacuated.
-_EVACUATE_LOOK: Final = 5.0
-#: So many servers that cannot be evacuated are named.
-_NAMED: Final = 3
 #: The reason of a lease whose host is promised to the earlier lease for longer than it was.
 _HOST_NOT_FREE: Final = (
     'Host {} is not free yet: servers of an earlier lease are still being deleted, or it is being '
@@ -52,6 +48,8 @@ _HOST_NOT_FREE: Final = (
 _ASLEEP: Final = 'Host {} is being switched on.'
 #: What is kept of the lanes that are prepared.
 _PREPARED: Final = 'prepared'
+#: What is kept of the lanes that are open while the start waits for others.
+_OPENED: Final = 'opened'
 #: What is kept of the lanes that have servers when the lease is over.
 _USED: Final = 'used'
 
@@ -167,22 +165,43 @@ class LanePlugin(promised.PromisedPlugin):
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         """Open a lane of each host, once the host is free.
 
+        Those that it opened are left alone while it waits for others.
+
         :raises climate_core.exceptions.Permanent: the calendar promises it no host
+        """
+        return self._open_all(lease, reservation, _opened(reservation))
+
+    def _open_all(
+        self, lease: 'Lease', reservation: 'Reservation', opened: dict[str, int]
+    ) -> Wait | None:
+        """Open the lanes of a reservation.
+
+        :param opened: the slots of those that are open, by their ids
         """
         self._check_promised(reservation)
         conn = self.cloud.service()
         aggregates = self._aggregates(lease, reservation)
-        waits = [
-            self._wait_for_unit(lease, each, _HOST_NOT_FREE.format(_name(each)))
-            or _wait_for_power(each)
-            or self._open(conn, reservation, each, aggregates)
-            for each in reservation.allocations
-        ]
+        waits = []
+        for each in reservation.allocations:
+            lane_id, slots = lane_of(each), self._slots(each)
+            if opened.get(lane_id) == slots:
+                continue
+            wait = (
+                self._wait_for_unit(lease, each, _HOST_NOT_FREE.format(_name(each)))
+                or _wait_for_power(each)
+                or self._open(conn, reservation, each, aggregates)
+            )
+            if wait is None:
+                opened[lane_id] = slots
+            else:
+                waits.append(wait)
         # What was prepared, and is promised to it no more.
         for lane_id in sorted(_prepared(reservation).keys() - _lanes_of(reservation)):
             lane_providers.leave_lane(conn, lane_id, reservation.id)
-        wait = next((each for each in waits if each is not None), None)
-        return wait or shelved_servers.wake(conn, reservation)
+        reservation = _with_opened(reservation, opened)
+        if waits:
+            return dataclasses.replace(waits[0], progress=reservation.progress)
+        return shelved_servers.wake(conn, reservation)
 
     def _aggregates(self, lease: 'Lease', reservation: 'Reservation') -> Sequence[str]:
         """Return what lets the servers of a reservation into a lane."""
@@ -247,10 +266,11 @@ class LanePlugin(promised.PromisedPlugin):
             for lane_id in sorted(released.keys() - kept)
             for server_id in lane_providers.leave_lane(conn, lane_id, reservation.id)
         }
-        wait = self.wake_up(lease, reservation)
+        # Of a host that failed nothing is as it was.
+        wait = self._open_all(lease, reservation, {})
         if wait is not None or not self.conf.hosts.evacuate:
             return wait
-        return _evacuate_all(conn, left)
+        return evacuation.evacuate(conn, left)
 
     def choose_less(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
         return self._reduction(reservation).choose(most)
@@ -334,38 +354,14 @@ def _prepared(reservation: 'Reservation') -> dict[str, int | None]:
     return dict((reservation.progress or {}).get(_PREPARED, {}))
 
 
-def _evacuate_all(conn: 'connection.Connection', left: Mapping[str, str]) -> Wait | None:
-    """Evacuate servers, also after one that Nova refuses; wait for those that are still there.
-
-    :param left: server -> the host that failed
-    :raises climate_core.exceptions.PluginFailure: the first refusal, once nothing else is left
-    """
-    there: list[str] = []
-    refused: list[tuple[str, Exception]] = []
-    for server_id, host in left.items():
-        try:
-            if _evacuate(conn, server_id, host):
-                there.append(server_id)
-        except errors.EXPECTED as exc:
-            refused.append((server_id, exc))
-    if there:
-        told = f'Evacuating {words.counted(len(there), "server")} from hosts that failed.'
-        more = ''.join(f' Server {each} cannot be: {exc}' for each, exc in refused[:_NAMED])
-        return Wait(_EVACUATE_LOOK, told + more)
-    if refused:
-        raise refused[0][1]
-    return None
+def _opened(reservation: 'Reservation') -> dict[str, int]:
+    """Return the slots of the lanes that this start has opened."""
+    return dict((reservation.progress or {}).get(_OPENED, {}))
 
 
-def _evacuate(conn: 'connection.Connection', server_id: str, host: str) -> bool:
-    """Evacuate a server from a host that failed; tell whether it is still there."""
-    try:
-        server = servers.get(conn, server_id)
-        if server['OS-EXT-SRV-ATTR:host'] != host:
-            return False
-        if server['OS-EXT-STS:task_state'] is None:
-            servers.act(conn, server_id, 'evacuate', {})
-    except errors.Gone:
-        # A migration holds a slot, too, by an id of its own.
-        return False
-    return True
+def _with_opened(reservation: 'Reservation', opened: Mapping[str, int]) -> 'Reservation':
+    """Return a reservation that remembers which lanes are open."""
+    if not opened:
+        return reservation
+    progress = {**(reservation.progress or {}), _OPENED: opened}
+    return dataclasses.replace(reservation, progress=progress)

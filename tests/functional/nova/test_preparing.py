@@ -65,6 +65,32 @@ class TestCost(PreparingTest):
         assert requests[-20:] == ['GET', 'PUT'] * 10
         assert len(self.hosts_of(lease)) == 10
 
+    def open_lanes(self, lease):
+        """Count the lanes that servers of a lease may enter."""
+        (reservation,) = lease.reservations
+        aggregate = lanes.host_aggregate(reservation.id, lease.project_id)
+        return len(self.candidates(f'resources={lanes.SLOT}:1&member_of={aggregate}'))
+
+    def test_start_that_waits_for_a_host_asks_for_that_alone(self):
+        lease = self.prepared(min=10)
+        unit = lease.reservations[0].allocations[3].unit
+        consumer = self.claim(unit['provider_id'], {'VCPU': 1})
+        self.time.forward(minutes=1)
+        assert self.run_only(lease).status == 'STARTING'
+        for _ in range(3):
+            self.cloud.requests.clear()
+            self.time.forward(seconds=1)
+            lease = self.run_only(lease)
+            assert f'Host {unit["hypervisor_hostname"]} still has servers' in lease.status_reason
+            # What the host has, and whose its lane is.
+            assert [method for method, _ in self.cloud.requests] == ['GET', 'GET']
+        assert self.open_lanes(lease) == 9
+        self.placement.delete(f'/allocations/{consumer}', version='1.39')
+        lease, requests = self.start(lease, seconds=1)
+        assert requests == ['GET', 'PUT']
+        assert self.open_lanes(lease) == 10
+        assert lease.reservations[0].progress is None
+
 
 class TestPreparing(PreparingTest):
     def test_nobody_enters_before_the_start(self):
