@@ -252,12 +252,38 @@ def lane() -> Picture:
     return picture
 
 
+def power() -> Picture:
+    """Draw the way of a host that sleeps until a lease needs it."""
+    picture = Picture('A host that sleeps until a lease needs it', 900, 400)
+    for y, name in ((30, 'the host'), (130, 'its service'), (230, 'its machine')):
+        picture.box(10, y, 100, 70, name, 'ours' if y == 30 else 'plain')
+    for x, when in ((560, 'it is woken'), (770, 'the lease begins')):
+        picture.line((x, 26), (x, 340))
+        picture.words(x, 16, when, bold=0)
+    states = (
+        (120, 100, 'awake', 'open', 'on', 'awake'),
+        (230, 140, 'falling_asleep', 'held, disabled', 'shuts down', 'over'),
+        (380, 170, 'asleep', 'held, disabled, down', 'off', 'asleep'),
+        (570, 140, 'waking', 'held, disabled', 'is switched on', 'over'),
+        (720, 170, 'awake', 'enabled, open', 'on', 'awake'),
+    )
+    for x, width, name, seen, machine, colour in states:
+        for y, text in ((30, name), (130, seen), (230, machine)):
+            picture.box(x, y, width, 70, text, colour)
+    picture.words(225, 326, 'nothing within sleep_after', small=True)
+    picture.words(665, 326, 'as measured, + wake_slack', small=True)
+    picture.arrow((120, 356), (890, 356))
+    picture.words(500, 378, 'time', small=True)
+    return picture
+
+
 PICTURES: dict[str, Callable[[], Picture]] = {
     'server': server,
     'architecture': architecture,
     'event': event,
     'stack': stack,
     'lane': lane,
+    'power': power,
 }
 
 
