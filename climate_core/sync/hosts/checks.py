@@ -7,7 +7,7 @@ and the nova.conf of this machine.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from oslo_config import cfg
@@ -17,6 +17,7 @@ from climate_core.cloud import hypervisors, placement
 from climate_core.db import hosts as db
 from climate_core.db.engine import Database
 from climate_core.lease.hosts import Host, State
+from climate_core.sync.hosts import rooms as host_rooms
 from climate_core.sync.hosts.refresh import every
 
 if TYPE_CHECKING:
@@ -44,12 +45,34 @@ def find(
     """
     if not database.read(db.exist):
         return None
-    present = [host for host in every(database) if host.is_kept]
-    return [*_entered(conn, present), *_without_isolation(conn, present), *_configured(files)]
+    everything = list(every(database))
+    present = [host for host in everything if host.is_kept]
+    rooms = host_rooms.read(conn, everything)
+    return [
+        *_hidden(rooms.hidden, everything),
+        *_entered(conn, present, rooms.inside),
+        *_without_isolation(conn, present),
+        *_configured(files),
+    ]
 
 
-def _entered(conn: 'connection.Connection', present: Sequence[Host]) -> Iterator[str]:
-    rooms = placement.find_rooms(conn)
+def _hidden(hidden: Collection[str], everything: Sequence[Host]) -> Iterator[str]:
+    found = sorted(h.hypervisor_hostname for h in everything if h.provider_id in hidden)
+    if found:
+        count = sum(len(host.lane_ids) for host in everything)
+        yield (
+            f'Placement leaves {_names(found)} out of its answers. Set "[placement] '
+            'max_allocation_candidates" in placement.conf to -1, which is its default, or to more '
+            f'than the {count} lanes of all hosts, and restart it: until then each of these hosts '
+            'is asked for alone.'
+        )
+
+
+def _entered(
+    conn: 'connection.Connection',
+    present: Sequence[Host],
+    rooms: Mapping[str, placement.HostRoom],
+) -> Iterator[str]:
     found = sorted(
         host.hypervisor_hostname
         for host in present

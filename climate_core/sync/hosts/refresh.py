@@ -21,6 +21,7 @@ from climate_core.db.engine import TROUBLE, Database, Stale
 from climate_core.lease import hosts, nodes
 from climate_core.sync.hosts import lanes as host_lanes
 from climate_core.sync.hosts import pool_aggregate
+from climate_core.sync.hosts import rooms as host_rooms
 from climate_core.threads import Worker
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ def learn_one(
 class HostRefresher(Worker):
     """Look at all hosts of the pools now and then, in a thread of its own.
 
-    Four requests in all, one more if there are shared hosts that no lease has, and one for each
+    Four requests in all, one more if there are shared hosts that no lease has, one or two for each
+    host that Placement has left out, see :mod:`climate_core.sync.hosts.rooms`, and one for each
     provider of a host that differs; none where no pool has a host. Several managers doing it at
     once is harmless.
     """
@@ -103,10 +105,9 @@ class HostRefresher(Worker):
         if not self._database.read(db.exist):
             return
         conn = self._cloud.service()
-        rooms = placement.find_rooms(conn)
         present = {host.id: host for host in every(self._database)}
-        takes_any_ordinary = any(host.takes_ordinary for host in present.values())
-        outside = placement.find_rooms(conn, outside=True) if takes_any_ordinary else {}
+        found_rooms = host_rooms.read(conn, present.values())
+        rooms, outside = found_rooms.inside, found_rooms.outside
         units = {
             host.provider_id: host.details['units']
             for host in present.values()

@@ -8,6 +8,7 @@ from climate_common import lanes
 from climate_core.cloud import lane_providers
 from climate_core.db import hosts as db
 from climate_core.sync.hosts import checks as host_checks
+from climate_core.sync.hosts.refresh import HostRefresher
 from tests.functional.nova.hosts import HostsTest
 
 LOADED = 'available_filters = nova.scheduler.filters.all_filters\n'
@@ -74,3 +75,34 @@ class TestHostChecks(HostsTest):
             assert len(found) == len(told), found
             assert all(part in said for part, said in zip(told, found, strict=True)), found
         assert self.find(f'{place}.none') == []
+
+    def test_hosts_that_placement_leaves_out_are_told_and_read_all_the_same(self):
+        for host in self.COMPUTES:
+            self.enrol(host)
+        (isolated,) = self.find()
+        count = len(self.COMPUTES) * self.LANES_PER_HOST
+        self.placement_fixture.conf_fixture.config(
+            group='placement', max_allocation_candidates=self.LANES_PER_HOST - 1
+        )
+        told, rest = self.find()
+        assert told.startswith('Placement leaves host')
+        assert f'more than the {count} lanes' in told
+        assert rest == isolated
+        for host in self.COMPUTES:
+            self.set_ratio('VCPU', 4.0, host)
+        refresher = HostRefresher(self.conf, self.database, self.cloud)
+        with self.assertNoLogs('climate_core.sync.hosts.refresh', 'WARNING'):
+            refresher.refresh()
+        for host in self.COMPUTES:
+            assert self.database.read(db.find, host).capacity['vcpus'] == 8
+
+    def test_host_that_placement_left_out_and_does_not_keep_is_repaired(self):
+        for host in self.COMPUTES:
+            self.enrol(host)
+        self.placement_fixture.conf_fixture.config(
+            group='placement', max_allocation_candidates=self.LANES_PER_HOST - 1
+        )
+        for host in self.COMPUTES:
+            self.set_aggregates(host=host)
+        HostRefresher(self.conf, self.database, self.cloud).refresh()
+        assert all(self.aggregates(host) == {lanes.POOL} for host in self.COMPUTES)
