@@ -17,6 +17,8 @@ from climate_core.db.engine import Stale
 from climate_core.db.registered_units import IsSeen
 
 _UNIT = tables.UNITS
+#: The text of no properties at all.
+_NONE: Final = '{}'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,12 +43,18 @@ class ExtraProperties:
     ) -> dict[str, list[Any]]:
         """Return the extra properties that there are: their names, and the values that they have.
 
-        :param is_shown: tells whether the properties of one count
+        One row is read for all that have the same properties and may be used by the same projects.
+
+        :param is_shown: tells whether the properties of those with this access count
         """
         found: dict[str, set[Any]] = {}
-        query = sa.select(self.things.c.extra, _UNIT.c.access)
-        joined = query.join_from(self.things, _UNIT, self.things.c.unit_id == _UNIT.c.id)
-        for row in session.execute(joined):
+        query = (
+            sa.select(self.things.c.extra, _UNIT.c.access)
+            .join_from(self.things, _UNIT, self.things.c.unit_id == _UNIT.c.id)
+            .where(sa.type_coerce(self.things.c.extra, sa.Text) != _NONE)
+            .distinct()
+        )
+        for row in session.execute(query):
             if is_shown(row.access):
                 for name, value in row.extra.items():
                     found.setdefault(name, set()).add(value)

@@ -45,20 +45,33 @@ def close_open(
     stray = mine.keys() - {(each.unit_id, each.lane) for each in live}
     if not stray:
         return
+    over: dict[tuple[int, int], set[str]] = {key: set() for key in stray}
     for each in database.read(db.taken, {unit_id for unit_id, _ in stray}, False):
-        key = each.unit_id, each.lane
-        if key in stray and _clear(conn, mine[key], each.reservation_id):
-            name = hosts[each.unit_id].hypervisor_hostname
-            yield f'Host {name} was open to reservation {each.reservation_id}, which is over'
+        if (each.unit_id, each.lane) in stray:
+            over[each.unit_id, each.lane].add(each.reservation_id)
+    for (unit_id, number), reservation_ids in sorted(over.items()):
+        closed_to = _clear(conn, mine[unit_id, number], reservation_ids)
+        if closed_to is not None:
+            name = hosts[unit_id].hypervisor_hostname
+            yield f'Host {name} was open to reservation {closed_to}, which is over'
 
 
-def _clear(conn: 'connection.Connection', lane_id: str, reservation_id: str) -> bool:
-    """Close a lane if it is a reservation's; tell whether it was."""
+def _clear(
+    conn: 'connection.Connection', lane_id: str, reservation_ids: Collection[str]
+) -> str | None:
+    """Close a lane if it is that of one of some reservations; return the id of that."""
+    ids = {lanes.reservation_aggregate(each): each for each in reservation_ids}
+    owner = None
+
+    def is_theirs(aggregates: frozenset[str]) -> bool:
+        nonlocal owner
+        owner = next((ids[each] for each in aggregates if each in ids), None)
+        return owner is not None
+
     try:
-        own = lanes.reservation_aggregate(reservation_id)
-        return lane_providers.clear_lane(conn, lane_id, [own])
+        return owner if lane_providers.clear_lane_if(conn, lane_id, is_theirs) else None
     except errors.Gone:
-        return False
+        return None
 
 
 def find_unexplained(

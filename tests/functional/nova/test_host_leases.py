@@ -97,12 +97,19 @@ class TestHostLeases(HostLeasesTest):
 
     def test_lane_that_a_manager_opens_after_the_end_is_closed(self):
         """It stood still on the way of the start."""
+        old = self.settled(self.lease_hosts(min=1, names='host1', end='2026-12-01 13:00'))
+        assert self.settled(old, hours=1).status == 'TERMINATED'
         first = self.settled(self.lease_hosts(min=1, names='host1'))
         assert self.settled(first, hours=2).status == 'TERMINATED'
         self.world.plugins[self.TYPE].wake_up(first, first.reservations[0])
         assert self.inside(first)[1] == 'host1'
+        self.cloud.requests.clear()
         HostRefresher(self.conf, self.world.database, self.cloud).refresh()
         assert self.refused(first)
+        # However many leases have had the lane, it is looked at once, and written twice.
+        lane_id = lane_of(first.reservations[0].allocations[0])
+        asked = [method for method, path in self.cloud.requests if lane_id in path]
+        assert asked == ['GET', 'GET', 'PUT', 'PUT']
 
     def test_start_says_how_it_can_go_on_and_does_so(self):
         """The lane is open to a lease that was purged."""

@@ -130,6 +130,20 @@ def test_promises_of_a_host_are_found(any_world: World) -> None:
     database.write(db.delete, host_id)
 
 
+def test_properties_of_hosts_that_are_alike_are_read_once(any_world: World) -> None:
+    database = any_world.database
+    for number in range(6):
+        add(database, f'cn{number}', **({'rack': number % 2} if number < 4 else {}))
+    looks = []
+
+    def is_shown(access: object) -> bool:
+        looks.append(access)
+        return True
+
+    assert database.read(extra_properties.HOSTS.values, is_shown) == {'rack': [0, 1]}
+    assert looks == [None, None]
+
+
 def test_properties_have_all_values_and_can_be_private(any_world: World) -> None:
     database = any_world.database
     add(database, 'cn1', rack='7', gpu=True)
