@@ -11,7 +11,7 @@ from climate_core import exceptions
 
 #: The kind of the units of floating IPs.
 KIND: Final = 'floating IP'
-#: So many addresses are registered by one request at most.
+#: So many addresses are set apart by one request at most.
 MOST: Final = 256
 
 
@@ -32,7 +32,7 @@ class FloatingIp:
 
 
 def read_addresses(values: dict[str, Any]) -> tuple[str, list[ipaddress.IPv4Address]]:
-    """Return the addresses of a request to register some, and the field that has them.
+    """Return the addresses of a request to set some apart, and the field that has them.
 
     :param values: ``floating_ip_address``, or ``floating_ip_range`` as ``first-last``
     :raises climate_core.exceptions.BadRequest: naming the field
@@ -52,7 +52,7 @@ def read_addresses(values: dict[str, Any]) -> tuple[str, list[ipaddress.IPv4Addr
     count = int(last) - int(first) + 1
     if count > MOST:
         raise exceptions.BadRequest(
-            f'{field}: must have {MOST} addresses at most, not {count}. Register them in parts.',
+            f'{field}: must have {MOST} addresses at most, not {count}. Set them apart in parts.',
             field=field,
         )
     return field, [first + number for number in range(count)]

@@ -13,7 +13,7 @@ from climate_core.lease import extra_properties
 KIND: Final = 'network segment'
 #: What a plugin keeps of the network that was made: its id.
 MADE: Final = 'network_id'
-#: So many segments are registered by one request at most.
+#: So many segments are set apart by one request at most.
 MOST: Final = 256
 #: The types of networks whose segments have numbers -> the highest of these. The lowest is 1.
 TYPES: Final[Mapping[str, int]] = {
@@ -105,7 +105,7 @@ class RegisteredSegment:
 
 
 def read_segments(values: Mapping[str, Any]) -> tuple[str, list[Segment]]:
-    """Return the segments of a request to register some, and the field that has their numbers.
+    """Return the segments of a request to set some apart, and the field that has their numbers.
 
     :param values: ``network_type``, ``physical_network`` for VLANs, and ``segment_id``, or
         ``segment_range`` as ``first-last``
@@ -138,8 +138,8 @@ def _numbers(field: str, text: str, highest: int) -> range:
         raise exceptions.BadRequest(f'{field}: must be {right}.', field=field)
     if last - first >= MOST:
         raise exceptions.BadRequest(
-            f'{field}: must have {MOST} segments at most, not {last - first + 1}. Register them '
-            'in parts.',
+            f'{field}: must have {MOST} segments at most, not {last - first + 1}. Set them '
+            'apart in parts.',
             field=field,
         )
     return range(first, last + 1)

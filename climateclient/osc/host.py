@@ -31,7 +31,10 @@ class CreateHost(command.ShowOne):
         )
         _add_details(parser)
         parser.add_argument(
-            '--disable', action='store_true', default=None, help='Promise nothing of it yet'
+            '--disable',
+            action='store_true',
+            default=None,
+            help='Make no promises of this host yet',
         )
         servers = parser.add_mutually_exclusive_group()
         servers.add_argument(
@@ -107,8 +110,12 @@ class SetHost(command.ShowOne):
         parser = _add_host(super().get_parser(prog_name))
         _add_details(parser)
         state = parser.add_mutually_exclusive_group()
-        state.add_argument('--disable', action='store_true', help='Promise nothing more of it')
-        state.add_argument('--enable', action='store_true', help='Have it promised again')
+        state.add_argument(
+            '--disable', action='store_true', help='Make no new promises of this host'
+        )
+        state.add_argument(
+            '--enable', action='store_true', help='Make promises of this host again'
+        )
         power = parser.add_mutually_exclusive_group()
         power.add_argument(
             '--keep-on',
@@ -326,7 +333,7 @@ def _add_details(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--pool', metavar='<pool>', help='Pool that it is in (default: default)')
     arguments.add_extra(parser)
     parser.add_argument(
-        '--reason', metavar='<text>', help='Why nothing is promised of it; --disable needs it'
+        '--reason', metavar='<text>', help='Why no new promises are made; --disable needs it'
     )
 
 

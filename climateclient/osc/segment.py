@@ -34,7 +34,7 @@ _FIELDS: Final = {
 }
 #: The places of the id and of the number.
 _COUNTED: Final = (0, 3)
-_FOR: Final = 'Promise it to no other projects'
+_FOR: Final = 'Let only these have it'
 
 
 class CreateSegment(command.Lister):
@@ -53,7 +53,9 @@ class CreateSegment(command.Lister):
         which.add_argument('--range', metavar='<first>-<last>', help='Many of them')
         arguments.add_extra(parser)
         pool_access.add_users(parser, _FOR)
-        parser.add_argument('--disable', action='store_true', help='Promise it to nobody yet')
+        parser.add_argument(
+            '--disable', action='store_true', help='Make no promises of this segment yet'
+        )
         ranges.add_each(parser)
         return parser
 
@@ -119,10 +121,14 @@ class SetSegment(command.ShowOne):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = _add_segment(super().get_parser(prog_name))
         arguments.add_extra(parser)
-        pool_access.add_users(parser, 'Promise it to this one, too, or alone')
+        pool_access.add_users(parser, 'Let this one have it, too, or alone')
         state = parser.add_mutually_exclusive_group()
-        state.add_argument('--disable', action='store_true', help='Promise it to nobody more')
-        state.add_argument('--enable', action='store_true', help='Have it promised again')
+        state.add_argument(
+            '--disable', action='store_true', help='Make no new promises of this segment'
+        )
+        state.add_argument(
+            '--enable', action='store_true', help='Make promises of this segment again'
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
@@ -156,8 +162,8 @@ class UnsetSegment(command.ShowOne):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = _add_segment(super().get_parser(prog_name))
         arguments.add_extra_to_take(parser)
-        pool_access.add_users(parser, 'Promise it to this one no more')
-        parser.add_argument('--all', action='store_true', help='Let everybody be promised it')
+        pool_access.add_users(parser, 'Let this one have it no more')
+        parser.add_argument('--all', action='store_true', help='Let everybody have it')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
