@@ -37,10 +37,10 @@ def get(conn: 'connection.Connection', floating_ip_id: str) -> dict[str, Any]:
     return found
 
 
-def every_id(conn: 'connection.Connection', network_id: str | None = None) -> Iterator[str]:
-    """Yield the ids of all floating IPs, or of those of a network, one call for each page."""
-    query = {'fields': 'id'} | ({'floating_network_id': network_id} if network_id else {})
-    return (each['id'] for each in NEUTRON.pages(conn, '/floatingips', 'floatingips', query))
+def every_id(conn: 'connection.Connection') -> Iterator[str]:
+    """Yield the ids of all floating IPs, one call for each page."""
+    pages = NEUTRON.pages(conn, '/floatingips', 'floatingips', {'fields': 'id'})
+    return (each['id'] for each in pages)
 
 
 def check_all_visible(conn: 'connection.Connection') -> None:

@@ -8,6 +8,7 @@ Every function takes the connection whose rights it uses and raises the exceptio
 
 import contextlib
 import ipaddress
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,6 +36,8 @@ GO_ALONG: Final = frozenset(
     {'network:dhcp', 'network:distributed', 'network:floatingip_agent_gateway'}
 )
 
+_UUID: Final = re.compile(r'\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b')
+
 
 def list_ports(conn: 'connection.Connection', network_id: str) -> list[dict[str, Any]]:
     """Return the ports of a network, those of other projects, too."""
@@ -47,8 +50,8 @@ def delete_port(conn: 'connection.Connection', port: Mapping[str, Any]) -> None:
     with contextlib.suppress(errors.Gone):
         try:
             NEUTRON.ask(conn, 'DELETE', path)
-        except errors.Busy:
-            _take_out_of_trunk(conn, port['id'])
+        except errors.Busy as exc:
+            _take_out_of_trunk(conn, port['id'], str(exc))
             NEUTRON.ask(conn, 'DELETE', path)
 
 
@@ -63,14 +66,20 @@ def force_delete_port(conn: 'connection.Connection', port: Mapping[str, Any]) ->
         delete_port(conn, port)
 
 
-def _take_out_of_trunk(conn: 'connection.Connection', port_id: str) -> None:
+def _take_out_of_trunk(conn: 'connection.Connection', port_id: str, refused: str) -> None:
     """Delete the trunk of which a port is the parent, or take its subport out of its trunk.
 
     (neutron/services/trunk/rules.py:enforce_port_deletion_rules)
+
+    :param refused: why Neutron does not delete the port, which names the trunk
+        (neutron/services/trunk/exceptions.py: PortInUseAsSubPort, PortInUseAsTrunkParent)
     """
-    # A port does not tell reliably which trunk it is a subport of.
+    # A port does not tell reliably which trunk it is a subport of, and trunks cannot be listed by
+    # their subports: where the trunk is not named, all are looked through.
+    named = sorted({*_UUID.findall(refused)} - {port_id})
+    query = {'id': named} if named else {}
     with contextlib.suppress(errors.Gone):
-        for trunk in [*NEUTRON.pages(conn, '/trunks', 'trunks', {})]:
+        for trunk in [*NEUTRON.pages(conn, '/trunks', 'trunks', query)]:
             path = f'/trunks/{trunk["id"]}'
             if trunk['port_id'] == port_id:
                 _delete_trunk(conn, path, port_id)

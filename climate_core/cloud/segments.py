@@ -6,7 +6,7 @@ Every function takes the connection whose rights it uses and raises the exceptio
 """
 
 import contextlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 
 from climate_core.cloud import errors
@@ -24,8 +24,6 @@ _UNKNOWN: Final = {
     'network_type': "network_type value '{network_type}' not supported",
     'physical_network': "physical_network '{physical_network}' unknown",
 }
-#: So many ids are in one URL: all are read by a web server that takes 8 KiB.
-_IDS: Final = 100
 
 
 def provider(segment: 'Segment') -> dict[str, Any]:
@@ -97,13 +95,3 @@ def list_ranges(conn: 'connection.Connection') -> list[dict[str, Any]]:
     with contextlib.suppress(errors.Gone, errors.Refused):
         return list(NEUTRON.pages(conn, path, 'network_segment_ranges', {}))
     return []
-
-
-def existing(conn: 'connection.Connection', ids: Collection[str]) -> set[str]:
-    """Return those of some networks that are there, one call for a hundred of them."""
-    listed = sorted(ids)
-    found = set()
-    for first in range(0, len(listed), _IDS):
-        query: Mapping[str, Any] = {'id': listed[first : first + _IDS], 'fields': 'id'}
-        found |= {e['id'] for e in NEUTRON.pages(conn, '/networks', 'networks', query)}
-    return found

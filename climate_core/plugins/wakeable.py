@@ -10,7 +10,7 @@ import abc
 import contextlib
 import datetime
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
@@ -222,13 +222,18 @@ class WakeablePlugin(base.ResourcePlugin):
         conn = self.cloud.service()
         # Without the right to see every project each resource would look gone.
         self.calls.check_all_visible(conn)
-        seen = set(self.calls.every_id(conn)) if len(reservations) > _FEW else set()
+        ids = [each.resource_id for each in reservations]
+        seen = self._seen(conn, ids) if len(ids) > _FEW else set()
         # A listing by pages can miss what is created meanwhile: look it up.
         return {
             each.id: f'{self.gone} outside of the lease.'
             for each in reservations
             if each.resource_id not in seen and not self._exists(conn, each.resource_id)
         }
+
+    def _seen(self, conn: 'connection.Connection', ids: Collection[str]) -> set[str]:  # noqa: ARG002
+        """Return which of many resources are listed, perhaps with others."""
+        return set(self.calls.every_id(conn))
 
     def _exists(self, conn: 'connection.Connection', resource_id: str) -> bool:
         try:

@@ -5,6 +5,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.cloud import Cloud, errors
+from climate_core.cloud import neutron as neutron_calls
 from climate_core.lease.marks import mark, tag
 from climate_core.plugins.base import Done
 from climate_core.sync import orphans
@@ -340,6 +341,19 @@ def test_lease_whose_addresses_are_all_deleted_has_lost_them(world):
     found = world.plugin.find_missing(lease.reservations)
     assert list(found) == [lease.reservations[0].id]
     assert world.asked() == ['GET'] * 3
+
+
+def test_what_is_missing_is_asked_for_by_the_ids_of_the_leases_alone(world, monkeypatch):
+    monkeypatch.setattr(neutron_calls, '_IDS', 2)
+    leases = [world.started(), world.started(amount=2)]
+    made = {each['id'] for each in world.made()}
+    neutron.add(world.state, floating_ip_address='203.0.113.99', project_id='other-id')
+    world.state.queries.clear()
+    reservations = [each for lease in leases for each in lease.reservations]
+    assert world.plugin.find_missing(reservations) == {}
+    asked = [query['id'] for path, query in world.state.queries if path.endswith('/floatingips')]
+    assert [len(each) for each in asked] == [2, 1]
+    assert {one for each in asked for one in each} == made
 
 
 def test_service_that_does_not_see_every_project_misses_no_addresses(world):

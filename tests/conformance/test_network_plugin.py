@@ -370,6 +370,26 @@ def test_end_tears_down_what_anybody_has_put_into_it(world):
     assert [each['routes'] for each in state.routers.values()] == [[], []]
 
 
+@pytest.mark.parametrize('named', [True, False])
+def test_trunk_that_keeps_a_port_is_asked_for_alone_if_neutron_names_it(world, monkeypatch, named):
+    if not named:
+        monkeypatch.setattr(neutron_networks, 'IN_TRUNK', 'Port {} is in a trunk.')
+    lease = world.started()
+    (network,), state = world.made(), world.state
+    ports = [neutron_networks.add_port(state, network['id']) for _ in range(2)]
+    others = [neutron_networks.add_port(state, 'elsewhere') for _ in range(3)]
+    trunks = [
+        neutron_networks.add_trunk(state, ports[0]),
+        neutron_networks.add_trunk(state, others[0], ports[1]),
+        neutron_networks.add_trunk(state, others[1], others[2]),
+    ]
+    state.queries.clear()
+    assert world.ended(lease).status == 'TERMINATED'
+    asked = [query.get('id') for path, query in state.queries if path.endswith('/trunks')]
+    assert asked == ([[each['id']] for each in trunks[:2]] if named else [None] * 2)
+    assert list(state.trunks.values()) == [{**trunks[1], 'sub_ports': []}, trunks[2]]
+
+
 def test_end_finds_its_own_without_the_mark_that_the_owner_changed(world):
     lease = world.started()
     (network,) = world.made()

@@ -13,18 +13,20 @@ known by its id alone, and what has its address later belongs to others.
 
 import datetime
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from climate_common import amounts, resource_types
 from climate_core import exceptions
-from climate_core.cloud import errors, floatingips
+from climate_core.cloud import errors, floatingips, neutron
 from climate_core.lease import marks
 from climate_core.plugins import parent_stacks, wakeable
 from climate_core.plugins.base import Claimed, Wait
 from climate_core.plugins.step_context import EndContext, StepContext
 
 if TYPE_CHECKING:
+    from openstack import connection
+
     from climate_core.context import RequestContext
     from climate_core.lease.model import Reservation
 
@@ -83,6 +85,10 @@ class HeldFloatingIpPlugin(wakeable.WakeablePlugin):
             floatingips.get(context.conn, context.resource_id)
             floatingips.delete(context.conn, context.resource_id)
         return None
+
+    def _seen(self, conn: 'connection.Connection', ids: Collection[str]) -> set[str]:
+        # Those of leases are few among all that a cloud has.
+        return neutron.existing(conn, 'floatingip', ids)
 
     def _asleep_since(self, found: Mapping[str, Any]) -> datetime.datetime | None:  # noqa: ARG002
         return None

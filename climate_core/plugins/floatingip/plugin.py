@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from climate_common import amounts, resource_types, words
 from climate_core import exceptions
 from climate_core.calendar.model import Demand, Lack, ReservationDemand, Unit
-from climate_core.cloud import errors, floatingips
+from climate_core.cloud import errors, floatingips, neutron
 from climate_core.lease.floatingips import KIND
 from climate_core.lease.states import ReservationStatus
 from climate_core.plugins import made_in_neutron, promised
@@ -245,24 +245,21 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
     def find_missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
         """Find reservations all of whose floating IPs are gone: the others still are to be ended.
 
-        One call for each page of each network.
+        One call for a hundred floating IPs.
         """
-        networks: dict[str, set[str]] = {}
-        found: dict[str, str] = {}
-        if not any(map(_made, reservations)):
-            return found
+        made = {each.id: _made(each) for each in reservations}
+        ids = {one for each in made.values() for one in each.values()}
+        if not ids:
+            return {}
         conn = self.cloud.service()
         # Without the right to see every project each floating IP would look gone.
         floatingips.check_all_visible(conn)
-        for each in reservations:
-            made, network_id = _made(each), each.params['network_id']
-            if not made:
-                continue
-            if network_id not in networks:
-                networks[network_id] = {*floatingips.every_id(conn, network_id)}
-            if networks[network_id].isdisjoint(made.values()):
-                found[each.id] = f'Deleted in Neutron: {", ".join(sorted(made))}.'
-        return found
+        there = neutron.existing(conn, self.neutron_noun, ids)
+        return {
+            reservation_id: f'Deleted in Neutron: {", ".join(sorted(each))}.'
+            for reservation_id, each in made.items()
+            if each and there.isdisjoint(each.values())
+        }
 
     def discard(self, resource_id: str) -> None:
         floatingips.delete(self.cloud.service(), resource_id)

@@ -238,7 +238,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
         conn = self.cloud.service()
         # Without the right to see every project each network would look gone.
         neutron.check_all_visible(conn, 'networks')
-        there = segments.existing(conn, made.values())
+        there = neutron.existing(conn, self.neutron_noun, made.values())
         return {
             reservation_id: f'Network {each} was deleted outside of the lease.'
             for reservation_id, each in made.items()

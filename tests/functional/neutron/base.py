@@ -63,9 +63,12 @@ class InProcess(requests.adapters.BaseAdapter):
         self._tokens = fake.state.tokens
         self.lost: str | None = None
         self.roles: list[str] | None = None
+        #: The paths that were asked for, with their queries.
+        self.paths: list[str] = []
 
     def send(self, request: Any, **_options: Any) -> requests.Response:
         caller = self._tokens[request.headers['X-Auth-Token']]
+        self.paths.append(request.path_url)
         response = requests.Response()
         found = self.ask(
             request.method,

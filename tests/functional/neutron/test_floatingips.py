@@ -185,6 +185,13 @@ class TestHeldFloatingIps(WithPorts):
         both = [kept.reservation, lost.reservation]
         self.held.service_has('service')
         assert list(self.holder().plugin().find_missing(both)) == [lost.reservation.id]
+        for _ in range(9):
+            both.append(reserved(self.held, resource_id=self.ordinary()['id']).reservation)
+        self.neutron.paths.clear()
+        # Of many it asks for those that leases have, and then for what is not among them.
+        assert list(self.holder().plugin().find_missing(both)) == [lost.reservation.id]
+        listed = [each for each in self.neutron.paths if '/floatingips?' in each]
+        assert (len(listed), listed[0].count('&id=')) == (1, len(both))
         self.held.service_has('member')
         with pytest.raises(exceptions.Permanent, match='does not see'):
             self.holder().plugin().find_missing(both)

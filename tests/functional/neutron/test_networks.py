@@ -202,8 +202,13 @@ class TestNetworks(NeutronTest):
         kept = self.trunk(outside[1], inside[2])
         body = {'port': {'binding:host_id': 'compute1', 'device_owner': 'compute:nova'}}
         self.request('PUT', f'/ports/{inside[1]["id"]}', body)
+        self.neutron.paths.clear()
         ended = self.world.ended(lease)
         assert (ended.status, ended.status_reason) == ('TERMINATED', None)
+        # Neutron names the trunk of each port that it does not delete.
+        asked = [each for each in self.neutron.paths if '/trunks?' in each]
+        assert len(asked) == 3
+        assert all('&id=' in each for each in asked)
         (left,) = self.request('GET', '/trunks')['trunks']
         assert (left['id'], left['sub_ports']) == (kept['id'], [])
         assert left['id'] != bound['id']

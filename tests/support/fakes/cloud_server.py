@@ -69,6 +69,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 status, headers, body = exc.status, {}, {name: error}
             if not url.path.startswith('/fake'):
                 state.requests.append((self.command, url.path, status))
+                state.queries.append((url.path, self.queries))
                 state.request_ids.append(self.headers.get('X-OpenStack-Request-ID'))
         self._send(status, headers, body)
 

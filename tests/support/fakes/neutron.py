@@ -95,6 +95,7 @@ def _list(request: Any) -> Record:
         if owns(caller, each)
         and request.query.get('floating_network_id') in (None, each['floating_network_id'])
         and (asked is None or each['floating_ip_address'] in asked)
+        and each['id'] in request.queries.get('id', (each['id'],))
     ]
     return _page(request, 'floatingips', found)
 

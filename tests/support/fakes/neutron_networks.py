@@ -45,6 +45,10 @@ def add_port(state: State, network_id: str, **fields: Any) -> Record:
     return _put(state, 'network_ports', record, 'port create')
 
 
+#: How Neutron says that a port is in a trunk (neutron/services/trunk/exceptions.py).
+IN_TRUNK = 'Port {} is currently a subport for trunk {}.'
+
+
 def add_trunk(state: State, parent: Record, *subports: Record) -> Record:
     """Have a trunk."""
     found = [{'port_id': each['id']} for each in subports]
@@ -163,7 +167,7 @@ def _delete_port(request: Any, wanted: str) -> tuple[int, dict[str, str], None]:
     found = _find(request, 'network_ports', wanted)
     for trunk in request.server.state.trunks.values():
         if wanted in (trunk['port_id'], *(each['port_id'] for each in trunk['sub_ports'])):
-            raise Refusal(409, f'Port {wanted} is in trunk {trunk["id"]}.', 'PortInUseAsSubPort')
+            raise Refusal(409, IN_TRUNK.format(wanted, trunk['id']), 'PortInUseAsSubPort')
     if found['device_owner'].startswith('network:'):
         raise Refusal(409, f'Port {wanted} cannot be deleted directly.', 'ServicePortInUse')
     return _drop(request, 'network_ports', wanted, 'port delete')
@@ -176,7 +180,8 @@ def _update_port(request: Any, wanted: str) -> Record:
 
 
 def _trunks(request: Any) -> Record:
-    return {'trunks': list(request.server.state.trunks.values())}
+    found = request.server.state.trunks.values()
+    return {'trunks': [e for e in found if e['id'] in request.queries.get('id', (e['id'],))]}
 
 
 def _delete_trunk(request: Any, wanted: str) -> tuple[int, dict[str, str], None]:

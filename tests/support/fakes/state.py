@@ -69,6 +69,7 @@ class State:
         self.faults: list[Record] = []
         #: Every request since the start: (method, path, status).
         self.requests: list[tuple[str, str, int]] = []
+        self.queries: list[tuple[str, dict[str, list[str]]]] = []
         #: The X-OpenStack-Request-ID of each of them, in the same order.
         self.request_ids: list[str | None] = []
         self.users: dict[str, Record] = {}
