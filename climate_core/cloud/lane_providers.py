@@ -229,8 +229,11 @@ def leave_lane(conn: 'connection.Connection', lane_id: str, reservation_id: str)
     it empty. A lane that is another reservation's, or gone, is left alone and has none.
     """
     ended = lanes.ended_aggregate(reservation_id)
+    own = {ended, lanes.reservation_aggregate(reservation_id)}
     try:
-        closed = _close_ended(conn, lane_id, reservation_id, ended)
+        closed = _close_if(
+            conn, lane_id, lambda found: bool(found & own), [ended], always_write=False
+        )
         left = placement.list_consumers(conn, lane_id) if closed else []
         if closed and not left:
             _release_lane(conn, lane_id, ended, closed.generation)
@@ -242,30 +245,40 @@ def leave_lane(conn: 'connection.Connection', lane_id: str, reservation_id: str)
     return left
 
 
-def _close_ended(
-    conn: 'connection.Connection', lane_id: str, reservation_id: str, ended: str
+def _close_if(
+    conn: 'connection.Connection',
+    lane_id: str,
+    should_close: Callable[[frozenset[str]], bool],
+    aggregates: Collection[str],
+    *,
+    always_write: bool,
 ) -> LaneAccess | None:
-    """Close the lane of a reservation, and keep it for that; None: it is another one's.
+    """Close a lane and set its aggregates; None: it is another one's.
 
-    Nothing is written if the lane has changed since it was read: after the reservation was ended
-    by another manager it may be the next one's. The slots go first, for claims are judged by them.
+    Nothing is written if the lane has changed since it was read: it may be another one's by now.
+    The slots go first, for claims are judged by them.
 
+    :param should_close: see :func:`clear_lane_if`
+    :param always_write: also one that is closed, so that no one who has read it before can open it
     :raises climate_core.cloud.errors.Busy: others were always faster
     """
     for _ in range(placement.TRIES):
         found = read_access(conn, lane_id)
-        if not found.aggregates & {ended, lanes.reservation_aggregate(reservation_id)}:
+        if not should_close(found.aggregates):
             return None
         seen = PLACEMENT.read(conn, f'/resource_providers/{lane_id}/inventories')
         if seen[GENERATION] != found.generation:
             continue
         total = seen['inventories'][lanes.SLOT]['total']
         is_closed = _has(seen, _lane_inventories(total, is_open=False))
-        closed = found if is_closed else _put_slots(conn, lane_id, total, False, found)
-        kept = closed and _give_lane(conn, lane_id, [ended], closed)
+        if is_closed and not always_write:
+            closed: LaneAccess | None = found
+        else:
+            closed = _put_slots(conn, lane_id, total, False, found)
+        kept = closed and _give_lane(conn, lane_id, aggregates, closed)
         if kept:
             return kept
-    raise _busy(lane_id)
+    raise errors.Busy(f'Others always changed lane {lane_id} meanwhile.')
 
 
 def clear_lane(conn: 'connection.Connection', lane_id: str, aggregates: Collection[str]) -> bool:
@@ -285,22 +298,7 @@ def clear_lane_if(
     :returns: whether it was done
     :raises climate_core.cloud.errors.Busy: others were always faster
     """
-    path = f'/resource_providers/{lane_id}/inventories'
-    for _ in range(placement.TRIES):
-        found = read_access(conn, lane_id)
-        if not should_clear(found.aggregates):
-            return False
-        total = PLACEMENT.read(conn, path, 'inventories')[lanes.SLOT]['total']
-        # The slots first, then the aggregates: neither is written if the lane has changed since it
-        # was read.
-        closed = _put_slots(conn, lane_id, total, False, found)
-        if closed and _give_lane(conn, lane_id, (), closed):
-            return True
-    raise _busy(lane_id)
-
-
-def _busy(lane_id: str) -> errors.Busy:
-    return errors.Busy(f'Others always changed lane {lane_id} meanwhile.')
+    return _close_if(conn, lane_id, should_clear, (), always_write=True) is not None
 
 
 def _close_slots(conn: 'connection.Connection', lane_id: str) -> None:
