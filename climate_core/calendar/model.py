@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from climate_core import exceptions
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Access:
@@ -116,6 +118,7 @@ class Demand:
     :param pool: the only pool that would do, which the field ``pool`` of the request names
     :param admits: tells whether the project that demands it may use a unit at all
     :param names: the properties that it looks at -> the field of the request that names each
+    :param unknown: the error for a property that no unit has
     :param named: whether the request names the units, and these are all that would do
     :param name: returns what users call a unit; None: they do not know it
     :param lacking: returns what is asked for and some units do not have; too few of them
@@ -132,6 +135,7 @@ class Demand:
     pool: str | None = None
     admits: Callable[[Unit], bool] = lambda _unit: True
     names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    unknown: type[exceptions.BadRequest] = exceptions.BadRequest
     named: bool = False
     name: Callable[[Unit], str | None] = lambda _unit: None
     lacking: Callable[[Sequence[Unit]], Lack | None] = lambda _units: None

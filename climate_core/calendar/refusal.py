@@ -15,7 +15,6 @@ from climate_core.calendar.moments import duration, time_of
 from climate_core.calendar.rooms import Search
 from climate_core.calendar.timeline import Timeline
 from climate_core.calendar.together import Kinds, NotFitting, find_together
-from climate_core.lease import hosts
 
 #: How far ahead, in microseconds, a time is searched at which there would be enough.
 HORIZON = 366 * 86_400 * 1_000_000
@@ -186,9 +185,7 @@ def mistake(
     if unknown is not None:
         name, field = unknown
         field = _beside(blamed, field)
-        is_host = search.demand.kind == hosts.KIND
-        error = exceptions.UnknownProperty if is_host else exceptions.BadRequest
-        return error(f'{field}: there is no property {name}.', field=field)
+        return search.demand.unknown(f'{field}: there is no property {name}.', field=field)
     return None
 
 

@@ -133,6 +133,7 @@ class LanePlugin(promised.PromisedPlugin):
             'kind': KIND,
             'matches': matches,
             'names': wanted.names,
+            'unknown': exceptions.UnknownProperty,
             'lacking': lambda units: wanted.lacking([each.properties for each in units]),
             'order': Order(self.conf[self.resource_type].order),
             'pool': pool or None,
