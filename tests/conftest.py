@@ -58,4 +58,6 @@ def root_handlers() -> Iterator[None]:
     handlers, level = list(root.handlers), root.level
     yield
     root.handlers[:] = handlers
-    root.setLevel(level)
+    # Setting it looks at each of some thousand loggers.
+    if root.level != level:
+        root.setLevel(level)

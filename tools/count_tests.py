@@ -4,7 +4,8 @@
 
 Usage: count_tests.py DIRECTORY. In it are
 
-- ``times``: a line ``SUITE SECONDS STATUS`` for each suite that ran, STATUS its exit status;
+- ``times``: a line ``SUITE SECONDS STATUS USER SYSTEM`` for each suite that ran: how long it took,
+  its exit status, and how many seconds of CPU it and what it waited for took;
 - ``SUITE.xml`` and ``SUITE-PART.xml``: the reports.
 
 A suite without a report (style, types, docs) counts as one test, and so does a suite that
@@ -66,6 +67,12 @@ def failures(report: pathlib.Path) -> Iterator[str]:
             yield f'{node_id(case)}  {message[:MESSAGE]}'.rstrip()
 
 
+def minutes_of(seconds: float) -> str:
+    """Write a number of seconds as minutes and seconds."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f'{minutes:3} min {rest:02} s'
+
+
 def of_suite(directory: pathlib.Path, name: str, status: int) -> tuple[int, int, int]:
     """Add up the reports of a suite."""
     paths = reports(directory, name)
@@ -84,12 +91,11 @@ def main(name: str) -> int:
     total = (0, 0, 0)
     failed = []
     for line in (directory / 'times').read_text(encoding='ascii').splitlines():
-        suite, seconds, status = line.split()
+        suite, seconds, status, *cpu = line.split()
         figures = of_suite(directory, suite, int(status))
         total = tuple(map(sum, zip(total, figures, strict=True)))
-        minutes, rest = divmod(int(seconds), 60)
-        says = '{} passed, {} failed, {} skipped'.format(*figures)
-        print(f'{suite:<10} {minutes:3} min {rest:02} s  {says}')
+        took = f'{minutes_of(float(seconds))}, CPU {minutes_of(sum(map(float, cpu)))}'
+        print(f'{suite:<10} {took}  {{}} passed, {{}} failed, {{}} skipped'.format(*figures))
         named = [
             f'{suite}: {each}' for path in reports(directory, suite) for each in failures(path)
         ]

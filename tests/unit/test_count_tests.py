@@ -34,18 +34,21 @@ def count(tmp_path):
 
 def test_count_adds_up_the_parts_of_a_suite_and_shows_its_time(count):
     status, lines = count(
-        'unit 65 0\ncloud 130 0\n', unit=(5, 0, 1), cloud=(3, 0, 0), cloud_alone=(2, 0, 0)
+        'unit 65 0 60.25 2.5\ncloud 130 0 9 1\n',
+        unit=(5, 0, 1),
+        cloud=(3, 0, 0),
+        cloud_alone=(2, 0, 0),
     )
     assert status == 0
     assert lines == [
-        'unit         1 min 05 s  5 passed, 0 failed, 1 skipped',
-        'cloud        2 min 10 s  5 passed, 0 failed, 0 skipped',
+        'unit         1 min 05 s, CPU   1 min 03 s  5 passed, 0 failed, 1 skipped',
+        'cloud        2 min 10 s, CPU   0 min 10 s  5 passed, 0 failed, 0 skipped',
         '10 passed, 0 failed, 1 skipped',
     ]
 
 
 def test_count_takes_a_suite_without_report_as_one_test(count):
-    status, lines = count('style 1 0\ntypes 2 1\n')
+    status, lines = count('style 1 0 1 0\ntypes 2 1 1 0\n')
     assert (status, lines[-1]) == (1, '1 passed, 1 failed, 0 skipped')
 
 
