@@ -25,14 +25,17 @@ def explain(
     dice: random.Random,
     until: int,
     looks: windows.Looks,
+    refused: int,
 ) -> tuple[str, list[str]]:
     """Return until when a lease, and each part of it that is in the way, could be extended.
 
     Parameters as of :func:`latest_end`.
 
+    :param refused: the search that found too little
     :returns: sentences, and the ids of the reservations that cannot be extended so far
     """
-    found = _in_the_way(searches, kinds, dice)
+    # The dice may have found now what they did not find before.
+    found = _in_the_way(searches, kinds, dice) or [refused]
     parts = []
     for index in found:
         one, search = wanted[index], searches[index]

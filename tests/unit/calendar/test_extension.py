@@ -64,3 +64,21 @@ def latest(*units, until=20, end=50, keep=True, after=0, looks=100):
 )
 def test_lease_could_be_extended_until_others_have_its_units(values, seconds) -> None:
     assert latest(*values.pop('units'), **values) == seconds
+
+
+def test_search_that_finds_enough_when_it_is_repeated_is_explained_all_the_same() -> None:
+    """Several searches are ordered by chance, and may fail where another order would do."""
+    one = ReservationDemand(reservation_id='r', demand=demand(), field='end_date', noun='hosts')
+    free = search(demand(), 10 * SECOND, 50 * SECOND, own={1: UnitPick(1, 1, 0)})
+    timelines = [timeline(1)]
+    told, parts = extension.explain(
+        [one],
+        [free],
+        lambda _kind: timelines,
+        random.Random(0),
+        20 * SECOND,
+        windows.Looks(100),
+        0,
+    )
+    assert told.startswith('This lease cannot be extended until 1970-01-01 00:00:50 UTC: hosts')
+    assert parts == ['r']
