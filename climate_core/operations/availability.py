@@ -9,13 +9,13 @@ from oslo_utils import uuidutils
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.calendar.emptying import RunningServer
 from climate_core.context import RequestContext
 from climate_core.lease import times
 from climate_core.operations import forecasting
 from climate_core.operations.build import Builder
 from climate_core.operations.promises import Promises
 from climate_core.operations.reserve import Reserver
+from climate_core.plugins.common_pool.emptying import RunningServer
 
 #: How far ahead windows are searched by default, and at most.
 _USUAL: Final = timedelta(days=30)

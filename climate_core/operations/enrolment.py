@@ -19,8 +19,6 @@ from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.calendar import emptying
-from climate_core.calendar.emptying import CannotMakeRoom
 from climate_core.cloud import errors, hypervisors, lane_providers, placement
 from climate_core.db import hosts as db
 from climate_core.db import shared_hosts as db_shared
@@ -28,6 +26,8 @@ from climate_core.db.engine import TROUBLE, Database, signal
 from climate_core.db.shared_hosts import SharedHost
 from climate_core.lease import host_request, hosts, nodes
 from climate_core.operations import movable
+from climate_core.plugins.common_pool import emptying
+from climate_core.plugins.common_pool.emptying import CannotMakeRoom
 from climate_core.sync.hosts import pool_aggregate
 from climate_core.sync.hosts.refresh import learn_one
 

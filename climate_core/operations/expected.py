@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from climate_core.calendar import moments
-from climate_core.calendar.emptying import RunningServer, TargetHost
-from climate_core.calendar.forecast import FutureDemand, Nouns, Release
 from climate_core.db import reservations as db
 from climate_core.db.engine import Database
 from climate_core.lease import model
+from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
+from climate_core.plugins.common_pool.forecast import FutureDemand, Nouns, Release
 
 #: How long what gives way is thought to take to leave its host.
 LEAVING: Final = datetime.timedelta(minutes=5)

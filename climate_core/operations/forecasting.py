@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from climate_common import dates, resource_types
 from climate_core import exceptions
 from climate_core.calendar import moments
-from climate_core.calendar.emptying import RunningServer
-from climate_core.calendar.forecast import Forecast, FutureDemand, NotExpected, Release
 from climate_core.cloud import errors as cloud_errors
 from climate_core.cloud import flavors
 from climate_core.context import RequestContext
@@ -29,6 +27,8 @@ from climate_core.lease.model import Lease, Reservation
 from climate_core.operations import expected
 from climate_core.operations.draft import Draft
 from climate_core.operations.expected import Room
+from climate_core.plugins.common_pool.emptying import RunningServer
+from climate_core.plugins.common_pool.forecast import Forecast, FutureDemand, NotExpected, Release
 from climate_core.plugins.server import room
 from climate_core.plugins.server.room import CommonHostRoom
 from climate_core.plugins.volume.room import BackendRoom

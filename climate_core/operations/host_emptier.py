@@ -16,7 +16,6 @@ from sqlalchemy import orm
 
 from climate_common import words
 from climate_core import exceptions
-from climate_core.calendar.emptying import RunningServer
 from climate_core.cloud import errors
 from climate_core.db import hosts as db
 from climate_core.db import shared_hosts as db_shared
@@ -24,6 +23,7 @@ from climate_core.db.engine import TROUBLE, Database, Stale
 from climate_core.db.shared_hosts import SharedHost
 from climate_core.lease import hosts
 from climate_core.operations import movable
+from climate_core.plugins.common_pool.emptying import RunningServer
 from climate_core.threads import Worker
 
 if TYPE_CHECKING:

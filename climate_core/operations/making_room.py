@@ -16,8 +16,6 @@ from sqlalchemy import orm
 from stevedore import driver
 
 from climate_core import exceptions
-from climate_core.calendar import emptying
-from climate_core.calendar.emptying import CandidateHost, CannotMakeRoom
 from climate_core.cloud import errors
 from climate_core.db import shared_hosts as db_shared
 from climate_core.db.engine import Database
@@ -26,6 +24,8 @@ from climate_core.operations import emptied_hosts, movable
 from climate_core.operations.draft import Draft
 from climate_core.operations.forecasting import UserConnector
 from climate_core.operations.promises import Promises
+from climate_core.plugins.common_pool import emptying
+from climate_core.plugins.common_pool.emptying import CandidateHost, CannotMakeRoom
 from climate_core.plugins.loading import PluginError
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class RoomMaker:
     ) -> list[CandidateHost]:
         """Choose hosts to be emptied, beside those that are being emptied for the lease.
 
-        :raises climate_core.calendar.emptying.CannotMakeRoom: there are too few
+        :raises climate_core.plugins.common_pool.emptying.CannotMakeRoom: there are too few
         """
         missing, would_do = self.promises.shortage(lease, now)
         present = [

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from oslo_log import log
 
 from climate_core import exceptions
-from climate_core.calendar.emptying import CandidateHost, RunningServer, TargetHost
 from climate_core.cloud import errors, hypervisors, placement, servers
 from climate_core.db.shared_hosts import SharedHost
+from climate_core.plugins.common_pool.emptying import CandidateHost, RunningServer, TargetHost
 
 if TYPE_CHECKING:
     from openstack import connection

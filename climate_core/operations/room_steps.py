@@ -19,8 +19,6 @@ from oslo_log import log
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.calendar import emptying
-from climate_core.calendar.emptying import CandidateHost, CannotMakeRoom, RunningServer
 from climate_core.cloud import errors, placement
 from climate_core.db import shared_hosts as db_shared
 from climate_core.db.clock import Clock
@@ -30,6 +28,8 @@ from climate_core.operations import emptied_hosts, movable
 from climate_core.operations.making_room import UNTIL, RoomMaker
 from climate_core.operations.waiting import Queue
 from climate_core.plugins.base import Wait
+from climate_core.plugins.common_pool import emptying
+from climate_core.plugins.common_pool.emptying import CandidateHost, CannotMakeRoom, RunningServer
 from climate_core.sync.hosts import pool_aggregate
 
 LOG = log.getLogger(__name__)

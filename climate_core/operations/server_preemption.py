@@ -16,7 +16,6 @@ from oslo_config import cfg
 from climate_common.resource_types import SERVER
 from climate_core import exceptions
 from climate_core.calendar import moments, preemption
-from climate_core.calendar.forecast import Forecast, FutureDemand, NotExpected, Release
 from climate_core.cloud import errors, servers
 from climate_core.db import leases, preemptible
 from climate_core.db.clock import Clock
@@ -25,6 +24,7 @@ from climate_core.db.preemptible import PreemptibleServers
 from climate_core.lease import changes, model, states
 from climate_core.operations import expected
 from climate_core.operations.forecasting import UserConnector, answering
+from climate_core.plugins.common_pool.forecast import Forecast, FutureDemand, NotExpected, Release
 from climate_core.plugins.server import preempted
 from climate_core.plugins.server.room import CommonHostRoom
 

@@ -13,8 +13,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from climate_core.calendar import emptying
-from climate_core.calendar.emptying import CandidateHost, CannotMakeRoom, RunningServer, TargetHost
+from climate_core.plugins.common_pool import emptying
+from climate_core.plugins.common_pool.emptying import (
+    CandidateHost,
+    CannotMakeRoom,
+    RunningServer,
+    TargetHost,
+)
 
 #: As climate_core.operations.making_room looks at hosts: so many at once, and at most.
 BATCH, MOST = 10, 100

@@ -12,8 +12,8 @@ import random
 import sys
 from collections.abc import Sequence
 
-from climate_core.calendar.emptying import FreeRoom, RunningServer, TargetHost
-from climate_core.calendar.forecast import Forecast, FutureDemand, NotExpected, Release
+from climate_core.plugins.common_pool.emptying import FreeRoom, RunningServer, TargetHost
+from climate_core.plugins.common_pool.forecast import Forecast, FutureDemand, NotExpected, Release
 
 HOUR = 3600
 SIZE, MOST = 16, 8

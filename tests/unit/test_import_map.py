@@ -119,10 +119,11 @@ def test_part_of_the_core_imports_only_parts_below_it(part: str) -> None:
 
 
 def test_domain_imports_nothing_that_does_io() -> None:
+    pure = 'climate_core.lease', 'climate_core.plugins.common_pool', 'climate_common'
     wrong = {
         (module, each)
         for module in MODULES
-        if module.startswith(('climate_core.lease', 'climate_common'))
+        if module.startswith(pure)
         for each in imports(module)
         if each.split('.')[0] in IMPURE
     }
@@ -138,6 +139,18 @@ def test_search_of_the_calendar_imports_nothing_that_does_io() -> None:
         and module.rpartition('.')[2] not in CALENDAR_WITH_IO
         for each in imports(module)
         if each.split('.')[0] in IMPURE or each.startswith('climate_core.db')
+    }
+    assert not wrong
+
+
+def test_calendar_does_not_know_what_a_host_is() -> None:
+    """What it promises has a kind and capacity; who promises it knows more."""
+    wrong = {
+        (module, each)
+        for module in MODULES
+        if module.startswith('climate_core.calendar.')
+        for each in imports(module)
+        if 'host' in each.rpartition('.')[2] or 'lanes' in each.rpartition('.')[2]
     }
     assert not wrong
 

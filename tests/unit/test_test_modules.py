@@ -16,6 +16,7 @@ DOMAIN = {
     'climate_common': 'unit/climate_common',
     'climate_core/calendar': 'unit/calendar',
     'climate_core/lease': 'unit/lease',
+    'climate_core/plugins/common_pool': 'unit/plugins',
 }
 
 

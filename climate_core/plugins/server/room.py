@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from climate_common import amounts
 from climate_core import exceptions
-from climate_core.calendar.emptying import RunningServer, TargetHost
-from climate_core.calendar.forecast import Forecast, FutureDemand, NotExpected, Nouns
 from climate_core.cloud import flavors, hypervisors, placement
 from climate_core.plugins.capacity import flavor_demand
+from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
+from climate_core.plugins.common_pool.forecast import Forecast, FutureDemand, NotExpected, Nouns
 
 if TYPE_CHECKING:
     from openstack import connection

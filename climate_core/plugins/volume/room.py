@@ -9,9 +9,9 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from climate_core.calendar.emptying import RunningServer, TargetHost
-from climate_core.calendar.forecast import Nouns
 from climate_core.cloud import volumes
+from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
+from climate_core.plugins.common_pool.forecast import Nouns
 from climate_core.plugins.volume import specification
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from sqlalchemy import orm
 
 from climate_core import exceptions, test_points
 from climate_core.calendar.admission import Calendar
-from climate_core.calendar.emptying import RunningServer, TargetHost
-from climate_core.calendar.forecast import Nouns
 from climate_core.db import events, tables
 from climate_core.lease import changes, model, states
 from climate_core.operations.draft import Draft
 from climate_core.plugins.base import Wait
+from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
+from climate_core.plugins.common_pool.forecast import Nouns
 from tests.support.world import NOON, TYPE, World
 from tests.unit.engine.contract_things import (
     BASE,

@@ -8,8 +8,6 @@ import pytest
 
 from climate_common.resource_types import SERVER
 from climate_core import exceptions
-from climate_core.calendar.emptying import RunningServer, TargetHost
-from climate_core.calendar.forecast import Nouns
 from climate_core.cloud import servers
 from climate_core.context import RequestContext
 from climate_core.lease import model
@@ -17,6 +15,8 @@ from climate_core.operations import forecasting, server_preemption
 from climate_core.operations.draft import Draft
 from climate_core.plugins import specified
 from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
+from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
+from climate_core.plugins.common_pool.forecast import Nouns
 from tests.support.world import Time, World, user
 
 SIZE = 4

@@ -11,11 +11,11 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.calendar import moments
-from climate_core.calendar.emptying import RunningServer, TargetHost
-from climate_core.calendar.forecast import Forecast, Nouns, Release
 from climate_core.db import reservations as db
 from climate_core.lease.model import Reservation
 from climate_core.operations import forecasting
+from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
+from climate_core.plugins.common_pool.forecast import Forecast, Nouns, Release
 from tests.support import leases
 
 NOON = datetime.datetime(2099, 1, 1, 12, tzinfo=datetime.UTC)

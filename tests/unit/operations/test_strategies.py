@@ -7,8 +7,8 @@ import sys
 import pytest
 from stevedore import _cache, extension
 
-from climate_core.calendar import emptying
 from climate_core.operations.making_room import strategy
+from climate_core.plugins.common_pool import emptying
 from climate_core.plugins.loading import PluginError
 
 

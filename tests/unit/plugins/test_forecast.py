@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from climate_core.calendar.emptying import RunningServer, TargetHost
-from climate_core.calendar.forecast import Forecast, FutureDemand, NotExpected, Release
+from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
+from climate_core.plugins.common_pool.forecast import Forecast, FutureDemand, NotExpected, Release
 
 SSD = frozenset({'CUSTOM_SSD'})
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from climate_common import words
-from climate_core.calendar.emptying import FreeRoom, RunningServer, TargetHost
+from climate_core.plugins.common_pool.emptying import FreeRoom, RunningServer, TargetHost
 
 #: Users are told of so many resource classes.
 _TOLD: Final = 5

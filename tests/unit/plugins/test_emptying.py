@@ -10,8 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from climate_core.calendar import emptying
-from climate_core.calendar.emptying import CandidateHost, CannotMakeRoom, RunningServer, TargetHost
+from climate_core.plugins.common_pool import emptying
+from climate_core.plugins.common_pool.emptying import (
+    CandidateHost,
+    CannotMakeRoom,
+    RunningServer,
+    TargetHost,
+)
 
 KINDS = ('VCPU', 'MEMORY_MB')
 
