@@ -8,6 +8,7 @@ from typing import Final
 
 from climate_common import resource_types
 from climate_core.lease import model
+from climate_core.lease.events import end
 from climate_core.lease.states import LeaseStatus
 
 #: How often calendars ask at most, as far as they heed it.
@@ -18,6 +19,8 @@ _STATUS: Final[Mapping[str, str]] = {
     LeaseStatus.IN_PROGRESS: 'TENTATIVE',
     LeaseStatus.TIMEDOUT: 'CANCELLED',
 }
+#: Why leases that are over never began. They keep their dates, at which nothing happens any more.
+_NEVER_BEGAN: Final = frozenset({end.CANCELLED, end.NEVER_ENOUGH})
 
 
 def render(name: str, leases: Iterable[model.Lease]) -> bytes:
@@ -45,12 +48,18 @@ def render(name: str, leases: Iterable[model.Lease]) -> bytes:
         event.add('dtstart', lease.start_date.replace(microsecond=0))
         event.add('dtend', lease.end_date.replace(microsecond=0))
         event.add('summary', lease.name)
-        event.add('status', _STATUS.get(lease.status, 'CONFIRMED'))
+        event.add('status', _status(lease))
         event.add('description', _description(lease))
         # Others in the calendar are as free as before.
         event.add('transp', 'TRANSPARENT')
         calendar.add_component(event)
     return bytes(calendar.to_ical())
+
+
+def _status(lease: model.Lease) -> str:
+    if lease.status_reason in _NEVER_BEGAN:
+        return 'CANCELLED'
+    return _STATUS.get(lease.status, 'CONFIRMED')
 
 
 def _description(lease: model.Lease) -> str:

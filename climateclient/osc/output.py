@@ -257,7 +257,14 @@ def _change_lines(changes: Mapping[str, Any], within: str = '') -> Iterator[str]
 def _word(name: str, value: Any) -> str:
     if value is None:
         return 'none'
+    if isinstance(value, Mapping):
+        value = _given(value)
     return _local(name, value) if isinstance(value, str) else json.dumps(value)
+
+
+def _given(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a reservation says something: most of what it could have is left out."""
+    return {key: value for key, value in params.items() if value not in (None, '', [])}
 
 
 def _local(name: str, value: Any) -> Any:
@@ -271,7 +278,7 @@ def _local(name: str, value: Any) -> Any:
 
 
 def _reservation_line(reservation: models.Reservation) -> str:
-    params = [f'{k}={_local(k, v)}' for k, v in reservation.params.items() if v not in (None, '')]
+    params = [f'{k}={_local(k, v)}' for k, v in _given(reservation.params).items()]
     flags = [
         name for name in ('missing_resources', 'resources_changed') if getattr(reservation, name)
     ]

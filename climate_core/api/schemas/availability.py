@@ -30,7 +30,7 @@ SERVERS: Final[dict[str, Any]] = common.closed(
 QUERY: Final[dict[str, dict[str, Any]]] = {
     'reservations': {
         'type': 'string',
-        'minLength': 2,
+        'minLength': 1,
         'maxLength': 8192,
         'description': 'A list of reservations in JSON, as a new lease has it.',
     },

@@ -163,6 +163,12 @@ def test_bad_questions_name_the_field(application: Any, query: dict[str, Any], f
     assert not said.removeprefix(f'{field}: ').startswith(f'{name}: ')
 
 
+@pytest.mark.parametrize('text', ['[', '[{', 'physical:host'])
+def test_reservations_that_are_no_json_are_refused_as_such(application: Any, text: str) -> None:
+    answered = availability(application, 400, reservations=text)
+    assert answered['error_message'].startswith('reservations: must be a JSON list, as [{')
+
+
 def servers(**values: Any) -> dict[str, str]:
     wanted = {'resource_type': 'virtual:instance', 'server': {'flavorRef': 'large', **values}}
     return {'reservations': json.dumps([wanted])}

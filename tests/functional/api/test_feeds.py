@@ -17,6 +17,7 @@ from climate_core.api.handlers import feeds as handler
 from climate_core.db import missing, tables
 from climate_core.db.engine import Database
 from climate_core.lease import feeds
+from climate_core.lease.events import end
 from tests.functional.api import world
 from tests.support.world import Trusts
 
@@ -82,6 +83,39 @@ def test_feed_has_the_leases_of_the_project_and_no_others(application: Any) -> N
     assert '1 x test:thing' in str(event['description'])
     assert 'what only they know' not in found.text
     assert lease['reservations'][0]['resource_id'] not in found.text
+
+
+def test_feed_calls_off_a_lease_that_was_cancelled_before_its_start(application: Any) -> None:
+    token = create(application)['token']
+    (lease,) = world.ask(application, 'GET', '/v1/leases', None, OURS).json['leases']
+    world.ask(application, 'POST', f'/v1/leases/{lease["id"]}/end', None, OURS, 202)
+    assert statuses(application, token) == ['CANCELLED']
+
+
+@pytest.mark.parametrize(
+    ('status', 'reason', 'shown'),
+    [
+        ('TERMINATED', end.CANCELLED, 'CANCELLED'),
+        ('TERMINATED', end.NEVER_ENOUGH, 'CANCELLED'),
+        ('TERMINATED', None, 'CONFIRMED'),
+        ('TERMINATED', end.NOT_STARTED, 'CONFIRMED'),
+        ('TIMEDOUT', 'The hosts were not empty in time.', 'CANCELLED'),
+        ('WAITING', 'No host is free.', 'TENTATIVE'),
+        ('ERROR', 'No valid host was found.', 'CONFIRMED'),
+    ],
+)
+def test_feed_says_of_each_lease_whether_it_takes_place(
+    application: Any, database: Database, status: str, reason: str | None, shown: str
+) -> None:
+    token = create(application)['token']
+    with database.writer() as session:
+        session.execute(sa.update(tables.LEASES).values(status=status, status_reason=reason))
+    assert statuses(application, token) == [shown]
+
+
+def statuses(application: Any, token: str) -> list[str]:
+    calendar = icalendar.Calendar.from_ical(read(application, token).body)
+    return [str(event['status']) for event in calendar.walk('VEVENT')]
 
 
 def test_feed_that_is_known_is_not_sent_again(application: Any) -> None:

@@ -154,6 +154,26 @@ def test_history_as_a_table_has_readable_changes(run, remembered):
     assert 'req-1' not in out
 
 
+def test_history_as_a_table_leaves_out_what_a_reservation_does_not_ask_for(run, http):
+    params = {'network_name': 'net1', 'network_tags': None, 'resources': [], 'segment_id': ''}
+    changes = {'reservations': {'r1': {'params': [None, params]}}}
+    entry = {
+        'id': '7',
+        'time': '2026-11-21 04:00:01',
+        'action': 'lease.create',
+        'user_id': 'user1',
+        'request_id': 'req-1',
+        'result': 'done',
+        'reason': None,
+        'changes': changes,
+    }
+    http.get(HISTORY, json={'history': [entry]})
+    asked_for = '{"network_name": "net1"}'
+    assert f'reservations r1 params: none -> {asked_for} ' in run('lease', 'history', LEASE_ID)
+    (listed,) = json.loads(run('lease', 'history', LEASE_ID, '-f', 'json'))
+    assert listed['Changes'] == changes
+
+
 def test_history_as_json_has_lists_of_changes(run, http, remembered):
     out = run(
         *('lease', 'history', LEASE_ID, '--long', '-f', 'json', '--limit', '3', '--marker', '6')
