@@ -70,8 +70,8 @@ class Work:
             self._side.set_hosts(count)
             for _ in range(PROCESSES if self._ours else 1):
                 self._create(next(self._days))
-            # For so long what has changed is read with each create: here all the new hosts.
-            threading.Event().wait(LATE + 1 if self._ours else 0)
+            if self._ours:
+                self._settle()
             yield self._creates(count)
         if self._ours:
             yield self._refused(max(self._options.hosts))
@@ -82,6 +82,12 @@ class Work:
         at = time.time() + day * DAY
         wanted = of_hosts(count) if self._ours else self._side.reservation()
         return ask(self._side, wanted, at, hours)[1]
+
+    def _settle(self) -> None:
+        """Wait until what has changed, which is all hosts, is not read with each create."""
+        threading.Event().wait(LATE + 1)
+        # This one reads it once more.
+        self._create(next(self._days))
 
     def _creates(self, count: int, told: str = '') -> str:
         times = self._options.creates if self._ours or count <= 100 else 10
@@ -118,8 +124,7 @@ class Work:
         assert isinstance(side, ClimateHosts)
         side.promise(promises)
         self._create(next(self._days))
-        # As above, for all of them have changed.
-        threading.Event().wait(LATE + 1)
+        self._settle()
         told = f', {count * promises} promises'
         yield self._creates(count, told)
         yield self._refused(count, told)
