@@ -173,7 +173,9 @@ def _check_movable(
             moving=list(movable.candidates(conn, moving)),
         )
     except CannotMakeRoom as exc:
-        raise exceptions.HostInUse(f'The host cannot be emptied. {exc}') from exc
+        raise exceptions.HostInUse(
+            f'Host {host.name} cannot be emptied. {exc.why} Move or delete them first.'
+        ) from exc
 
 
 def _check_ready(

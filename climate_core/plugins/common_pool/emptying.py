@@ -79,7 +79,14 @@ Strategy = Callable[[CandidateHost], Any]
 
 
 class CannotMakeRoom(Exception):
-    """Too few hosts can be emptied; the message says why, for users."""
+    """Too few hosts can be emptied; the message says why, for users.
+
+    :param why: the same without how many can be and must be, for one host that was named
+    """
+
+    def __init__(self, message: str = '', why: str = '') -> None:
+        super().__init__(message)
+        self.why = why
 
 
 def fewest_servers(candidate: CandidateHost) -> Any:
@@ -144,8 +151,7 @@ def _refuse(
 ) -> NoReturn:
     if not listed:
         raise CannotMakeRoom('No host can be emptied for it: no shared host would do.')
-    would_do = words.counted(len(listed), 'shared host')
-    reasons = [f'{found} of {would_do} can be emptied for it, and {count} must be.']
+    reasons = []
     obstacles = collections.Counter(
         server.obstacle for each in listed for server in each.servers if server.obstacle
     )
@@ -155,7 +161,10 @@ def _refuse(
     if without_room:
         names = words.counted(len(without_room), 'host')
         reasons.append(f'There is no room elsewhere for the servers of {names}.')
-    raise CannotMakeRoom(' '.join(reasons))
+    why = ' '.join(reasons)
+    would_do = words.counted(len(listed), 'shared host')
+    message = f'{found} of {would_do} can be emptied for it, and {count} must be. {why}'
+    raise CannotMakeRoom(message.rstrip(), why)
 
 
 def place(

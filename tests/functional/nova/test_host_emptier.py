@@ -81,14 +81,18 @@ class TestHostEmptier(HostLeasesTest):
     def test_what_cannot_be_moved_is_refused_and_leaves_nothing(self):
         server = self.boot_on('host1')
         self._suspend_server(server)
-        with pytest.raises(exceptions.HostInUse, match=r'cannot be emptied.*SUSPENDED'):
+        why = 'Host host1 cannot be emptied. Servers cannot be moved: 1 in the status SUSPENDED. '
+        with pytest.raises(exceptions.HostInUse, match=f'^{why}Move or delete them first.$'):
             self.enrol('host1', empty=True)
         self.assert_left_alone()
 
     def test_what_does_not_fit_elsewhere_is_refused_and_leaves_nothing(self):
         self.boot_on('host1')
         self.conf.set_override('spare_servers', 1000, group='queue')
-        with pytest.raises(exceptions.HostInUse, match='cannot be emptied'):
+        why = (
+            'Host host1 cannot be emptied. There is no room elsewhere for the servers of 1 host. '
+        )
+        with pytest.raises(exceptions.HostInUse, match=f'^{why}Move or delete them first.$'):
             self.enrol('host1', empty=True)
         self.assert_left_alone()
 
