@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a refusal says of units that a request names one by one."""
+
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+
+from climate_core.calendar import named
+from climate_core.calendar.model import Demand, ReservationDemand
+from climate_core.calendar.rooms import UnitPick
+from tests.unit.calendar.units import GAPS, demand, search, timeline
+
+
+def naming(numbers: Collection[int], **more: Any) -> Demand:
+    """Return a demand for all of these units."""
+    return demand(
+        len(numbers),
+        matches=lambda unit: unit.id in numbers,
+        named=True,
+        name=lambda unit: f'unit{unit.id}',
+        **more,
+    )
+
+
+def wanted(asked: Demand, field: str = 'names') -> ReservationDemand:
+    return ReservationDemand(reservation_id='r', demand=asked, field=field)
+
+
+@pytest.mark.parametrize(
+    ('asked', 'period', 'own', 'names'),
+    [
+        (naming([1, 2, 3]), (8, 12), False, ['unit1']),
+        (naming([1, 2, 3]), (18, 25), False, ['unit1', 'unit2']),
+        (naming([3]), (0, 99), False, []),
+        # Those that it has are not named by its request.
+        (demand(name=lambda unit: f'unit{unit.id}'), (8, 12), False, []),
+        (demand(name=lambda unit: f'unit{unit.id}'), (8, 12), True, ['unit1']),
+        # Users know no names.
+        (demand(named=True), (8, 12), False, []),
+    ],
+)
+def test_units_that_others_are_promised_are_named(
+    asked: Demand, period: tuple[int, int], own: bool, names: list[str]
+) -> None:
+    looked = search(asked, *period, own={1: UnitPick(1, 1, 0)})
+    assert named.taken(looked, lambda _kind: GAPS, own) == names
+
+
+def test_sentence_begins_with_the_units() -> None:
+    assert named.promised(['a']) == 'a is promised to another reservation'
+    assert named.promised(['a', 'b']).endswith(' are promised to other reservations')
+
+
+@pytest.mark.parametrize(
+    ('first', 'second', 'told'),
+    [
+        (naming([1, 2]), naming([2]), 'unit2 twice, here and in second'),
+        (naming([1]), naming([2]), None),
+        # Each has enough of what both name.
+        (demand(matches=naming([1, 2]).matches, named=True), naming([2]), None),
+        (naming([1]), demand(), None),
+    ],
+)
+def test_unit_that_a_request_names_twice_is_a_mistake(
+    first: Demand, second: Demand, told: str | None
+) -> None:
+    demands = [wanted(first, 'first'), wanted(second, 'second')]
+    searches = [search(each.demand) for each in demands]
+    error = named.twice(demands, searches, 0, lambda _kind: GAPS)
+    assert (error is None) == (told is None)
+    if error is not None and told is not None:
+        assert error.field == 'first'
+        assert told in error.message
+
+
+@pytest.mark.parametrize(
+    ('asked', 'text'),
+    [
+        (naming([1]), 'unit1 is disabled'),
+        (naming([1, 2]), 'unit1 and unit2 are disabled'),
+        (naming([3]), None),
+        (demand(), None),
+    ],
+)
+def test_named_units_that_are_disabled_are_told(asked: Demand, text: str | None) -> None:
+    units = [timeline(number, available=number > 2).unit for number in (1, 2, 3)]
+    lack = named.disabled(wanted(asked), units)
+    assert (lack and lack.text) == text
