@@ -7,6 +7,7 @@ from unittest import mock
 
 from django import urls
 from django.conf import settings
+from django.utils import translation
 from horizon.test import helpers as horizon_helpers
 from openstack_dashboard import context_processors
 from openstack_dashboard.test import helpers
@@ -80,6 +81,8 @@ class PageTest(helpers.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
+        # A page leaves the language of its user to whatever runs next in this thread.
+        self.addCleanup(translation.deactivate)
         self.client_of_leases = mock.create_autospec(Client, instance=True)
         for noun in ('leases', 'hosts', 'calendar', 'floatingips', 'networks'):
             owner = getattr(Client(mock.Mock()), noun)
