@@ -9,7 +9,7 @@ Every function takes the connection whose rights it uses and raises the exceptio
 import contextlib
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from oslo_utils import uuidutils
@@ -100,17 +100,30 @@ def _delete_trunk(conn: 'connection.Connection', path: str, port_id: str) -> Non
 def remove_interface(conn: 'connection.Connection', port: Mapping[str, Any]) -> None:
     """Remove the interface of a router, and its routes that lead through it; the router stays.
 
+    A trunk whose parent port it is goes, too; as a subport it leaves its trunk.
     The owner of a network may let a port say that it is of something that is no router.
     """
     if not uuidutils.is_uuid_like(port['device_id']):
         return
-    path, body = f'/routers/{port["device_id"]}', {'port_id': port['id']}
+    path = f'/routers/{port["device_id"]}'
+
+    def remove() -> None:
+        NEUTRON.ask(conn, 'PUT', f'{path}/remove_router_interface', {'port_id': port['id']})
+
+    # Neutron looks for routes first, and for a trunk when it deletes the port.
+    ways: tuple[Callable[[str], None], ...] = (
+        lambda _: _remove_routes(conn, path, port),
+        lambda refused: _take_out_of_trunk(conn, port['id'], refused),
+    )
     with contextlib.suppress(errors.Gone):
-        try:
-            NEUTRON.ask(conn, 'PUT', f'{path}/remove_router_interface', body)
-        except errors.Busy:
-            _remove_routes(conn, path, port)
-            NEUTRON.ask(conn, 'PUT', f'{path}/remove_router_interface', body)
+        for make_way in ways:
+            try:
+                remove()
+            except errors.Busy as exc:
+                make_way(str(exc))
+            else:
+                return
+        remove()
 
 
 def _remove_routes(conn: 'connection.Connection', path: str, port: Mapping[str, Any]) -> None:

@@ -358,8 +358,8 @@ def test_end_tears_down_what_anybody_has_put_into_it(world):
     theirs = neutron_networks.add_port(state, network['id'], project_id='other-id')
     elsewhere = neutron_networks.add_port(state, 'elsewhere')
     parent = neutron_networks.add_port(state, network['id'], host='compute1')
-    neutron_networks.add_trunk(state, parent, elsewhere)
-    trunk = neutron_networks.add_trunk(state, elsewhere, theirs)
+    neutron_networks.add_trunk(state, parent, [elsewhere])
+    trunk = neutron_networks.add_trunk(state, elsewhere, [theirs])
     neutron_networks.add_interface(state, network['id'], '10.9.0.0/24', '10.9.0.7')
     neutron_networks.add_interface(state, network['id'], '10.8.0.0/24')
     ended = world.ended(lease)
@@ -380,14 +380,30 @@ def test_trunk_that_keeps_a_port_is_asked_for_alone_if_neutron_names_it(world, m
     others = [neutron_networks.add_port(state, 'elsewhere') for _ in range(3)]
     trunks = [
         neutron_networks.add_trunk(state, ports[0]),
-        neutron_networks.add_trunk(state, others[0], ports[1]),
-        neutron_networks.add_trunk(state, others[1], others[2]),
+        neutron_networks.add_trunk(state, others[0], [ports[1]]),
+        neutron_networks.add_trunk(state, others[1], [others[2]]),
     ]
     state.queries.clear()
     assert world.ended(lease).status == 'TERMINATED'
     asked = [query.get('id') for path, query in state.queries if path.endswith('/trunks')]
     assert asked == ([[each['id']] for each in trunks[:2]] if named else [None] * 2)
     assert list(state.trunks.values()) == [{**trunks[1], 'sub_ports': []}, trunks[2]]
+
+
+def test_end_takes_router_interfaces_out_of_trunks(world):
+    lease = world.started()
+    (network,), state = world.made(), world.state
+    parent, subport = (
+        neutron_networks.add_interface(state, network['id'], cidr, nexthop)
+        for cidr, nexthop in (('10.9.0.0/24', '10.9.0.7'), ('10.8.0.0/24', None))
+    )
+    others = [neutron_networks.add_port(state, 'elsewhere') for _ in range(2)]
+    neutron_networks.add_trunk(state, parent, [others[0]])
+    kept = neutron_networks.add_trunk(state, others[1], [subport])
+    ended = world.ended(lease)
+    assert (ended.status, ended.status_reason, world.made()) == ('TERMINATED', None, [])
+    assert list(state.trunks.values()) == [{**kept, 'sub_ports': []}]
+    assert list(state.network_ports.values()) == others
 
 
 def test_end_finds_its_own_without_the_mark_that_the_owner_changed(world):

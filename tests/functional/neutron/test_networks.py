@@ -215,6 +215,23 @@ class TestNetworks(NeutronTest):
         for each in outside:
             self.request('GET', f'/ports/{each["id"]}')
 
+    def test_end_takes_router_interfaces_out_of_trunks(self):
+        lease = self.world.started(segment_id=FIRST)
+        network, elsewhere = self.network(lease), self.make('network', name='public')
+        router = self.routed(network['id'], '10.9.0.0/24', '10.9.0.7')
+        subport, outside = self.port(network['id']), self.port(elsewhere['id'])
+        kept = self.trunk(self.port(elsewhere['id']), subport)
+        other = self.make('router', name='other')
+        path = f'/routers/{other["id"]}/add_router_interface'
+        self.ask('PUT', path, {'port_id': subport['id']})
+        owned = f'/ports?device_id={router["id"]}&network_id={network["id"]}'
+        (parent,) = self.request('GET', owned)['ports']
+        self.trunk(parent, outside)
+        self.check_gone(lease)
+        (left,) = self.request('GET', '/trunks')['trunks']
+        assert (left['id'], left['sub_ports']) == (kept['id'], [])
+        self.request('GET', f'/ports/{outside["id"]}')
+
     def test_end_deletes_ports_that_only_say_that_they_are_of_a_router(self):
         lease = self.world.started(segment_id=FIRST)
         network = self.network(lease)

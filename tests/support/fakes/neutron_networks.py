@@ -5,6 +5,7 @@ It refuses what neutron 29 refuses (tests/functional/neutron has the real one).
 """
 
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 from tests.support.fakes.state import Record, Refusal, State, owns
@@ -49,21 +50,23 @@ def add_port(state: State, network_id: str, **fields: Any) -> Record:
 IN_TRUNK = 'Port {} is currently a subport for trunk {}.'
 
 
-def add_trunk(state: State, parent: Record, *subports: Record) -> Record:
+def add_trunk(state: State, parent: Record, subports: Sequence[Record] = ()) -> Record:
     """Have a trunk."""
     found = [{'port_id': each['id']} for each in subports]
     record = {'id': str(uuid.uuid4()), 'port_id': parent['id'], 'sub_ports': found}
     return _put(state, 'trunks', record, 'trunk create')
 
 
-def add_interface(state: State, network_id: str, cidr: str, nexthop: str | None = None) -> Record:
+def add_interface(
+    state: State, network_id: str, cidr: str, nexthop: str | None = None, host: str = ''
+) -> Record:
     """Have a router with an interface in a new subnet, perhaps with a route through it."""
     number = {'subnet_id': str(uuid.uuid4()), 'ip_address': cidr.partition('/')[0]}
     _put(state, 'subnets', {'id': number['subnet_id'], 'cidr': cidr}, 'subnet create')
     routes = [{'destination': '10.99.0.0/16', 'nexthop': nexthop}] if nexthop else []
     router = _put(state, 'routers', {'id': str(uuid.uuid4()), 'routes': routes}, 'router create')
     values = {'device_owner': INTERFACE, 'device_id': router['id'], 'fixed_ips': [number]}
-    return add_port(state, network_id, **values)
+    return add_port(state, network_id, **values, host=host)
 
 
 def ports(request: Any) -> Record:
@@ -165,12 +168,16 @@ def _delete(request: Any, wanted: str) -> tuple[int, dict[str, str], None]:
 
 def _delete_port(request: Any, wanted: str) -> tuple[int, dict[str, str], None]:
     found = _find(request, 'network_ports', wanted)
-    for trunk in request.server.state.trunks.values():
-        if wanted in (trunk['port_id'], *(each['port_id'] for each in trunk['sub_ports'])):
-            raise Refusal(409, IN_TRUNK.format(wanted, trunk['id']), 'PortInUseAsSubPort')
+    _check_in_no_trunk(request.server.state, wanted)
     if found['device_owner'].startswith('network:'):
         raise Refusal(409, f'Port {wanted} cannot be deleted directly.', 'ServicePortInUse')
     return _drop(request, 'network_ports', wanted, 'port delete')
+
+
+def _check_in_no_trunk(state: State, port_id: str) -> None:
+    for trunk in state.trunks.values():
+        if port_id in (trunk['port_id'], *(each['port_id'] for each in trunk['sub_ports'])):
+            raise Refusal(409, IN_TRUNK.format(port_id, trunk['id']), 'PortInUseAsSubPort')
 
 
 def _update_port(request: Any, wanted: str) -> Record:
@@ -221,6 +228,7 @@ def _remove_interface(request: Any, wanted: str) -> Record:
         raise Refusal(409, 'It is required by floating IPs.', 'RouterInterfaceInUseByFloatingIP')
     if found['routes']:
         raise Refusal(409, 'It is required by one or more routes.', 'RouterInterfaceInUseByRoute')
+    _check_in_no_trunk(state, port_id)
     _drop(request, 'network_ports', port_id, 'interface remove')
     return {'id': wanted, 'port_id': port_id}
 
