@@ -6,6 +6,8 @@ EVENT = ('event.claimed', 'remote.before', 'remote.after', 'finish.before', 'fin
 OUTBOX = ('outbox.before', 'outbox.after')
 #: After something that another service was asked to change, the so-manieth.
 WRITE = 'request.after:write:'
+#: Before it.
+BEFORE_WRITE = 'request.before:write:'
 #: The first look asks, the third sees that it is done.
 LOOKS = (1, 3)
 
@@ -14,6 +16,19 @@ def kills(event_type, looks=LOOKS):
     """Return every point at which to die on the way of an event."""
     found = [f'{point}:{event_type}:{look}' for point in EVENT for look in looks]
     return found + [f'{point}:lease.event.{event_type}:1' for point in OUTBOX]
+
+
+def around_writes(*needed):
+    """Return the points before and after each request that changes something, refused or not.
+
+    :param needed: how many such requests it takes from the last change to each next one
+    """
+    return [
+        f'{point}{number}'
+        for count in needed
+        for number in range(1, count + 1)
+        for point in (BEFORE_WRITE, WRITE)
+    ]
 
 
 def check_told(stage, event_type, kill):
