@@ -17,7 +17,7 @@ import random
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -73,8 +73,13 @@ def manage(url: str, number: int, creates: int, of: str, units: int) -> collecti
     for _ in range(creates):
         begin = start + dice.randrange(HOURS) * HOUR
         end = begin + dice.randint(1, LONGEST) * HOUR
+        made = uuidutils.generate_uuid()
+        demand = DEMANDS[of](dice, units)
+        wanted = [ReservationDemand(reservation_id=made, demand=demand, field='min')]
+        # As a manager does, which makes the owner's trust between this and the transaction.
+        proposed = own.propose(wanted, begin, end, start) or frozenset()
         try:
-            made = database.write(_create, own, DEMANDS[of](dice, units), begin, end)
+            database.write(_create, own, wanted, begin, end, proposed)
         except exceptions.NotEnough:
             found['refused'] += 1
             continue
@@ -124,16 +129,15 @@ DEMANDS: Mapping[str, Callable[[random.Random, int], Demand]] = {
 def _create(
     session: orm.Session,
     own: Calendar,
-    demand: Demand,
+    wanted: Sequence[ReservationDemand],
     begin: datetime.datetime,
     end: datetime.datetime,
-) -> str:
-    made = uuidutils.generate_uuid()
+    proposed: Collection[int],
+) -> None:
+    (made,) = (each.reservation_id for each in wanted)
     rows.insert(session, LEASE, [calendar.make_lease(made, begin, 0)])
     rows.insert(session, RESERVATION, [calendar.make_reservation(made, made)])
-    wanted = ReservationDemand(reservation_id=made, demand=demand, field='min')
-    own.promise(session, [wanted], begin, end)
-    return str(made)
+    own.promise(session, wanted, begin, end, proposed=proposed)
 
 
 def over_booked(database: Database) -> Iterator[str]:
