@@ -83,6 +83,10 @@ class UnknownProperty(BadRequest, code='host.unknown_property'):
     """No host that the project may have has a property of this name."""
 
 
+class UnknownSegmentProperty(UnknownProperty, code='network.unknown_property'):
+    """No network segment that the project may have has a property of this name."""
+
+
 class Unauthorized(ClimateError, status=401, code='unauthorized'):
     """The request requires authentication."""
 

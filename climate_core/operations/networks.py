@@ -31,6 +31,7 @@ from climate_core.operations.operators import (
 if TYPE_CHECKING:
     from openstack import connection
 
+_NOUNS: Final = {'network_type': 'network type', 'physical_network': 'physical network'}
 #: Where Neutron knows it from.
 _CONFIGURED: Final = {
     'network_type': 'Its [ml2] type_drivers must have it.',
@@ -118,10 +119,9 @@ def _check_free(
     """
     unknown = segments.find_unknown(conn, wanted[0])
     if unknown is not None:
-        value = wanted[0].facts[unknown]
         raise exceptions.BadRequest(
-            f'{unknown}: Neutron does not know {value} for networks of the type '
-            f'{wanted[0].network_type}. {_CONFIGURED[unknown]}',
+            f'{unknown}: Neutron has no {_NOUNS[unknown]} {wanted[0].facts[unknown]}. '
+            f'{_CONFIGURED[unknown]}',
             field=unknown,
         )
     ranges, project_id = segments.list_ranges(conn), str(conn.current_project_id)

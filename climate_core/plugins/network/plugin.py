@@ -145,6 +145,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
             name=lambda unit: str(Segment.of(unit.properties)),
             # What has no property of this name has an id nevertheless.
             names={name: field for name, field in wanted.names.items() if name != 'id'},
+            unknown=exceptions.UnknownSegmentProperty,
             lacking=lacking,
         )
 
@@ -152,8 +153,10 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
         wanted, kept = super().wanted(reservation), reservation.progress or {}
         for name, value in kept.get(_CHOSEN_BY, {}).items():
             if reservation.params[name] != value:
+                segment = Segment.of(reservation.allocations[0].unit)
                 raise exceptions.BadRequest(
-                    f'{name}: must stay {value!r}: the network is there, and keeps its segment.',
+                    f'{name}: cannot be changed any more: the network is there, and keeps its '
+                    f'segment, {segment}.',
                     field=name,
                 )
         if reservation.params.get('segment_id') is not None:

@@ -231,3 +231,22 @@ def test_private_properties_are_kept_from_users_who_can_ask_for_them(application
     ask(application, 'POST', '/v1/leases', lease, 201)
     ask(application, 'PATCH', f'{PATH}/properties/uplink', {'private': False})
     assert as_user(application, 'mine', f'{PATH}/1')['network']['uplink'] == 'x9'
+
+
+def test_unknown_property_is_refused_with_those_that_are_known(application: Any) -> None:
+    """Private ones are not told to users."""
+    ask(application, 'POST', PATH, {**VLAN, 'segment_id': 100, 'switch': 's', 'rack': '7'}, 201)
+    path = f'{PATH}/properties/rack'
+    world.ask(application, 'PATCH', path, {'private': True}, ADMIN, 200)
+    wanted = {'resource_type': 'network', 'network_name': 'net1', 'resources': 'port=5'}
+    body = {'name': 'n', 'duration': '1h', 'reservations': [wanted]}
+    for who, is_told in ((None, ''), (ADMIN, 'rack, ')):
+        created = world.ask(application, 'POST', '/v1/leases', body, who, 400).json
+        dry = world.ask(application, 'POST', '/v1/leases?dry_run=true', body, who, 200).json
+        for refused in (created, *dry['dry_run']['refusals']):
+            assert refused['error_name'] == 'network.unknown_property'
+            assert refused['field'] == 'reservations[0].resources'
+            assert refused['error_message'] == (
+                'reservations[0].resources: there is no property port. Known are network_type, '
+                f'physical_network, {is_told}segment_id, switch.'
+            )

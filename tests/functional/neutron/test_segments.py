@@ -33,12 +33,13 @@ class TestUnknownSegments(NeutronTest):
 
     def test_what_neutron_does_not_know_is_refused_and_nothing_is_made(self):
         told = self.refused('physical_network', physical_network='physnet9', segment_id=FIRST)
+        assert told.startswith('physical_network: Neutron has no physical network physnet9. Its')
         assert 'network_vlan_ranges' in told
         del directory.get_plugin().type_manager.drivers['gre']
         told = self.refused(
             'network_type', network_type='gre', physical_network=None, segment_id=5
         )
-        assert 'type_drivers' in told
+        assert told.startswith('network_type: Neutron has no network type gre. Its [ml2] type_')
 
     def test_what_neutron_knows_is_found_out_with_the_role_service(self):
         self.neutron.roles = ['service']
