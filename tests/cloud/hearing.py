@@ -12,7 +12,7 @@ from oslo_config import cfg
 
 
 class Hearing:
-    """Keeps the notifications of leases, in the order in which they came."""
+    """Keeps the notifications of Climate, in the order in which they came."""
 
     def __init__(self) -> None:
         self._heard: list[tuple[str, Mapping[str, Any]]] = []
@@ -33,6 +33,16 @@ class Hearing:
                 if kind == event_type and payload.get('lease_id') == lease_id
             }
         return list(found.values())
+
+    def power_of(self, host: str) -> list[tuple[str, str]]:
+        """Return the power states of a host, each once with the time when it came into it."""
+        with self._news:
+            found = {
+                payload['event_id']: (payload['power'], payload['time'])
+                for kind, payload in self._heard
+                if kind.startswith('host.power.') and payload['hypervisor_hostname'] == host
+            }
+        return sorted(found.values(), key=lambda each: each[1])
 
     def wait_for(self, event_type: str, lease_id: str, seconds: float = 90) -> Mapping[str, Any]:
         """Wait until it is told, and return its payload; fail when it never is."""
