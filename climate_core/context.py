@@ -17,6 +17,7 @@ _ALSO_CARRIED = (
     'service_user_id',
     'service_project_id',
     'service_roles',
+    'own_token',
 )
 
 
@@ -25,13 +26,17 @@ class RequestContext(context.RequestContext):
 
     The user's token is carried over RPC, so that the manager can make a trust with it. A service
     token is only looked at by keystonemiddleware: its roles are kept, the token is not.
+
+    :param own_token: whether the token is known to be the user's own in a project, and not one
+        that was delegated. An API of the release before does not say so.
     """
 
-    FROM_DICT_EXTRA_KEYS = ['service_user_id', 'service_project_id', 'service_roles']
+    FROM_DICT_EXTRA_KEYS = ['service_user_id', 'service_project_id', 'service_roles', 'own_token']
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, own_token: bool | None = False, **kwargs: Any) -> None:
         kwargs.pop('service_token', None)
         super().__init__(*args, **kwargs)
+        self.own_token = bool(own_token)
 
     @property
     def by_service(self) -> bool:

@@ -23,8 +23,9 @@ from climate_core.cloud.limits import Limits
 from climate_core.cloud.power import base as power_base
 from climate_core.cloud.trusts import Trusts
 from climate_core.conf import usage as usage_conf
+from climate_core.db import owner_trusts
 from climate_core.db.clock import Clock
-from climate_core.db.engine import Database
+from climate_core.db.engine import TROUBLE, Database
 from climate_core.delivery import metrics, publisher, webhooks
 from climate_core.delivery.usage import UsageReporter
 from climate_core.engine.allocations import AllocationKeeper
@@ -92,6 +93,7 @@ class ManagerService:
         self.plugins = loading.load(conf, self.cloud) if plugins is None else plugins
         self.clock = Clock(self.database)
         self.trusts = trusts or Trusts(self.cloud)
+        self.cloud.on_refusal = self._retire_trust
         self.claims = Claims(self.database, conf.engine.claim_ttl)
         self.metrics = metrics.Metrics(
             self.database,
@@ -273,6 +275,14 @@ class ManagerService:
     def _nudged(self, hint: context.RequestContext) -> None:
         if hint.request_id != self._hint.request_id:
             self.nudge()
+
+    def _retire_trust(self, trust_id: str) -> None:
+        """Let no new lease share a trust that Keystone refuses; those that have it keep it."""
+        try:
+            self.database.write(owner_trusts.retire, [trust_id])
+        except TROUBLE:
+            told = 'New leases may still share the trust %s, which Keystone refuses'
+            LOG.warning(told, trust_id, exc_info=True)
 
     def _wrote_lease(self, lease: model.Lease, now: datetime.datetime) -> None:
         """Tell the engines, unless all of them look again long before something is due."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make the context of a request from the token of its caller: middleware."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import webob
@@ -17,6 +18,27 @@ _NOBODY = {
     'X-Project-Id': 'project',
     'X-Roles': 'member,reader',
 }
+
+
+#: The methods by which users get a token in person, from keystone/api/_shared/delegation.py. A
+#: token that was issued for another token has the methods of both.
+_IN_PERSON = frozenset(
+    {
+        'external',
+        'kerberos',
+        'mapped',
+        'openid',
+        'password',
+        'saml2',
+        'token',
+        'totp',
+        'x509',
+    }
+)
+#: What a token has that was delegated: keystone/common/render_token.py.
+_DELEGATED = frozenset(
+    {'OS-TRUST:trust', 'OS-OAUTH1', 'application_credential', 'oauth2_credential'}
+)
 
 
 class Keystone:
@@ -52,7 +74,22 @@ class NoAuth:
 
 def _context(request: webob.Request) -> RequestContext:
     context = RequestContext.from_environ(
-        request.environ, request_id=request.environ.get(request_id.ENV_REQUEST_ID)
+        request.environ,
+        request_id=request.environ.get(request_id.ENV_REQUEST_ID),
+        own_token=is_own(request.environ.get('keystone.token_info')),
     )
     context.is_admin = 'admin' in context.roles
     return context
+
+
+def is_own(info: Mapping[str, Any] | None) -> bool:
+    """Tell whether a token is one that a user got in person, for a project.
+
+    What is not known to be so counts as delegated.
+
+    :param info: what Keystone says of it (``GET /v3/auth/tokens``); None: nothing was said
+    """
+    token = (info or {}).get('token') or {}
+    methods = set(token.get('methods') or ())
+    own = methods and methods <= _IN_PERSON and not _DELEGATED & token.keys()
+    return bool(own and token.get('project'))

@@ -122,19 +122,34 @@ class RecentCache(Generic[T]):
         self._kept: collections.OrderedDict[str, tuple[float, T]] = collections.OrderedDict()
 
     def get(self, key: str, make: Callable[[], T]) -> T:
-        """Return what is kept under the key; make it, outside of the lock, if nothing is."""
-        with self._lock:
-            found = self._kept.get(key)
-            if found and self._clock() < found[0] + self._seconds:
-                self._kept.move_to_end(key)
-                return found[1]
+        """Return what is kept under the key; make it, outside of the lock, if nothing is.
+
+        Of what several threads make at once the first is kept, and all get that one.
+        """
+        found = self._find(key)
+        if found is not None:
+            return found[1]
         made = make()
         with self._lock:
+            found = self._find_locked(key)
+            if found is not None:
+                return found[1]
             self._kept[key] = (self._clock(), made)
             self._kept.move_to_end(key)
             while len(self._kept) > self._size:
                 self._kept.popitem(last=False)
         return made
+
+    def _find(self, key: str) -> tuple[float, T] | None:
+        with self._lock:
+            return self._find_locked(key)
+
+    def _find_locked(self, key: str) -> tuple[float, T] | None:
+        found = self._kept.get(key)
+        if found is None or self._clock() >= found[0] + self._seconds:
+            return None
+        self._kept.move_to_end(key)
+        return found
 
     def drop(self, key: str) -> None:
         """Forget one; it is fine if it is not there."""

@@ -6,6 +6,7 @@ costs the owner's token and the calls to Nova, and nothing else.
 """
 
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from keystoneauth1 import exceptions as ksa
@@ -53,6 +54,8 @@ class Cloud:
         self._owners: auth.RecentCache[connection.Connection] = auth.RecentCache(
             conf.cloud.owner_cache_size, _OWNER_SECONDS
         )
+        #: Called with the id of a trust whose token Keystone refuses to give for a lease.
+        self.on_refusal: Callable[[str], None] = lambda _trust_id: None
 
     @functools.cached_property
     def _base(self) -> ks_session.Session:
@@ -106,7 +109,11 @@ class Cloud:
             try:
                 conn.session.get_token()
             except _REFUSED as exc:
-                self._refuse(trust_id, exc)
+                try:
+                    self._refuse(trust_id, exc)
+                except errors.TrustRefused:
+                    self.on_refusal(trust_id)
+                    raise
         return conn
 
     def roles(self, trust_id: str) -> list[str]:

@@ -15,6 +15,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.cloud.connect import Cloud
 from climate_core.cloud.services import Service, optional
+from climate_core.lease.trust_scope import TrustScope
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -43,8 +44,7 @@ class Trusts:
         :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer
         """
         if roles is None:
-            wanted = self._cloud.conf.cloud.trust_roles
-            roles = [name for name in context.roles if not wanted or name in wanted]
+            roles = self._roles(context)
         with errors.for_user():
             body = {
                 'trust': {
@@ -57,6 +57,18 @@ class Trusts:
             }
             response = _KEYSTONE.send(self._cloud.user(context), 'POST', _PATH, body)
             return str(errors.read(response, _KEYSTONE.name, 'trust')['id'])
+
+    def scope(self, context: 'RequestContext') -> TrustScope | None:
+        """Return what a trust of this request delegates; None if no other lease may share it.
+
+        :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer
+        """
+        if not (context.own_token and context.user_id and context.project_id):
+            return None
+        with errors.for_user():
+            trustee_id = self._cloud.service_user_id()
+        roles = tuple(sorted(set(self._roles(context))))
+        return TrustScope(context.user_id, context.project_id, trustee_id, roles)
 
     def delete(self, trust_id: str) -> None:
         """Delete a trust, as the service or else as the owner; one that is gone is fine.
@@ -82,6 +94,10 @@ class Trusts:
         query = {'trustee_user_id': self._cloud.service_user_id()}
         for trust in _KEYSTONE.read(self._cloud.service(), _PATH, 'trusts', query):
             yield str(trust['id'])
+
+    def _roles(self, context: 'RequestContext') -> list[str]:
+        wanted = self._cloud.conf.cloud.trust_roles
+        return [name for name in context.roles if not wanted or name in wanted]
 
     def _delete_as_owner(self, trust_id: str) -> None:
         try:

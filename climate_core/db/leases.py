@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import allocations, rows, tables, utcnow
+from climate_core.db import allocations, owner_trusts, rows, tables, utcnow
 from climate_core.db import reservations as db_reservations
 from climate_core.lease import states
 from climate_core.lease.model import Event, Key, Lease, Reservation, queue_order
@@ -21,6 +21,19 @@ _EVENT_COLUMNS = rows.columns(_EVENT, Event)
 
 #: The order of those that wait. They are few, so it needs no index.
 _QUEUE = queue_order(_LEASE.c)
+
+#: Writes a lease if its trust may be taken. Made once: that takes longer than to execute it.
+_INSERT_SHARING: Final = (
+    sa.insert(_LEASE)
+    .from_select(
+        [each.name for each in _LEASE.columns],
+        owner_trusts.if_live(
+            sa.bindparam('taken'),
+            [sa.bindparam(each.name, type_=each.type) for each in _LEASE.columns],
+        ),
+    )
+    .execution_options(preserve_rowcount=True)
+)
 
 #: What is read with a lease unless it is not asked for.
 PARTS: Final = frozenset({'reservations', 'events'})
@@ -141,9 +154,19 @@ def _read(
     return Lease(**values, reservations=tuple(reservations), events=tuple(events))
 
 
-def insert(session: orm.Session, lease: Lease) -> None:
-    """Write a new lease without its reservations and events; DBDuplicateEntry: its id is taken."""
-    rows.insert(session, _LEASE, [columns(lease)])
+def insert(session: orm.Session, lease: Lease, shares_trust: bool = False) -> None:
+    """Write a new lease without its reservations and events; DBDuplicateEntry: its id is taken.
+
+    :param shares_trust: whether its trust is one that it shares
+    :raises climate_core.db.owner_trusts.Retired: that is not to be shared any more
+    """
+    new = columns(lease)
+    if not shares_trust:
+        rows.insert(session, _LEASE, [new])
+        return
+    done = session.connection().execute(_INSERT_SHARING, {**new, 'taken': lease.trust_id})
+    if done.rowcount != 1:
+        raise owner_trusts.Retired
 
 
 def columns(lease: Lease) -> dict[str, Any]:

@@ -110,7 +110,17 @@ def check(conf: cfg.ConfigOpts) -> None:
 
 def contracted(conf: cfg.ConfigOpts) -> bool:
     """Tell whether nothing is left in the database that only an older release needed."""
-    present = version(conf)
+    database = Database(conf)
+    try:
+        return is_contracted(database)
+    finally:
+        database.dispose()
+
+
+def is_contracted(database: Database) -> bool:
+    """Tell the same of a database that is connected."""
+    with database.engine.connect() as connection:
+        present = _version(connection)
     return present == head() or present not in _order()
 
 

@@ -89,9 +89,16 @@ def unheld_made(
 
 
 def trusts(session: orm.Session) -> set[str]:
-    """Return the ids of all trusts that leases and feeds still have."""
+    """Return the ids of all trusts that leases and feeds still have, or that leases share.
+
+    Of what leases share that is deleted which no lease needs, see ``sync.retired_trusts``.
+    """
     lease, feed = tables.LEASES.c.trust_id, tables.FEEDS.c.trust_id
-    query = sa.union_all(sa.select(lease).where(lease.is_not(None)), sa.select(feed))
+    query = sa.union_all(
+        sa.select(lease).where(lease.is_not(None)),
+        sa.select(feed),
+        sa.select(tables.OWNER_TRUSTS.c.trust_id),
+    )
     return set(session.scalars(query))
 
 

@@ -24,12 +24,20 @@ from climate_core.lease.history import Cause, entry
 from climate_core.lease.results import Change
 
 
-def create(session: orm.Session, lease: model.Lease, now: datetime.datetime, cause: Cause) -> None:
+def create(
+    session: orm.Session,
+    lease: model.Lease,
+    now: datetime.datetime,
+    cause: Cause,
+    shares_trust: bool = False,
+) -> None:
     """Write a new lease with all that belongs to it, in five statements.
 
+    :param shares_trust: whether its trust is one that it shares
     :raises oslo_db.exception.DBDuplicateEntry: its id is taken, or a resource is reserved
+    :raises climate_core.db.owner_trusts.Retired: its trust is not to be shared any more
     """
-    leases.insert(session, lease)
+    leases.insert(session, lease, shares_trust)
     reservations.insert(session, lease.reservations)
     events.insert(session, list(lease.events))
     history.add(session, entry(None, lease, cause, now))

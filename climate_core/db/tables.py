@@ -119,6 +119,8 @@ LEASES = _table(
     sa.Index('leases_status_idx', 'status', 'deleted_at', 'created_at', 'id'),
     sa.Index('leases_time_idx', 'deleted_at', 'end_date', 'start_date'),
     sa.Index('leases_project_time_idx', 'project_id', 'deleted_at', 'end_date', 'start_date'),
+    # Whether a lease needs a trust.
+    sa.Index('leases_trust_idx', 'trust_id'),
 )
 
 #: ``hold`` is 1 while the reservation holds its resource and NULL afterwards.
@@ -244,6 +246,21 @@ STRAY_TRUSTS = _table(
     'stray_trusts',
     _required('id', sa.String(NAME_LENGTH), primary_key=True),
     _required('since', Time),
+)
+
+#: A trust that leases of one owner share, see climate_core.db.owner_trusts. ``digest`` stands for
+#: what it delegates; ``retired_at`` is NULL while new leases may take it.
+OWNER_TRUSTS = _table(
+    'owner_trusts',
+    _required('trust_id', sa.String(NAME_LENGTH), primary_key=True),
+    _required('digest', sa.String(64)),
+    _required('user_id', sa.String(NAME_LENGTH)),
+    _required('project_id', sa.String(NAME_LENGTH)),
+    _required('roles', Json),
+    _required('created_at', Time),
+    sa.Column('retired_at', Time),
+    # The newest that a new lease may take.
+    sa.Index('owner_trusts_live_idx', 'digest', 'retired_at', 'created_at'),
 )
 
 #: One row for each project that has limits: a lease that adds to it changes it first. A real

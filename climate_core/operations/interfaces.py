@@ -6,6 +6,7 @@ from typing import Protocol
 
 from climate_core.context import RequestContext
 from climate_core.lease.model import Lease
+from climate_core.lease.trust_scope import TrustScope
 
 
 class LimitsService(Protocol):
@@ -48,6 +49,9 @@ class ExternalService(Protocol):
 
 class TrustService(Protocol):
     """Make and delete the trusts of owners, see ``climate_core.cloud.trusts``."""
+
+    def scope(self, context: RequestContext) -> TrustScope | None:
+        """Return what a trust of this request delegates; None if no other lease may share it."""
 
     def create(self, context: RequestContext, roles: Sequence[str] | None = None) -> str:
         """Make a trust of the user of a request; return its id.

@@ -46,6 +46,7 @@ from climate_core.operations.interfaces import (
     TrustService,
 )
 from climate_core.operations.making_room import RoomMaker
+from climate_core.operations.owner_trusts import OwnerTrusts
 from climate_core.operations.persist import WritePath
 from climate_core.operations.preemption import Preemption
 from climate_core.operations.promises import NeedsReduction, Promises
@@ -80,7 +81,9 @@ class LeaseOperations:
     def __post_init__(self) -> None:
         self.quota = Quota(self.conf, self.database, self.limits, self.external)
         self.builder = Builder(self.conf, self.database, self.clock, self.plugins, self.external)
-        provisioner = Provisioner(self.database, self.plugins, self.trusts)
+        size = self.conf.cloud.owner_cache_size
+        self.owner_trusts = OwnerTrusts(self.database, self.trusts, size)
+        provisioner = Provisioner(self.database, self.plugins, self.trusts, self.owner_trusts)
         self.promises = Promises(self.calendar or Calendar(self.database), self.plugins)
         find_servers = ServerPreemption(self.conf, self.database, self.clock, self.cloud)
         self.preemption = Preemption(self.conf, self.database, self.promises, find_servers)
@@ -127,7 +130,7 @@ class LeaseOperations:
 
     def _release_trust(self, lease: model.Lease) -> None:
         if lease.trust_id:
-            self.trusts.delete(lease.trust_id)
+            self.owner_trusts.release(lease.trust_id)
 
     @built_anew
     def create_lease(

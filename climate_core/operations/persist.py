@@ -10,7 +10,7 @@ from sqlalchemy import orm
 from climate_common import words
 from climate_core import exceptions
 from climate_core.context import RequestContext
-from climate_core.db import leases, store
+from climate_core.db import leases, owner_trusts, store
 from climate_core.db import limits as db_limits
 from climate_core.db.engine import TROUBLE, Database, Stale
 from climate_core.lease import changes, limits, model, states
@@ -81,9 +81,9 @@ class WritePath:
         action = 'lease.create' if draft.before is None else 'reservation.create'
         cause = user_cause(context, action)
         try:
-            lease = self._persist(draft, done, most, cause)
+            lease = self._persist_with_trust(context, draft, done, most, cause)
         except _MAYBE_WRITTEN:
-            found = self.provisioner.discard(done, draft.lease.id)
+            found = self.provisioner.discard(done, draft)
             if found is None:
                 raise
             lease = found
@@ -135,6 +135,22 @@ class WritePath:
             return preempted
         return dataclasses.replace(draft, proposed=proposed or frozenset())
 
+    def _persist_with_trust(
+        self,
+        context: RequestContext,
+        draft: Draft,
+        done: Provisioned,
+        most: limits.Amounts | None,
+        cause: Cause,
+    ) -> model.Lease:
+        """Write a draft; with another trust if the one that it was to share is retired by now."""
+        while True:
+            try:
+                return self._persist(draft, done, most, cause)
+            except owner_trusts.Retired:
+                # A new one cannot be retired before the lease is there, so there is an end.
+                self.provisioner.replace_trust(context, done)
+
     def _persist(
         self, draft: Draft, done: Provisioned, most: limits.Amounts | None, cause: Cause
     ) -> model.Lease:
@@ -175,7 +191,8 @@ class WritePath:
                 lease = self.queue.add(draft, lease)
             adding = limits.amounts(lease.live, leases=1)
             db_limits.check(session, project_id, adding, most)
-            store.create(session, lease, draft.now, cause)
+            shares = self._keep_trust(session, done)
+            store.create(session, lease, draft.now, cause, shares)
             self.preemption.preempt(session, draft)
             if lease.status in states.UNGRANTED:
                 return lease
@@ -191,6 +208,12 @@ class WritePath:
         change = changes.add_reservations.apply(lease, missing, draft.now, preparing)
         after = store.save(session, lease, change, draft.now, cause)
         return self._promise(session, draft, after, missing)
+
+    def _keep_trust(self, session: orm.Session, done: Provisioned) -> bool:
+        """Let others share a new trust; return whether the lease shares one that is there."""
+        assert done.trust is not None
+        self.provisioner.owner_trusts.keep(session, done.trust)
+        return not done.trust.is_new
 
     def _promise(
         self,

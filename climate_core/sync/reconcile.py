@@ -3,8 +3,8 @@
 
 It finds resources that were deleted while no manager listened, trusts that no lease has (a manager
 died between making the trust and writing the lease), and resources that wait for a lease which is
-not there; and it undoes the locks that leases have left on their resources. Several managers doing
-it at once is harmless.
+not there; it deletes trusts that leases shared when no lease needs them any more; and it undoes
+the locks that leases have left on their resources. Several managers doing it at once is harmless.
 """
 
 import random
@@ -20,7 +20,7 @@ from climate_core.cloud.trusts import Trusts
 from climate_core.db import missing, store
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.plugins.base import ResourcePlugin
-from climate_core.sync import locks, orphans
+from climate_core.sync import locks, orphans, retired_trusts
 from climate_core.threads import Worker
 
 LOG = log.getLogger(__name__)
@@ -72,11 +72,12 @@ class Reconciler(Worker):
             self._try('missing resources', self._missing, plugin)
             self._try('resources without a lease', self._unheld, plugin)
             self._try('locks that leases have left', self._unlock, plugin)
+        self._try('trusts that no lease needs', self._delete_retired)
         if self._conf.cloud.sweep_trusts:
             self._try('trusts without a lease', self._sweep_trusts)
 
     @staticmethod
-    def _try(what: str, function: Callable[..., None], *args: object) -> None:
+    def _try(what: str, function: Callable[..., object], *args: object) -> None:
         try:
             function(*args)
         except _TROUBLE as exc:
@@ -100,6 +101,12 @@ class Reconciler(Worker):
     def _unlock(self, plugin: ResourcePlugin) -> None:
         for resource_id in locks.undo(self._database, plugin):
             LOG.warning('%s %s was still locked, which no lease needs', plugin.title, resource_id)
+
+    def _delete_retired(self) -> None:
+        for trust_id in retired_trusts.find(self._database):
+            if not self.stopping:
+                args = self._database, self._trusts, trust_id
+                self._try('trusts to delete', retired_trusts.delete, *args)
 
     def _sweep_trusts(self) -> None:
         mine = set(self._trusts.mine())

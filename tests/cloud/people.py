@@ -133,6 +133,12 @@ class Person:
         """Return what Climate counts for the project, by the name of the limit."""
         return {each.name: each.used for each in self.client.limits()}
 
+    def trusts(self) -> set[str]:
+        """Return the ids of the trusts that this user has made."""
+        query = {'trustor_user_id': self.sdk.current_user_id}
+        found = self.sdk.identity.get('/OS-TRUST/trusts', params=query).json()['trusts']
+        return {trust['id'] for trust in found}
+
     def lease_of(self, resource_id: str) -> Any:
         """Return the lease that reserves a resource; fail if there is none."""
         (lease,) = self.leases.list(resource_id=resource_id)

@@ -55,26 +55,19 @@ def test_a_stack_that_is_deleted_while_it_is_woken(
 
 
 def test_the_owner_has_no_trust_left(
-    stacks: Stacking, allocations: Callable[[str], dict[str, Any]]
+    colleague: Person, allocations: Callable[[str], dict[str, Any]]
 ) -> None:
     """The rights of the lease service end the stack."""
-    before = trusts(stacks.person)
+    stacks = Stacking(colleague)
     lease_id = stacks.lease()
-    (trust,) = trusts(stacks.person) - before
+    (trust,) = colleague.trusts()
     stack_id = stacks.create(PAIR, lease_id)
     stacks.start(lease_id)
     servers = stacks.ids(stack_id, SERVER)
-    stacks.person.sdk.identity.delete(f'/OS-TRUST/trusts/{trust}')
+    colleague.sdk.identity.delete(f'/OS-TRUST/trusts/{trust}')
     stacks.end(lease_id)
     stacks.wait_gone(stack_id)
     assert not any(allocations(each) for each in servers)
-
-
-def trusts(person: Person) -> set[str]:
-    """Return the ids of the trusts of a user."""
-    query = {'trustor_user_id': person.sdk.current_user_id}
-    found = person.sdk.identity.get('/OS-TRUST/trusts', params=query).json()['trusts']
-    return {trust['id'] for trust in found}
 
 
 def test_a_snapshot_is_made_and_the_stack_is_suspended(stacks: Stacking) -> None:

@@ -200,6 +200,10 @@ class Place:
         """Have an operation on hosts done."""
         return self._start(kill, start_manager.operate, name, *given)
 
+    def delete_retired_trusts(self, kill: str | None = None) -> Manager:
+        """Look once for trusts that no lease needs."""
+        return self._start(kill, start_manager.delete_retired_trusts)
+
     def kill_all(self) -> None:
         for each in self._managers:
             each.kill()

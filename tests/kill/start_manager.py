@@ -31,7 +31,7 @@ from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins import loading, making, progress, wakeable
 from climate_core.plugins.lanes import departures
 from climate_core.plugins.lanes import plugin as lane_plugin
-from climate_core.sync import reconcile
+from climate_core.sync import reconcile, retired_trusts
 from climate_core.sync.hosts import power as host_power
 from climate_core.sync.hosts import watch as host_watch
 
@@ -186,6 +186,7 @@ def request(
         user_id='alice-id',
         project_id='demo-id',
         roles=['member', 'reader'],
+        own_token=True,
     )
     # What was not done is undone by the next manager at once.
     reduction.UNDO_SECONDS = 0  # type: ignore[misc]
@@ -213,3 +214,16 @@ def operate(
     _add_points()
     test_points.install(Hook(kill, tell))
     getattr(operations, name)(RequestContext(user_id='operator'), *given)
+
+
+def delete_retired_trusts(
+    config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connection
+) -> None:
+    """Look once for trusts that no lease needs, as the comparison does."""
+    _begin(log)
+    conf = configuration.load([], [str(config)])
+    database, trusts = Database(conf), Trusts(Cloud(conf))
+    _add_points()
+    test_points.install(Hook(kill, tell))
+    for each in retired_trusts.find(database):
+        retired_trusts.delete(database, trusts, each)

@@ -180,6 +180,19 @@ def test_index_that_is_there_already_is_left(conf: cfg.ConfigOpts) -> None:
         assert _differences(connection) == []
 
 
+def test_trusts_of_leases_are_found_after_an_upgrade_that_was_cut_off(
+    conf: cfg.ConfigOpts,
+) -> None:
+    """MariaDB has the index of the leases by then, and not the table."""
+    migration.upgrade(conf, '0033')
+    (index,) = (each for each in tables.LEASES.indexes if each.name == 'leases_trust_idx')
+    with Database(conf).engine.begin() as connection:
+        index.create(connection)
+    migration.upgrade(conf)
+    with Database(conf).engine.connect() as connection:
+        assert _differences(connection) == []
+
+
 def test_expand_takes_nothing_away_and_contract_does(conf: cfg.ConfigOpts) -> None:
     migration.upgrade(conf, '0001')
     first = _tables_of(conf)
@@ -187,10 +200,12 @@ def test_expand_takes_nothing_away_and_contract_does(conf: cfg.ConfigOpts) -> No
     expanded = _tables_of(conf)
     assert all(first[name] <= expanded[name] for name in first)
     assert not migration.contracted(conf)
+    assert not migration.is_contracted(Database(conf))
     migration.check(conf)
     assert migration.contract(conf) == migration.head()
     assert 'index leases_project_idx' not in _tables_of(conf)['leases']
     assert migration.contracted(conf)
+    assert migration.is_contracted(Database(conf))
     migration.check(conf)
 
 

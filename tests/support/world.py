@@ -26,6 +26,7 @@ from climate_core.engine.claims import Claims
 from climate_core.engine.executor import EventExecutor
 from climate_core.engine.group_commit import GroupCommit
 from climate_core.lease import model
+from climate_core.lease.trust_scope import TrustScope
 from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
 from tests.support import templates
@@ -109,6 +110,12 @@ class Trusts:
         self.trouble: list[Exception] = []
         self.delegated: dict[str, list[str]] = {}
 
+    def scope(self, context: RequestContext) -> TrustScope | None:
+        if not context.own_token:
+            return None
+        user_id, project_id = str(context.user_id), str(context.project_id)
+        return TrustScope(user_id, project_id, 'climate', tuple(sorted(context.roles)))
+
     def create(self, context: RequestContext, roles: Sequence[str] | None = None) -> str:
         self.made += 1
         made = f'trust{self.made}'
@@ -133,7 +140,12 @@ class World:
     """A manager without its loop; :meth:`run` does what is due, in order, in this thread."""
 
     def __init__(
-        self, url: str, time: Time | None = None, things: Things | None = None, **engine: Any
+        self,
+        url: str,
+        time: Time | None = None,
+        things: Things | None = None,
+        trusts: Trusts | None = None,
+        **engine: Any,
     ) -> None:
         self.conf = configure(url, **engine)
         self.time = time
@@ -142,7 +154,7 @@ class World:
         self.clock = Clock(self.database)
         self.things = things or Things()
         self.plugins: dict[str, ResourcePlugin] = {TYPE: self.things}
-        self.trusts = Trusts()
+        self.trusts = trusts or Trusts()
         self.calendar = Calendar(self.database)
         self.claims = Claims(self.database, self.conf.engine.claim_ttl)
         self.operations = LeaseOperations(
@@ -284,9 +296,20 @@ def configure(url: str, **engine: Any) -> cfg.ConfigOpts:
     return conf
 
 
-def user(project: str = 'project1', name: str = 'user1') -> RequestContext:
+def user(
+    project: str = 'project1',
+    name: str = 'user1',
+    own_token: bool = False,
+    roles: Sequence[str] = ('member',),
+) -> RequestContext:
+    """Return the context of a request; with ``own_token`` its leases share a trust."""
     return RequestContext(
-        auth_token='token', user_id=name, project_id=project, roles=['member'], overwrite=False
+        auth_token='token',
+        user_id=name,
+        project_id=project,
+        roles=list(roles),
+        overwrite=False,
+        own_token=own_token,
     )
 
 

@@ -180,6 +180,22 @@ def test_only_an_api_of_its_release_is_answered_with_the_lease(both: Both) -> No
     assert made == json.loads(json.dumps(api_view.lease(both.lease(made['id']))))
 
 
+def test_leases_share_a_trust_only_when_the_old_release_is_gone(both: Both) -> None:
+    """It deletes the trust of a lease that is over, whoever shares it."""
+    early = [both.new.ask('create', wanted(), True) for _ in range(2)]
+    assert len({both.lease(each).trust_id for each in early}) == 2
+    migration.contract(both.conf)
+    late = [both.new.ask('create', wanted(), True) for _ in range(2)]
+    assert len({both.lease(each).trust_id for each in late}) == 1
+    # Those from before go on with their own.
+    both.new.ask('run')
+    for lease_id in early + late:
+        both.new.until_finished('start_lease', lease_id)
+        both.due_now('end_lease', lease_id)
+    both.new.until(both.over)
+    assert {both.lease(each).trust_id for each in early + late} == {None}
+
+
 def test_after_the_upgrade_the_check_asks_for_the_contract(
     both: Both, capsys: pytest.CaptureFixture[str]
 ) -> None:

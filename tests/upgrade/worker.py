@@ -64,6 +64,15 @@ class Trusts:
     def delete(self, trust_id: str) -> None:
         pass
 
+    def roles(self, trust_id: str) -> list[str]:
+        return ['member']
+
+    def scope(self, context: Any) -> Any:
+        """Return what leases share; only the new release asks for it."""
+        from climate_core.lease.trust_scope import TrustScope
+
+        return TrustScope(context.user_id, context.project_id, 'climate', tuple(context.roles))
+
 
 class Worker:
     """What the commands do. Only ``run`` lets the engine work."""
@@ -85,10 +94,11 @@ class Worker:
         server = getattr(self._asked, 'rpc', None) or self._asked._server
         server.start()
 
-    def create(self, values: dict[str, Any]) -> str:
+    def create(self, values: dict[str, Any], own_token: bool = False) -> str:
         user = context.RequestContext(
             user_id='user', project_id='project', roles=['member'], overwrite=False
         )
+        user.own_token = own_token
         return ManagerClient(self.conf).create_lease(user, values)
 
     def run(self) -> None:

@@ -21,6 +21,9 @@ LOG = log.getLogger(__name__)
 class NoTrusts:
     """Stand in for trusts without Keystone: ids that mean nothing."""
 
+    def scope(self, context: RequestContext) -> None:
+        """Have each lease make its own."""
+
     def create(self, context: RequestContext, roles: Sequence[str] | None = None) -> str:  # noqa: ARG002
         return uuid.uuid4().hex
 

@@ -25,7 +25,7 @@ class Cleanup(base.EventHandler):
 class ReleaseTrust(Cleanup):
     event_type = model.RELEASE_TRUST
     due = 'when the lease is over'
-    action = "deletes the owner's trust in Keystone"
+    action = "lets the owner's trust go"
     lease_call = 'release_trust'
 
     def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
@@ -34,7 +34,7 @@ class ReleaseTrust(Cleanup):
         return super().settle(lease, event, outcomes, now)
 
     def after_termination(self, lease: Lease, now: datetime) -> Lease:
-        """Add an event that deletes the trust, if there is one and no event does so."""
+        """Add an event that lets the trust go, if there is one and no event does so."""
         if lease.trust_id is None or any(e.open for e in lease.events_of(self.event_type)):
             return lease
         return lease.with_events(model.new_event(lease.id, self.event_type, now, now))

@@ -2,14 +2,16 @@
 """With ``auth_strategy = keystone``: real keystonemiddleware, Keystone's answers replayed."""
 
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
 import requests_mock
 import webob
 from keystoneauth1 import fixture as tokens
+from oslo_config import cfg
 
+from climate_core.db import leases
 from climate_core.db.engine import Database
 from tests.functional.api import world
 
@@ -40,15 +42,31 @@ def keystone() -> Iterator[requests_mock.Mocker]:
 
 
 @pytest.fixture
-def application(keystone: requests_mock.Mocker, tmp_path: pathlib.Path) -> Iterator[Any]:
+def conf(tmp_path: pathlib.Path) -> cfg.ConfigOpts:
     options = [('keystone_authtoken', name, str(value)) for name, value in OPTIONS.items()]
-    conf = world.configure(tmp_path, ('api', 'auth_strategy', 'keystone'), *options)
-    with world.running(conf, Database(conf)) as made:
+    return world.configure(tmp_path, ('api', 'auth_strategy', 'keystone'), *options)
+
+
+@pytest.fixture
+def database(conf: cfg.ConfigOpts) -> Database:
+    return Database(conf)
+
+
+@pytest.fixture
+def application(
+    keystone: requests_mock.Mocker, conf: cfg.ConfigOpts, database: Database
+) -> Iterator[Any]:
+    with world.running(conf, database) as made:
         yield made
 
 
-def accept(keystone: requests_mock.Mocker) -> None:
+def accept(keystone: requests_mock.Mocker, **more: Any) -> None:
+    """Let Keystone answer for any token.
+
+    :param more: what it says of the token beside the usual
+    """
     token = tokens.V3Token(user_id='alice', project_id='ours')
+    token['token'].update(more)
     for role in ('member', 'reader'):
         token.add_role(name=role)
     keystone.get(f'{URL}/auth/tokens', json=token)
@@ -99,6 +117,48 @@ def test_headers_of_the_user_are_not_believed(
     headers = {'X-Auth-Token': 'token', **lied}
     lease = world.ask(application, 'POST', '/v1/leases', body, headers).json['lease']
     assert (lease['project_id'], lease['user_id']) == ('ours', 'alice')
+
+
+def create(application: Any, token: str) -> str:
+    """Create a lease; return its id."""
+    body = {'name': 'mine', 'end_date': '2099-01-01 10:00'}
+    headers = {'X-Auth-Token': token}
+    made = world.ask(application, 'POST', '/v1/leases', body, headers, status=201)
+    return str(made.json['lease']['id'])
+
+
+def trusts(database: Database, ids: Iterable[str]) -> set[str | None]:
+    """Return the trusts that leases have."""
+    return {database.read(leases.get, each).trust_id for each in ids}
+
+
+def test_leases_of_a_users_own_token_share_a_trust(
+    application: Any, keystone: requests_mock.Mocker, database: Database
+) -> None:
+    accept(keystone, methods=['password'])
+    own = [create(application, token) for token in ('one', 'two')]
+    assert len(trusts(database, own)) == 1
+
+
+@pytest.mark.parametrize(
+    'delegated',
+    [
+        {'methods': ['application_credential'], 'application_credential': {'id': 'a'}},
+        {'methods': ['password'], 'OS-TRUST:trust': {'id': 't'}},
+        {'methods': ['oauth1'], 'OS-OAUTH1': {'access_token_id': 'a'}},
+    ],
+)
+def test_lease_of_a_delegated_token_has_a_trust_of_its_own(
+    application: Any,
+    keystone: requests_mock.Mocker,
+    database: Database,
+    delegated: dict[str, Any],
+) -> None:
+    accept(keystone, methods=['password'])
+    own = create(application, 'own')
+    accept(keystone, **delegated)
+    others = [create(application, token) for token in ('one', 'two')]
+    assert len(trusts(database, [own, *others])) == 3
 
 
 def test_request_while_keystone_is_away_is_unavailable(

@@ -18,6 +18,7 @@ def context() -> RequestContext:
         service_roles=['service'],
         service_token='of the service',
         global_request_id='req-1',
+        own_token=True,
     )
 
 
@@ -28,6 +29,13 @@ def test_rpc_carries_all_of_it() -> None:
     assert received.auth_token == 'token'
     assert received.roles == ['member', 'reader']
     assert received.service_roles == ['service']
+    assert received.own_token is True
+
+
+def test_api_that_does_not_say_whose_token_it_is_has_none_of_the_users_own() -> None:
+    sent = RpcSerializer().serialize_context(context())
+    del sent['own_token']
+    assert RpcSerializer().deserialize_context(sent).own_token is False
 
 
 def test_the_service_token_is_not_kept() -> None:

@@ -67,3 +67,9 @@ def test_an_identity_is_needed():
     conf.register_opts(cloud_conf.OPTS, group=cloud_conf.GROUP)
     with pytest.raises(exceptions.Transient, match='auth_type'):
         auth.service(conf)
+
+
+def test_of_what_two_make_at_once_both_get_the_first():
+    recent = auth.RecentCache(2, 10.0, Clock())
+    assert recent.get('a', lambda: recent.get('a', lambda: 'first') + ' is late') == 'first'
+    assert recent.get('a', lambda: 'new') == 'first'

@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+import concurrent.futures
+import threading
+
 import pytest
 from oslo_context import fixture
 
@@ -119,3 +122,36 @@ def test_the_project_in_an_endpoint_is_the_users(volumes):
     asked = [line for line in sent if '/volume/' in line]
     assert ['demo-id' in line for line in asked] == [True, False]
     assert ['service-id' in line for line in asked] == [False, True]
+
+
+def test_leases_that_share_a_trust_share_its_token(world):
+    trust_id = world.trust()
+    world.cloud.service().session.get_token()
+    together = threading.Barrier(8, timeout=60)
+
+    def connect(_number):
+        together.wait()
+        return world.cloud.owner(trust_id)
+
+    with world.counted() as sent, concurrent.futures.ThreadPoolExecutor(8) as pool:
+        found = set(map(id, pool.map(connect, range(8))))
+    assert len(found) == 1
+    assert sum(each.startswith('POST') for each in sent) == 1
+
+
+def test_refused_trust_is_told_each_time(world):
+    told = []
+    world.cloud.on_refusal = told.append
+    trust_id = world.trust()
+    world.cloud.owner(trust_id)
+    assert told == []
+    other = world.trust()
+    world.trusts.delete(other)
+    with pytest.raises(errors.TrustRefused):
+        world.cloud.owner(other)
+    assert told == [other]
+    world.state.users['climate-id']['password'] = 'changed'
+    world.state.tokens.clear()
+    with pytest.raises(exceptions.Transient):
+        Cloud(world.conf).owner(trust_id)
+    assert told == [other]

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+import dataclasses
+
 import pytest
 
 from climate_core import exceptions
@@ -77,3 +79,47 @@ def test_delete_of_a_trust_without_the_right_names_the_administrator(world):
 def test_trusts_of_the_service_are_listed(world):
     made = {world.trust(), world.trust()}
     assert set(world.trusts.mine()) == made
+
+
+def own(world, **more):
+    context = world.context('alice')
+    context.own_token = True
+    for name, value in more.items():
+        setattr(context, name, value)
+    return context
+
+
+def test_scope_is_what_the_trust_delegates(world):
+    scope = world.trusts.scope(own(world))
+    trust = world.state.trusts[world.trusts.create(own(world), scope.roles)]
+    assert (scope.user_id, scope.project_id) == (trust['trustor_user_id'], trust['project_id'])
+    assert scope.trustee_id == trust['trustee_user_id']
+    assert list(scope.roles) == trust['roles'] == ['member', 'reader']
+    world.conf.set_override('trust_roles', ['reader'], group='cloud')
+    assert world.trusts.scope(own(world)).roles == ('reader',)
+
+
+def test_scopes_that_differ_have_other_digests(world):
+    scope = world.trusts.scope(own(world))
+    others = [{'user_id': 'x'}, {'project_id': 'x'}, {'roles': ['member']}, {'roles': []}]
+    digests = {world.trusts.scope(own(world, **each)).digest for each in others}
+    digests.add(dataclasses.replace(scope, trustee_id='x').digest)
+    assert len(digests | {scope.digest}) == 6
+    assert world.trusts.scope(own(world, roles=['reader', 'member'])) == scope
+
+
+@pytest.mark.parametrize('lacks', [{'own_token': False}, {'project_id': None}])
+def test_delegated_token_has_no_scope_to_share(world, lacks):
+    assert world.trusts.scope(own(world, **lacks)) is None
+
+
+def test_scope_is_known_without_asking_keystone_again(world):
+    world.trusts.scope(own(world))
+    with world.counted() as sent:
+        world.trusts.scope(own(world))
+    assert sent == []
+
+
+def test_scope_while_keystone_is_away_is_unavailable(world):
+    with world.unreachable(), pytest.raises(exceptions.ServiceUnavailable):
+        world.trusts.scope(own(world))

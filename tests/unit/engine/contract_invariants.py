@@ -58,6 +58,7 @@ class Invariants:
         self.what_is_taken_out_will_be_freed()
         self.what_is_over_holds_nothing()
         self.what_is_over_gives_its_trust_back()
+        self.what_is_not_over_has_its_trust()
         self.what_waits_is_tried_again_and_has_nothing()
         self.nothing_is_promised_twice()
         self.what_is_promised_lasts_until_its_end()
@@ -134,6 +135,11 @@ class Invariants:
                 ]
                 assert len(releases) == 1, (lease, releases)
                 assert releases[0]['status'] != 'DONE', (lease, releases)
+
+    def what_is_not_over_has_its_trust(self) -> None:
+        for lease in self.rows['leases']:
+            if lease['status'] != _OVER:
+                assert lease['trust_id'] in self.world.trusts.present, lease
 
     def what_waits_is_tried_again_and_has_nothing(self) -> None:
         for lease in self.rows['leases']:
@@ -291,6 +297,10 @@ class Invariants:
                 assert self.world.ledger.state[row['resource_id']] == 'gone', row
         made = self.world.made.made.values()
         assert {self.world.ledger.state[each] for each in made} <= {'gone'}
+
+    def no_trust_is_kept_for_a_later_lease(self) -> None:
+        """Once they are retired, and the time is past after which they are deleted."""
+        assert self.world.rows()['owner_trusts'] == []
 
     def everything_is_told(self) -> None:
         """What history remembers was told, at least once; what was told twice has one id."""

@@ -234,7 +234,7 @@ class Users(RuleBasedStateMachine):
         if death is not None:
             self.world.arm(statements=death)
         try:
-            answer = function(self.world.operations, user(), *args)
+            answer = function(self.world.operations, user(own_token=True), *args)
         except (exceptions.ClimateError, Killed) as exc:
             answer = exc
         finally:

@@ -20,6 +20,7 @@ from climate_core.operations.draft import Draft
 from climate_core.plugins.base import Wait
 from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import Nouns
+from climate_core.sync import retired_trusts
 from tests.support.world import NOON, TYPE, World
 from tests.unit.engine.contract_things import (
     BASE,
@@ -52,6 +53,8 @@ ROOM_TIMEOUT = datetime.timedelta(minutes=10)
 #: What several leases want; there is more of which each is wanted once.
 THINGS = [f'thing{n}' for n in range(5)]
 
+#: Events whose call changes the database, whoever has claimed them.
+_BY_ANY_MANAGER = (model.RETRY, model.MAKE_ROOM, model.RELEASE_TRUST)
 #: Points at which a manager still needs its claim.
 HOLDING = ('event.claimed', 'remote.before', 'remote.after', 'finish.before')
 
@@ -154,6 +157,7 @@ class ContractWorld(World):
         self.made.made.clear()
         self.trusts.present.clear()
         self.trusts.trouble.clear()
+        self.operations.owner_trusts._known._kept.clear()
         self.sent.clear()
         self._fresh = itertools.count(len(THINGS))
 
@@ -161,6 +165,11 @@ class ContractWorld(World):
         """Return the reservation of a thing; its number says its type."""
         kind = (PARENT, TYPE, BASE)[int(thing.removeprefix('thing')) % 3]
         return {'resource_type': kind, 'resource_id': thing}
+
+    def delete_retired_trusts(self) -> None:
+        """Look for trusts that no lease needs, as the comparison with the cloud does."""
+        for each in retired_trusts.find(self.database):
+            retired_trusts.delete(self.database, self.trusts, each)  # type: ignore[arg-type]
 
     def fresh(self) -> str:
         """Return a thing that nobody has wanted yet."""
@@ -255,11 +264,13 @@ class ContractWorld(World):
     def _must_not_write(self, point: str, event_id: str) -> bool:
         """Tell whether the manager has lost what it claimed, and what it does needs the claim.
 
-        Leases that wait are granted by any manager that looks: their own status judges that.
+        Leases that wait are granted by any manager that looks, and trusts are retired by any:
+        what the leases are judges that.
         """
         before_call = point in ('event.claimed', 'remote.before')
-        grants = self._event(event_id).get('event_type') in (model.RETRY, model.MAKE_ROOM)
-        return self._lost(event_id) and not (before_call and grants)
+        return self._lost(event_id) and not (
+            before_call and self._event(event_id).get('event_type') in _BY_ANY_MANAGER
+        )
 
     def _lost(self, event_id: str) -> bool:
         """Tell whether what the manager claimed is not its own any more."""

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from climate_core.db import events
+from climate_core.db import events, owner_trusts
 from climate_core.lease import model
 from climate_core.operations.leases import LeaseOperations
 from tests.unit.engine.contract_invariants import (
@@ -96,7 +96,9 @@ class Contract(Users):
 
     @rule(seconds=_seconds)
     def time_passes(self, seconds: int) -> None:
+        """Meanwhile managers compare the leases with the cloud."""
         self.time.forward(seconds=seconds)
+        self.world.delete_retired_trusts()
 
     @rule()
     def time_passes_until_something_is_due(self) -> None:
@@ -285,6 +287,11 @@ class Contract(Users):
             self.world.told()
         self.check()
         self.judge.everything_is_freed()
+        # What was left by a manager that died is retired first.
+        self.world.delete_retired_trusts()
+        self.time.forward(seconds=owner_trusts.GRACE_SECONDS)
+        self.world.delete_retired_trusts()
+        self.judge.no_trust_is_kept_for_a_later_lease()
         self.judge.everything_is_told()
 
 

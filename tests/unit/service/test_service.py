@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from oslo_config import cfg
 
 from climate_common import dates
 from climate_core import exceptions, service
-from climate_core.db import leases, outbox, tables
+from climate_core.db import leases, outbox, owner_trusts, tables
 from climate_core.db.engine import Database
+from climate_core.lease.trust_scope import TrustScope
 from climate_core.rpc.client import ManagerClient
 from climate_core.service import ManagerService
 from tests.support.fakes import receiver
@@ -257,3 +259,30 @@ def test_hosts_sleep_only_where_a_driver_is_named(tmp_path: pathlib.Path, driver
     made = ManagerService(conf, plugins={}, trusts=Trusts())
     names = {each.name for each in made._beginning}
     assert ('host-power' in names) is (driver is not None)
+
+
+def _live(made: ManagerService) -> set[str]:
+    query = sa.select(tables.OWNER_TRUSTS.c.trust_id).where(
+        tables.OWNER_TRUSTS.c.retired_at.is_(None)
+    )
+    with made.database.reader() as session:
+        return set(session.scalars(query))
+
+
+def test_trust_that_keystone_refuses_for_a_lease_is_shared_no_more(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    conf = configure(f'sqlite:///{tmp_path}/climate.sqlite')
+    made = _make(conf)
+    tables.METADATA.create_all(made.database.engine)
+    scope = TrustScope('user1', 'project1', 'climate', ('member',))
+    for each in ('good', 'bad'):
+        made.database.write(owner_trusts.insert, each, scope)
+    made.cloud.on_refusal('bad')
+    # That of a feed, or of one lease alone.
+    made.cloud.on_refusal('unknown')
+    assert _live(made) == {'good'}
+    tables.OWNER_TRUSTS.drop(made.database.engine)
+    made.cloud.on_refusal('good')
+    assert 'may still share the trust good' in caplog.text
+    made.database.dispose()

@@ -10,8 +10,9 @@ import sqlalchemy as sa
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.conf import reconcile as reconcile_conf
-from climate_core.db import outbox, tables
-from climate_core.sync import locks, orphans, reconcile
+from climate_core.db import outbox, owner_trusts, tables, utcnow
+from climate_core.lease.trust_scope import TrustScope
+from climate_core.sync import locks, orphans, reconcile, retired_trusts
 from tests.support.fakes import leases, nova
 from tests.support.stopping import stop
 from tests.support.world import executed
@@ -243,3 +244,69 @@ def test_looking_for_locks_costs_no_statement_where_there_are_none(world, databa
     lock(world, 'Do not.')
     plugin = world.plugin()
     assert executed(database, lambda: list(locks.undo(database, plugin))) == []
+
+
+SCOPE = TrustScope('alice-id', 'demo-id', 'climate-id', ('member', 'reader'))
+
+
+def shared(world, database, seconds=None):
+    """Return a trust that leases shared.
+
+    :param seconds: for which it is retired; None: it is live
+    """
+    trust_id = world.trust()
+    database.write(owner_trusts.insert, trust_id, SCOPE)
+    if seconds is not None:
+        with database.writer() as session:
+            values = {'retired_at': utcnow.read(session) - datetime.timedelta(seconds=seconds)}
+            where = tables.OWNER_TRUSTS.c.trust_id == trust_id
+            session.execute(sa.update(tables.OWNER_TRUSTS).where(where).values(**values))
+    return trust_id
+
+
+def test_trust_that_no_lease_needs_is_deleted_some_time_after_it_was_retired(
+    world, database, reconciler, make
+):
+    grace = owner_trusts.GRACE_SECONDS
+    live, new, old, needed = (shared(world, database, each) for each in (None, 9, grace, grace))
+    leases.write(database, leases.make(database, [nova.add(world.state)['id']], needed))
+    over = leases.make(database, [], old, status='TERMINATED')
+    leases.write(database, over)
+    reconciler.compare()
+    # Another manager does it as well.
+    make().compare()
+    assert set(world.state.trusts) == {live, new, needed}
+    # The sweep leaves to it what leases shared.
+    world.conf.set_override('sweep_trusts', True, group='cloud')
+    reconciler.compare()
+    age(database, 7200)
+    reconciler.compare()
+    assert set(world.state.trusts) == {live, new, needed}
+    with database.reader() as session:
+        found = session.execute(sa.select(tables.OWNER_TRUSTS)).all()
+    assert {row.trust_id for row in found} == {live, new, needed}
+    assert all(row.retired_at is not None for row in found)
+
+
+def test_trust_that_keystone_does_not_delete_is_tried_again(
+    world, database, reconciler, monkeypatch, caplog
+):
+    trusts = {shared(world, database, owner_trusts.GRACE_SECONDS) for _ in range(2)}
+    delete, refused = world.trusts.delete, min(trusts)
+
+    def refuse(trust_id):
+        if trust_id == refused:
+            raise exceptions.Permanent('only an administrator may')
+        delete(trust_id)
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(world.trusts, 'delete', refuse)
+        reconciler.compare()
+    assert set(world.state.trusts) == {refused}
+    assert 'only an administrator may' in caplog.text
+    reconciler.compare()
+    assert not world.state.trusts
+
+
+def test_looking_for_retired_trusts_costs_one_statement_where_there_are_none(world, database):
+    assert len(executed(database, lambda: list(retired_trusts.find(database)))) == 1

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which requests share the trust of an owner, by the tokens of the real Keystone."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from keystoneauth1 import session as ks_session
+from keystoneauth1.identity import v3
+
+from climate_core.api.auth import is_own
+from climateclient import exceptions
+from climateclient.client import Client
+from tests.cloud.people import REGION, Person, at
+
+Lease = Callable[[Client], str]
+
+
+@pytest.fixture
+def lease() -> Iterator[Lease]:
+    """Makes a lease without resources that starts in an hour; returns its id."""
+    made: list[tuple[Client, str]] = []
+
+    def lease(client: Client) -> str:
+        name = f'lease-{uuid.uuid4().hex[:8]}'
+        lease_id = client.leases.create(name, start=at(hours=1), end=at(hours=3)).id
+        made.append((client, lease_id))
+        return lease_id
+
+    yield lease
+    for client, lease_id in made:
+        client.leases.delete(lease_id)
+
+
+def identity(person: Person, plugin: type[Any], **options: Any) -> Client:
+    """Return a client with another identity than the password of a user."""
+    auth = plugin(person.environment['OS_AUTH_URL'], **options)
+    return Client(ks_session.Session(auth), region_name=REGION)
+
+
+def shown(admin: Person, client: Client) -> Any:
+    """Return what Keystone says of the token of a client, as keystonemiddleware reads it."""
+    headers = {'X-Subject-Token': client.session.get_token()}
+    return admin.sdk.identity.get('/auth/tokens', headers=headers).json()
+
+
+def test_leases_of_a_user_share_a_trust(
+    admin: Person, colleague: Person, member: Person, lease: Lease
+) -> None:
+    assert is_own(shown(admin, colleague.client))
+    for _ in range(3):
+        lease(colleague.client)
+    (trust,) = colleague.trusts()
+    # Another user of the project has another one.
+    lease(member.client)
+    assert trust not in member.trusts()
+
+
+@pytest.mark.parametrize('unrestricted', [False, True])
+def test_application_credential_gains_nothing_by_the_trust_of_its_user(
+    admin: Person, colleague: Person, lease: Lease, unrestricted: bool
+) -> None:
+    """Keystone lets it make no trust (by default an unrestricted one neither)."""
+    lease(colleague.client)
+    made = colleague.sdk.identity.create_application_credential(
+        colleague.sdk.current_user_id, name='robot', unrestricted=unrestricted
+    )
+    secret = {'application_credential_secret': made.secret}
+    robot = identity(
+        colleague, v3.ApplicationCredential, application_credential_id=made.id, **secret
+    )
+    assert not is_own(shown(admin, robot))
+    with pytest.raises(exceptions.Forbidden):
+        lease(robot)
+    assert len(colleague.trusts()) == 1
+
+
+def test_trustee_gains_nothing_by_the_trust_to_the_service(
+    admin: Person, colleague: Person, stranger: Person, lease: Lease
+) -> None:
+    """Keystone does not let a trust be delegated again unless that was said."""
+    lease(colleague.client)
+    trust = {
+        'trustor_user_id': colleague.sdk.current_user_id,
+        'trustee_user_id': stranger.sdk.current_user_id,
+        'project_id': colleague.sdk.current_project_id,
+        'impersonation': True,
+        'roles': [{'name': 'member'}, {'name': 'heat_stack_owner'}],
+    }
+    made = colleague.sdk.identity.post('/OS-TRUST/trusts', json={'trust': trust})
+    trustee = identity(
+        stranger,
+        v3.Password,
+        username=stranger.environment['OS_USERNAME'],
+        password=stranger.environment['OS_PASSWORD'],
+        user_domain_name=stranger.environment['OS_USER_DOMAIN_NAME'],
+        trust_id=made.json()['trust']['id'],
+    )
+    assert not is_own(shown(admin, trustee))
+    with pytest.raises(exceptions.Forbidden):
+        lease(trustee)
+    assert len(colleague.trusts()) == 2
+
+
+def test_user_with_other_roles_has_another_trust(
+    admin: Person, colleague: Person, lease: Lease
+) -> None:
+    """The first one is good again when the role was given back."""
+    lease(colleague.client)
+    (first,) = colleague.trusts()
+    where = colleague.sdk.current_project_id, colleague.sdk.current_user_id
+    role = admin.sdk.identity.find_role('heat_stack_owner')
+    admin.sdk.identity.unassign_project_role_from_user(*where, role)
+    fewer = Person(colleague.environment)
+    lease(fewer.client)
+    assert len(fewer.trusts()) == 2
+    admin.sdk.identity.assign_project_role_to_user(*where, role)
+    again = Person(colleague.environment)
+    lease(again.client)
+    assert len(again.trusts()) == 2
+    assert first in again.trusts()
