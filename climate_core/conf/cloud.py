@@ -45,7 +45,7 @@ _OWN = [
         'owner_cache_size',
         default=512,
         min=1,
-        help='Number of lease owners whose tokens are kept in memory.',
+        help='Number of lease owners whose tokens and trusts are kept in memory.',
     ),
 ]
 

@@ -48,7 +48,7 @@ REMEDIES: Mapping[StuckKind, str] = {
     StuckKind.PAST_END: 'make the end due now',
     StuckKind.NO_END: 'give the lease its end again',
     StuckKind.STARTING: 'make the start due now',
-    StuckKind.TRUST_KEPT: 'have the trust deleted',
+    StuckKind.TRUST_KEPT: 'let the trust go',
 }
 
 

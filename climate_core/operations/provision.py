@@ -107,6 +107,9 @@ class Provisioner:
                     )
             else:
                 if present is not None and done.made(draft, present):
+                    if present.trust_id != done.trust.id:
+                        # It was committed with the one before, which was retired since.
+                        self._delete_trust(done)
                     return present
                 self._delete_trust(done)
         self._discard_resources(done)

@@ -180,7 +180,7 @@ def test_a_trust_that_was_kept(world: World, time: Time) -> None:
     world.delete(lease_id)
     world.run_until_idle()
     assert kinds(world) == ['trust_kept']
-    assert unstick(world, lease_id) == ['trust_kept: have the trust deleted (lease)']
+    assert unstick(world, lease_id) == ['trust_kept: let the trust go (lease)']
     assert len(repairs(world, lease_id)) == 1
     world.run_until_idle()
     assert world.trusts.present == set()

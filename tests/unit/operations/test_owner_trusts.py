@@ -357,6 +357,24 @@ def test_lost_answer_of_a_commit_is_noticed(world: World, monkeypatch: pytest.Mo
     assert trust_of(world, create(world, 'b')) == 'trust1'
 
 
+def test_trust_that_a_commit_was_not_known_to_need_is_deleted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer of a commit is lost, then its trust is retired, and another one is made."""
+    create(world, 'a')
+    write = world.database.write
+
+    def lost(*args: Any) -> None:
+        monkeypatch.setattr(world.database, 'write', write)
+        write(*args)
+        write(owner_trusts.retire, ['trust1'])
+        raise owner_trusts.Retired
+
+    monkeypatch.setattr(world.database, 'write', lost)
+    assert trust_of(world, create(world, 'b')) == 'trust1'
+    assert (world.trusts.made, world.trusts.present) == (2, {'trust1'})
+
+
 def test_create_that_is_not_written_keeps_the_trust_of_others(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
