@@ -7,10 +7,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Final
 
-from climate_common import dates, words
+from climate_common import words
 from climate_core.calendar import named, windows
 from climate_core.calendar.model import ReservationDemand
-from climate_core.calendar.moments import duration, time_of
+from climate_core.calendar.moments import duration, text
 from climate_core.calendar.rooms import Search
 from climate_core.calendar.together import Kinds, NotFitting, find_together
 
@@ -43,18 +43,14 @@ def explain(
         names = named.taken(search, kinds, own=True)
         noun = one.noun.removesuffix('s') if len(names) == 1 else one.noun
         what = f'{noun} {words.listed(names)}' if names else noun
-        longer = 'not be kept any longer' if latest is None else f'be kept until {_text(latest)}'
+        longer = 'not be kept any longer' if latest is None else f'be kept until {text(latest)}'
         parts.append(f'{what} (reservation {one.reservation_id}) could {longer}')
-    end = _text(searches[found[0]].end - duration(wanted[found[0]].after))
+    end = text(searches[found[0]].end - duration(wanted[found[0]].after))
     told = f'This lease cannot be extended until {end}: {"; ".join(parts)}.'
     whole = latest_end(wanted, searches, kinds, dice, until, looks)
     if whole is not None:
-        told += f' This lease could be extended until {_text(whole)}.'
+        told += f' This lease could be extended until {text(whole)}.'
     return told, [wanted[index].reservation_id for index in found]
-
-
-def _text(moment: int) -> str:
-    return dates.sentence(time_of(moment))
 
 
 def _in_the_way(searches: Sequence[Search], kinds: Kinds, dice: random.Random) -> list[int]:

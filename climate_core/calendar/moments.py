@@ -4,6 +4,8 @@
 import datetime
 from typing import Final
 
+from climate_common import dates
+
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
@@ -28,3 +30,8 @@ _LAST = moment(datetime.datetime.max.replace(tzinfo=datetime.UTC))
 def time_of(moment: int) -> datetime.datetime:
     """Return the UTC time of a number; the last one that there is for what is later."""
     return _EPOCH + datetime.timedelta(microseconds=min(moment, _LAST))
+
+
+def text(moment: int) -> str:
+    """Return a number as a time for users."""
+    return dates.sentence(time_of(moment))

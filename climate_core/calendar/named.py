@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from climate_common import words
 from climate_core import exceptions
-from climate_core.calendar.model import Lack, ReservationDemand, Unit
+from climate_core.calendar.model import Demand, Lack, ReservationDemand, Unit
 from climate_core.calendar.rooms import Search
 from climate_core.calendar.timeline import Timeline
 from climate_core.calendar.together import Kinds
@@ -29,15 +29,15 @@ def taken(search: Search, kinds: Kinds, own: bool) -> list[str]:
         for each in kinds(demand.kind)
         if is_asked_for(each.unit) and not _is_free(each, search)
     ]
-    return _names(found, search)
+    return _names(found, demand)
 
 
 def _is_free(timeline: Timeline, search: Search) -> bool:
     return timeline.fits(search.begin, search.end, search.demand.piece, 1) > 0
 
 
-def _names(units: Sequence[Unit], search: Search) -> list[str]:
-    return [each for each in map(search.demand.name, units) if each]
+def _names(units: Sequence[Unit], demand: Demand) -> list[str]:
+    return [each for each in map(demand.name, units) if each]
 
 
 def promised(names: Sequence[str]) -> str:
@@ -59,7 +59,7 @@ def twice(
         both = mine.keys() & theirs.keys()
         needed = other.demand.least + blamed.demand.least
         if both and needed > len(mine.keys() | theirs.keys()):
-            names = _names([mine[each] for each in sorted(both)], searches[index])
+            names = _names([mine[each] for each in sorted(both)], blamed.demand)
             there, here = wanted[number].field, blamed.field
             return exceptions.BadRequest(
                 f'{here}: the request names {words.listed(names)} twice, here and in {there}. '
@@ -82,8 +82,10 @@ def disabled(wanted: ReservationDemand, units: Sequence[Unit]) -> Lack | None:
     :param units: those that the demand may have
     """
     demand = wanted.demand
+    if not demand.named:
+        return None
     found = [each for each in units if not each.available and demand.matches(each)]
-    names = [each for each in map(demand.name, found) if each]
-    if not demand.named or not names:
+    names = _names(found, demand)
+    if not names:
         return None
     return Lack(f'{words.listed(names)} {"is" if len(names) == 1 else "are"} disabled')

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import orm
 
-from climate_core.calendar import named, preemption, queue, windows
+from climate_core.calendar import preemption, queue, windows
 from climate_core.calendar.index import Index
 from climate_core.calendar.model import ReservationDemand, WaitingDemand, Window
 from climate_core.calendar.moments import duration, moment, time_of
@@ -176,9 +176,8 @@ class CalendarQueries:
                 if len(found) == limit:
                     break
         if not found:
-            for index, (one, search) in enumerate(zip(wanted, searches, strict=True)):
-                wrong = mistake(one, search, work.kinds())
-                wrong = wrong or named.twice(wanted, searches, index, work.kinds())
+            for index in range(len(wanted)):
+                wrong = mistake(wanted, searches, index, work.kinds())
                 if wrong is not None:
                     raise wrong
         return found

@@ -11,7 +11,7 @@ from climate_core import exceptions
 from climate_core.calendar import extension, named, windows
 from climate_core.calendar.lacking import lacking, of_one
 from climate_core.calendar.model import Demand, Lack, ReservationDemand
-from climate_core.calendar.moments import duration, time_of
+from climate_core.calendar.moments import duration, text, time_of
 from climate_core.calendar.rooms import Search
 from climate_core.calendar.timeline import Timeline
 from climate_core.calendar.together import Kinds, NotFitting, find_together
@@ -37,19 +37,17 @@ def refusal(
     :param kinds: as they were searched
     :param until: when what a lease that is to be changed has so far ends
     """
-    blamed = wanted[missing.index]
-    search = searches[missing.index]
-    wrong = mistake(blamed, search, kinds)
-    wrong = wrong or named.twice(wanted, searches, missing.index, kinds)
+    wrong = mistake(wanted, searches, missing.index, kinds)
     if wrong is not None:
         return wrong
-    begin = search.start + duration(blamed.before)
-    end = search.end - duration(blamed.after)
-    times = _text(begin), _text(end)
-    sentence = _sentence(missing.count, search, blamed.noun, times, kinds)
     # Only a lease that is to end later, and nothing else, is to blame for that.
     if all(one.field == _END for one in wanted):
         return _not_extended(wanted, searches, missing, kinds, dice, until)
+    blamed, search = wanted[missing.index], searches[missing.index]
+    begin = search.start + duration(blamed.before)
+    end = search.end - duration(blamed.after)
+    times = text(begin), text(end)
+    sentence = _sentence(missing.count, search, blamed.noun, times, kinds)
     if any(each.keep for each in searches):
         last = min(until - duration(blamed.after), end)
         return _while_it_runs(sentence, blamed, search, searches, kinds, dice, last)
@@ -100,7 +98,7 @@ def _not_extended(
     available = None
     if later is not None:
         available = searches[missing.index].start + duration(blamed.before) + later
-        told += f' With its new length it could begin at {_text(available)}.'
+        told += f' With its new length it could begin at {text(available)}.'
     return exceptions.NotEnough(
         told,
         blamed.field,
@@ -111,7 +109,7 @@ def _not_extended(
 
 def _not_now(sentence: str, blamed: ReservationDemand, available: int) -> exceptions.NotEnough:
     return exceptions.NotEnough(
-        f'{sentence} from {_text(available)} on.',
+        f'{sentence} from {text(available)} on.',
         field=blamed.field,
         available_from=dates.serialize(time_of(available)),
     )
@@ -169,12 +167,16 @@ def _while_it_runs(
 
 
 def mistake(
-    blamed: ReservationDemand, search: Search, kinds: Kinds
+    wanted: Sequence[ReservationDemand], searches: Sequence[Search], index: int, kinds: Kinds
 ) -> exceptions.ClimateError | None:
-    """Return what is wrong with a demand at any time: it names a pool or property of nothing.
+    """Return what is wrong with a demand at any time.
 
+    It names a pool or property of nothing, or units that another one of the request names.
+
+    :param index: the place of the demand, and of its search
     :param kinds: as they were searched
     """
+    blamed, search = wanted[index], searches[index]
     pool = search.demand.pool
     if pool and not any(each.unit.pool == pool for each in _usable(search, kinds)):
         # One that is for others is told like one that is not there.
@@ -186,7 +188,7 @@ def mistake(
         name, field = unknown
         field = _beside(blamed, field)
         return search.demand.unknown(f'{field}: there is no property {name}.', field=field)
-    return None
+    return named.twice(wanted, searches, index, kinds)
 
 
 def _field(blamed: ReservationDemand, lack: Lack | None) -> str:
@@ -261,7 +263,3 @@ def _count(count: int, demand: Demand, noun: str) -> str:
 
 def _later(searches: Sequence[Search], kinds: Kinds, dice: random.Random) -> int | None:
     return windows.next_room(searches, 0, kinds, HORIZON, dice, windows.Looks(LOOKS))
-
-
-def _text(moment: int) -> str:
-    return dates.sentence(time_of(moment))

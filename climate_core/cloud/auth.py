@@ -126,30 +126,35 @@ class RecentCache(Generic[T]):
 
         Of what several threads make at once the first is kept, and all get that one.
         """
-        found = self._find(key)
+        with self._lock:
+            found = self._find(key)
         if found is not None:
             return found[1]
         made = make()
         with self._lock:
-            found = self._find_locked(key)
+            found = self._find(key)
             if found is not None:
                 return found[1]
-            self._kept[key] = (self._clock(), made)
-            self._kept.move_to_end(key)
-            while len(self._kept) > self._size:
-                self._kept.popitem(last=False)
+            self._put(key, made)
         return made
 
-    def _find(self, key: str) -> tuple[float, T] | None:
+    def put(self, key: str, made: T) -> None:
+        """Keep this one, in place of what is kept under the key."""
         with self._lock:
-            return self._find_locked(key)
+            self._put(key, made)
 
-    def _find_locked(self, key: str) -> tuple[float, T] | None:
+    def _find(self, key: str) -> tuple[float, T] | None:
         found = self._kept.get(key)
         if found is None or self._clock() >= found[0] + self._seconds:
             return None
         self._kept.move_to_end(key)
         return found
+
+    def _put(self, key: str, made: T) -> None:
+        self._kept[key] = (self._clock(), made)
+        self._kept.move_to_end(key)
+        while len(self._kept) > self._size:
+            self._kept.popitem(last=False)
 
     def drop(self, key: str) -> None:
         """Forget one; it is fine if it is not there."""

@@ -30,11 +30,6 @@ ORDERS: Final[Mapping[str, tuple[sa.Column[Any], ...]]] = {
     ),
     'lease': (_LEASE.c.start_date, _LEASE.c.id, _RESERVATION.c.id),
 }
-#: The same as fields of :class:`Bar`.
-_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
-    'resource': ('resource_type', 'resource_id', 'start_date', 'reservation_id'),
-    'lease': ('start_date', 'lease_id', 'reservation_id'),
-}
 #: So many bars of hosts are read at most; a page with more ends before.
 MOST: Final = 20_000
 
@@ -128,6 +123,8 @@ _COLUMNS = (
         (_RESERVATION.c.resource_type == resource_types.HELD_FLOATING_IP, _RESERVATION.c.params)
     ),
 )
+#: The columns -> the names of these fields.
+_FIELDS: Final = dict(zip(_COLUMNS, Bar._fields, strict=False))
 #: The types of what users know by names that the calendar has.
 _NAMED: Final = (resource_types.FLOATING_IP, resource_types.NETWORK)
 
@@ -140,7 +137,7 @@ def page(session: orm.Session, query: BarQuery) -> tuple[list[Bar], bool]:
     order = ORDERS[query.group_by]
     freed = _RESERVATION.c.freed_at
     later = sa.and_(freed > _LEASE.c.start_date, freed > query.since)
-    columns = [each.label(name) for each, name in zip(_COLUMNS, Bar._fields, strict=False)]
+    columns = [each.label(name) for each, name in _FIELDS.items()]
     select = _joined(*columns, project_id=query.project_id).where(
         _LEASE.c.deleted_at.is_(None),
         _LEASE.c.end_date > query.since,
@@ -151,12 +148,15 @@ def page(session: orm.Session, query: BarQuery) -> tuple[list[Bar], bool]:
     if query.marker is not None:
         select = select.where(sa.tuple_(*order) > _marker(session, query, order))
     ordered = select.order_by(*order).limit(query.limit + 1).subquery()
-    found = [*_with_names(session, ordered, query.group_by)]
+    found = [*_with_names(session, ordered, [_FIELDS[each] for each in order])]
     return found[: query.limit], len(found) > query.limit
 
 
-def _with_names(session: orm.Session, page: sa.Subquery, group_by: str) -> Iterator[Bar]:
-    """Read the bars of a page in their order, each with the names that the calendar has."""
+def _with_names(session: orm.Session, page: sa.Subquery, order: Sequence[str]) -> Iterator[Bar]:
+    """Read the bars of a page, each with the names that the calendar has.
+
+    :param order: the columns of the page in whose order they come
+    """
     promised = sa.and_(
         _ALLOCATION.c.reservation_id == page.c.reservation_id,
         page.c.resource_type.in_(_NAMED),
@@ -168,7 +168,7 @@ def _with_names(session: orm.Session, page: sa.Subquery, group_by: str) -> Itera
         .outerjoin(_ALLOCATION, promised)
         .outerjoin(_FLOATING_IP, _FLOATING_IP.c.unit_id == _ALLOCATION.c.unit_id)
         .outerjoin(_SEGMENT, _SEGMENT.c.unit_id == _ALLOCATION.c.unit_id)
-        .order_by(*(page.c[name] for name in _FIELDS[group_by]), _ALLOCATION.c.unit_id)
+        .order_by(*(page.c[name] for name in order), _ALLOCATION.c.unit_id)
     )
     rows = session.execute(query).mappings()
     for _, same in itertools.groupby(rows, operator.itemgetter('reservation_id')):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Say what a trust of an owner delegates: leases that need the same can share one. Pure."""
+"""Tell which leases can share the trust of their owner: those that need the same. Pure."""
 
 import dataclasses
 import hashlib
@@ -8,7 +8,7 @@ import json
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TrustScope:
-    """What a trust delegates, and to whom.
+    """Say what a trust delegates, and to whom.
 
     :param user_id: the owner, who delegates
     :param project_id: the project in which

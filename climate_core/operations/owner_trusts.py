@@ -57,7 +57,7 @@ class OwnerTrusts:
     :param size: of how many owners the trust is kept in memory
     """
 
-    def __init__(self, database: Database, trusts: TrustService, size: int = 512) -> None:
+    def __init__(self, database: Database, trusts: TrustService, size: int) -> None:
         self._database = database
         self._trusts = trusts
         self._known: RecentCache[str] = RecentCache(size, _KNOWN_SECONDS)
@@ -89,13 +89,8 @@ class OwnerTrusts:
         """Let later leases share a new trust, from the commit of its first lease on."""
         if trust.is_new and trust.scope is not None:
             digest = trust.scope.digest
-
-            def remember() -> None:
-                self._known.drop(digest)
-                self._known.get(digest, lambda: trust.id)
-
             db.insert(session, trust.id, trust.scope)
-            after_commit(session, remember)
+            after_commit(session, lambda: self._known.put(digest, trust.id))
 
     def release(self, trust_id: str) -> None:
         """Let go of the trust of a lease that is over: retire one that was shared, delete another.

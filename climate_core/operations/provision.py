@@ -36,14 +36,14 @@ class Provisioned:
     :param items: those of the draft, with the ids that their resources have now
     :param preparing: how long before the start reservations are to be prepared, by their ids;
         None: at once
-    :param new: the reservations whose resource was made just now
+    :param made: the reservations whose resource was made just now
     :param reused: the ids of the reservations whose resource an equal request made before
     """
 
     trust: OwnerTrust | None = None
     items: list[Item] = dataclasses.field(default_factory=list)
     preparing: dict[str, datetime.timedelta | None] = dataclasses.field(default_factory=dict)
-    new: list[model.Reservation] = dataclasses.field(default_factory=list)
+    made: list[model.Reservation] = dataclasses.field(default_factory=list)
     reused: set[str] = dataclasses.field(default_factory=set)
 
     def new_lease(self, draft: Draft) -> model.Lease:
@@ -53,7 +53,7 @@ class Provisioned:
         lease = dataclasses.replace(draft.lease, trust_id=trust_id, reservations=reservations)
         return events.prepare.add(lease, self.preparing, draft.now)
 
-    def made(self, draft: Draft, lease: model.Lease) -> bool:
+    def wrote(self, draft: Draft, lease: model.Lease) -> bool:
         """Tell whether a lease is what was written of a draft, and not of an equal request.
 
         Both may share the trust of their owner. The ids within the lease are of one request alone.
@@ -106,7 +106,7 @@ class Provisioner:
                         done.trust.id,
                     )
             else:
-                if present is not None and done.made(draft, present):
+                if present is not None and done.wrote(draft, present):
                     if present.trust_id != done.trust.id:
                         # It was committed with the one before, which was retired since.
                         self._delete_trust(done)
@@ -129,7 +129,7 @@ class Provisioner:
         )
         done.items.append(item._replace(reservation=after))
         if claimed.made:
-            done.new.append(after)
+            done.made.append(after)
             test_points.reached('make.after', event_type='lease.create', lease_id=lease_id)
         elif claimed.resource_id != before.resource_id:
             done.reused.add(before.id)
@@ -137,7 +137,7 @@ class Provisioner:
             done.preparing[before.id] = claimed.prepare_before
 
     def _discard_resources(self, done: Provisioned) -> None:
-        for each in done.new:
+        for each in done.made:
             kind, resource_id = each.resource_type, each.resource_id
             try:
                 if self.database.read(missing.unheld, kind, [resource_id]):

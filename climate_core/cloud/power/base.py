@@ -14,11 +14,21 @@ from climate_core.exceptions import Transient
 
 NAMESPACE: Final = 'climate.power.drivers'
 #: A machine is not switched off so many seconds after that was wanted: it may be wanted on then.
-OFF_SECONDS: Final = 20.0
+_OFF_SECONDS: Final = 20.0
 
 
 class PowerTrouble(Transient):
     """A machine could not be asked or switched; it is tried again. The message has no secrets."""
+
+
+def check_in_time(name: str, seconds: float) -> None:
+    """Refuse to switch a machine off so late that it may be wanted on by now.
+
+    :param seconds: since that was wanted
+    :raises PowerTrouble: it is too late
+    """
+    if seconds > _OFF_SECONDS:
+        raise PowerTrouble(f'The controller of {name} is too slow to switch it off safely')
 
 
 class BadPowerSettings(Exception):

@@ -23,10 +23,10 @@ from oslo_config import cfg
 from oslo_utils import netutils
 
 from climate_core.cloud.power.base import (
-    OFF_SECONDS,
     BadPowerSettings,
     PowerDriver,
     PowerTrouble,
+    check_in_time,
 )
 from climate_core.cloud.power.machines import BadOption, Machine, MachinesFile
 
@@ -120,8 +120,7 @@ class IpmiDriver(PowerDriver):
         begun = time.monotonic()
         if not self.is_on(name):
             return
-        if time.monotonic() - begun > OFF_SECONDS:
-            raise PowerTrouble(f'The controller of {name} is too slow to switch it off safely')
+        check_in_time(name, time.monotonic() - begun)
         self._ask(name, 'off' if force else 'soft')
 
     def _ask(self, name: str, wanted: str) -> str:

@@ -16,7 +16,7 @@ import sushy
 from oslo_config import cfg
 from sushy import auth, exceptions
 
-from climate_core.cloud.power.base import OFF_SECONDS, PowerDriver, PowerTrouble
+from climate_core.cloud.power.base import PowerDriver, PowerTrouble, check_in_time
 from climate_core.cloud.power.machines import BadOption, Machine, MachinesFile
 
 _CONNECT_SECONDS: Final = 10
@@ -81,8 +81,7 @@ class RedfishDriver(PowerDriver):
             graceful = sushy.ResetType.GRACEFUL_SHUTDOWN
             # Some controllers can only cut the power. The host has no servers.
             asks = not force and graceful in allowed
-            if time.monotonic() - begun > OFF_SECONDS:
-                raise PowerTrouble(f'The controller of {name} is too slow to switch it off safely')
+            check_in_time(name, time.monotonic() - begun)
             system.reset_system(graceful if asks else sushy.ResetType.FORCE_OFF)
 
     def _system(self, name: str) -> Any:
