@@ -276,8 +276,9 @@ class ProjectUsage:
 
     ``reserved`` and ``used`` map ``server_hours``, ``vcpu_hours``, ``memory_gib_hours``,
     ``disk_gb_hours``, ``volume_hours``, ``volume_gb_hours``, ``stack_hours``,
-    ``host_hours``, ``floatingip_hours`` and ``network_hours`` to numbers. So does ``planned``,
-    what is still to come of it, if that was asked for.
+    ``host_hours``, ``floatingip_hours`` and ``network_hours`` to numbers. So do ``preempted``,
+    what preemptible leases lost by giving way to others, and ``planned``, what is still to come of
+    it, if that was asked for.
     """
 
     project_id: str
@@ -287,6 +288,7 @@ class ProjectUsage:
     reserved: Mapping[str, float] = field(default_factory=dict)
     used: Mapping[str, float] = field(default_factory=dict)
     planned: Mapping[str, float] | None = None
+    preempted: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> Self:
@@ -298,6 +300,7 @@ class ProjectUsage:
             reserved=body.get('reserved') or {},
             used=body.get('used') or {},
             planned=body.get('planned'),
+            preempted=body.get('preempted') or {},
         )
 
 

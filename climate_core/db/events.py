@@ -207,6 +207,32 @@ def is_done(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElemen
     return _exists(lease_id, event_type, done)
 
 
+def took_effect_at(
+    lease_id: sa.ColumnElement[str], event_type: str, time: sa.ColumnElement[Any]
+) -> sa.ColumnElement[bool]:
+    """Return the condition that an event of a type was taking effect at a time."""
+    done = sa.and_(
+        _EVENT.c.status == states.EventStatus.DONE,
+        _EVENT.c.status_reason.is_(None),
+        _EVENT.c.time <= time,
+        _EVENT.c.updated_at >= time,
+    )
+    return _exists(lease_id, event_type, done)
+
+
+def first_over(
+    lease_id: sa.ColumnElement[str], event_type: str, since: sa.ColumnElement[Any]
+) -> sa.ScalarSelect[Any]:
+    """Return when the first event of a type was over that was so since a time; NULL: none."""
+    over = sa.and_(
+        _EVENT.c.lease_id == lease_id,
+        _EVENT.c.event_type == event_type,
+        _EVENT.c.status.not_in(sorted(states.OPEN)),
+        _EVENT.c.updated_at >= since,
+    )
+    return sa.select(sa.func.min(_EVENT.c.updated_at)).where(over).scalar_subquery()
+
+
 def _exists(
     lease_id: sa.ColumnElement[str], event_type: str, which: sa.ColumnElement[bool]
 ) -> sa.ColumnElement[bool]:

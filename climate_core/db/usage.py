@@ -62,19 +62,36 @@ _HELD = sa.case(
     (_IS_MADE_WHEN_GRANTED, sa.func.coalesce(_GRANTED, _LEASE.c.start_date)),
     else_=_RESERVATION.c.created_at,
 )
-#: In the order of the fields of :class:`climate_core.lease.usage.ReservationUse`, and the pieces.
+# What a preempted lease has given up is what was freed while it gave way, and it lacks that until
+# the wait that follows is over, or its end.
+_IS_GIVEN_UP = sa.and_(
+    _LEASE.c.preemptible.is_(True),
+    _RESERVATION.c.status == states.ReservationStatus.DELETED,
+    events.took_effect_at(_LEASE.c.id, model.PREEMPT, _RESERVATION.c.freed_at),
+)
+_HAS_AGAIN = events.first_over(_LEASE.c.id, model.RETRY, _RESERVATION.c.freed_at)
+_LOST_UNTIL = sa.case(
+    (
+        _IS_GIVEN_UP,
+        sa.case((_LEASE.c.end_date > _HAS_AGAIN, _HAS_AGAIN), else_=_LEASE.c.end_date),
+    ),
+    else_=sa.null(),
+)
+#: In the order of the fields of :class:`climate_core.lease.usage.ReservationUse`; then until when
+#: it is lost, and the pieces.
 _COLUMNS = (
-    _RESERVATION.c.id,
-    _RESERVATION.c.lease_id,
+    _RESERVATION.c.id.label('id'),
+    _RESERVATION.c.lease_id.label('lease_id'),
     _LEASE.c.name,
     _LEASE.c.project_id,
     _LEASE.c.user_id,
     _RESERVATION.c.resource_type,
     _RESERVATION.c.resource_id,
     _RESERVATION.c.amounts,
-    sa.type_coerce(_HELD, tables.Time()),
+    sa.type_coerce(_HELD, tables.Time()).label('held_at'),
     _RESERVATION.c.woken_at,
-    sa.type_coerce(_FREED, tables.Time()),
+    sa.type_coerce(_FREED, tables.Time()).label('freed_at'),
+    sa.type_coerce(_LOST_UNTIL, tables.Time()).label('lost_until'),
     _PIECES,
 )
 #: Of leases in these status something is held, or promised by the calendar, until their end.
@@ -97,9 +114,10 @@ def uses(
     :param planned: read when that is to end, too
     """
     ends = sa.type_coerce(_ENDS if planned else sa.null(), tables.Time()).label('ends_at')
-    query = _reserved(period).add_columns(ends).execution_options(yield_per=_PAGE)
+    parts = [each.add_columns(ends) for each in _selects(period)]
     if project_id is not None:
-        query = query.where(_LEASE.c.project_id == project_id)
+        parts = [each.where(_LEASE.c.project_id == project_id) for each in parts]
+    query = sa.union_all(*parts).execution_options(yield_per=_PAGE)
     for *row, ends_at in session.execute(query):
         for use in _uses([row], period):
             yield dataclasses.replace(use, ends_at=ends_at)
@@ -110,10 +128,12 @@ def uses_by_lease(session: orm.Session, period: usage.Span) -> Iterator[usage.Re
 
     One statement for each thousand reservations.
     """
-    order = (_RESERVATION.c.lease_id, _RESERVATION.c.id)
-    query = _reserved(period).order_by(*order).limit(_PAGE)
     after = ('', '')
-    while rows := session.execute(query.where(_after(*after))).all():
+    while True:
+        parts = [each.where(_after(*after)) for each in _selects(period)]
+        query = sa.union_all(*parts).order_by('lease_id', 'id').limit(_PAGE)
+        if not (rows := session.execute(query).all()):
+            return
         yield from _uses(rows, period)
         after = (rows[-1].lease_id, rows[-1].id)
 
@@ -123,28 +143,45 @@ def _after(lease_id: str, reservation_id: str) -> sa.ColumnElement[bool]:
     return sa.or_(_RESERVATION.c.lease_id > lease_id, same)
 
 
+def _selects(period: usage.Span) -> tuple[sa.Select[Any], ...]:
+    """Select what was reserved in a period, and what was given up before and still is."""
+    return _reserved(period), _lost(period)
+
+
+def _lost(period: usage.Span) -> sa.Select[Any]:
+    return _joined().where(
+        _LEASE.c.preemptible.is_(True),
+        _LEASE.c.start_date < period.end,
+        _LEASE.c.end_date > period.begin,
+        _RESERVATION.c.freed_at <= period.begin,
+        _IS_GIVEN_UP,
+    )
+
+
+def _joined() -> sa.Select[Any]:
+    return sa.select(*_COLUMNS).join_from(
+        _RESERVATION, _LEASE, _RESERVATION.c.lease_id == _LEASE.c.id
+    )
+
+
 def _reserved(period: usage.Span) -> sa.Select[Any]:
     unknown = sa.and_(
         _RESERVATION.c.freed_at.is_(None),
         sa.or_(_RESERVATION.c.hold == 1, _RESERVATION.c.updated_at > period.begin),
     )
-    return (
-        sa.select(*_COLUMNS)
-        .join_from(_RESERVATION, _LEASE, _RESERVATION.c.lease_id == _LEASE.c.id)
-        .where(
-            _RESERVATION.c.created_at < period.end,
-            period.end > _HELD,
-            sa.or_(_RESERVATION.c.freed_at > period.begin, unknown),
-        )
+    return _joined().where(
+        _RESERVATION.c.created_at < period.end,
+        period.end > _HELD,
+        sa.or_(_RESERVATION.c.freed_at > period.begin, unknown),
     )
 
 
 def _uses(found: Iterable[Any], period: usage.Span) -> Iterator[usage.ReservationUse]:
     """Select what was reserved in a period, without what was given up before its start."""
     for row in found:
-        *values, pieces = row
-        use = usage.ReservationUse(*values)
-        if use.reserved(period) is None:
+        *values, lost_until, pieces = row
+        use = dataclasses.replace(usage.ReservationUse(*values), lost_until=lost_until)
+        if not use.counts(period):
             continue
         held = dict(use.amounts or {})
         if pieces is not None and amounts.HOSTS in held:

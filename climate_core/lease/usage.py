@@ -6,7 +6,8 @@ moment its resource is awake until then. What the calendar promises, or is made 
 lease, is reserved from that start on, though: until then others can have it. What is held or
 promised is planned from now on until it is to end. All is cut to the period that is asked about. A
 resource whose amounts are not known, as of those that the first release reserved, counts as
-nothing.
+nothing. What a preemptible lease gave up is preempted from then on, until the lease has it again
+or is to end: it is not reserved meanwhile.
 """
 
 import dataclasses
@@ -63,6 +64,7 @@ class ReservationUse:
     :param held_at: when it began to keep something from others, or will
     :param freed_at: None while it holds its resource
     :param ends_at: when what is held or promised is to end; None: nothing is, or it is not asked
+    :param lost_until: of what was given up to another lease: until when its lease lacks that
     """
 
     id: str
@@ -77,6 +79,17 @@ class ReservationUse:
     woken_at: datetime.datetime | None
     freed_at: datetime.datetime | None
     ends_at: datetime.datetime | None = None
+    lost_until: datetime.datetime | None = None
+
+    def preempted(self, period: Span) -> Span | None:
+        """Return when in the period another lease had what was given up."""
+        if self.freed_at is None or self.lost_until is None:
+            return None
+        return Span(self.freed_at, self.lost_until).within(period)
+
+    def counts(self, period: Span) -> bool:
+        """Tell whether it was reserved in the period, or given up."""
+        return (self.reserved(period) or self.preempted(period)) is not None
 
     def planned(self, period: Span, now: datetime.datetime) -> Span | None:
         """Return when in the period it is to be reserved from now on."""
@@ -102,6 +115,9 @@ class Total:
     leases: set[str] = dataclasses.field(default_factory=set)
     reserved: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(HOURS, 0))
     used: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(HOURS, 0))
+    preempted: dict[str, float] = dataclasses.field(
+        default_factory=lambda: dict.fromkeys(HOURS, 0)
+    )
     planned: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(HOURS, 0))
 
     def add(self, use: ReservationUse, period: Span) -> None:
@@ -109,6 +125,7 @@ class Total:
         self.leases.add(use.lease_id)
         _sum(self.reserved, use, use.reserved(period))
         _sum(self.used, use, use.used(period))
+        _sum(self.preempted, use, use.preempted(period))
 
     def add_planned(self, use: ReservationUse, span: Span) -> None:
         """Add the hours of a reservation that are still to come."""
@@ -130,7 +147,7 @@ def by_project(uses: Iterable[ReservationUse], period: Span) -> dict[str, Total]
     """Add up reservations by the id of their project."""
     totals: dict[str, Total] = {}
     for use in uses:
-        if use.reserved(period) is not None:
+        if use.counts(period):
             totals.setdefault(use.project_id, Total()).add(use, period)
     return totals
 
@@ -149,7 +166,7 @@ def by_week(
         for week in parts:
             past = Span(week.begin, min(week.end, now))
             planned = use.planned(week, now)
-            is_past = past.begin < past.end and use.reserved(past) is not None
+            is_past = past.begin < past.end and use.counts(past)
             if not (is_past or planned):
                 continue
             total = totals.setdefault((week, use.project_id), Total())

@@ -130,6 +130,7 @@ _USAGE: dict[str, Any] = {
     'end': _value('string', 'When the period ends.'),
     'reserved': _hours('Resource-hours from the making of each reservation on.'),
     'used': _hours('Resource-hours from the waking of each resource on.'),
+    'preempted': _hours('Resource-hours that a preemptible lease lost by giving way to others.'),
     'resources': _value(
         'array',
         minItems=1,
@@ -141,6 +142,7 @@ _USAGE: dict[str, Any] = {
                 'units': _value('object', 'How much it holds, as ``vcpus`` and ``memory_mb``.'),
                 'reserved': _span('When in the period it was reserved.'),
                 'used': _span('When in the period it was used; null: not at all.'),
+                'preempted': _span('When in the period others had it; null: not at all.'),
             }
         ),
     ),

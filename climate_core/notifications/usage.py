@@ -27,6 +27,7 @@ def payload(uses: Sequence[usage.ReservationUse], period: usage.Span) -> dict[st
         'end': dates.serialize(period.end),
         'reserved': usage.rounded(total.reserved),
         'used': usage.rounded(total.used),
+        'preempted': usage.rounded(total.preempted),
         'resources': [
             {
                 'reservation_id': each.id,
@@ -35,6 +36,7 @@ def payload(uses: Sequence[usage.ReservationUse], period: usage.Span) -> dict[st
                 'units': dict(each.amounts),
                 'reserved': _span(each.reserved(period)),
                 'used': _span(each.used(period)),
+                'preempted': _span(each.preempted(period)),
             }
             for each in uses
         ],

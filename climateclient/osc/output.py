@@ -208,7 +208,7 @@ _USAGE = ('Project', 'Start', 'End', 'Leases')
 
 def usage_names(planned: bool = False) -> tuple[str, ...]:
     """Return the names of the columns of :func:`usage`."""
-    kinds = ('reserved', 'used', 'planned') if planned else ('reserved', 'used')
+    kinds = ('reserved', 'used', 'preempted', *(('planned',) if planned else ()))
     return (*_USAGE, *(f'{name} {kind}' for kind in kinds for name in _HOURS.values()))
 
 
@@ -222,7 +222,7 @@ def usage(one: models.ProjectUsage, planned: bool = False) -> tuple[Any, ...]:
 def usage_amount_names(planned: bool = False) -> tuple[str, ...]:
     """Return the names of the columns of :func:`usage_amounts`."""
     more = ('Planned',) if planned else ()
-    return (*_USAGE, 'Hours Of', 'Reserved', 'Used', *more)
+    return (*_USAGE, 'Hours Of', 'Reserved', 'Used', 'Preempted', *more)
 
 
 def usage_amounts(one: models.ProjectUsage, planned: bool = False) -> Iterator[tuple[Any, ...]]:
@@ -236,7 +236,7 @@ def usage_amounts(one: models.ProjectUsage, planned: bool = False) -> Iterator[t
 
 
 def _usage_kinds(one: models.ProjectUsage, planned: bool) -> list[Mapping[str, float]]:
-    return [one.reserved, one.used, *([one.planned or {}] if planned else [])]
+    return [one.reserved, one.used, one.preempted, *([one.planned or {}] if planned else [])]
 
 
 def _refusal_line(refusal: models.Refusal) -> str:

@@ -116,4 +116,5 @@ def _serialize(project_id: str, total: usage.Total, period: usage.Span) -> dict[
         'leases': len(total.leases),
         'reserved': usage.rounded(total.reserved),
         'used': usage.rounded(total.used),
+        'preempted': usage.rounded(total.preempted),
     }

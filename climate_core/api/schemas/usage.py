@@ -26,16 +26,21 @@ SHOWN: dict[str, Any] = common.closed(
         'leases': {
             'type': 'integer',
             'minimum': 0,
-            'description': 'How many leases had, or have, something reserved in the period.',
+            'description': 'How many leases had, or have, something reserved in the period, '
+            'or gave it up to other leases.',
         },
         'reserved': _hours('From the making of each reservation until it is freed.'),
         'used': _hours('From the waking of each resource until it is freed.'),
+        'preempted': _hours(
+            'What preemptible leases gave up, from then on until they had it again, or their end. '
+            'It is not in ``reserved`` and ``used``.'
+        ),
         'planned': _hours(
             'What is held or promised from now on, until the end of each reservation; only with '
             '``planned``.'
         ),
     },
-    ('project_id', 'start', 'end', 'leases', 'reserved', 'used'),
+    ('project_id', 'start', 'end', 'leases', 'reserved', 'used', 'preempted'),
 )
 MANY: dict[str, Any] = common.envelope('usage', {'type': 'array', 'items': SHOWN})
 QUERY: dict[str, dict[str, Any]] = {

@@ -99,6 +99,7 @@ def test_hours_are_counted_within_the_period_of_the_query(
             'floatingip_hours': 0,
             'network_hours': 0,
         },
+        'preempted': dict.fromkeys(usage['used'], 0),
     }
 
 

@@ -334,7 +334,7 @@ class TestPreemptedServers(ServerPreemptionTest):
         self.until(self.filler, 'ACTIVE')
         assert not self.server(self.filler)['locked']
 
-    def test_the_time_that_was_lost_is_not_in_the_usage(self):
+    def test_the_time_that_was_lost_is_in_the_usage_as_that(self):
         began = self.world.lease(self.filler).created_at
         gave_up = next(
             each.freed_at for each in self.world.lease(self.filler).reservations if each.freed_at
@@ -350,6 +350,8 @@ class TestPreemptedServers(ServerPreemptionTest):
         ended = max(each.freed_at for each in lease.reservations)
         had = (gave_up - began) + (ended - again.start_date)
         assert hours == pytest.approx(had / HOUR, abs=0.01)
+        lost = usage.of_lease(mine, period).preempted['server_hours']
+        assert lost == pytest.approx((again.start_date - gave_up) / HOUR, abs=0.01)
         assert {each.resource_id for each in mine} == {lease.reservations[0].resource_id}
 
 

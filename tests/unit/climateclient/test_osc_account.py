@@ -56,20 +56,29 @@ def test_table_of_usage_has_a_row_for_each_amount(run, http):
     http.get(f'{ENDPOINT}/usage', json={'usage': [weekly(used={'host_hours': 1 / 3})]})
     lines = run('lease', 'usage').splitlines()
     cells = [[each.strip() for each in line.split('|')[1:-1]] for line in lines if '|' in line]
-    assert cells[0] == ['Project', 'Start', 'End', 'Leases', 'Hours Of', 'Reserved', 'Used']
+    assert cells[0][:5] == ['Project', 'Start', 'End', 'Leases', 'Hours Of']
+    assert cells[0][5:] == ['Reserved', 'Used', 'Preempted']
     assert [row[4:] for row in cells[1:]] == [
-        ['Servers', '4.50', '0.00'],
-        ['Hosts', '0.00', '0.33'],
+        ['Servers', '4.50', '0.00', '0.00'],
+        ['Hosts', '0.00', '0.33', '0.00'],
     ]
     assert max(map(len, lines)) < 160
 
 
 def test_planned_usage_is_a_column_more(run, http):
     http.get(f'{ENDPOINT}/usage', json={'usage': [weekly(planned={'server_hours': 9})]})
-    assert '| Servers  | 4.50     | 0.00 | 9.00    |' in run('lease', 'usage', '--planned')
+    table = run('lease', 'usage', '--planned')
+    assert '| Servers  | 4.50     | 0.00 | 0.00      | 9.00    |' in table
     assert http.last_request.qs == {'planned': ['true']}
     (row,) = json.loads(run('lease', 'usage', '--planned', '-f', 'json'))
     assert (row['Servers planned'], row['VCPUs reserved']) == (9, 0)
+
+
+def test_time_that_was_lost_is_a_column(run, http):
+    http.get(f'{ENDPOINT}/usage', json={'usage': [weekly(preempted={'server_hours': 2.5})]})
+    assert '| Servers  | 4.50     | 0.00 | 2.50      |' in run('lease', 'usage')
+    (row,) = json.loads(run('lease', 'usage', '-f', 'json'))
+    assert (row['Servers preempted'], row['VCPUs preempted']) == (2.5, None)
 
 
 def test_usage_of_nothing_is_said(openstack, http):

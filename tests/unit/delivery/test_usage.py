@@ -63,6 +63,32 @@ def test_nothing_was_ever_told(world: World, time: Time) -> None:
     assert world.database.read(db.told_until) == NOON
 
 
+def test_usage_is_read_from_each_database(any_world: World) -> None:
+    """With what was lost, which is looked up apart."""
+    lease_id = any_world.create('a')
+    amounts(any_world, servers=1)
+    now = any_world.clock.now()
+    period = usage.Span(now - HOUR, now + HOUR)
+    for found in (
+        any_world.database.read(lambda session: list(db.uses(session, period))),
+        any_world.database.read(lambda session: list(db.uses(session, period, planned=True))),
+        any_world.database.read(lambda session: list(db.uses_by_lease(session, period))),
+    ):
+        assert [(each.lease_id, each.amounts, each.lost_until) for each in found] == [
+            (lease_id, {'servers': 1}, None)
+        ]
+    with any_world.database.engine.begin() as connection:
+        ended = {'status': 'deleted', 'hold': None, 'freed_at': now - HOUR}
+        connection.execute(tables.RESERVATIONS.update().values(**ended))
+        connection.execute(tables.LEASES.update().values(preemptible=True))
+        gave_way = {'event_type': 'preempt_lease', 'status': 'DONE', 'updated_at': now - HOUR}
+        connection.execute(tables.EVENTS.update().values(time=now - 2 * HOUR, **gave_way))
+    (lost,) = any_world.database.read(lambda session: list(db.uses(session, period)))
+    ends = any_world.lease(lease_id).end_date
+    assert (lost.freed_at, lost.lost_until) == (now - HOUR, ends)
+    assert [lost.reserved(period), lost.preempted(period)] == [None, period]
+
+
 def test_usage_is_told_after_each_hour(world: World, time: Time) -> None:
     one = teller(world)
     time.forward(minutes=15)

@@ -82,6 +82,19 @@ def test_hours_are_counted_within_the_period(
         assert total.used[name] == pytest.approx(used * each)
 
 
+def test_what_was_given_up_is_preempted_until_its_lease_has_it_again() -> None:
+    lost = use(-5, -5, 1, lost_until=at(3))
+    total = usage.of_lease([lost], period(0, 4))
+    named = (total.reserved, total.used, total.preempted)
+    assert [each['host_hours'] for each in named] == [3, 3, 2 * 3]
+    before = use(-5, -5, -1, lost_until=at(3))
+    (only,) = usage.by_project([before], period(0, 4)).values()
+    assert (only.reserved['host_hours'], only.preempted['host_hours']) == (0, 3 * 3)
+    weekly = usage.by_week([before], period(0, 4), at(2))
+    assert [each.preempted['host_hours'] for each in weekly.values()] == [2 * 3]
+    assert usage.by_project([use(-5, -5, -1)], period(0, 4)) == {}
+
+
 def test_usage_is_summed_by_project() -> None:
     totals = usage.by_project(
         [use(0, 0), use(0, 0, lease_id='m'), use(2), use(0, project_id='q')], period(0, 4)

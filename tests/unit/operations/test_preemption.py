@@ -110,6 +110,44 @@ def test_usage_of_what_was_given_up_stays(hotel: Hotel, running: str) -> None:
     # Two rooms for an hour, and then from the end of the other lease until its own.
     assert hours['other'] == pytest.approx(1, abs=0.1)
     assert hours['running'] == pytest.approx(2 * 3, abs=0.2)
+    mine = [each for each in uses if each.lease_name == 'running']
+    lost = usage.of_lease(mine, period).preempted['host_hours']
+    assert lost == pytest.approx(2 * 1, abs=0.1)
+    (given_up,) = [each for each in mine if each.lost_until]
+    assert given_up.lost_until == world.lease(running).start_date
+
+
+def test_time_that_is_being_lost_is_in_each_period_of_usage(hotel: Hotel, running: str) -> None:
+    """Also of one in which the lease had nothing; and no longer than until its end."""
+    world = hotel.world
+    ends = world.lease(running).end_date
+    book(hotel, 'other', start_date='now', end_date='+9h')
+    world.run_until_idle(minutes=3)
+    assert hotel.status(running) == ['WAITING']
+    (given_up,) = [each for each in world.lease(running).reservations if each.freed_at]
+
+    def lost(begin: datetime.datetime, end: datetime.datetime) -> list[float]:
+        period = usage.Span(begin, end)
+        found = (
+            world.database.read(lambda session: list(db_usage.uses(session, period))),
+            world.database.read(lambda session: list(db_usage.uses_by_lease(session, period))),
+        )
+        totals = (
+            usage.of_lease([one for one in each if one.lease_id == running], period)
+            for each in found
+        )
+        return [each.preempted['host_hours'] for each in totals]
+
+    hour = datetime.timedelta(hours=1)
+    began = given_up.freed_at
+    assert began is not None
+    assert lost(began, began + hour) == [2, 2]
+    assert lost(began + hour, began + 2 * hour) == [2, 2]
+    assert lost(began - hour, began) == [0, 0]
+    world.run_until_idle(hours=6)
+    assert hotel.status(running) == ['TERMINATED']
+    assert lost(ends - hour, ends + hour) == [2, 2]
+    assert lost(ends, ends + hour) == [0, 0]
 
 
 def test_room_that_is_in_use_is_kept_until_it_is_empty(hotel: Hotel, running: str) -> None:
