@@ -26,6 +26,8 @@ FORMS = (
     '2026-12-01T16:07:00+01:00'
 )
 
+#: Of a time as it is written, without its zone.
+_LENGTH = len('YYYY-MM-DDTHH:MM:SS.ffffff')
 _LAST = datetime.datetime.max.replace(tzinfo=UTC, microsecond=0)
 _DATE = re.compile(
     r'(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})'
@@ -77,7 +79,7 @@ def serialize(time: datetime.datetime | None) -> str | None:
     """Write a time as the API and the notifications do: UTC, microseconds, no offset."""
     if time is None:
         return None
-    return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')
+    return time.astimezone(UTC).isoformat('T', 'microseconds')[:_LENGTH]
 
 
 def isoformat(time: datetime.datetime | None) -> str | None:

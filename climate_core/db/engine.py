@@ -18,7 +18,7 @@ from oslo_db import options as db_options
 from oslo_db.sqlalchemy import enginefacade
 from sqlalchemy import orm
 
-from climate_core.db import utcnow
+from climate_core.db import pymysql_times, utcnow
 
 T = TypeVar('T')
 
@@ -191,10 +191,12 @@ def _prepare(engine: sa.Engine) -> None:
     if engine.dialect.name == 'sqlite':
         sa.event.listen(engine, 'connect', _sqlite_connect)
         sa.event.listen(engine, 'before_cursor_execute', _sqlite_begin, retval=True)
-        # oslo.db tries a connection when it makes an engine, and a pool keeps that without this.
-        engine.dispose()
     elif engine.dialect.name in ('mysql', 'mariadb'):
         _spare_rollbacks(engine)
+        if engine.dialect.driver == 'pymysql':
+            pymysql_times.install(engine)
+    # oslo.db tries a connection when it makes an engine, and a pool keeps that without this.
+    engine.dispose()
 
 
 def _spare_rollbacks(engine: sa.Engine) -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leases in the database. Reading one takes three statements; pages are in ``listing``."""
+"""Leases in the database. Reading one takes one statement; pages are in ``listing``."""
 
 import datetime
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -18,6 +18,8 @@ from climate_core.lease.model import Event, Key, Lease, Reservation, queue_order
 _LEASE, _RESERVATION, _EVENT = tables.LEASES, tables.RESERVATIONS, tables.EVENTS
 
 _EVENT_COLUMNS = rows.columns(_EVENT, Event)
+_LEASE_NAMES = tuple(_LEASE.columns.keys())
+_EVENT_NAMES = tuple(each.name for each in _EVENT_COLUMNS)
 
 #: The order of those that wait. They are few, so it needs no index.
 _QUEUE = queue_order(_LEASE.c)
@@ -39,13 +41,37 @@ _INSERT_SHARING: Final = (
 PARTS: Final = frozenset({'reservations', 'events'})
 
 
+def _select_whole() -> sa.Select[Any]:
+    """Select a lease: a row for itself, then one for each reservation, then one for each event.
+
+    Each row also has the columns of the lease, and nothing in those of the other two parts.
+    """
+    numbers: sa.CompoundSelect[Any] = sa.union_all(
+        *(sa.select(sa.literal_column(n).label('part')) for n in '012')
+    )
+    part = numbers.subquery('parts').c.part
+    reservation = sa.and_(part == 1, _RESERVATION.c.lease_id == _LEASE.c.id)
+    event = sa.and_(part == 2, _EVENT.c.lease_id == _LEASE.c.id)
+    query = sa.select(part, *_LEASE.columns, *db_reservations.COLUMNS, *_EVENT_COLUMNS)
+    return (
+        query.join_from(part.table, _LEASE, _LEASE.c.id == sa.bindparam('wanted'))
+        .outerjoin(_RESERVATION, reservation)
+        .outerjoin(_EVENT, event)
+        .order_by(part, _RESERVATION.c.created_at, _RESERVATION.c.id, _EVENT.c.time, _EVENT.c.id)
+    )
+
+
+#: Made once, as above.
+_WHOLE: Final = _select_whole()
+
+
 def get(
     session: orm.Session, lease_id: str, lock: bool = False, parts: Collection[str] = PARTS
 ) -> Lease:
     """Read one lease with its reservations and events.
 
     :param lock: keep other transactions from changing the lease until the end of this one
-    :param parts: which of :data:`PARTS` are read; a statement for each
+    :param parts: which of :data:`PARTS` are read
     :raises climate_core.exceptions.LeaseNotFound: there is none, or it is deleted
     """
     found = find(session, lease_id, lock, parts)
@@ -58,15 +84,36 @@ def find(
     session: orm.Session, lease_id: str, lock: bool = False, parts: Collection[str] = PARTS
 ) -> Lease | None:
     """Read one lease, also a deleted one; None when there is none."""
+    if not lock and set(parts) >= PARTS:
+        return _find_whole(session, lease_id)
     query = sa.select(_LEASE).where(_LEASE.c.id == lease_id)
-    row = session.execute(query.with_for_update() if lock else query).mappings().first()
+    row = session.execute(query.with_for_update() if lock else query).first()
     return None if row is None else assemble(session, [row], parts)[0]
+
+
+def _find_whole(session: orm.Session, lease_id: str) -> Lease | None:
+    found = session.execute(_WHOLE, {'wanted': lease_id}).all()
+    if not found:
+        return None
+    of_lease = slice(1, 1 + len(_LEASE_NAMES))
+    of_reservation = slice(of_lease.stop, of_lease.stop + len(db_reservations.COLUMNS))
+    reservations = [
+        db_reservations.read(row[of_reservation])
+        for row in found
+        if row.part == 1 and row[of_reservation.start] is not None
+    ]
+    events = [
+        _read_event(row[of_reservation.stop :])
+        for row in found
+        if row.part == 2 and row[of_reservation.stop] is not None
+    ]
+    return _read(found[0][of_lease], allocations.attach(session, reservations), events)
 
 
 def lock_all(session: orm.Session, ids: Collection[str]) -> dict[str, Lease]:
     """Read leases by their ids, and lock them, in the order of their ids."""
     query = sa.select(_LEASE).where(_LEASE.c.id.in_(ids)).order_by(_LEASE.c.id).with_for_update()
-    found = assemble(session, session.execute(query).mappings().all())
+    found = assemble(session, session.execute(query).all())
     return {each.id: each for each in found}
 
 
@@ -74,7 +121,7 @@ def waiting(session: orm.Session) -> list[Lease]:
     """Read the leases that wait, in the order of the queue; without their events."""
     query = sa.select(_LEASE).where(_LEASE.c.status == states.LeaseStatus.WAITING)
     query = query.where(_LEASE.c.deleted_at.is_(None)).order_by(*_QUEUE)
-    return assemble(session, session.execute(query).mappings().all(), ('reservations',))
+    return assemble(session, session.execute(query).all(), ('reservations',))
 
 
 def is_any_waiting(session: orm.Session, priority: int) -> bool:
@@ -118,40 +165,43 @@ def find_holders(session: orm.Session, keys: Iterable[Key]) -> dict[Key, Lease]:
         .join_from(_RESERVATION, _LEASE, column.lease_id == _LEASE.c.id)
         .where(sa.or_(*wanted))
     )
-    found = session.execute(query).mappings()
-    return {(row['resource_type'], row['resource_id']): _read(row) for row in found}
+    return {(row[0], row[1]): _read(row[2:]) for row in session.execute(query)}
 
 
 def assemble(
-    session: orm.Session, found: Sequence[Any], parts: Collection[str] = PARTS
+    session: orm.Session, found: Sequence[sa.Row[Any]], parts: Collection[str] = PARTS
 ) -> list[Lease]:
-    """Make leases of their rows, in their order; a statement for each of the parts."""
-    reservations: dict[str, list[Reservation]] = {row['id']: [] for row in found}
-    events: dict[str, list[Event]] = {row['id']: [] for row in found}
+    """Make leases of whole rows, in their order; a statement for each of the parts."""
+    reservations: dict[str, list[Reservation]] = {row.id: [] for row in found}
+    events: dict[str, list[Event]] = {row.id: [] for row in found}
     ids = list(reservations)
     if ids and 'reservations' in parts:
         query = sa.select(*db_reservations.COLUMNS).where(_RESERVATION.c.lease_id.in_(ids))
         query = query.order_by(_RESERVATION.c.created_at, _RESERVATION.c.id)
-        read = [db_reservations.read(row) for row in session.execute(query).mappings()]
+        read = [db_reservations.read(row) for row in session.execute(query)]
         for each in allocations.attach(session, read):
             reservations[each.lease_id].append(each)
     if ids and 'events' in parts:
         query = sa.select(*_EVENT_COLUMNS).where(_EVENT.c.lease_id.in_(ids))
-        for row in session.execute(query.order_by(_EVENT.c.time, _EVENT.c.id)).mappings():
-            events[row['lease_id']].append(Event(**row))
-    return [_read(row, reservations[row['id']], events[row['id']]) for row in found]
+        for event in map(_read_event, session.execute(query.order_by(_EVENT.c.time, _EVENT.c.id))):
+            events[event.lease_id].append(event)
+    return [_read(row, reservations[row.id], events[row.id]) for row in found]
 
 
 def _read(
-    row: Mapping[Any, Any],
+    row: Sequence[Any],
     reservations: Sequence[Reservation] = (),
     events: Sequence[Event] = (),
 ) -> Lease:
-    """Make a lease of a row, which may have more columns than those of a lease."""
-    values = {c.name: row[c.name] for c in _LEASE.columns}
+    """Make a lease of a row of all columns of a lease."""
+    values = dict(zip(_LEASE_NAMES, row, strict=True))
     # What the release before this one writes has no list.
     values['before_start'] = tuple(values['before_start'] or ())
     return Lease(**values, reservations=tuple(reservations), events=tuple(events))
+
+
+def _read_event(row: Sequence[Any]) -> Event:
+    return Event(**dict(zip(_EVENT_NAMES, row, strict=True)))
 
 
 def insert(session: orm.Session, lease: Lease, shares_trust: bool = False) -> None:

@@ -76,7 +76,7 @@ def page(session: orm.Session, query: LeaseQuery) -> tuple[list[model.Lease], bo
     if query.marker is not None:
         where.append(_after(order, _marker(session, query, order)))
     select = sa.select(_LEASE).where(*where).order_by(*_directed(session, order, query))
-    rows = session.execute(select.limit(query.limit + 1)).mappings().all()
+    rows = session.execute(select.limit(query.limit + 1)).all()
     return leases.assemble(session, rows[: query.limit], query.parts), len(rows) > query.limit
 
 

@@ -18,6 +18,7 @@ FREED: Final = 'reservations.freed'
 
 _RESERVATION = tables.RESERVATIONS
 COLUMNS = rows.columns(_RESERVATION, Reservation)
+_NAMES = tuple(each.name for each in COLUMNS)
 
 
 def held_of(resource_type: str) -> sa.ColumnElement[bool]:
@@ -30,7 +31,7 @@ def holder(session: orm.Session, resource_type: str, resource_id: str) -> Reserv
     query = sa.select(*COLUMNS).where(
         held_of(resource_type), _RESERVATION.c.resource_id == resource_id
     )
-    row = session.execute(query).mappings().first()
+    row = session.execute(query).first()
     return None if row is None else read(row)
 
 
@@ -40,7 +41,7 @@ def held(
     """Read a page of the reservations of a type that hold their resource, after one by its id."""
     page = sa.select(*COLUMNS).where(held_of(resource_type), _RESERVATION.c.id > after)
     query = page.order_by(_RESERVATION.c.id).limit(limit)
-    return [read(row) for row in session.execute(query).mappings()]
+    return [read(row) for row in session.execute(query)]
 
 
 class ReservationEnd(NamedTuple):
@@ -152,9 +153,11 @@ def holding(session: orm.Session, ids: Collection[str]) -> set[str]:
     return set(session.scalars(query))
 
 
-def read(row: Mapping[Any, Any]) -> Reservation:
-    """Make a reservation of a row; one of the release before this one has no amounts."""
-    return Reservation(**{**row, 'amounts': row['amounts'] or {}})
+def read(row: Sequence[Any]) -> Reservation:
+    """Make one of a row of :data:`COLUMNS`; one of the release before has no amounts."""
+    values = dict(zip(_NAMES, row, strict=True))
+    values['amounts'] = values['amounts'] or {}
+    return Reservation(**values)
 
 
 def insert(session: orm.Session, reservations: Sequence[Reservation]) -> None:

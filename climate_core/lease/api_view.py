@@ -17,6 +17,9 @@ from climate_core.lease.changes import early_ends
 #: Each release may show a lease in another way. An API asks a manager of the same one to show it.
 RELEASE: Final = importlib.metadata.version('openstack-climate')
 
+#: How long a time is without its zone.
+_SECONDS: Final = len('YYYY-MM-DD HH:MM:SS')
+
 #: The answer of a manager to an API that asks for a lease: a new one as the API shows it; or only
 #: its id, by which the API reads it, if it was there before, waits, or that API shows it in
 #: another way. RPC of releases of two ages carries both.
@@ -28,6 +31,7 @@ def lease(one: model.Lease, position: int | None = None) -> dict[str, Any]:
 
     :param position: its place in the queue, if it waits
     """
+    early = early_ends.times(one)
     return {
         **serialize.lease(one),
         'before_end_date': dates.serialize(one.before_end_date),
@@ -43,7 +47,7 @@ def lease(one: model.Lease, position: int | None = None) -> dict[str, Any]:
         'generation': one.generation,
         'created_at': stamp(one.created_at),
         'updated_at': stamp(one.updated_at),
-        'reservations': [reservation(each, one) for each in one.reservations],
+        'reservations': [_of_lease(each, early) for each in one.reservations],
         'events': [event(each) for each in events.visible(one)],
     }
 
@@ -53,14 +57,19 @@ def reservation(one: model.Reservation, of: model.Lease | None = None) -> dict[s
 
     :param of: its lease: a reservation that ends before that has an end date of its own
     """
-    early = None if of is None else early_ends.times(of).get(one.id)
-    return {
+    return _of_lease(one, {} if of is None else early_ends.times(of))
+
+
+def _of_lease(one: model.Reservation, early: Mapping[str, datetime.datetime]) -> dict[str, Any]:
+    shown = {
         **serialize.reservation(one),
         'lease_id': one.lease_id,
         'created_at': stamp(one.created_at),
         'updated_at': stamp(one.updated_at),
-        **({} if early is None else {'end_date': dates.serialize(early)}),
     }
+    if one.id in early:
+        shown['end_date'] = dates.serialize(early[one.id])
+    return shown
 
 
 def event(one: model.Event) -> dict[str, Any]:
@@ -81,4 +90,4 @@ def stamp(time: datetime.datetime | None) -> str | None:
     """Return a time in seconds, without a zone."""
     if time is None:
         return None
-    return time.astimezone(datetime.UTC).strftime('%Y-%m-%d %H:%M:%S')
+    return time.astimezone(datetime.UTC).isoformat(' ', 'seconds')[:_SECONDS]

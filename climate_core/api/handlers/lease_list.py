@@ -36,7 +36,8 @@ def list_(backend: Backend, request: Request) -> webob.Response:
     found, more = backend.database.read(listing.page, query)
     places = backend.database.read(db.queue_positions, found)
     whole = (api_view.lease(each, places.get(each.id)) for each in found)
-    leases = [fields.chosen(each, asked.get('fields')) for each in whole]
+    wanted = asked.get('fields')
+    leases = [fields.chosen(each, wanted) for each in whole] if wanted else list(whole)
     links = paging.links(request, found[-1].id) if more else None
     return answer(200, paging.body('leases', leases, links))
 

@@ -181,6 +181,8 @@ def _answer(backend: Backend, status: int, lease: Lease) -> webob.Response:
 
 def _render(backend: Backend, lease: Lease) -> dict[str, Any]:
     """Show a lease, with its place in the queue if it waits."""
+    if lease.status != states.LeaseStatus.WAITING:
+        return api_view.lease(lease)
     places = backend.database.read(db.queue_positions, [lease])
     return api_view.lease(lease, places.get(lease.id))
 

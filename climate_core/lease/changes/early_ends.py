@@ -36,10 +36,12 @@ def read(values: Mapping[str, Any]) -> bool:
 
 def times(lease: Lease) -> dict[str, datetime]:
     """Return when resources end that end before their lease, by the ids of their reservations."""
+    ends = _events(lease)
+    if not ends:
+        # Of nearly all leases, and all that are listed are asked.
+        return {}
     leaving = {each.id for each in lease.live if each.status != states.ReservationStatus.DELETING}
-    return {
-        each.reservation_id: each.time for each in _events(lease) if each.reservation_id in leaving
-    }
+    return {each.reservation_id: each.time for each in ends if each.reservation_id in leaving}
 
 
 def resumed(before: Lease, after: Lease) -> set[str]:

@@ -12,7 +12,7 @@ from climate_core.lease.history import Cause
 from tests.functional.api import world
 from tests.functional.api.written import NOW, lease
 
-#: lease, reservations, events.
+#: lease, reservations, events: a page of leases, or one that is locked.
 READ = 3
 
 
@@ -42,7 +42,7 @@ def test_reads_cost_the_same_for_any_number_of_leases(
     one = f'/v1/leases/{lease(0).id}'
     assert count('GET', '/v1/leases') == READ
     assert count('GET', '/v1/leases?sort=name&status=PENDING&from=now&resource_id=0-1') == READ
-    assert count('GET', one) == READ
+    assert count('GET', one) == 1
     # What is not answered is not read.
     assert count('GET', '/v1/leases?fields=id,name') == count('GET', f'{one}?fields=id') == 1
     assert count('GET', '/v1/leases?fields=events') == count('GET', f'{one}?fields=events') == 2
@@ -80,11 +80,11 @@ def test_writes_cost_the_same_for_any_number_of_reservations(
     path = f'/v1/leases/{lease(0).id}'
     # One look at whether the id is taken; the manager shows what it makes.
     assert count('POST', '/v1/leases', body, 201) == 1
-    assert count('POST', '/v1/leases', body, 201) == READ + READ
-    assert count('PUT', path, {'name': 'other'}) == 2 * READ
+    assert count('POST', '/v1/leases', body, 201) == 1 + 1
+    assert count('PUT', path, {'name': 'other'}) == 2 * 1
     thing = {'resource_type': 'test:thing', 'resource_id': lease(99).id}
-    assert count('POST', f'{path}/reservations', thing, 201) == 2 * READ
-    assert count('DELETE', path, status=204) == READ
+    assert count('POST', f'{path}/reservations', thing, 201) == 2 * 1
+    assert count('DELETE', path, status=204) == 1
 
 
 def test_refused_request_takes_no_statement(count: Callable[..., int]) -> None:
