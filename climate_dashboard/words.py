@@ -44,6 +44,13 @@ RESOURCE_TYPES: Final = (
     (resource_types.FLOATING_IP, _('Floating IPs')),
     (resource_types.NETWORK, _('Network')),
 )
+#: Whether a host is switched off until a lease needs it.
+POWERS: Final = (
+    ('awake', pgettext_lazy('Power of a host', 'On')),
+    ('falling_asleep', pgettext_lazy('Power of a host', 'Is switched off')),
+    ('asleep', pgettext_lazy('Power of a host', 'Off')),
+    ('waking', pgettext_lazy('Power of a host', 'Is switched on')),
+)
 #: What the calendar counts whole, by the names that it has there.
 CAPACITY_KINDS: Final = (
     ('host', _('Hosts')),

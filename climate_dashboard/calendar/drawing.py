@@ -2,13 +2,14 @@
 """Draw a calendar as rows of bars, in percent of the width."""
 
 import datetime
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib import parse
 
 from django import urls
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from climate_dashboard import times, words
 from climate_dashboard.calendar.window import Window, percent
@@ -38,6 +39,7 @@ class DrawnBar:
     name: str = ''
     start: str = ''
     end: str = ''
+    project: str = ''
 
 
 @dataclass(slots=True)
@@ -49,31 +51,49 @@ class Row:
     bars: list[DrawnBar] = field(default_factory=list)
 
 
-def lease_rows(bars: Iterable[Bar], window: Window, by_lease: bool) -> list[Row]:
-    """Return a row for each lease, or for each resource."""
-    rows: dict[Any, Row] = {}
+def lease_rows(
+    bars: Iterable[Bar], window: Window, by_lease: bool, wanted: str = ''
+) -> Iterator[Row]:
+    """Yield a row for each lease, or for each resource, in which a text is.
+
+    A row is drawn when it is needed: there may be more than are.
+    """
+    found: dict[Any, list[Bar]] = {}
     for bar in bars:
-        kind = words.word(words.RESOURCE_TYPES, bar.resource_type)
         resource = bar.resource_id or bar.reservation_id
         key = bar.lease_id if by_lease else (bar.resource_type, resource)
-        row = rows.setdefault(key, Row(bar.lease_name if by_lease else f'{kind} {bar.resource}'))
-        drawn = _bar(bar, window)
-        # Of a lease all of whose resources have the same time one bar is enough.
-        if drawn not in row.bars:
-            row.bars.append(drawn)
-    return [*rows.values()]
+        found.setdefault(key, []).append(bar)
+    for first, *more in found.values():
+        same = [first, *more]
+        label = first.lease_name
+        if not by_lease:
+            kind = words.word(words.RESOURCE_TYPES, first.resource_type)
+            label = f'{kind} {_resource(first)}'
+        if _has(wanted, label, *(each.lease_name for each in same)):
+            # Of a lease all of whose resources have the same time one bar is enough.
+            drawn = dict.fromkeys(_bar(each, window) for each in same)
+            yield Row(label, bars=[*drawn])
 
 
-def host_rows(hosts: Iterable[HostBars], window: Window) -> list[Row]:
-    """Return a row for each host."""
-    return [
-        Row(
-            each.hypervisor_hostname,
-            each.pool if each.reservable else f'{each.pool}, {_("no new leases")}',
-            [_bar(bar, window) for bar in each.bars],
-        )
-        for each in hosts
-    ]
+def host_rows(
+    hosts: Iterable[HostBars], window: Window, projects: Mapping[str, str], wanted: str = ''
+) -> Iterator[Row]:
+    """Yield a row for each host in which a text is; its bars say which project each is of.
+
+    :param projects: their names by their ids, as far as they are known
+    """
+    for host in hosts:
+        note = host.pool if host.reservable else f'{host.pool}, {_("no new leases")}'
+        owners = [projects.get(each.project_id, each.project_id) for each in host.bars]
+        names = [each.lease_name for each in host.bars]
+        if _has(wanted, host.hypervisor_hostname, note, *names, *owners):
+            of = zip(host.bars, owners, strict=True)
+            drawn = [_bar(bar, window, owner) for bar, owner in of]
+            yield Row(host.hypervisor_hostname, note, drawn)
+
+
+def _has(wanted: str, *texts: str) -> bool:
+    return not wanted or any(wanted.lower() in text.lower() for text in texts)
 
 
 def capacity_rows(found: Iterable[Capacity], window: Window, may_create: bool = True) -> list[Row]:
@@ -91,23 +111,40 @@ def capacity_rows(found: Iterable[Capacity], window: Window, may_create: bool = 
     return rows
 
 
-def _bar(bar: Bar, window: Window) -> DrawnBar:
+def _resource(bar: Bar) -> str:
+    """Return in short what users know a resource by, in their language."""
+    if len(bar.resource_names) < 2:
+        return bar.resource
+    first, *more = bar.resource_names
+    told = ngettext('%(first)s and %(count)d more', '%(first)s and %(count)d more', len(more))
+    return told % {'first': first, 'count': len(more)}
+
+
+def _bar(bar: Bar, window: Window, project: str = '') -> DrawnBar:
     start, end = bar.start_date or window.start, bar.end_date or window.end
     left, right = window.place(start), window.place(end)
     status = words.word(words.LEASE_STATUSES, bar.status)
     shown = (times.show(bar.start_date), times.show(bar.end_date))
+    told = _('%(name)s, %(status)s, from %(start)s to %(end)s') % {
+        'name': bar.lease_name,
+        'status': status,
+        'start': shown[0],
+        'end': shown[1],
+    }
+    if project:
+        told = _('%(told)s, of the project %(project)s') % {'told': told, 'project': project}
     return DrawnBar(
         percent(left),
         percent(right - left),
         f'{bar.lease_name} ({status})',
-        _('%(name)s, %(status)s, from %(start)s to %(end)s')
-        % {'name': bar.lease_name, 'status': status, 'start': shown[0], 'end': shown[1]},
+        told,
         urls.reverse('horizon:project:climate_leases:detail', args=[bar.lease_id]),
         bar.status.lower(),
         _side(left, right),
         status,
         bar.lease_name,
         *shown,
+        project,
     )
 
 

@@ -9,7 +9,7 @@ from horizon import exceptions
 from horizon.views import HorizonTemplateView
 from openstack_dashboard import policy
 
-from climate_dashboard import api, times
+from climate_dashboard import api, projects, times
 from climate_dashboard.calendar import drawing
 from climate_dashboard.calendar.window import Window
 from climateclient.calendar import Capacity
@@ -17,8 +17,9 @@ from climateclient.client import SERVICE_TYPE
 
 #: Of so many rows a calendar is drawn; the rest is in the sums.
 ROWS: Final = 200
-#: Of so many bars, or hosts if some are looked for, a calendar is made.
-_MOST: Final = 2000
+#: Of so many bars, or hosts if some are looked for, a calendar is made: with the one by which it
+#: is seen that there are more these are two pages of the service.
+MOST: Final = 1999
 
 
 class CalendarView(times.LocalTimeMixin, HorizonTemplateView):
@@ -27,13 +28,15 @@ class CalendarView(times.LocalTimeMixin, HorizonTemplateView):
     template_name = 'climate_dashboard/calendar/index.html'
     page_title: Any = _('Calendar')
     groups: tuple[tuple[str, Any], ...] = ()
+    #: What is said if there is more than was looked through.
+    partial: Any
+    #: Whether it has the leases of all projects.
+    of_all = False
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         window = Window.read(self.request.GET, times.now())
-        rows = self._read(lambda: self.rows(window))
-        if self.wanted:
-            rows = [each for each in rows if _matches(each, self.wanted.lower())]
-        capacity = self._read(lambda: self._capacity(window))
+        rows, is_partial = self._read(lambda: self.rows(window), ([], False))
+        capacity = self._read(lambda: self._capacity(window), [])
         return super().get_context_data(**kwargs) | {
             'window': window,
             'zone': times.zone_name(),
@@ -44,8 +47,10 @@ class CalendarView(times.LocalTimeMixin, HorizonTemplateView):
             'rows': rows[:ROWS],
             'is_cut': len(rows) > ROWS,
             'most': ROWS,
+            'partial': self.partial % MOST if is_partial else '',
             'capacity': drawing.capacity_rows(capacity, window, self._may_create()),
             'q': self.wanted,
+            'of_all': self.of_all,
             'groups': [(name, title, name == self.group) for name, title in self.groups],
             'first': times.show(window.start),
             'last': times.show(window.end),
@@ -63,8 +68,11 @@ class CalendarView(times.LocalTimeMixin, HorizonTemplateView):
         """Return the text that rows must have to be shown; empty: all are."""
         return self.request.GET.get('q', '').strip()
 
-    def rows(self, window: Window) -> list[drawing.Row]:
-        """Return the rows; one more than are drawn if there are more."""
+    def rows(self, window: Window) -> tuple[list[drawing.Row], bool]:
+        """Return the rows that are wanted, one more than are drawn if there are more.
+
+        :returns: beside them whether there is something that was not looked through
+        """
         raise NotImplementedError
 
     def _capacity(self, window: Window) -> list[Capacity]:
@@ -73,40 +81,43 @@ class CalendarView(times.LocalTimeMixin, HorizonTemplateView):
     def _may_create(self) -> bool:
         return bool(policy.check(((SERVICE_TYPE, 'climate:leases:create'),), self.request))
 
-    def _read(self, read: Any) -> Any:
+    def _read(self, read: Any, nothing: Any) -> Any:
         try:
             return read()
         except Exception as error:  # noqa: BLE001
             exceptions.handle(self.request, _('The calendar cannot be read: %s') % api.told(error))
-            return []
+            return nothing
 
 
 class LeasesView(CalendarView):
     """Show what is promised to the project."""
 
     groups = (('lease', _('Leases')), ('resource', _('Resources')))
+    partial = _('Only the first %d reservations of this time were looked through.')
 
-    def rows(self, window: Window) -> list[drawing.Row]:
+    def rows(self, window: Window) -> tuple[list[drawing.Row], bool]:
         found = api.client(self.request).calendar.bars(
-            since=window.start, until=window.end, group_by=self.group, limit=_MOST
+            since=window.start, until=window.end, group_by=self.group, limit=MOST + 1
         )
-        bars = itertools.islice(found, _MOST)
-        return drawing.lease_rows(bars, window, by_lease=self.group == 'lease')
+        bars = [*itertools.islice(found, MOST + 1)]
+        rows = drawing.lease_rows(bars[:MOST], window, self.group == 'lease', self.wanted)
+        return [*itertools.islice(rows, ROWS + 1)], len(bars) > MOST
 
 
 class HostsView(CalendarView):
     """Show operators what is promised of the hosts of the pools."""
 
     page_title = _('Calendar of Hosts')
+    of_all = True
+    partial = _('Only the first %d hosts were looked through.')
 
-    def rows(self, window: Window) -> list[drawing.Row]:
-        most = _MOST if self.wanted else ROWS + 1
+    def rows(self, window: Window) -> tuple[list[drawing.Row], bool]:
+        most = MOST if self.wanted else ROWS
         found = api.client(self.request).calendar.hosts(
-            since=window.start, until=window.end, limit=most
+            since=window.start, until=window.end, limit=most + 1
         )
-        return drawing.host_rows(itertools.islice(found, most), window)
-
-
-def _matches(row: drawing.Row, wanted: str) -> bool:
-    texts = [row.label, row.note, *(each.name for each in row.bars)]
-    return any(wanted in text.lower() for text in texts)
+        hosts = [*itertools.islice(found, most + 1)]
+        is_partial = len(hosts) > MOST
+        names = projects.names(self.request)
+        rows = drawing.host_rows(hosts[:MOST], window, names, self.wanted)
+        return [*itertools.islice(rows, ROWS + 1)], is_partial

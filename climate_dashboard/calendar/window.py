@@ -32,6 +32,8 @@ _PAST: Final = 4
 #: The length of time -> the hours between two lines; days, where none is named.
 _HOURS: Final = {'1h': 1, '6h': 1, '1d': 3}
 _SATURDAY: Final = 5
+#: Between whole hours on all clocks of the world lie multiples of this.
+_QUARTER: Final = datetime.timedelta(minutes=15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,26 +111,41 @@ class Window:
     def ticks(self) -> list[Tick]:
         """Return the days, or the hours if it is short; the first may have begun before."""
         times = [self.start, *self._lines(), self.end]
-        label = 'H:i' if self.span in _HOURS else 'D j M'
         made = []
         for time, following in itertools.pairwise(times):
             left, right = self.place(time), self.place(following)
             is_weekend = time.weekday() >= _SATURDAY
-            shown = dateformat.format(time, label)
-            made.append(Tick(percent(left), percent(right - left), shown, is_weekend))
+            width = percent(right - left)
+            made.append(Tick(percent(left), width, self._label(time), is_weekend))
         return made
 
+    def _label(self, time: datetime.datetime) -> str:
+        if self.span not in _HOURS:
+            return dateformat.format(time, 'D j M')
+        # Where the clocks change an hour may come twice: then zones have their names.
+        is_changed = self.start.utcoffset() != self.end.utcoffset()
+        return f'{time:%H:%M %Z}' if is_changed else f'{time:%H:%M}'
+
     def _lines(self) -> Iterator[datetime.datetime]:
-        hours = _HOURS.get(self.span)
-        day, zone = self.start.date(), self.start.tzinfo
+        times = self._hours(_HOURS[self.span]) if self.span in _HOURS else self._midnights()
+        yield from itertools.takewhile(lambda time: _utc(time) < _utc(self.end), times)
+
+    def _midnights(self) -> Iterator[datetime.datetime]:
+        """Yield the beginnings of days; where the clocks skip midnight, when they do."""
+        for number in itertools.count(1):
+            day = self.start.date() + number * DAY
+            time = datetime.datetime.combine(day, datetime.time(), self.start.tzinfo)
+            yield _utc(time).astimezone(self.start.tzinfo)
+
+    def _hours(self, every: int) -> Iterator[datetime.datetime]:
+        """Yield whole hours of the clock as they come: one twice, or never, if it is changed."""
+        time = _utc(self.start).replace(second=0, microsecond=0)
+        time -= datetime.timedelta(minutes=time.minute % 15)
         while True:
-            for hour in range(0, 24, hours or 24):
-                time = datetime.datetime.combine(day, datetime.time(hour), zone)
-                if _utc(time) >= _utc(self.end):
-                    return
-                if _utc(time) > _utc(self.start):
-                    yield time
-            day += DAY
+            time += _QUARTER
+            shown = time.astimezone(self.start.tzinfo)
+            if shown.minute == 0 and shown.hour % every == 0:
+                yield shown
 
     def _after(self, time: datetime.datetime, length: datetime.timedelta) -> datetime.datetime:
         return (_utc(time) + length).astimezone(self.now.tzinfo)

@@ -6,11 +6,12 @@ from typing import Any, Final
 
 from climate_common import resource_types
 
-SERVERS, CAPACITY, HOSTS, FLOATING_IPS, NOTHING = (
+SERVERS, CAPACITY, HOSTS, FLOATING_IPS, STACK, NOTHING = (
     'servers',
     'capacity',
     'hosts',
     'floatingips',
+    'stack',
     'nothing',
 )
 #: What is asked for -> the fields that must be filled in.
@@ -19,6 +20,7 @@ NEEDED: Final = {
     CAPACITY: ('flavor',),
     HOSTS: (),
     FLOATING_IPS: ('external_network',),
+    STACK: ('stack_name', 'template'),
     NOTHING: (),
 }
 
@@ -33,6 +35,7 @@ def reservations(given: Mapping[str, Any]) -> list[dict[str, Any]]:
         CAPACITY: _capacity,
         HOSTS: _hosts,
         FLOATING_IPS: _floating_ips,
+        STACK: _stack,
     }
     make = makers.get(given['what'])
     return [] if make is None else [{key: value for key, value in make(given).items() if value}]
@@ -94,4 +97,13 @@ def _floating_ips(given: Mapping[str, Any]) -> dict[str, Any]:
         'resource_type': resource_types.FLOATING_IP,
         'network_id': given['external_network'],
         'amount': given.get('count') or 1,
+    }
+
+
+def _stack(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        'resource_type': resource_types.STACK,
+        'name': given['stack_name'],
+        'template': given['template'],
+        'parameters': given.get('parameters'),
     }

@@ -7,11 +7,13 @@ from typing import Any, Final
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 from horizon import forms, messages
+from openstack_dashboard import policy
 
 from climate_common import conditions, dates, durations, limits, resource_types
 from climate_dashboard import api, times, words
 from climate_dashboard.leases import asked, choices
 from climateclient import exceptions
+from climateclient.client import SERVICE_TYPE
 from climateclient.models import DryRun, Lease, Window
 
 _SLUG: Final = 'what'
@@ -20,12 +22,15 @@ _WHAT: Final = (
     (asked.CAPACITY, _('Capacity for servers')),
     (asked.HOSTS, _('Whole hosts')),
     (asked.FLOATING_IPS, _('Floating IPs')),
+    (asked.STACK, _('Stack of a template')),
     (asked.NOTHING, _('Nothing yet: resources join it later')),
 )
+#: The kind for which servers of others are moved, and who may create such leases.
+_MOVING, _MOVING_RULE = 'best_effort', 'climate:leases:make_room'
 _KINDS: Final = (
     ('', _('The lease is refused')),
     ('retry', _('The lease waits until there is enough')),
-    ('best_effort', _('Servers of others are moved away from shared hosts')),
+    (_MOVING, _('Servers of others are moved away from shared hosts')),
 )
 _STARTS: Final = (('auto', _('By itself')), ('manual', _('When you start it')))
 
@@ -97,6 +102,24 @@ class CreateForm(forms.SelfHandlingForm):
         widget=forms.TextInput(attrs=_shown_for(_('Pool'), asked.HOSTS, asked.CAPACITY)),
     )
     external_network = _select(_('External Network'), asked.FLOATING_IPS)
+    stack_name = forms.CharField(
+        label=_('Name of the stack'),
+        required=False,
+        max_length=limits.NAME_LENGTH,
+        widget=forms.TextInput(attrs=_shown_for(_('Name of the stack'), asked.STACK)),
+    )
+    template = forms.CharField(
+        label=_('Template'),
+        required=False,
+        help_text=_('As Heat takes it; it cannot name other files'),
+        widget=forms.Textarea(attrs={'rows': 8, **_shown_for(_('Template'), asked.STACK)}),
+    )
+    parameters = forms.CharField(
+        label=_('Parameters'),
+        required=False,
+        help_text=_('Of the template: <name>=<value>, each in a line of its own'),
+        widget=forms.Textarea(attrs={'rows': 3, **_shown_for(_('Parameters'), asked.STACK)}),
+    )
     kind = forms.ThemableChoiceField(
         label=_('If there is not enough'), required=False, choices=_KINDS
     )
@@ -115,6 +138,8 @@ class CreateForm(forms.SelfHandlingForm):
         self.fields['network'].choices = choices.networks(request)
         self.fields['key_pair'].choices = choices.key_pairs(request)
         self.fields['external_network'].choices = choices.external_networks(request)
+        if not policy.check(((SERVICE_TYPE, _MOVING_RULE),), request):
+            self.fields['kind'].choices = [each for each in _KINDS if each[0] != _MOVING]
         ends = resource_types.ON_END[resource_types.SERVER]
         self.fields['on_end'].choices = [
             ('', _('As the service is configured')),
@@ -144,6 +169,16 @@ class CreateForm(forms.SelfHandlingForm):
                 raise forms.ValidationError(told)
         return text
 
+    def clean_parameters(self) -> dict[str, str]:
+        lines = filter(None, map(str.strip, self.cleaned_data['parameters'].splitlines()))
+        found = {}
+        for line in lines:
+            name, sign, value = line.partition('=')
+            if not sign or not name.strip():
+                raise forms.ValidationError(_('"%s" is not <name>=<value>.') % line)
+            found[name.strip()] = value.strip()
+        return found
+
     def clean(self) -> dict[str, Any]:
         given = super().clean()
         if not self.errors and bool(given['end']) == bool(given['duration']):
@@ -151,6 +186,8 @@ class CreateForm(forms.SelfHandlingForm):
         for name in asked.NEEDED.get(given.get('what', ''), ()):
             if not given.get(name) and name not in self.errors:
                 self.add_error(name, _('This field is required.'))
+        if given.get('kind') == _MOVING and given.get('what') != asked.HOSTS:
+            self.add_error('kind', _('This is only for whole hosts.'))
         return given
 
     def handle(self, request: Any, data: dict[str, Any]) -> Lease | None:

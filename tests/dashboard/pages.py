@@ -65,10 +65,13 @@ def refused(
     return error
 
 
-class PageTest(helpers.TestCase):
-    """Pages for a member of a project, with a client whose calls are made up."""
+class LoggedIn(helpers.TestCase):
+    """Pages for a user of a project, in whose catalogue the lease service is.
 
-    logged_in_as = ('member', 'reader')
+    :cvar service_url: the address of the service
+    """
+
+    service_url = 'http://climate.example.com:1234/v1'
 
     def _setup_test_data(self) -> None:
         """Make users and projects; all that Horizon makes takes half a second for each test."""
@@ -78,6 +81,35 @@ class PageTest(helpers.TestCase):
             'authorized_tenants': self.tenants.list(),
             'JS_CATALOG': context_processors.get_js_catalog(settings),
         }
+
+    def _log_in(self, *roles: str, **more: Any) -> None:
+        catalog = [*self.service_catalog, self._service()]
+        ids = [{'id': str(number), 'name': name} for number, name in enumerate(roles)]
+        self._setup_user(roles=ids, service_catalog=catalog, **more)
+
+    def _service(self) -> dict[str, Any]:
+        endpoints = [
+            {'id': interface, 'region': region, 'interface': interface, 'url': self.service_url}
+            for region in ('RegionOne', 'RegionTwo')
+            for interface in ('public', 'internal', 'admin')
+        ]
+        return {'type': 'reservation', 'name': 'climate', 'endpoints': endpoints}
+
+    def page(self, name: str, *arguments: str, **query: str) -> Any:
+        """Get a page by the name of its address."""
+        return self.client.get(urls.reverse(name, args=arguments), query)
+
+    def text(self, name: str, *arguments: str, **query: str) -> str:
+        """Get a page, which must be there, as text."""
+        response = self.page(name, *arguments, **query)
+        assert response.status_code == 200, response
+        return str(response.content.decode())
+
+
+class PageTest(LoggedIn):
+    """Pages for a member of a project, with a client whose calls are made up."""
+
+    logged_in_as = ('member', 'reader')
 
     def setUp(self) -> None:
         super().setUp()
@@ -97,31 +129,7 @@ class PageTest(helpers.TestCase):
         self.hidden = mock.patch('horizon.tables.base.LOG.exception').start()
         self._log_in(*self.logged_in_as)
 
-    def _log_in(self, *roles: str) -> None:
-        catalog = [*self.service_catalog, self._service()]
-        ids = [{'id': str(number), 'name': name} for number, name in enumerate(roles)]
-        self._setup_user(roles=ids, service_catalog=catalog)
-
-    def _service(self) -> dict[str, Any]:
-        url = 'http://climate.example.com:1234/v1'
-        endpoints = [
-            {'id': interface, 'region': region, 'interface': interface, 'url': url}
-            for region in ('RegionOne', 'RegionTwo')
-            for interface in ('public', 'internal', 'admin')
-        ]
-        return {'type': 'reservation', 'name': 'climate', 'endpoints': endpoints}
-
     def tearDown(self) -> None:
         hidden = self.hidden.call_args_list
         super().tearDown()
         assert not hidden
-
-    def page(self, name: str, *arguments: str, **query: str) -> Any:
-        """Get a page by the name of its address."""
-        return self.client.get(urls.reverse(name, args=arguments), query)
-
-    def text(self, name: str, *arguments: str, **query: str) -> str:
-        """Get a page, which must be there, as text."""
-        response = self.page(name, *arguments, **query)
-        assert response.status_code == 200, response
-        return str(response.content.decode())

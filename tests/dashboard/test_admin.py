@@ -2,16 +2,18 @@
 """The panels of operators."""
 
 import datetime
+import re
 from typing import Any
 from unittest import mock
 
 from django import urls
 
+from climate_core.lease.power import PowerState
 from climateclient import exceptions
-from climateclient.calendar import HostBars
+from climateclient.calendar import Bar, HostBars
 from climateclient.host_models import Host
 from climateclient.models import ProjectUsage
-from tests.dashboard.pages import NOW, PageTest, lease, refused
+from tests.dashboard.pages import HOUR, NOW, PageTest, lease, refused
 
 HOSTS = 'horizon:admin:climate_hosts:index'
 ENROL = 'horizon:admin:climate_hosts:enrol'
@@ -82,6 +84,51 @@ class AdminTest(PageTest):
         self.post(HOSTS, action='hosts__remove__1')
         self.hosts.delete.assert_called_once_with('1')
 
+    def test_host_is_kept_on_or_may_sleep(self) -> None:
+        assert 'Keep On' in self.text(HOSTS)
+        self.post(HOSTS, action='hosts__keep_on__1')
+        self.hosts.update.assert_called_once_with('1', kept_on=True)
+        self.hosts.list.return_value = [host(kept_on=True)]
+        text = self.text(HOSTS)
+        assert 'On, is kept on' in text
+        assert 'Let Sleep' in text
+        self.post(HOSTS, action='hosts__let_sleep__1')
+        self.hosts.update.assert_called_with('1', kept_on=False)
+
+    def test_power_of_hosts_is_shown(self) -> None:
+        shown = ('On', 'Is switched off', 'Off', 'Is switched on')
+        for power, told in zip(('awake', *PowerState), shown, strict=True):
+            self.hosts.list.return_value = [host(power=power)]
+            assert re.search(rf'>\s*{told}\s*</td>', self.text(HOSTS))
+
+    def test_bars_of_hosts_say_whose_they_are(self) -> None:
+        bars = tuple(
+            Bar('l1', f'of {each}', each, 'ACTIVE', 'r1', NOW, NOW + HOUR) for each in ('p1', 'p2')
+        )
+        calendar = self.client_of_leases.calendar
+        calendar.capacity.return_value = []
+        calendar.hosts.return_value = [
+            HostBars('1', 'compute4', 'default', True, bars[:1]),
+            HostBars('2', 'compute5', 'default', True, bars[1:]),
+        ]
+        text = self.text(HOST_CALENDAR)
+        assert 'of the project astronomy"' in text
+        # One whose name is not known.
+        assert 'of the project p2"' in text
+        assert '<td>astronomy</td>' in text
+        text = self.text(HOST_CALENDAR, q='astro')
+        assert 'class="climate-label">compute4' in text
+        assert 'class="climate-label">compute5' not in text
+
+    def test_filter_says_that_it_did_not_look_at_all_hosts(self) -> None:
+        calendar = self.client_of_leases.calendar
+        hosts = [HostBars(str(n), f'compute{n}', 'default', reservable=True) for n in range(3000)]
+        calendar.hosts.side_effect = lambda limit, **_: iter(hosts[:limit])
+        calendar.capacity.return_value = []
+        text = self.text(HOST_CALENDAR, q='compute2999')
+        assert 'Only the first 1999 hosts were looked through.' in text
+        assert 'Nothing' not in text.split('What is reserved')[1].split('</h2>')[1][:300]
+
     def test_calendar_of_hosts_has_a_row_for_each(self) -> None:
         calendar = self.client_of_leases.calendar
         calendar.hosts.return_value = [HostBars('1', 'compute4', 'default', reservable=False)]
@@ -109,6 +156,29 @@ class AdminTest(PageTest):
         assert 'astronomy' in text
         assert self.post(PRIORITY, 'b', priority='9').status_code == 302
         self.leases.update.assert_called_once_with('b', priority=9)
+
+    def test_queue_has_pages_and_says_what_it_leaves_out(self) -> None:
+        waiting = [
+            lease(id=f'l{n}', name=f'n{n}', status='WAITING', queue_position=n) for n in range(7)
+        ]
+        self.leases.list.return_value = waiting[::-1]
+        self.client.cookies['API_RESULT_PAGE_SIZE'] = '3'
+        for query, first, last, forth, back in (
+            ({}, 0, 2, True, False),
+            ({'after': 'l2'}, 3, 5, True, True),
+            ({'after': 'l5'}, 6, 6, False, True),
+            ({'before': 'l6'}, 3, 5, True, True),
+            ({'before': 'l2'}, 0, 2, True, False),
+            ({'after': 'gone'}, 0, 2, True, False),
+        ):
+            text = self.text(QUEUE, **query)
+            shown = [n for n in range(7) if f'>n{n}<' in text]
+            assert shown == [*range(first, last + 1)], query
+            assert (f'?after=l{last}"' in text) is forth, query
+            assert (f'?before=l{first}"' in text) is back, query
+        assert 'Only' not in text
+        self.leases.list.return_value = waiting * 200
+        assert 'Only 1000 of the leases that wait are shown.' in self.text(QUEUE)
 
     def test_usage_is_of_the_time_that_is_asked_for(self) -> None:
         used = {'host_hours': 3.25}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django import urls
 
-from climate_dashboard.calendar import drawing
+from climate_dashboard.calendar import drawing, views
 from climate_dashboard.calendar.window import DAY, HOUR, Window
 from climateclient.calendar import Bar, Capacity, Step
 from tests.dashboard.pages import NOW, PageTest, refused
@@ -53,6 +53,58 @@ def test_days_on_which_the_clocks_change_have_their_length(start: str, hours: in
     first, second = window.ticks()[:2]
     assert float(first.width) == pytest.approx(100 * hours / 168, abs=0.001)
     assert float(second.width) == pytest.approx(100 * 24 / 168, abs=0.001)
+
+
+def labels(span: str, start: str, zone: str = 'Europe/Berlin') -> list[tuple[str, float]]:
+    """Return the lines of a window, and how many minutes each is before the next."""
+    now = MONDAY.astimezone(zoneinfo.ZoneInfo(zone))
+    window = Window.read({'span': span, 'start': start}, now)
+    minutes = (window.end.astimezone(datetime.UTC) - window.start.astimezone(datetime.UTC)) / HOUR
+    return [(tick.label, round(float(tick.width) * minutes * 60 / 100)) for tick in window.ticks()]
+
+
+def test_hour_that_does_not_come_has_no_line() -> None:
+    assert labels('6h', '2026-03-29 00:00') == [
+        ('00:00 CET', 60),
+        ('01:00 CET', 60),
+        ('03:00 CEST', 60),
+        ('04:00 CEST', 60),
+        ('05:00 CEST', 60),
+        ('06:00 CEST', 60),
+    ]
+
+
+def test_hour_that_comes_twice_has_two_lines_with_its_zones() -> None:
+    assert labels('6h', '2026-10-25 00:00+02:00') == [
+        ('00:00 CEST', 60),
+        ('01:00 CEST', 60),
+        ('02:00 CEST', 60),
+        ('02:00 CET', 60),
+        ('03:00 CET', 60),
+        ('04:00 CET', 60),
+    ]
+
+
+def test_three_hours_stay_three_but_where_the_clocks_change() -> None:
+    widths = [minutes for _label, minutes in labels('1d', '2026-03-29 00:00')]
+    assert widths == [120, *[180] * 7, 60]
+    widths = [minutes for _label, minutes in labels('1d', '2026-10-25 00:00+02:00')]
+    assert widths == [240, *[180] * 6, 120]
+
+
+def test_day_whose_midnight_is_skipped_begins_when_its_clock_does() -> None:
+    found = labels('3d', '2026-09-05 00:00', 'America/Santiago')
+    assert found == [
+        ('Sat 5 Sep', 1440),
+        ('Sun 6 Sep', 1380),
+        ('Mon 7 Sep', 1440),
+        ('Tue 8 Sep', 60),
+    ]
+
+
+def test_hours_are_whole_ones_of_clocks_with_quarters() -> None:
+    found = labels('6h', '2026-11-23 00:20', 'Asia/Kathmandu')
+    assert found[:2] == [('00:20', 40), ('01:00', 60)]
 
 
 def test_weekends_are_marked() -> None:
@@ -156,6 +208,29 @@ class CalendarTest(PageTest):
         text = self.text(INDEX)
         assert text.count('class="climate-label">n') == 200
         assert 'The first 200 rows are shown' in text
+
+    def test_calendar_says_that_it_did_not_look_at_all_reservations(self) -> None:
+        most = views.MOST
+        many = [bar(reservation_id=str(number)) for number in range(most + 1)]
+        self.calendar.bars.return_value = many[:most]
+        told = f'Only the first {most} reservations of this time were looked through.'
+        for query in ({}, {'q': 'nowhere'}):
+            assert told not in self.text(INDEX, **query)
+        assert 'Nothing that the filter looks for is reserved' in self.text(INDEX, q='nowhere')
+        self.calendar.bars.return_value = many
+        for query in ({}, {'q': 'nowhere'}):
+            text = self.text(INDEX, **query)
+            assert told in text
+            assert 'A shorter time shows the rest.' in text
+            assert 'is reserved in this time' not in text
+
+    def test_further_names_of_a_resource_are_in_the_language_of_the_user(self) -> None:
+        names = ('203.0.113.7', '203.0.113.8', '203.0.113.9')
+        found = bar(resource_type='virtual:floatingip', resource_names=names)
+        self.calendar.bars.return_value = [found]
+        assert 'Floating IPs 203.0.113.7 and 2 more' in self.text(INDEX, group_by='resource')
+        self.client.cookies['django_language'] = 'de'
+        assert '203.0.113.7 und 2 weitere' in self.text(INDEX, group_by='resource')
 
     def test_what_is_free_leads_to_the_form_of_a_lease(self) -> None:
         steps = (Step(NOW + HOUR, 4, 2, 1, 2), Step(NOW + DAY, 4, 4, 0, 0))

@@ -113,6 +113,51 @@ class CreateTest(PageTest):
             {'resource_type': 'virtual:floatingip', 'network_id': 'x1', 'amount': 1}
         ]
 
+    def test_stack_is_made_of_a_template(self) -> None:
+        self.leases.create.return_value = lease()
+        template = 'heat_template_version: 2021-04-16\r\nresources: {}'
+        parameters = 'workers=3\r\n\r\n key = a=b '
+        stack = {'what': 'stack', 'stack_name': 'group1', 'template': template}
+        self.send(**stack, parameters=parameters)
+        assert self.made()['reservations'] == [
+            {
+                'resource_type': 'virtual:stack',
+                'name': 'group1',
+                'template': template,
+                'parameters': {'workers': '3', 'key': 'a=b'},
+            }
+        ]
+
+    def test_stack_needs_a_name_and_a_template(self) -> None:
+        form = self.send(what='stack', parameters='workers').context['form']
+        assert set(form.errors) == {'stack_name', 'template', 'parameters'}
+        assert not self.leases.create.called
+
+    def test_lease_can_wait_for_enough_and_for_its_user(self) -> None:
+        self.leases.create.return_value = lease()
+        self.send(kind='retry', start_policy='manual')
+        made = self.made()
+        assert (made['kind'], made['start_policy']) == ('retry', 'manual')
+        self.leases.create.reset_mock()
+        self.send()
+        assert 'kind' not in self.made()
+        assert self.made().get('start_policy') in (None, 'auto')
+
+    def test_member_may_not_move_the_servers_of_others(self) -> None:
+        assert 'best_effort' not in self.text(CREATE)
+        form = self.send(kind='best_effort').context['form']
+        assert set(form.errors) == {'kind'}
+        assert not self.leases.create.called
+
+    def test_operator_moves_the_servers_of_others_for_hosts_alone(self) -> None:
+        self._log_in('admin', 'member', 'reader')
+        self.leases.create.return_value = lease()
+        assert 'best_effort' in self.text(CREATE)
+        form = self.send(kind='best_effort', what='capacity', flavor='f1').context['form']
+        assert set(form.errors) == {'kind'}
+        self.send(kind='best_effort')
+        assert self.made()['kind'] == 'best_effort'
+
     def test_times_are_read_in_the_zone_of_the_user(self) -> None:
         self.leases.create.return_value = lease()
         self.client.cookies['django_timezone'] = 'Europe/Berlin'

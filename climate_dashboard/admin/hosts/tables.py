@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 from horizon import tables
 
-from climate_dashboard import api
+from climate_dashboard import api, words
 from climate_dashboard.leases.actions import telling
 from climateclient.host_models import Host
 
@@ -81,6 +81,52 @@ class RemoveHost(tables.DeleteAction):
         api.client(request).hosts.delete(host_id)
 
 
+class KeepOn(tables.BatchAction):
+    """Keep hosts from being switched off."""
+
+    name = 'keep_on'
+    policy_rules = _UPDATE
+    help_text = _('The host is never switched off, and is switched on if it is off.')
+
+    @staticmethod
+    def action_present(count: int) -> Any:
+        return ngettext_lazy('Keep On', 'Keep On', count)
+
+    @staticmethod
+    def action_past(count: int) -> Any:
+        return ngettext_lazy('Keeps On', 'Keeps On', count)
+
+    def allowed(self, request: Any, host: Host | None = None) -> bool:
+        return host is not None and not host.kept_on
+
+    @telling
+    def action(self, request: Any, host_id: str) -> None:
+        api.client(request).hosts.update(host_id, kept_on=True)
+
+
+class LetSleep(tables.BatchAction):
+    """Let hosts be switched off while no lease needs them."""
+
+    name = 'let_sleep'
+    policy_rules = _UPDATE
+    help_text = _('While no lease needs the host it is switched off, if hosts are at all.')
+
+    @staticmethod
+    def action_present(count: int) -> Any:
+        return ngettext_lazy('Let Sleep', 'Let Sleep', count)
+
+    @staticmethod
+    def action_past(count: int) -> Any:
+        return ngettext_lazy('Lets Sleep', 'Lets Sleep', count)
+
+    def allowed(self, request: Any, host: Host | None = None) -> bool:
+        return host is not None and host.kept_on
+
+    @telling
+    def action(self, request: Any, host_id: str) -> None:
+        api.client(request).hosts.update(host_id, kept_on=False)
+
+
 class HostsTable(tables.DataTable):
     """The hosts of the pools."""
 
@@ -94,6 +140,7 @@ class HostsTable(tables.DataTable):
         lambda host: ', '.join(filter(None, (host.state, host.status))),
         verbose_name=_('Compute Service'),
     )
+    power = tables.Column(lambda host: _power(host), verbose_name=_('Power'))
     vcpus = tables.Column('vcpus', verbose_name=_('VCPUs'))
     memory_mb = tables.Column('memory_mb', verbose_name=_('Memory (MB)'))
     shared = tables.Column(
@@ -105,7 +152,12 @@ class HostsTable(tables.DataTable):
         name = 'hosts'
         verbose_name = _('Hosts')
         table_actions = (EnrolHost, RemoveHost)
-        row_actions = (DisableHost, EnableHost, RemoveHost)
+        row_actions = (DisableHost, EnableHost, KeepOn, LetSleep, RemoveHost)
 
     def get_object_display(self, host: Host) -> str:
         return host.hypervisor_hostname
+
+
+def _power(host: Host) -> str:
+    told = words.word(words.POWERS, host.power)
+    return str(_('%s, is kept on') % told) if host.kept_on else told

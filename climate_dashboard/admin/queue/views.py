@@ -7,6 +7,7 @@ from typing import Any, Final
 from django import urls
 from django.utils.translation import gettext_lazy as _
 from horizon import exceptions, forms, messages, tables
+from horizon.utils import functions
 
 from climate_common import limits
 from climate_dashboard import allowed, api, projects, times, words
@@ -15,7 +16,7 @@ from climate_dashboard.leases.tables import DETAIL
 from climateclient import exceptions as client_exceptions
 from climateclient.models import Lease
 
-#: So many leases that wait are shown.
+#: So many leases that wait are read; their order is known only of all of them.
 _MOST: Final = 1000
 _INDEX = urls.reverse_lazy('horizon:admin:climate_queue:index')
 _PRIORITY: Final = 'horizon:admin:climate_queue:priority'
@@ -49,6 +50,8 @@ class QueueTable(tables.DataTable):
     class Meta:
         name = 'queue'
         verbose_name = _('Waiting Leases')
+        pagination_param = 'after'
+        prev_pagination_param = 'before'
         row_actions = (SetPriority, actions.EndLease)
 
     def __init__(self, request: Any, *args: Any, **kwargs: Any) -> None:
@@ -57,8 +60,8 @@ class QueueTable(tables.DataTable):
         self.columns['project'].filters = (lambda found: names.get(found, found),)
 
 
-class IndexView(times.LocalTimeMixin, tables.DataTableView):
-    """The leases that wait."""
+class IndexView(times.LocalTimeMixin, tables.PagedTableMixin, tables.DataTableView):
+    """The leases that wait, in pages."""
 
     table_class = QueueTable
     template_name = 'climate_dashboard/table.html'
@@ -66,12 +69,27 @@ class IndexView(times.LocalTimeMixin, tables.DataTableView):
 
     def get_data(self) -> list[Lease]:
         try:
-            found = api.client(self.request).leases.list(status='WAITING', limit=_MOST)
-            waiting = [*itertools.islice(found, _MOST)]
+            found = api.client(self.request).leases.list(status='WAITING', limit=_MOST + 1)
+            waiting = [*itertools.islice(found, _MOST + 1)]
         except Exception as error:  # noqa: BLE001
             exceptions.handle(self.request, _('The leases cannot be listed: %s') % api.told(error))
             return []
-        return sorted(waiting, key=lambda lease: lease.queue_position or 0)
+        if len(waiting) > _MOST:
+            messages.warning(self.request, _('Only %d of the leases that wait are shown.') % _MOST)
+        ordered = sorted(waiting[:_MOST], key=lambda lease: lease.queue_position or 0)
+        return self._page(ordered)
+
+    def _page(self, ordered: list[Lease]) -> list[Lease]:
+        """Return the leases after, or before, the one that the address names; or the first."""
+        marker, order = self._get_marker()
+        size = functions.get_page_size(self.request)
+        places = {lease.id: place for place, lease in enumerate(ordered)}
+        # One that waits no longer: from the beginning.
+        place = places.get(marker, -1)
+        first = place + 1 if order == 'desc' else max(0, place - size)
+        self._has_more_data = len(ordered) > first + size
+        self._has_prev_data = first > 0
+        return ordered[first : first + size]
 
 
 class PriorityForm(forms.SelfHandlingForm):
