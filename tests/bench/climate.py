@@ -88,6 +88,11 @@ class Climate(Side):
         self._start(config, 'climate_core.wsgi.api', {'OS_CLIMATE_CONFIG_FILES': str(config)})
         self.fill(1)
 
+    @property
+    def database_url(self) -> str:
+        """Return the URL of its database, for SQLAlchemy."""
+        return self._url
+
     def set_hosts(self, count: int) -> None:
         """Nova knows the hosts, and has picked one when the server was built."""
 
