@@ -39,6 +39,7 @@ TOGETHER = {
     'tests/cloud/test_stack_room.py': 'zone',
     'tests/cloud/test_floatingips.py': 'addresses',
     'tests/cloud/test_networks.py': 'segments',
+    'tests/cloud/test_calendar.py': 'pool',
     'tests/cloud/test_hosts.py': 'pool',
     'tests/cloud/test_hosts_choices.py': 'pool',
     'tests/cloud/test_hosts_moves.py': 'pool',

@@ -293,7 +293,8 @@ def test_commands_of_blazar_and_ranges_of_operators(
     finally:
         admin.cli('openstack', *blazar, 'delete', made['id'])
         admin.cli(*address, 'delete', f'{more}203.0.113.48')
-    assert {e.floating_ip_address for e in admin.client.floatingips.list()} == {*ADDRESSES}
+    left = admin.client.floatingips.list(network_id=network.id)
+    assert {each.floating_ip_address for each in left} == {*ADDRESSES}
 
 
 def test_lease_waits_for_an_address_until_another_gives_it_back(
