@@ -4,11 +4,12 @@
 import datetime
 
 import pytest
+import sqlalchemy as sa
 
 from climate_core import exceptions
 from climate_core.cloud import host_holds, hypervisors, placement
 from climate_core.conf import power as conf_group
-from climate_core.db import host_power
+from climate_core.db import host_power, tables
 from climate_core.lease import power
 from climate_core.lease.power import PowerState
 from climate_core.sync.hosts.power import HostPower
@@ -21,6 +22,7 @@ from tests.support.machines import FakeMachines
 
 MINUTE = datetime.timedelta(minutes=1)
 FALLING, ASLEEP = PowerState.FALLING_ASLEEP, PowerState.ASLEEP
+WAKING = PowerState.WAKING
 
 
 class Sleepers:
@@ -153,6 +155,33 @@ def test_host_that_never_wakes_is_taken_out(one):
     assert placement.list_consumers(one.hosts.conn, provider) == []
     found = [each['status'] for each in one.hosts.state.hypervisors.values()]
     assert sorted(found) == ['disabled', 'enabled']
+
+
+def test_host_that_placement_does_not_have_is_not_ready(one):
+    """Its nova-compute is up, and no server could get there."""
+
+    def provider(uuid):
+        with one.database.writer() as session:
+            host = tables.HOSTS.c
+            query = sa.update(tables.HOSTS).where(host.unit_id == one.hosts.ids[0])
+            session.execute(query.values(provider_id=uuid))
+
+    one.sleep()
+    known = one.hosts.read().provider_id
+    assert one.database.write(host_power.wake, one.hosts.ids[0])
+    provider('00000000-0000-4000-8000-00000000000a')
+    one.look(2)
+    hypervisor = one.hosts.state.hypervisors[known]
+    assert (one.state(), hypervisor['state'], hypervisor['status']) == (WAKING, 'up', 'disabled')
+    one.now += 60 * MINUTE
+    one.look()
+    assert (one.state(), one.hosts.read().failed) == (WAKING, True)
+    assert one.told()[-1] == ('failed', 'cn1')
+    provider(known)
+    assert len(one.consumers()) == 1
+    one.look()
+    assert (one.state(), one.service(), one.consumers()) == (None, ('enabled', None), [])
+    assert one.told()[-1] == ('awake', 'cn1')
 
 
 def test_refresh_takes_the_hold_for_no_server(one, caplog):
