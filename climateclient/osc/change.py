@@ -7,8 +7,8 @@ from typing import Any
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climate_common import dates, durations
-from climateclient.osc import arguments, options, reservation, resources
+from climate_common import dates, durations, resource_types
+from climateclient.osc import arguments, hosts, options, reservation, resources
 
 Shown = tuple[tuple[str, ...], tuple[Any, ...]]
 
@@ -62,7 +62,7 @@ class SetLease(command.ShowOne):
             'end': end,
             'before_end': options.before_end(parsed_args, _end(lease, changes, end)),
             'events': _events(lease, events, parsed_args.no_event),
-            'reservations': _changed(lease, given, parsed_args) or None,
+            'reservations': _changed(self, lease, given, parsed_args) or None,
         }
         changes = {key: value for key, value in changes.items() if value is not None}
         added = resources.reservations(parsed_args, [each for each in given if 'id' not in each])
@@ -164,13 +164,16 @@ def _end(lease: Any, changes: dict[str, Any], end: Any) -> Any:
 
 
 def _changed(
-    lease: Any, given: list[dict[str, Any]], parsed_args: argparse.Namespace
+    cmd: command.Command,
+    lease: Any,
+    given: list[dict[str, Any]],
+    parsed_args: argparse.Namespace,
 ) -> list[dict[str, Any]]:
     """Return the changes of the reservations that the lease has.
 
     --on-end alone is for all that the lease has; beside new resources it is for those.
     """
-    changed = [_with_type(lease, each) for each in given if 'id' in each]
+    changed = [_with_type(cmd, lease, each) for each in given if 'id' in each]
     new = [each for each in given if 'id' not in each] + resources.kinds(parsed_args)
     if parsed_args.on_end and not changed and not new:
         live = [each for each in lease.reservations if each.status in reservation.LIVE]
@@ -182,10 +185,18 @@ def _changed(
     return [each for each in changed if len(each) > 1]
 
 
-def _with_type(lease: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """Add to what is given for a reservation of the lease its id and its type."""
+def _with_type(cmd: command.Command, lease: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Add to what is given for a reservation of the lease its id and its type.
+
+    The flavor of capacity is sent by its id, so that the service says what can be changed.
+    """
     found = reservation.select(lease, given['id'])
-    return given | {'id': found.id} | resources.kind(found)
+    values = given | {'id': found.id} | resources.kind(found)
+    if found.resource_type == resource_types.CAPACITY and 'flavor' in values:
+        name = values.pop('flavor')
+        text = f'id={found.id},flavor={name}'
+        values['flavor_id'] = hosts.flavor_id(cmd, '--reservation', text, name)
+    return values
 
 
 def _events(lease: Any, given: list[dict[str, Any]], alone: bool) -> list[dict[str, Any]] | None:

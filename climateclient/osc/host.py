@@ -47,7 +47,9 @@ class CreateHost(command.ShowOne):
             '--shared',
             action='store_true',
             default=None,
-            help='Let ordinary servers run there until a lease needs it; it may have servers',
+            help='Let ordinary servers run there until a lease needs it; it may have servers. It '
+            'must be in no host aggregate of Nova that is isolated for the pools, or ordinary '
+            'servers find no way to it',
         )
         return parser
 

@@ -89,12 +89,14 @@ def _check_change(
     backend: Backend, reservation: model.Reservation, values: Mapping[str, Any], within: str = ''
 ) -> None:
     plugin = _plugin(backend, reservation.resource_type, within)
-    for name in sorted(values.keys() & plugin.schema.keys() - {*plugin.changeable}):
-        can_be = ', '.join(sorted(plugin.changeable)) or 'nothing'
+    can_be = ', '.join(sorted(plugin.changeable)) or 'nothing'
+    for name in sorted(values.keys() - {*plugin.changeable}):
         field = f'{within}.{name}' if within else name
+        told = f'is not known here; {can_be} can be changed'
+        if name in plugin.schema:
+            told = f'cannot be changed after the reservation is made; {can_be} can be'
         raise exceptions.BadRequest(
-            f'{field}: cannot be changed after the reservation is made; {can_be} can be. For '
-            'another one add a new reservation and remove this one.',
+            f'{field}: {told}. For another one add a new reservation and remove this one.',
             field=field,
         )
     validation.check(values, schema.change_of_plugin(plugin), within)

@@ -74,8 +74,32 @@ _TRAIT: Final = re.compile(limits.TRAIT_PATTERN)
 _LISTS: Final = frozenset({'traits', 'aggregates'})
 #: The properties that any user may know of the hosts of their pools.
 _SIZES: Final = frozenset({'vcpus', 'memory_mb', 'local_gb'})
-_JSON: Final = 'as ["and", [">=", "$vcpus", "16"], ["==", "$gpu", "True"]]'
-_READABLE: Final = 'as vcpus>=16,gpu==True'
+
+
+class Examples(NamedTuple):
+    """What errors show as right.
+
+    :param json: conditions in Blazar's JSON
+    :param readable: the same in the words of ``resources``
+    """
+
+    json: str
+    readable: str
+
+
+HOSTS: Final = Examples(
+    'as ["and", [">=", "$vcpus", "16"], ["==", "$gpu", "True"]]', 'as vcpus>=16,gpu==True'
+)
+
+
+class _Reading(NamedTuple):
+    """What is known while a filter is read.
+
+    :param names: see :class:`Filter`; grows
+    """
+
+    names: dict[str, str]
+    examples: Examples
 
 
 class Clause(NamedTuple):
@@ -99,7 +123,9 @@ class Clause(NamedTuple):
         :param hosts: the properties of each, of at least one
         :param noun: what they are, if not hosts
         """
-        text = f'no {noun} has {self.text}'
+        # A host that only Nova has is none to lease.
+        among = ' of the pools' if self.field == 'names' else ''
+        text = f'no {noun}{among} has {self.text}'
         if self.size is None:
             return Lack(text, self.field)
         sizes = [number(host.get(self.size) or 0) for host in hosts]
@@ -140,30 +166,33 @@ class Filter(NamedTuple):
         return Lack(f'no {self.noun} has all of {", ".join(each.text for each in self.clauses)}')
 
 
-def compile_filter(values: Mapping[str, Any], noun: str = 'host') -> Filter:
+def compile_filter(
+    values: Mapping[str, Any], noun: str = 'host', examples: Examples = HOSTS
+) -> Filter:
     """Make one condition of all that a reservation says about its hosts, or its network.
 
     :param values: of :data:`FIELDS`, those that the reservation has. Lists may come as texts with
         commas; what is empty or None asks for nothing
     :param noun: what they choose, if not hosts
+    :param examples: of conditions for these
     :raises climate_core.exceptions.BadRequest: naming the field
     """
-    names: dict[str, str] = {}
+    reading = _Reading({}, examples)
     clauses = [
         clause
         for name in FIELDS
         if values.get(name) not in (None, '')
-        for clause in _compile(name, values[name], names)
+        for clause in _compile(name, values[name], reading)
     ]
-    return Filter(_all(each.matches for each in clauses), names, clauses, noun)
+    return Filter(_all(each.matches for each in clauses), reading.names, clauses, noun)
 
 
-def _compile(field: str, value: Any, names: dict[str, str]) -> Sequence[Clause]:
+def _compile(field: str, value: Any, reading: _Reading) -> Sequence[Clause]:
     match field:
         case 'hypervisor_properties' | 'network_properties' | 'resource_properties':
-            return _of_json(field, value, names)
+            return _of_json(field, value, reading)
         case 'resources':
-            return [_readable(field, each, names) for each in _texts(field, value)]
+            return [_readable(field, each, reading) for each in _texts(field, value)]
         case 'traits' | 'aggregates':
             return [_required(field, each) for each in _texts(field, value)]
         case 'names':
@@ -208,16 +237,16 @@ def _listed(field: str, name: str, wanted: bool) -> Matches:
     return lambda properties: (name in properties.get(field, ())) is wanted
 
 
-def _readable(field: str, text: str, names: dict[str, str]) -> Clause:
+def _readable(field: str, text: str, reading: _Reading) -> Clause:
     found = conditions.parse(text)
     if found is None:
         raise _wrong(
             field,
             f'{text!r} must be the name of a property, one of {" ".join(_OPERATORS)} and a value, '
-            f'{_READABLE}.',
+            f'{reading.examples.readable}.',
         )
     name, sign, value = found
-    return _clause(field, sign, name, value, _condition(field, sign, name, value, names))
+    return _clause(field, sign, name, value, _condition(field, sign, name, value, reading))
 
 
 def _clause(field: str, sign: str, name: str, value: Any, matches: Matches) -> Clause:
@@ -225,17 +254,18 @@ def _clause(field: str, sign: str, name: str, value: Any, matches: Matches) -> C
     return Clause(matches, f'{name}{sign}{value}', field, size, sign)
 
 
-def _of_json(field: str, text: Any, names: dict[str, str]) -> Sequence[Clause]:
+def _of_json(field: str, text: Any, reading: _Reading) -> Sequence[Clause]:
     try:
         tree = json.loads(text) if isinstance(text, str) else text
     except json.JSONDecodeError as exc:
-        raise _wrong(field, f'must be JSON, {_JSON} ({exc.msg} at character {exc.pos + 1}).')
+        place = f'{exc.msg} at character {exc.pos + 1}'
+        raise _wrong(field, f'must be JSON, {reading.examples.json} ({place}).')
     except (ValueError, RecursionError):
-        raise _wrong(field, f'must be JSON, {_JSON}.')
-    matches = _node(field, tree, names, _DEPTH)
+        raise _wrong(field, f'must be JSON, {reading.examples.json}.')
+    matches = _node(field, tree, reading, _DEPTH)
     match tree:
         case ['and', *parts]:
-            return [_told(field, part, _node(field, part, names, _DEPTH)) for part in parts]
+            return [_told(field, part, _node(field, part, reading, _DEPTH)) for part in parts]
         case _:
             return [_told(field, tree, matches)]
 
@@ -248,27 +278,28 @@ def _told(field: str, tree: Any, matches: Matches) -> Clause:
             return Clause(matches, json.dumps(tree)[:80], field)
 
 
-def _node(field: str, tree: Any, names: dict[str, str], depth: int) -> Matches:
+def _node(field: str, tree: Any, reading: _Reading, depth: int) -> Matches:
     if depth == 0:
         raise _wrong(field, f'must not be deeper than {_DEPTH} conditions in each other.')
     match tree:
         case [str(junction), *parts] if junction in _JUNCTIONS and parts:
             join = _JUNCTIONS[junction]
-            nodes = [_node(field, part, names, depth - 1) for part in parts]
+            nodes = [_node(field, part, reading, depth - 1) for part in parts]
             return lambda properties: join(matches(properties) for matches in nodes)
         case [str(sign), str(name), str() | int() | float() as value] if (
             sign in _OPERATORS and name.startswith('$')
         ):
-            return _condition(field, sign, name.removeprefix('$'), value, names)
+            return _condition(field, sign, name.removeprefix('$'), value, reading)
     told = json.dumps(tree)[:80]
     raise _wrong(
         field,
-        f'{told} must be a condition in JSON, {_JSON}, with and, or and {", ".join(_OPERATORS)}.',
+        f'{told} must be a condition in JSON, {reading.examples.json}, with and, or and '
+        f'{", ".join(_OPERATORS)}.',
     )
 
 
-def _condition(field: str, sign: str, name: str, value: Any, names: dict[str, str]) -> Matches:
-    names.setdefault(name, field)
+def _condition(field: str, sign: str, name: str, value: Any, reading: _Reading) -> Matches:
+    reading.names.setdefault(name, field)
     if name in _LISTS:
         if sign not in _EQUALITY:
             raise _wrong(field, f'{name} is a list: it can only be compared with == and !=.')

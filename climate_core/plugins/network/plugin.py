@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from climate_core.lease.model import Lease, Reservation
 
 _NOUN: Final = 'network segment'
+_EXAMPLES: Final = filters.Examples(
+    'as ["and", ["==", "$physical_network", "physnet1"], ["==", "$switch", "tor1"]]',
+    'as physical_network==physnet1,switch==tor1',
+)
 #: What is kept of what chose the segment of a network that is made.
 _CHOSEN_BY: Final = 'chosen_by'
 #: What the network is created with.
@@ -116,7 +120,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
         return {amounts.NETWORKS: 1}
 
     def _demand(self, params: Mapping[str, Any]) -> Demand:
-        wanted = filters.compile_filter(_conditions(params), _NOUN)
+        wanted = filters.compile_filter(_conditions(params), _NOUN, _EXAMPLES)
         facts = {name: params[name] for name in FACTS if params.get(name) is not None}
 
         def admits(unit: Unit) -> bool:

@@ -321,10 +321,14 @@ def test_null_asks_for_nothing(application: Any) -> None:
     path = f'/v1/leases/{made.json["lease"]["id"]}'
     changed = world.ask(application, 'PUT', path, change, status=200).json['lease']
     assert changed['reservations'][0]['resources'] == 'vcpus>0'
-    change['reservations'][0]['matching'] = 'open'
-    refused = world.ask(application, 'PUT', path, change, status=400).json
-    assert refused['field'] == 'reservations[0].matching'
-    assert 'cannot be changed after the reservation is made; ' in refused['error_message']
+    for field, value, said in (
+        ('matching', 'open', 'cannot be changed after the reservation is made; '),
+        ('flavor', 'm1.small', 'is not known here; aggregates, '),
+    ):
+        wrong = {'id': reservation['id'], field: value}
+        refused = world.ask(application, 'PUT', path, {'reservations': [wrong]}, status=400).json
+        assert refused['field'] == f'reservations[0].{field}'
+        assert said in refused['error_message']
 
 
 def test_unknown_property_is_refused_with_those_that_are_known(application: Any) -> None:

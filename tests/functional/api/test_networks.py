@@ -233,6 +233,25 @@ def test_private_properties_are_kept_from_users_who_can_ask_for_them(application
     assert as_user(application, 'mine', f'{PATH}/1')['network']['uplink'] == 'x9'
 
 
+@pytest.mark.parametrize(
+    ('field', 'value', 'right'),
+    [
+        ('resource_properties', '["==", "$switch"', '["==", "$switch", "tor1"]]'),
+        ('network_properties', '["like", "$switch", "a"]', '["==", "$switch", "tor1"]]'),
+        ('resources', 'switch', 'as physical_network==physnet1,switch==tor1'),
+    ],
+)
+def test_what_is_no_condition_is_refused_with_one_of_segments(
+    application: Any, field: str, value: str, right: str
+) -> None:
+    wanted = {'resource_type': 'network', 'network_name': 'net1', field: value}
+    body = {'name': 'n', 'duration': '1h', 'reservations': [wanted]}
+    refused = world.ask(application, 'POST', '/v1/leases', body, None, 400).json
+    assert refused['field'] == f'reservations[0].{field}'
+    assert right in refused['error_message']
+    assert 'vcpus' not in refused['error_message']
+
+
 def test_unknown_property_is_refused_with_those_that_are_known(application: Any) -> None:
     """Private ones are not told to users."""
     ask(application, 'POST', PATH, {**VLAN, 'segment_id': 100, 'switch': 's', 'rack': '7'}, 201)

@@ -65,6 +65,21 @@ def test_capacity_option_sends_the_id_of_the_flavor(run, sent, created, flavor):
     assert body['reservations'] == [{'resource_type': 'flavor:instance', **wanted}]
 
 
+def test_flavor_of_a_change_is_sent_by_its_id(run, fail, sent, http, flavor):
+    kept = {'id': samples.RESERVATION_ID, 'resource_type': 'flavor:instance', 'status': 'pending'}
+    lease = {'lease': {**samples.lease(), 'reservations': [kept]}}
+    path = f'{LEASES}/{samples.LEASE_ID}'
+    http.get(path, json=lease)
+    http.put(path, json=lease)
+    http.get(f'{samples.NOVA}/flavors/m1.none', status_code=404)
+    change = ('lease', 'set', samples.LEASE_ID, '--reservation')
+    run(*change, f'id={samples.RESERVATION_ID},flavor=m1.small')
+    (body,) = sent('PUT')
+    assert body['reservations'] == [{'id': samples.RESERVATION_ID, 'flavor_id': FLAVOR}]
+    told = fail(*change, f'id={samples.RESERVATION_ID},flavor=m1.none')
+    assert 'flavor: there is no flavor "m1.none" that you may use.' in ' '.join(told.split())
+
+
 def test_unknown_flavor_is_refused_naming_the_field(fail, sent, http, flavor):
     http.get(f'{samples.NOVA}/flavors/m1.none', status_code=404)
     told = fail(*CREATE, '--capacity', 'flavor=m1.none,amount=1')

@@ -171,7 +171,7 @@ def test_what_is_no_filter_is_refused(field: str, value: Any, said: str) -> None
             'availability_zone',
             'no host has the availability zone az2',
         ),
-        ({'names': 'cn3,cn2'}, 'names', 'no host has the name cn2 or cn3'),
+        ({'names': 'cn3,cn2'}, 'names', 'no host of the pools has the name cn2 or cn3'),
         (
             {'names': 'small', 'resources': 'gpus=9'},
             None,
