@@ -19,6 +19,7 @@ from climate_core.db.engine import signal
 from climate_core.lease import events, model, states
 
 _EVENT, _LEASE = tables.EVENTS, tables.LEASES
+_IS_OPEN = _EVENT.c.status.in_(sorted(states.OPEN))
 
 #: The signal that an event of a lease may be due.
 DUE: Final = 'events.due'
@@ -172,23 +173,20 @@ def _change(
 
 def last_written(event_type: str, reservation: sa.Table) -> sa.ScalarSelect[Any]:
     """Return when the last event of a type was written for each reservation of a query."""
-    mine = sa.and_(
-        _EVENT.c.lease_id == reservation.c.lease_id,
-        _EVENT.c.reservation_id == reservation.c.id,
-        _EVENT.c.event_type == event_type,
-    )
+    mine = _of(event_type, reservation.c.lease_id, _EVENT.c.reservation_id == reservation.c.id)
     return sa.select(sa.func.max(_EVENT.c.created_at)).where(mine).scalar_subquery()
 
 
 def early_end(reservation: sa.Table) -> sa.ScalarSelect[Any]:
     """Return when each reservation of a query leaves its lease early; NULL: it does not."""
-    mine = sa.and_(
-        _EVENT.c.lease_id == reservation.c.lease_id,
-        _EVENT.c.reservation_id == reservation.c.id,
-        _EVENT.c.event_type == model.END_RESERVATION,
-        _EVENT.c.status.in_(sorted(states.OPEN)),
-    )
+    its_own = _EVENT.c.reservation_id == reservation.c.id
+    mine = _of(model.END_RESERVATION, reservation.c.lease_id, its_own, _IS_OPEN)
     return sa.select(sa.func.min(_EVENT.c.time)).where(mine).scalar_subquery()
+
+
+def preemption(lease: sa.FromClause) -> sa.ColumnElement[bool]:
+    """Return the condition of a join for the open ``preempt_lease`` of the leases of a query."""
+    return _of(model.PREEMPT, lease.c.id, _IS_OPEN)
 
 
 def has_begun(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElement[bool]:
@@ -198,7 +196,7 @@ def has_begun(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElem
 
 def is_open(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElement[bool]:
     """Return the condition that a lease has an event of a type that is still to be done."""
-    return _exists(lease_id, event_type, _EVENT.c.status.in_(sorted(states.OPEN)))
+    return _exists(lease_id, event_type, _IS_OPEN)
 
 
 def is_done(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElement[bool]:
@@ -236,5 +234,11 @@ def first_over(
 def _exists(
     lease_id: sa.ColumnElement[str], event_type: str, which: sa.ColumnElement[bool]
 ) -> sa.ColumnElement[bool]:
-    mine = sa.and_(_EVENT.c.lease_id == lease_id, _EVENT.c.event_type == event_type, which)
-    return sa.exists().where(mine)
+    return sa.exists().where(_of(event_type, lease_id, which))
+
+
+def _of(
+    event_type: str, lease_id: sa.ColumnElement[str], *which: sa.ColumnElement[bool]
+) -> sa.ColumnElement[bool]:
+    """Return the condition for some of the events of a type of a lease."""
+    return sa.and_(_EVENT.c.lease_id == lease_id, _EVENT.c.event_type == event_type, *which)

@@ -106,12 +106,6 @@ def find_servers(session: orm.Session, end: datetime) -> list[PreemptibleServers
 
     :returns: those that are not made yet first, of each the youngest
     """
-    event = tables.EVENTS.alias()
-    preemption = sa.and_(
-        event.c.lease_id == _LEASE.c.id,
-        event.c.event_type == model.PREEMPT,
-        event.c.status.in_(sorted(states.OPEN)),
-    )
     query = (
         sa.select(
             _LEASE.c.id,
@@ -120,10 +114,10 @@ def find_servers(session: orm.Session, end: datetime) -> list[PreemptibleServers
             _RESERVATION.c.resource_id,
             _RESERVATION.c.status,
             _RESERVATION.c.amounts,
-            event.c.time,
+            tables.EVENTS.c.time,
         )
         .join_from(_RESERVATION, _LEASE, _RESERVATION.c.lease_id == _LEASE.c.id)
-        .outerjoin(event, preemption)
+        .outerjoin(tables.EVENTS, events.preemption(_LEASE))
         .where(
             _LEASE.c.preemptible.is_(True),
             _LEASE.c.status.in_((_L.PENDING, _L.ACTIVE)),

@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import rows, tables, utcnow
+from climate_core.db import events, rows, tables, utcnow
 from climate_core.lease import states
-from climate_core.lease.model import PREEMPT, UNMADE, Reservation
+from climate_core.lease.model import UNMADE, Reservation
 
 #: Signals that resources were freed, for which leases may wait.
 FREED: Final = 'reservations.freed'
@@ -64,12 +64,7 @@ def ends(session: orm.Session, resource_type: str) -> list[ReservationEnd]:
     One statement. A resource that is there after its end is freed nobody knows when.
     """
     lease, event = tables.LEASES, tables.EVENTS
-    preemption = sa.and_(
-        event.c.lease_id == lease.c.id,
-        event.c.event_type == PREEMPT,
-        event.c.status.in_(sorted(states.OPEN)),
-        lease.c.preemptible.is_(True),
-    )
+    preemption = sa.and_(events.preemption(lease), lease.c.preemptible.is_(True))
     query = (
         sa.select(
             _RESERVATION.c.resource_id,

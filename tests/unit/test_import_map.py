@@ -161,3 +161,46 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     while free := {module for module, needed in left.items() if not needed & left.keys()}:
         left = {module: needed for module, needed in left.items() if module not in free}
     assert not {module: sorted(needed & left.keys()) for module, needed in left.items()}
+
+
+def names_a_type_of_event(node: ast.expr) -> bool:
+    """Tell whether an expression, or one in it, is a text or a constant."""
+    inner = node.elts if isinstance(node, ast.Tuple | ast.Set | ast.List) else [node]
+    return any(
+        (isinstance(each, ast.Constant) and isinstance(each.value, str))
+        or (isinstance(each, ast.Name) and each.id.isupper())
+        or (isinstance(each, ast.Attribute) and each.attr.isupper())
+        for each in inner
+    )
+
+
+def compared_types(tree: ast.Module) -> list[int]:
+    """Return the lines in which an ``event_type`` is compared with the type of some event."""
+    compared = [each for each in ast.walk(tree) if isinstance(each, ast.Compare)]
+    return [
+        each.lineno
+        for each in compared
+        if any(ast.unparse(side).endswith('event_type') for side in (each.left, *each.comparators))
+        and any(names_a_type_of_event(side) for side in (each.left, *each.comparators))
+    ]
+
+
+def test_comparisons_with_a_type_of_event_are_found() -> None:
+    """What a query or a search is asked for by its caller is not one."""
+    tree = ast.parse(
+        "a = event.event_type == model.START\nb = event_type in (END, 'x')\n"
+        'c = _EVENT.c.event_type == event_type\nd = e.event_type in wanted\n'
+        "e = 'x' != each.event_type\n"
+    )
+    assert compared_types(tree) == [1, 2, 5]
+
+
+def test_only_the_table_of_events_knows_what_is_done_for_which_type() -> None:
+    table = 'climate_core.lease.events', 'climate_common.event_types'
+    wrong = {
+        (module, line)
+        for module, path in MODULES.items()
+        if not module.startswith(table)
+        for line in compared_types(ast.parse(path.read_text()))
+    }
+    assert not wrong
