@@ -94,7 +94,8 @@ def _not_extended(
     if never is not None:
         return never
     lasts, looks = until - duration(blamed.after), windows.Looks(LOOKS)
-    told, parts = extension.explain(wanted, searches, kinds, dice, lasts, looks, missing.index)
+    later_ends = extension.Extension(kinds, dice, lasts, looks)
+    told, parts = later_ends.explain(wanted, searches, missing.index)
     available = None
     if later is not None:
         available = searches[missing.index].start + duration(blamed.before) + later

@@ -236,7 +236,7 @@ def leave_lane(conn: 'connection.Connection', lane_id: str, reservation_id: str)
         )
         left = placement.list_consumers(conn, lane_id) if closed else []
         if closed and not left:
-            _release_lane(conn, lane_id, ended, closed.generation)
+            _release_lane(conn, lane_id, ended, closed[1].generation)
         # Another manager may have released it, and others may be in it by now.
         if left and read_access(conn, lane_id).aggregates != {ended}:
             return []
@@ -252,7 +252,7 @@ def _close_if(
     aggregates: Collection[str],
     *,
     always_write: bool,
-) -> LaneAccess | None:
+) -> tuple[LaneAccess, LaneAccess] | None:
     """Close a lane and set its aggregates; None: it is another one's.
 
     Nothing is written if the lane has changed since it was read: it may be another one's by now.
@@ -260,6 +260,7 @@ def _close_if(
 
     :param should_close: see :func:`clear_lane_if`
     :param always_write: also one that is closed, so that no one who has read it before can open it
+    :returns: as it was, and as it is
     :raises climate_core.cloud.errors.Busy: others were always faster
     """
     for _ in range(placement.TRIES):
@@ -277,28 +278,31 @@ def _close_if(
             closed = _put_slots(conn, lane_id, total, False, found)
         kept = closed and _give_lane(conn, lane_id, aggregates, closed)
         if kept:
-            return kept
+            return found, kept
     raise errors.Busy(f'Others always changed lane {lane_id} meanwhile.')
 
 
-def clear_lane(conn: 'connection.Connection', lane_id: str, aggregates: Collection[str]) -> bool:
+def clear_lane(
+    conn: 'connection.Connection', lane_id: str, aggregates: Collection[str]
+) -> frozenset[str] | None:
     """Close a lane that is in one of these aggregates; see :func:`clear_lane_if`."""
     return clear_lane_if(conn, lane_id, lambda found: not found.isdisjoint(aggregates))
 
 
 def clear_lane_if(
     conn: 'connection.Connection', lane_id: str, should_clear: Callable[[frozenset[str]], bool]
-) -> bool:
+) -> frozenset[str] | None:
     """Close a lane and remove its aggregates, whether or not servers are in it.
 
     What another one does with it meanwhile is left as it is.
 
     :param should_clear: tells by its aggregates whether it is to be done; it is asked after each
         look at the lane, and nothing is written if the lane has changed since that look
-    :returns: whether it was done
+    :returns: the aggregates that it had; None: it was not done
     :raises climate_core.cloud.errors.Busy: others were always faster
     """
-    return _close_if(conn, lane_id, should_clear, (), always_write=True) is not None
+    cleared = _close_if(conn, lane_id, should_clear, (), always_write=True)
+    return cleared and cleared[0].aggregates
 
 
 def _close_slots(conn: 'connection.Connection', lane_id: str) -> None:

@@ -61,17 +61,11 @@ def _clear(
 ) -> str | None:
     """Close a lane if it is that of one of some reservations; return the id of that."""
     ids = {lanes.reservation_aggregate(each): each for each in reservation_ids}
-    owner = None
-
-    def is_theirs(aggregates: frozenset[str]) -> bool:
-        nonlocal owner
-        owner = next((ids[each] for each in aggregates if each in ids), None)
-        return owner is not None
-
     try:
-        return owner if lane_providers.clear_lane_if(conn, lane_id, is_theirs) else None
+        had = lane_providers.clear_lane(conn, lane_id, ids)
     except errors.Gone:
         return None
+    return next((ids[each] for each in had or () if each in ids), None)
 
 
 def find_unexplained(

@@ -19,6 +19,12 @@ TIMELINES = [
 ]
 
 
+def extend(timelines, until, looks):
+    """Return the search of later ends of a lease that ends at a second."""
+    dice = random.Random(0)
+    return extension.Extension(lambda _kind: timelines, dice, until * SECOND, windows.Looks(looks))
+
+
 def latest(*units, until=20, end=50, keep=True, after=0, looks=100):
     """Return until when reservations of one unit each could be extended, in seconds."""
     cleaning = datetime.timedelta(seconds=after)
@@ -36,14 +42,7 @@ def latest(*units, until=20, end=50, keep=True, after=0, looks=100):
         )
         for unit in units
     ]
-    found = extension.latest_end(
-        wanted,
-        searches,
-        lambda _kind: TIMELINES,
-        random.Random(0),
-        until * SECOND,
-        windows.Looks(looks),
-    )
+    found = extend(TIMELINES, until, looks).latest_end(wanted, searches)
     return None if found is None else found / SECOND
 
 
@@ -70,15 +69,6 @@ def test_search_that_finds_enough_when_it_is_repeated_is_explained_all_the_same(
     """Several searches are ordered by chance, and may fail where another order would do."""
     one = ReservationDemand(reservation_id='r', demand=demand(), field='end_date', noun='hosts')
     free = search(demand(), 10 * SECOND, 50 * SECOND, own={1: UnitPick(1, 1, 0)})
-    timelines = [timeline(1)]
-    told, parts = extension.explain(
-        [one],
-        [free],
-        lambda _kind: timelines,
-        random.Random(0),
-        20 * SECOND,
-        windows.Looks(100),
-        0,
-    )
+    told, parts = extend([timeline(1)], 20, 100).explain([one], [free], 0)
     assert told.startswith('This lease cannot be extended until 1970-01-01 00:00:50 UTC: hosts')
     assert parts == ['r']
