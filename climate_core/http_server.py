@@ -16,7 +16,7 @@ class HttpServer:
     The address is taken at once, and answers come after :meth:`start`.
 
     :param port: 0 takes a free one
-    :param told: is given a line for each request, and its values, as a logger is
+    :param log: is given a line for each request, and its values, as a logger is
     :raises OSError: the address cannot be taken
     """
 
@@ -26,7 +26,7 @@ class HttpServer:
         host: str,
         port: int,
         application: Any,
-        told: Callable[..., None] = lambda *_: None,
+        log: Callable[..., None] = lambda *_: None,
     ) -> None:
         self.name = name
         family, *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -38,7 +38,7 @@ class HttpServer:
 
         class Handler(simple_server.WSGIRequestHandler):
             def log_message(self, format: str, *args: Any) -> None:
-                told('%s %s', self.address_string(), format % args)
+                log('%s %s', self.address_string(), format % args)
 
         self._server = simple_server.make_server(host, port, application, Server, Handler)
         self._thread = VitalThread(name, self._server.serve_forever)

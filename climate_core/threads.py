@@ -7,6 +7,7 @@ order, with one deadline for all. A deadline is a time of ``time.monotonic``.
 
 import abc
 import functools
+import random
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -137,6 +138,22 @@ class Worker(abc.ABC):
     def _sleep(self, seconds: float) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._nudged or self.stopping, seconds)
+
+
+class PeriodicWorker(Worker):
+    """A worker that looks at intervals, at other moments than those of other managers.
+
+    :param interval: seconds between looks, 10 % more or less
+    :param within: the first look comes within so many seconds
+    """
+
+    def __init__(self, interval: float, within: float) -> None:
+        super().__init__(interval * 1.1, random.uniform(0, min(interval, within)))
+        self._interval = interval
+
+    def next_look(self) -> float:
+        """Return the seconds until the next look at the interval."""
+        return float(self._interval * random.uniform(0.9, 1.1))
 
 
 def nap(seconds: float | None, longest: float) -> float:

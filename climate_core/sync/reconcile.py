@@ -7,7 +7,6 @@ not there; it deletes trusts that leases shared when no lease needs them any mor
 the locks that leases have left on their resources. Several managers doing it at once is harmless.
 """
 
-import random
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
@@ -21,7 +20,7 @@ from climate_core.db import missing, store
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.sync import locks, orphans, retired_trusts
-from climate_core.threads import Worker
+from climate_core.threads import PeriodicWorker
 
 LOG = log.getLogger(__name__)
 
@@ -34,7 +33,7 @@ _FIRST_SECONDS = 30.0
 _TROUBLE: tuple[type[Exception], ...] = (*errors.EXPECTED, store.Stale, *TROUBLE)
 
 
-class Reconciler(Worker):
+class Reconciler(PeriodicWorker):
     """Compare, in a thread of its own.
 
     :param nudge: called when something was written that the engine should look at
@@ -50,8 +49,7 @@ class Reconciler(Worker):
         trusts: Trusts,
         nudge: Callable[[], None] = lambda: None,
     ) -> None:
-        interval = conf.reconcile.interval
-        super().__init__(interval * 1.1, random.uniform(0, min(interval, _FIRST_SECONDS)))
+        super().__init__(conf.reconcile.interval, _FIRST_SECONDS)
         self._conf = conf
         self._database = database
         self._plugins = plugins
@@ -62,7 +60,7 @@ class Reconciler(Worker):
 
     def look(self) -> float:
         self.compare()
-        return self._conf.reconcile.interval * random.uniform(0.9, 1.1)
+        return self.next_look()
 
     def compare(self) -> None:
         """Compare everything once; trouble with one part does not keep the others from it."""

@@ -13,7 +13,6 @@ Placement refuses while anything is there, and which keeps everything out until 
 import collections
 import datetime
 import functools
-import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -28,7 +27,7 @@ from climate_core.db import host_power as db
 from climate_core.db.engine import TROUBLE, Database, Stale
 from climate_core.lease import host_failure, power
 from climate_core.lease.power import PowerHost, PowerState
-from climate_core.threads import Worker
+from climate_core.threads import PeriodicWorker
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -62,7 +61,7 @@ def terms(conf: cfg.ConfigOpts) -> power.PowerTerms:
     )
 
 
-class HostPower(Worker):
+class HostPower(PeriodicWorker):
     """Look, in a thread of its own.
 
     :param driver: switches the machines
@@ -82,8 +81,7 @@ class HostPower(Worker):
         connect: Callable[[], 'connection.Connection'],
         tell_failed: Callable[[], None] = lambda: None,
     ) -> None:
-        interval = conf.power.interval
-        super().__init__(interval * 1.1, random.uniform(0, min(interval, _FIRST_SECONDS)))
+        super().__init__(conf.power.interval, _FIRST_SECONDS)
         self._conf = conf
         self._database = database
         self._driver = driver
@@ -119,7 +117,7 @@ class HostPower(Worker):
             hosts, now = self._database.read(db.every)
         on_way = [each for each in hosts if each.state is not None]
         self._step_all(conn, on_way, services, now)
-        interval = float(self._conf.power.interval) * random.uniform(0.9, 1.1)
+        interval = self.next_look()
         moving = any(each.state is not PowerState.ASLEEP for each in on_way)
         return min(interval, _LOOK) if moving else interval
 

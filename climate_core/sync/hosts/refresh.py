@@ -7,7 +7,6 @@ out of the aggregate of the pools in Placement is put back into it.
 
 import contextlib
 import dataclasses
-import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -22,7 +21,7 @@ from climate_core.lease import hosts, nodes
 from climate_core.sync.hosts import lanes as host_lanes
 from climate_core.sync.hosts import pool_aggregate
 from climate_core.sync.hosts import rooms as host_rooms
-from climate_core.threads import Worker
+from climate_core.threads import PeriodicWorker
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -74,7 +73,7 @@ def learn_one(
     return learn(conn, listed, rooms, units).get(provider_id)
 
 
-class HostRefresher(Worker):
+class HostRefresher(PeriodicWorker):
     """Look at all hosts of the pools now and then, in a thread of its own.
 
     Four requests in all, one more if there are shared hosts that no lease has, one or two for each
@@ -88,8 +87,7 @@ class HostRefresher(Worker):
     complaint = 'Hosts were not read anew; the next look tries again'
 
     def __init__(self, conf: cfg.ConfigOpts, database: Database, cloud: 'Cloud') -> None:
-        interval = conf.hosts.refresh_interval
-        super().__init__(interval * 1.1, random.uniform(0, min(interval, _FIRST_SECONDS)))
+        super().__init__(conf.hosts.refresh_interval, _FIRST_SECONDS)
         self._conf = conf
         self._database = database
         self._cloud = cloud
@@ -98,7 +96,7 @@ class HostRefresher(Worker):
 
     def look(self) -> float:
         self.refresh()
-        return float(self._conf.hosts.refresh_interval * random.uniform(0.9, 1.1))
+        return self.next_look()
 
     def refresh(self) -> None:
         """Read all hosts anew, and write what is different."""

@@ -16,7 +16,6 @@ When too many hosts look down at once, Nova itself has failed: nothing is writte
 """
 
 import datetime
-import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any, ClassVar, Final, NamedTuple
@@ -38,7 +37,7 @@ from climate_core.lease import changes, host_failure, hosts, model, states
 from climate_core.lease.history import Cause
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.plugins.lanes.plugin import LanePlugin
-from climate_core.threads import Worker
+from climate_core.threads import PeriodicWorker
 
 LOG = log.getLogger(__name__)
 
@@ -65,7 +64,7 @@ class Loss(NamedTuple):
     while_running: bool = False
 
 
-class HostWatch(Worker):
+class HostWatch(PeriodicWorker):
     """Look, in a thread of its own.
 
     :param plugins: resource type -> plugin
@@ -89,8 +88,7 @@ class HostWatch(Worker):
         tell_outage: Callable[[bool], None] = lambda _is_so: None,
         leaves_sleeping: bool = False,
     ) -> None:
-        interval = conf.hosts.watch_interval
-        super().__init__(interval * 1.1, random.uniform(0, min(interval, _FIRST_SECONDS)))
+        super().__init__(conf.hosts.watch_interval, _FIRST_SECONDS)
         self._conf = conf
         self._database = database
         self._cloud = cloud
@@ -111,7 +109,7 @@ class HostWatch(Worker):
 
     def look(self) -> float:
         self.watch()
-        return float(self._conf.hosts.watch_interval * random.uniform(0.9, 1.1))
+        return self.next_look()
 
     def watch(self) -> None:
         """Look once: one request to Nova and two statements where nothing is wrong."""
