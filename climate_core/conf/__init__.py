@@ -9,6 +9,7 @@ import contextlib
 import functools
 import importlib
 import importlib.metadata
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -24,7 +25,10 @@ from oslo_service import backend
 # default is still eventlet. The hook decides only where nothing was decided yet.
 backend.register_backend_default_hook(lambda: backend.BackendType.THREADING)
 
-import oslo_messaging.opts  # noqa: E402
+with warnings.catch_warnings():
+    # It loads eventlet where that is installed, beside Nova perhaps, which warns all who do so.
+    warnings.filterwarnings('ignore', r'\s*Eventlet is deprecated')
+    import oslo_messaging.opts
 
 from climate_core.conf import (  # noqa: E402
     api,

@@ -43,8 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = sys.argv[1:] if argv is None else argv
     conf = explain.parsed('climate-manage', lambda: configuration.load(words, cli=[command()]))
-    # Standard output is for the answers.
+    # Standard output is for the answers, and what Alembic does step by step is for nobody.
     conf.set_default('use_stderr', True)
+    conf.set_default('default_log_levels', [*log.get_default_log_levels(), 'alembic=WARN'])
     log.setup(conf, configuration.PROJECT)
     run: Command = conf.command.run
     try:

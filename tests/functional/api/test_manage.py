@@ -3,6 +3,8 @@
 
 import datetime
 import pathlib
+import subprocess
+import sys
 from types import ModuleType
 
 import pytest
@@ -57,6 +59,12 @@ def test_upgrade_of_an_empty_database_prints_the_version(
     assert capsys.readouterr().out.split() == [migration.head()] * 2
     assert run(file, 'version') == 0
     assert capsys.readouterr().out.strip() == migration.head()
+
+
+def test_upgrade_writes_no_word_but_the_version(file: pathlib.Path) -> None:
+    command = [sys.executable, '-m', 'climate_core.cmd.manage', '--config-file', str(file)]
+    done = subprocess.run([*command, 'db', 'upgrade'], capture_output=True, text=True)
+    assert (done.stdout.split(), done.stderr, done.returncode) == ([migration.head()], '', 0)
 
 
 def test_expand_asks_for_contract_which_ends_the_upgrade(
