@@ -145,7 +145,7 @@ class Blazar(Side):
         self.fill(count)
 
     def pages(self) -> Mapping[str, str]:
-        """It has neither pages nor filters."""
+        """Return all of them: it has neither pages nor filters."""
         return {'in order': '/v1/leases'}
 
     def arrange(self, count: int) -> float:

@@ -103,7 +103,7 @@ class Client(Remote):
         return report
 
     def calls(self) -> int:
-        """Number of calls so far."""
+        """Return the number of calls so far."""
         calls: int = self.report()['calls']
         return calls
 
@@ -113,7 +113,7 @@ class Client(Remote):
         return kinds
 
     def refused(self) -> Sequence[str]:
-        """Calls that were answered with 400 or more."""
+        """Return the calls that were answered with 400 or more."""
         refused: list[str] = self.report()['refused']
         return refused
 

@@ -164,7 +164,7 @@ def stacks(member: Person) -> Iterator[Stacking]:
 
 @pytest.fixture
 def allocations(admin: Person) -> Callable[[str], dict[str, Any]]:
-    """Returns what Placement holds for a server: resource provider -> resources."""
+    """Return what Placement holds for a server: resource provider -> resources."""
 
     def look(server_id: str) -> dict[str, Any]:
         response = admin.sdk.placement.get(f'/allocations/{server_id}', microversion='1.28')

@@ -83,7 +83,7 @@ class Stacking:
         return {'resource_type': 'virtual:stack', 'name': name, 'template': text, **more}
 
     def stack_of(self, lease_id: str) -> Any:
-        """The reservation of the stack that a lease holds; fails if there is not just one."""
+        """Return the reservation of the stack that a lease holds; fail if there is not one."""
         found = self.person.leases.get(lease_id).reservations
         (stack,) = [each for each in found if each.resource_type == 'virtual:stack']
         return stack
@@ -103,7 +103,7 @@ class Stacking:
         return wait_for(look, f'{words!r} in the reason of lease {lease_id}')
 
     def trouble(self, lease_id: str) -> list[Any]:
-        """What had to be tried again in a lease, or failed; not what only took a slow cloud."""
+        """Return what had to be tried again in a lease, or failed, other than by a slow cloud."""
         history = self.person.leases.history(lease_id)
         slow = 'cannot be reached'
         bad = [each for each in history if each.result in ('retry', 'failed')]

@@ -36,7 +36,7 @@ outputs:
 
 @pytest.fixture
 def openstack(member: Person) -> Callable[..., Any]:
-    """Runs a command as the member that must work; gives what it printed, read as JSON."""
+    """Run a command as the member that must work; give what it printed, read as JSON."""
 
     def run(*argv: str) -> Any:
         done = member.cli('openstack', *argv, '-f', 'json')

@@ -52,7 +52,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: Any) -> None:
-        """Tests are quiet."""
+        """Write no log of each request: tests are quiet."""
 
 
 @pytest.fixture

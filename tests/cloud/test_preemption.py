@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures('pool')
 
 @pytest.fixture
 def others(stranger: Person) -> Iterator[Booking]:
-    """What those need who are preferred; it is gone before the pool is looked at again."""
+    """Make what those need who are preferred; delete it before the pool is looked at again."""
     made = Booking(stranger)
     yield made
     made.clean()

@@ -19,7 +19,7 @@ Lease = Callable[[Client], str]
 
 @pytest.fixture
 def lease() -> Iterator[Lease]:
-    """Makes a lease without resources that starts in an hour; returns its id."""
+    """Make a lease without resources that starts in an hour; return its id."""
     made: list[tuple[Client, str]] = []
 
     def lease(client: Client) -> str:

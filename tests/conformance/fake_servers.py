@@ -112,7 +112,7 @@ class FakeServers(PluginWorld):
         return self.gone(reservation.resource_id) and [i['status'] for i in images] == wanted
 
     def pause(self, seconds: float) -> None:
-        """The next look is the next step."""
+        """Take the next step at the next look."""
 
     def clean(self) -> None:
         """There is always room."""

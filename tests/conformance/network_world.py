@@ -43,7 +43,7 @@ class Networks(PromisedWorld):
         return super().asks() | {'network_name': 'net1'}
 
     def made(self) -> list[dict[str, Any]]:
-        """What is in the fake Neutron."""
+        """Return what is in the fake Neutron."""
         return list(self.state.networks.values())
 
     def numbers(self) -> list[int]:
@@ -51,6 +51,6 @@ class Networks(PromisedWorld):
 
 
 def shown(lease: model.Lease) -> dict[str, Any]:
-    """The reservation that a lease shows."""
+    """Return the reservation that a lease shows."""
     (reservation,) = lease.reservations
     return api_view.reservation(reservation)

@@ -46,7 +46,7 @@ TUNNEL = {'network_type': 'vxlan', 'physical_network': None}
 
 
 def other(world, number, **fields):
-    """A network that was made on a segment without a lease."""
+    """Make a network on a segment without a lease."""
     provider = {'network_type': 'vlan', 'physical_network': PHYSICAL, 'segmentation_id': number}
     provider = {f'provider:{name}': value for name, value in provider.items()}
     return neutron_networks.add(world.state, **provider, **fields)

@@ -48,11 +48,11 @@ class PluginWorld(abc.ABC):
 
     @abc.abstractmethod
     def user(self) -> RequestContext:
-        """The user who owns the resources."""
+        """Return the user who owns the resources."""
 
     @abc.abstractmethod
     def stranger(self) -> RequestContext:
-        """A user of another project."""
+        """Return a user of another project."""
 
     @abc.abstractmethod
     def reservable(self, **params: Any) -> Mapping[str, Any]:

@@ -16,6 +16,6 @@ def stage(
     tmp_path: pathlib.Path,
     new_database: Callable[[str], str],
 ) -> Iterator[Place]:
-    """A fake cloud, a database (in a file unless the test names a server) and no manager yet."""
+    """Have a fake cloud, a database (a file unless the test names a server) and no manager yet."""
     with place(tmp_path, new_database(getattr(request, 'param', 'sqlite'))) as made:
         yield made

@@ -228,7 +228,7 @@ class Place:
         return loading.load(conf, cloud)[resource_type]
 
     def own(self) -> tuple[cfg.ConfigOpts, CloudOfConf]:
-        """The configuration of the managers and their way to the cloud, for the test itself."""
+        """Return the configuration of the managers and their way to the cloud, for the test."""
         conf = configuration.load([], [str(self.config)])
         return conf, CloudOfConf(conf)
 
@@ -257,7 +257,7 @@ class Place:
         return found.status == 'TERMINATED' and found.trust_id is None
 
     def images(self) -> int:
-        """Number of images that were made."""
+        """Return the number of images that were made."""
         return self.made('image create')
 
     def made(self, what: str) -> int:

@@ -12,7 +12,7 @@ PROGRAM = pathlib.Path(__file__).parents[2] / 'tools' / 'count_tests.py'
 
 @pytest.fixture
 def count(tmp_path):
-    """Runs the program on reports: (passed, failed, skipped), and test cases if need be.
+    """Run the program on reports: (passed, failed, skipped), and test cases if need be.
 
     It gives the program's status and its lines.
     """

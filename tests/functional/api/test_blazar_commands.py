@@ -37,7 +37,7 @@ def openstack(
 
 @pytest.fixture
 def lease(openstack: shell.Openstack) -> Callable[..., str]:
-    """Runs a command that must work, and gives what it printed."""
+    """Run a command that must work, and give what it printed."""
 
     def run(*argv: str) -> str:
         status, out, err = openstack('reservation', 'lease', *argv)

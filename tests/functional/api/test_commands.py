@@ -47,7 +47,7 @@ def openstack(
 
 @pytest.fixture
 def lease(openstack: shell.Openstack) -> Callable[..., Any]:
-    """Runs a command of ``openstack lease`` that must work, and gives what it printed as JSON."""
+    """Run a command of ``openstack lease`` that must work, and give what it printed as JSON."""
 
     def run(*argv: str) -> Any:
         status, out, err = openstack('lease', *argv, '-f', 'json')

@@ -57,7 +57,7 @@ def url(tmp_path: pathlib.Path, config: pathlib.Path) -> Iterator[str]:
 
 @pytest.fixture
 def run(url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command that must work, and gives what it printed; with -f json, what that says."""
+    """Run a command that must work, and give what it printed; with -f json, what that says."""
     environment = {'OS_AUTH_TYPE': 'none', 'OS_ENDPOINT': url}
     openstack = shell.prepared(environment, capsys, monkeypatch)
 
@@ -74,7 +74,7 @@ def run(url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monkey
 
 @pytest.fixture
 def blazar_run(run: Run) -> Run:
-    """Runs a command of python-blazarclient."""
+    """Run a command of python-blazarclient."""
     return functools.partial(run, 'reservation')
 
 

@@ -28,7 +28,7 @@ Row = tuple[Mapping[str, Any] | None, Mapping[str, int]]
 
 
 def row(body: Mapping[str, Any] | None, *statuses: int) -> Row:
-    """What is sent, and what each of :data:`WHO` is answered."""
+    """Hold what is sent, and what each of :data:`WHO` is answered."""
     return body, dict(zip(WHO, statuses, strict=True))
 
 
@@ -117,7 +117,7 @@ def ask(application: Any, who: str, method: str, path: str, body: Any) -> webob.
 
 @pytest.fixture
 def lease(application: Any) -> dict[str, Any]:
-    """A lease that its user may start now."""
+    """Make a lease that its user may start now."""
     thing = {'resource_type': 'test:thing', 'resource_id': str(uuid.uuid4())}
     values = {'name': NAME, 'duration': '1h', 'start_policy': 'manual', 'reservations': [thing]}
     made = ask(application, 'member', 'POST', '/v1/leases', values)

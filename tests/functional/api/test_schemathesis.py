@@ -100,7 +100,7 @@ def excluded() -> list[Any]:
 def known(
     request: pytest.FixtureRequest, application: Any, cloud: cloud_server.Server
 ) -> dict[str, str]:
-    """The variables of a path to what is there, at first."""
+    """Set the variables of a path to what is there, at first."""
     if 'os-hosts' in request.node.callspec.params['path']:
         name = uuid.uuid4().hex
         hypervisors.add(cloud.state, name)
@@ -161,7 +161,7 @@ def test_every_call_answers_as_the_openapi_document_says(
 
 
 def possible(body: dict[str, Any]) -> dict[str, Any]:
-    """A new lease whose times fit together; most that fit the schema do not."""
+    """Draw a new lease whose times fit together; most that fit the schema do not."""
     kept = {name: value for name, value in body.items() if name not in TIMES}
     return kept | {'start_date': '2098-01-01 10:00', 'end_date': '2099-01-01 10:00'}
 

@@ -138,7 +138,7 @@ def fake(tmp_path: pathlib.Path) -> Iterator[cloud_server.Server]:
 
 @pytest.fixture
 def limited(tmp_path: pathlib.Path, fake: cloud_server.Server) -> cfg.ConfigOpts:
-    """A configuration with limits out of a Keystone."""
+    """Return a configuration with limits out of a Keystone."""
     options = settings.cloud_options(fake.url).items()
     return world.configure(
         tmp_path,

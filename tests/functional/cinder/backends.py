@@ -50,7 +50,7 @@ class Array(fixtures.Fixture):
             raise self.fail[method]
 
     def make(self, method, volume, host):
-        """A volume comes to be."""
+        """Have a volume come to be."""
         self.note(method, volume.id)
         self.volumes[volume.id] = host
         if method in self.fail:

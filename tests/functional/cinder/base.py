@@ -198,7 +198,7 @@ class Cinder(ByPytest):
         return self.start_volume(host)
 
     def report(self, *hosts):
-        """What a periodic task of cinder-volume does: capacity goes to the scheduler."""
+        """Tell the scheduler the capacity, as a periodic task of cinder-volume does."""
         for host in hosts or list(self.volumes):
             self.volumes[host].manager.publish_service_capabilities(self.ctxt)
 

@@ -247,6 +247,6 @@ def _time_out(session, url, *args, **kwargs):
 
 
 def _lose(real, error, scheduler, context, volume, *args):
-    """The row of the workers table is written, and the message is not sent."""
+    """Write the row of the workers table, and do not send the message."""
     volume.create_worker()
     raise error

@@ -33,7 +33,7 @@ class LeaseTest(HeatTest):
         }
 
     def template(self, **properties):
-        """A template of a lease with these dates, however late it is, and other properties."""
+        """Return a template of a lease with dates, however late it is, and other properties."""
         dates = dict(self.dates)
         if 'duration' in properties:
             del dates['end_date']

@@ -280,7 +280,7 @@ class LeaseService(fixtures.Fixture):
         self.run()
 
     def get(self, lease_id):
-        """A lease as the service has it (climate_core.lease.model.Lease); also a deleted one."""
+        """Return a lease as the service has it, a ``model.Lease``; also a deleted one."""
         return self.world.lease(lease_id)
 
     def make(self, user, *reservations, **values):

@@ -147,13 +147,13 @@ class TestHeldFloatingIps(WithPorts):
         self.held = self.holder()
 
     def holder(self):
-        """A plugin that has no token yet."""
+        """Return a plugin that has no token yet."""
         held = FakeFloatingIps(self.fake)
         self.connect(held.cloud)
         return held
 
     def ordinary(self):
-        """A floating IP that its owner made."""
+        """Make a floating IP as its owner does."""
         body = {'floatingip': {'floating_network_id': self.public['id']}}
         return self.request('POST', '/floatingips', body, 201, 'member,reader')['floatingip']
 

@@ -21,7 +21,7 @@ OTHER_SUBNET = {'ip_version': 4, 'cidr': '10.8.0.0/24'}
 
 
 def judged(collection):
-    """The attributes that Neutron judges one by one, of all its extensions."""
+    """Return the attributes that Neutron judges one by one, of all its extensions."""
     every = pkgutil.iter_modules(definitions.__path__, f'{definitions.__name__}.')
     for module in [importlib.import_module(each.name) for each in every]:
         found = getattr(module, 'RESOURCE_ATTRIBUTE_MAP', {}).get(collection, {})
@@ -40,7 +40,7 @@ class TestNetworks(NeutronTest):
         return Networks(self.fake, url, self.connect)
 
     def network(self, lease):
-        """The network of a lease that is there."""
+        """Return the network of a lease that is there."""
         return self.request('GET', f'/networks/{shown(lease)["network_id"]}')['network']
 
     def segment(self, number, **values):
@@ -70,7 +70,7 @@ class TestNetworks(NeutronTest):
         return self.ask('POST', '/trunks', body, 201)['trunk']
 
     def routed(self, network_id, cidr, nexthop):
-        """A router of the owner's with an interface, and a route through it."""
+        """Make a router of the owner's with an interface, and a route through it."""
         _, router = self.behind_router(network_id, cidr)
         routes = [{'destination': '10.77.0.0/16', 'nexthop': nexthop}]
         self.ask('PUT', f'/routers/{router["id"]}', {'router': {'routes': routes}})

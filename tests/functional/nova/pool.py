@@ -115,7 +115,7 @@ class PoolTest(NovaTest):
         self.other.microversion = self.microversion
 
     def whole_host(self, *projects, **kwargs):
-        """The aggregates of lanes of whole hosts, of the user's project unless said otherwise."""
+        """Return the aggregates of lanes of whole hosts, by default of the user's project."""
         projects = projects or [self.api.project_id]
         return lanes.lane_aggregates(self.reservation, projects, **kwargs)
 

@@ -147,7 +147,7 @@ class VolumesTest(NovaTest):
         return body if status == 202 else body['message']
 
     def awake(self, *volumes):
-        """The lease service has woken them."""
+        """Return those that the lease service has woken."""
         for each in volumes:
             self.volumes.statuses.pop(each, None)
 

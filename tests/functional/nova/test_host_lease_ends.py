@@ -30,12 +30,12 @@ class EndsTest(HostLeasesTest):
         return lease, [server for server, _ in made]
 
     def states(self, *servers):
-        """The host and the status of each."""
+        """Return the host and the status of each."""
         shown = [self.show(each) for each in servers]
         return [(each['OS-EXT-SRV-ATTR:host'], each['status']) for each in shown]
 
     def consumers(self):
-        """What is on the host of the pool."""
+        """Return what is on the host of the pool."""
         return placement.list_consumers(self.cloud.service(), self.provider())
 
 

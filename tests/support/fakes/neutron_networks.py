@@ -70,7 +70,7 @@ def add_interface(
 
 
 def ports(request: Any) -> Record:
-    """The ports of a network."""
+    """Return the ports of a network."""
     wanted = request.query['network_id']
     every = request.server.state.network_ports.values()
     return {'ports': [each for each in every if each['network_id'] == wanted]}

@@ -24,7 +24,7 @@ def client():
 
 @pytest.fixture
 def openstack(http, berlin, capsys, monkeypatch):
-    """Runs the ``openstack`` command in this process, and gives (status, stdout, stderr)."""
+    """Run the ``openstack`` command in this process, and give (status, stdout, stderr)."""
     token = fixture.V3Token(user_id='user1', project_id='project1')
     for service_type, url in samples.CATALOGUE.items():
         token.add_service(service_type).add_standard_endpoints(public=url, region='R1')
@@ -40,7 +40,7 @@ def openstack(http, berlin, capsys, monkeypatch):
 
 @pytest.fixture
 def run(openstack):
-    """Runs a command that must succeed, and gives its stdout."""
+    """Run a command that must succeed, and give its stdout."""
 
     def run(*argv):
         status, out, err = openstack(*argv)
@@ -52,7 +52,7 @@ def run(openstack):
 
 @pytest.fixture
 def fail(openstack):
-    """Runs a command that must fail, and gives its stderr."""
+    """Run a command that must fail, and give its stderr."""
 
     def fail(*argv):
         status, _, err = openstack(*argv)
@@ -64,7 +64,7 @@ def fail(openstack):
 
 @pytest.fixture
 def sent(http):
-    """Gives the bodies that the lease service got by some methods."""
+    """Give the bodies that the lease service got by some methods."""
 
     def sent(*methods):
         return [

@@ -42,7 +42,7 @@ def host(**changes):
 
 @pytest.fixture
 def served(http):
-    """The host cn1, which is promised to a lease."""
+    """Return the host cn1, which is promised to a lease."""
     http.get(URL, json={'hosts': [host()]})
     http.get(f'{URL}/1', json={'host': host()})
     http.get(f'{URL}/1/allocation', json={'allocation': _allocation('1', PROMISED)})

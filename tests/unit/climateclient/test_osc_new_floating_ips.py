@@ -15,7 +15,7 @@ CREATE = ('lease', 'create', 'l', '--for', '1h')
 
 @pytest.fixture
 def there(monkeypatch):
-    """The floating IPs that exist: id -> network."""
+    """Return the floating IPs that exist: id -> network."""
     found = {}
 
     def create_ip(_self, floating_network_id):

@@ -16,7 +16,7 @@ LEASES = f'{samples.ENDPOINT}/leases'
 
 @pytest.fixture(autouse=True)
 def cloud(http):
-    """A cloud with a flavor, an image and a network."""
+    """Have a cloud with a flavor, an image and a network."""
     http.post(LEASES, status_code=201, json={'lease': samples.lease()})
     http.get(f'{samples.NOVA}/flavors/{FLAVOR}', json={'flavor': {'id': FLAVOR, 'name': 'small'}})
     for base, path, version in (

@@ -12,7 +12,7 @@ LEASES = f'{samples.ENDPOINT}/leases'
 
 @pytest.fixture(autouse=True)
 def cloud(http):
-    """A cloud with a snapshot."""
+    """Have a cloud with a snapshot."""
     http.post(LEASES, status_code=201, json={'lease': samples.lease()})
     http.get(f'{samples.CINDER}/snapshots/{SNAPSHOT}', json={'snapshot': {'id': SNAPSHOT}})
 

@@ -14,7 +14,7 @@ from tests.unit.climateclient.samples import CINDER, NOVA, SERVER_ID, VOLUME_ID
     ids=['server', 'volume'],
 )
 def resource(request, http):
-    """The noun, the URL of the list, the id and the action of a resource that is there by id."""
+    """Give the noun, the URL of the list, the id and the action of a resource that is there."""
     noun, url, resource_id, _ = request.param
     http.get(f'{url}/{resource_id}', json={noun: {'id': resource_id, 'name': 'name1'}})
     http.post(f'{url}/{resource_id}/action', status_code=202)

@@ -10,7 +10,7 @@ from tests.support.world import World
 
 @pytest.fixture
 def segments(world: World) -> list[int]:
-    """The ids of many segments for others, and of one for everybody behind them."""
+    """Return the ids of many segments for others, and of one for everybody behind them."""
     others = {'available': True, 'access': {'project_ids': ['other-id'], 'domain_ids': []}}
     everybody = {'available': True, 'access': None}
     for first in (1, 1 + MOST):

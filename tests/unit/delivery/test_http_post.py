@@ -29,7 +29,7 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
-    """What names mean; each look at one takes the next of its addresses for its only one."""
+    """Say what names mean; each look at one takes the next of its addresses for its only one."""
     known: dict[str, list[str]] = {}
     real = socket.getaddrinfo
 

@@ -169,7 +169,7 @@ class Invariants:
             assert apart or first['unit_id'] != second['unit_id'], (first, second)
 
     def what_is_promised_lasts_until_its_end(self) -> None:
-        """That of its lease, or its own if it could not be extended with that."""
+        """Return the end of its lease, or its own if it could not be extended with that."""
         for lease in self.rows['leases']:
             gives_way = opened(self.rows, lease, model.PREEMPT)
             if lease['status'] not in ('PENDING', 'STARTING', 'ACTIVE') or gives_way:
@@ -303,7 +303,7 @@ class Invariants:
         assert self.world.rows()['owner_trusts'] == []
 
     def everything_is_told(self) -> None:
-        """What history remembers was told, at least once; what was told twice has one id."""
+        """Check that what history remembers was told; what was told twice has one id."""
         told: Counter[tuple[str, str]] = Counter()
         kinds = {payload['event_id']: (payload['id'], kind) for kind, payload in self.world.sent}
         told.update(kinds.values())
@@ -346,7 +346,7 @@ def woken_while_its_lease_runs(effect: Effect, disturbed: bool) -> None:
 
 
 def gave_way_when_it_was_told(effect: Effect) -> None:
-    """A lease that runs, is preemptible and has had its notice."""
+    """Tell whether a lease runs, is preemptible and has had its notice."""
     lease = effect.lease
     assert lease.preemptible, effect
     assert lease.status == 'ACTIVE', effect
@@ -356,7 +356,7 @@ def gave_way_when_it_was_told(effect: Effect) -> None:
 
 
 def in_the_order_of_the_ranks(effect: Effect) -> None:
-    """What is used is woken before what uses it and ended after it; one given back is alone."""
+    """Check that what is used is woken before what uses it and ended after it."""
     assert effect.held['status'] == 'deleting' or not effect.unsettled, effect
 
 

@@ -141,7 +141,7 @@ def end(asker: Asker) -> None:
 
 
 def delete(asker: Asker) -> None:
-    """It works in every state."""
+    """Delete it, which works in every state."""
     before = asker.lease
     done = asker.ask(LeaseOperations.delete_lease, asker.lease_id, must=before.deleted_at is None)
     after = asker.lease

@@ -137,7 +137,7 @@ def test_the_end_supersedes_the_start_at_work(any_world: World) -> None:
 
 
 def _wait_due(world: World) -> list[events.Due]:
-    """What is due, once the database's clock has passed the microsecond that was asked for."""
+    """Return what is due, once the database's clock has passed the microsecond asked for."""
     while not (due := world.due()):
         pass
     return due

@@ -108,7 +108,7 @@ class Contract(Users):
 
     @rule()
     def a_manager_looks(self) -> None:
-        """What it sees may be old when it works on it."""
+        """Look at what is due, which may be old when it is worked on."""
         self.seen += self.world.due()
 
     @precondition(lambda self: self.leases)
@@ -160,7 +160,7 @@ class Contract(Users):
         seconds: int,
         others: str,
     ) -> None:
-        """It stops on its way; its user or another manager is faster; then it goes on."""
+        """Stop a manager on its way; a user or another manager is faster; then it goes on."""
         self.time_passes_until_something_is_due()
         choice = self.world.due()
         if not choice:
@@ -193,7 +193,7 @@ class Contract(Users):
 
     @rule(data=st.data(), kind=st.sampled_from(['retry', 'retry', 'immediate']), death=DEATHS)
     def others_are_faster(self, data: st.DataObject, kind: str, death: int | None) -> None:
-        """What is made for a new lease finds no room; its manager may die of it."""
+        """Have no room for what is made for a new lease; its manager may die of it."""
         self.have_things_made(kind, 2, None, 60, False, None)
         for due in self.world.due():
             if due.lease_id == self.leases[-1]:
@@ -206,7 +206,7 @@ class Contract(Users):
     def others_need_the_rooms(
         self, rooms: int, mood: list[str], killed_at: str | None, death: int | None
     ) -> None:
-        """A lease that gives way has its notice, and then a manager may die that works on it."""
+        """Give a lease that gives way its notice; then a manager that works on it may die."""
         fillers = self._fillers()
         self.book_rooms(rooms, 'nothing', None, 60, None)
         self.time.forward(seconds=self.world.conf.queue.preemption_notice + 1)

@@ -50,7 +50,7 @@ def enrol_too_late(hosts):
 
 @pytest.fixture
 def meanwhile(monkeypatch):
-    """Returns a function that has something done before a request about the host's root."""
+    """Return a function that has something done before a request about the host's root."""
     send = services.Service.send
 
     def meanwhile(moment, root, function):
@@ -318,7 +318,7 @@ def test_nodes_of_ironic_have_one_lane(hosts):
 
 @pytest.fixture
 def emptied(hosts):
-    """A host of which servers may be left, but that has none."""
+    """Make a host of which servers may be left, but that has none."""
     hosts.conf.register_opts(queue.OPTS, group=queue.GROUP)
     hypervisors.add(hosts.state, 'cn3')
     enrol(hosts, empty=True)

@@ -45,7 +45,7 @@ def count_failures(call: Callable[[], None]) -> int:
 
 
 def without_rights(case):
-    """The owner's trust is no more."""
+    """Have the owner's trust gone."""
     case.lease = dataclasses.replace(case.lease, trust_id=None)
 
 

@@ -32,7 +32,7 @@ def reserve(single, values, roles=('service',)):
 
 
 def check(single, values):
-    """What the API does before anybody else sees it."""
+    """Do what the API does before anybody else sees it."""
     validation.check(values, schema.of_plugin(type(single.plugin())))
 
 

@@ -12,7 +12,7 @@ from tests.support.fakes import hypervisors
 
 @pytest.fixture
 def repair(hosts):
-    """Returns a function that says, and then repairs, what is wrong."""
+    """Return a function that says, and then repairs, what is wrong."""
 
     def run():
         said = list(host_repair.HostRepair(hosts.database, hosts.conn, False).run())
