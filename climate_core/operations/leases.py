@@ -15,7 +15,6 @@ import dataclasses
 import datetime
 import functools
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from oslo_config import cfg
@@ -59,6 +58,23 @@ from climate_core.operations.waiting import Queue
 from climate_core.plugins.base import ResourcePlugin, Wait
 
 _Change = Callable[[model.Lease, datetime.datetime], Change]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Requested:
+    """Hold a change of a lease that a user asks for.
+
+    :param limited: its project and the limits of that, if it may hold more than before
+    :param fields: reservation id -> its place in the request
+    :param partial: whether what cannot be extended keeps its end
+    """
+
+    lease_id: str
+    generation: int | None
+    change: _Change
+    limited: tuple[str, Amounts] | None = None
+    fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    partial: bool = False
 
 
 @dataclasses.dataclass
@@ -213,28 +229,30 @@ class LeaseOperations:
         places = enumerate(values.get('reservations') or ())
         fields = {str(item.get('id')): f'reservations[{place}]' for place, item in places}
         partial = bool(values.get('partial'))
-        self._change(
-            context, 'lease.update', lease_id, generation, change, limited, fields, partial
-        )
+        requested = _Requested(lease_id, generation, change, limited, fields, partial)
+        self._change(context, 'lease.update', requested)
         return lease_id
 
     def delete_lease(
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
         """Delete a lease: at once if it holds nothing, otherwise when all it holds is freed."""
-        self._change(context, 'lease.delete', lease_id, generation, changes.delete.apply)
+        requested = _Requested(lease_id, generation, changes.delete.apply)
+        self._change(context, 'lease.delete', requested)
 
     def start_lease(
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
         """Start a lease that waits for its user; InvalidState if it does not, or not yet."""
-        self._change(context, 'lease.start', lease_id, generation, changes.start.apply)
+        requested = _Requested(lease_id, generation, changes.start.apply)
+        self._change(context, 'lease.start', requested)
 
     def end_lease(
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
         """End a lease now, or cancel it before its start; it stays readable."""
-        self._change(context, 'lease.end', lease_id, generation, changes.end.apply)
+        requested = _Requested(lease_id, generation, changes.end.apply)
+        self._change(context, 'lease.end', requested)
 
     @built_anew
     def add_reservation(
@@ -272,7 +290,8 @@ class LeaseOperations:
             return reservation_change.recounted(self.plugins, lease, changed, now)
 
         limited = self._limits_of(lease_id, change)
-        self._change(context, 'reservation.update', lease_id, generation, change, limited)
+        requested = _Requested(lease_id, generation, change, limited)
+        self._change(context, 'reservation.update', requested)
         return reservation_id
 
     def remove_reservation(
@@ -283,40 +302,17 @@ class LeaseOperations:
         generation: int | None = None,
     ) -> None:
         """Free one resource and take it out of a lease that goes on."""
-        self._change(
-            context,
-            'reservation.delete',
-            lease_id,
-            generation,
-            lambda lease, now: changes.remove_reservation.apply(lease, reservation_id, now),
-        )
 
-    def _change(
-        self,
-        context: RequestContext,
-        action: str,
-        lease_id: str,
-        generation: int | None,
-        change: _Change,
-        limited: tuple[str, Amounts] | None = None,
-        fields: Mapping[str, str] = MappingProxyType({}),
-        partial: bool = False,
-    ) -> None:
-        """Change a lease; what it gives back while it runs is put out of use before that.
+        def change(lease: model.Lease, now: datetime.datetime) -> Change:
+            return changes.remove_reservation.apply(lease, reservation_id, now)
 
-        :param limited: its project and the limits of that, if it may hold more than before
-        :param fields: reservation id -> its place in the request
-        :param partial: whether what cannot be extended keeps its end
-        """
-        write = functools.partial(
-            self._write_change,
-            user_cause(context, action),
-            lease_id,
-            change,
-            limited,
-            fields,
-            partial,
-        )
+        requested = _Requested(lease_id, generation, change)
+        self._change(context, 'reservation.delete', requested)
+
+    def _change(self, context: RequestContext, action: str, requested: _Requested) -> None:
+        """Change a lease; what it gives back while it runs is put out of use before that."""
+        lease_id, generation = requested.lease_id, requested.generation
+        write = functools.partial(self._write_change, user_cause(context, action), requested)
         try:
             write(generation)
         except NeedsForecast as needed:
@@ -324,17 +320,13 @@ class LeaseOperations:
             # What was found holds for the lease as it was then.
             write(needed.before.generation, is_admitted=True)
         except NeedsReduction:
-            with self.reduction.closing(lease_id, generation, change) as closed:
+            with self.reduction.closing(lease_id, generation, requested.change) as closed:
                 write(generation, closed)
 
     def _write_change(
         self,
         cause: Cause,
-        lease_id: str,
-        change: _Change,
-        limited: tuple[str, Amounts] | None,
-        fields: Mapping[str, str],
-        partial: bool,
+        requested: _Requested,
         generation: int | None,
         closed: ClosedUnits | None = None,
         is_admitted: bool = False,
@@ -347,16 +339,17 @@ class LeaseOperations:
         :raises climate_core.operations.promises.NeedsReduction: it gives back more than that
         """
         now = self.clock.now()
+        limited, fields, partial = requested.limited, requested.fields, requested.partial
 
         def attempt(session: orm.Session) -> None:
             if limited is not None:
                 # It comes first, so that what is counted is what others have written by now.
                 db_limits.lock(session, *limited)
-            lease = leases.get(session, lease_id, lock=True)
+            lease = leases.get(session, requested.lease_id, lock=True)
             check_generation(lease, generation)
             if closed is not None:
                 closed.check(lease)
-            changed = change(lease, now)
+            changed = requested.change(lease, now)
             if not is_admitted:
                 forecasting.check_change(lease, changed.lease)
             if limited is not None:

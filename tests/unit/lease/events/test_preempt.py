@@ -53,6 +53,19 @@ def test_lease_that_gave_up_all_waits_and_keeps_the_ids_of_its_reservations() ->
     assert had.woken_at == NOON
 
 
+def test_what_a_lease_lacked_is_forgotten_with_what_it_gave_up() -> None:
+    one, event = running('a')
+    lacking = {'missing_resources': True, 'resources_changed': True, 'status_reason': 'A host.'}
+    one = one.with_reservations(dataclasses.replace(one.reservations[0], **lacking))
+    after = HANDLER.settle(
+        dataclasses.replace(one, degraded=True), event, {'a': results.DONE}, TIME
+    )
+    waits, had = after.lease.reservations
+    assert (waits.missing_resources, waits.resources_changed) == (False, False)
+    assert (after.lease.degraded, waits.status_reason) == (False, None)
+    assert had.missing_resources
+
+
 def test_lease_that_gave_up_a_part_tries_the_rest_again() -> None:
     one, event = running('a', 'b')
     change = HANDLER.settle(one, event, {'a': results.DONE, 'b': FAILED}, TIME)
