@@ -33,10 +33,12 @@ def shown(reservation: Reservation, names: Mapping[str, str], is_operator: bool)
     """
     kind = words.kind_of(reservation)
     links = [*_links(reservation, kind, names, is_operator)]
-    return format_html_join(', ', '{}', ((each,) for each in links)) or asked(reservation)
+    return format_html_join(', ', '{}', ((each,) for each in links)) or summarize_request(
+        reservation
+    )
 
 
-def asked(reservation: Reservation) -> str:
+def summarize_request(reservation: Reservation) -> str:
     """Return what a reservation asks for, in words."""
     params = reservation.params
     told = []
