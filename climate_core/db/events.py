@@ -222,12 +222,8 @@ def first_over(
     lease_id: sa.ColumnElement[str], event_type: str, since: sa.ColumnElement[Any]
 ) -> sa.ScalarSelect[Any]:
     """Return when the first event of a type was over that was so since a time; NULL: none."""
-    over = sa.and_(
-        _EVENT.c.lease_id == lease_id,
-        _EVENT.c.event_type == event_type,
-        _EVENT.c.status.not_in(sorted(states.OPEN)),
-        _EVENT.c.updated_at >= since,
-    )
+    is_later = _EVENT.c.updated_at >= since
+    over = _of(event_type, lease_id, _EVENT.c.status.not_in(sorted(states.OPEN)), is_later)
     return sa.select(sa.func.min(_EVENT.c.updated_at)).where(over).scalar_subquery()
 
 
