@@ -22,7 +22,8 @@ class Bar:
     """A time in which something is promised to a lease; ``status`` is that of the lease.
 
     Those of hosts have no kind and no resource. ``resource_names`` are the addresses of floating
-    IPs, or the segment of a network.
+    IPs, or the segment of a network. ``free_until`` is until when what it has whole is promised to
+    nobody else, if that was asked for and somebody is promised it after that.
     """
 
     lease_id: str
@@ -36,6 +37,7 @@ class Bar:
     resource_type: str | None = None
     resource_id: str | None = None
     resource_names: tuple[str, ...] = ()
+    free_until: datetime.datetime | None = None
 
     @property
     def resource(self) -> str:
@@ -60,6 +62,7 @@ class Bar:
             resource_type=body.get('resource_type'),
             resource_id=body.get('resource_id'),
             resource_names=tuple(body.get('resource_names', ())),
+            free_until=time_of(body.get('free_until')),
         )
 
 
@@ -138,18 +141,24 @@ class Calendar:
         until: When | None = None,
         group_by: str | None = None,
         all_projects: bool | None = None,
+        lease_id: str | None = None,
+        free_until: bool | None = None,
         limit: int | None = None,
     ) -> Iterator[Bar]:
         """Yield the reservations that are in a time, page by page.
 
         :param group_by: ``resource`` (default) or ``lease``: which stand together
         :param all_projects: those of all projects, which needs the right to see all leases
+        :param lease_id: only those of this lease
+        :param free_until: read until when they can be extended, too
         """
         values = {
             'from': since,
             'to': until,
             'group_by': group_by,
             'all_projects': all_projects,
+            'lease_id': lease_id,
+            'free_until': free_until,
             'capacity': False,
         }
         return read_pages(self._http, _PATH, 'bars', Bar.from_dict, values, limit)

@@ -5,7 +5,7 @@ import dataclasses
 import datetime
 import itertools
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
@@ -94,6 +94,7 @@ class BarQuery:
     :param project_id: only those of this project; None: of all
     :param group_by: a key of :data:`ORDERS`
     :param marker: the id of the last reservation of the page before
+    :param lease_id: only those of this lease
     """
 
     since: datetime.datetime
@@ -102,6 +103,7 @@ class BarQuery:
     group_by: str = 'resource'
     marker: str | None = None
     limit: int = 1000
+    lease_id: str | None = None
 
 
 _EARLY = events.early_end(_RESERVATION)
@@ -145,11 +147,39 @@ def page(session: orm.Session, query: BarQuery) -> tuple[list[Bar], bool]:
         sa.or_(freed.is_(None), later),
         sa.or_(_EARLY.is_(None), query.since < _EARLY),
     )
+    if query.lease_id is not None:
+        select = select.where(_LEASE.c.id == query.lease_id)
     if query.marker is not None:
         select = select.where(sa.tuple_(*order) > _marker(session, query, order))
     ordered = select.order_by(*order).limit(query.limit + 1).subquery()
     found = [*_with_names(session, ordered, [_FIELDS[each] for each in order])]
     return found[: query.limit], len(found) > query.limit
+
+
+def free_until(session: orm.Session, found: Iterable[Bar]) -> dict[str, datetime.datetime]:
+    """Read until when what reservations have whole is promised to nobody else.
+
+    What others prepare before and these clean after is left out.
+
+    :returns: times by the ids of reservations; one after which nothing is promised, or that has
+        shares alone, has none
+    """
+    bars = {each.reservation_id: each for each in found}
+    own, other = _ALLOCATION.alias('own'), _ALLOCATION.alias('other')
+    follows = sa.and_(
+        other.c.unit_id == own.c.unit_id,
+        other.c.start >= own.c.end,
+        other.c.reservation_id != own.c.reservation_id,
+        other.c.released.is_not(True),
+    )
+    query = (
+        sa.select(own.c.reservation_id, sa.func.min(other.c.start), sa.func.max(own.c.end))
+        .join_from(own, other, follows)
+        .where(own.c.reservation_id.in_(bars), own.c.piece.is_(None), own.c.released.is_not(True))
+        .group_by(own.c.reservation_id)
+    )
+    rows = session.execute(query).all() if bars else ()
+    return {made: bars[made].end + (following - end) for made, following, end in rows}
 
 
 def _with_names(session: orm.Session, page: sa.Subquery, order: Sequence[str]) -> Iterator[Bar]:

@@ -19,6 +19,8 @@ from climateclient.calendar import Bar, Capacity, HostBars, Step
 _ROOM: Final = 12.0
 #: With so much of it behind a bar its name is there.
 _WIDE: Final = 30.0
+#: The statuses of leases whose end can be moved.
+_MOVABLE: Final = ('PENDING', 'STARTING', 'ACTIVE')
 #: Of so many steps a row is drawn at most.
 STEPS: Final = 200
 _NARROW: Final = 6.0
@@ -40,6 +42,10 @@ class DrawnBar:
     start: str = ''
     end: str = ''
     project: str = ''
+    #: From its end on, until when it can be extended.
+    more_left: str = ''
+    more_width: str = ''
+    until: str = ''
 
 
 @dataclass(slots=True)
@@ -131,6 +137,11 @@ def _bar(bar: Bar, window: Window, project: str = '') -> DrawnBar:
         'start': shown[0],
         'end': shown[1],
     }
+    until = times.show(bar.free_until) if bar.status in _MOVABLE else ''
+    more = ('', '')
+    if bar.free_until and until:
+        more = percent(right), percent(max(0.0, window.place(bar.free_until) - right))
+        told = _('%(told)s, can be extended until %(until)s') % {'told': told, 'until': until}
     if project:
         told = _('%(told)s, of the project %(project)s') % {'told': told, 'project': project}
     return DrawnBar(
@@ -145,6 +156,8 @@ def _bar(bar: Bar, window: Window, project: str = '') -> DrawnBar:
         bar.lease_name,
         *shown,
         project,
+        *more,
+        until,
     )
 
 

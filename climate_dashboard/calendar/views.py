@@ -97,7 +97,11 @@ class LeasesView(CalendarView):
 
     def rows(self, window: Window) -> tuple[list[drawing.Row], bool]:
         found = api.client(self.request).calendar.bars(
-            since=window.start, until=window.end, group_by=self.group, limit=MOST + 1
+            since=window.start,
+            until=window.end,
+            group_by=self.group,
+            free_until=True,
+            limit=MOST + 1,
         )
         bars = [*itertools.islice(found, MOST + 1)]
         rows = drawing.lease_rows(bars[:MOST], window, self.group == 'lease', self.wanted)

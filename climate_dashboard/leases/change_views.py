@@ -2,17 +2,25 @@
 """The pages on which a lease is created, extended and shortened."""
 
 import datetime
-from typing import Any
+from typing import Any, Final
 
 from django import urls
 from django.utils.translation import gettext_lazy as _
 from horizon import exceptions, forms
 
-from climate_common import durations
+from climate_common import durations, resource_types
 from climate_dashboard import allowed, api, times, words
 from climate_dashboard.leases import create_form, end_forms
 from climate_dashboard.leases.lease_mixin import INDEX, LeaseMixin
 from climateclient.models import DryRun, Limit
+
+#: What the calendar promises whole; anything else can be extended whatever others have.
+_OF_CALENDAR: Final = {
+    resource_types.HOST,
+    resource_types.FLOATING_IP,
+    resource_types.NETWORK,
+}
+_MINUTE: Final = datetime.timedelta(minutes=1)
 
 
 class CreateView(allowed.AllowedMixin, times.LocalTimeMixin, forms.ModalFormView):
@@ -90,7 +98,24 @@ class ExtendView(allowed.AllowedMixin, LeaseMixin, times.LocalTimeMixin, forms.M
         context['zone'] = times.zone_name()
         left = self.lease.end_date and self.lease.end_date - times.now()
         context['left'] = durations.display(left) if left else ''
+        context['until'] = times.show(self._until())
         return context
+
+    def _until(self) -> datetime.datetime | None:
+        """Return until when nothing that the lease has is promised to others, if that is known."""
+        kinds = {each.resource_type for each in self.lease.reservations}
+        end = self.lease.end_date
+        if end is None or not kinds & _OF_CALENDAR:
+            return None
+        calendar = api.client(self.request).calendar
+        try:
+            found = calendar.bars(
+                since=end - _MINUTE, until=end, lease_id=self.lease.id, free_until=True
+            )
+            return min((each.free_until for each in found if each.free_until), default=None)
+        except Exception:  # noqa: BLE001
+            exceptions.handle(self.request, ignore=True)
+            return None
 
 
 class ShortenView(ExtendView):
@@ -100,6 +125,9 @@ class ShortenView(ExtendView):
     page_title = modal_header = _('Shorten Lease')
     submit_label = _('Shorten')
     address = 'horizon:project:climate_leases:shorten'
+
+    def _until(self) -> None:
+        """An earlier end is in nobody's way."""
 
 
 def _of_outcome(outcome: DryRun) -> dict[str, Any]:

@@ -224,6 +224,21 @@ class CalendarTest(PageTest):
             assert 'A shorter time shows the rest.' in text
             assert 'is reserved in this time' not in text
 
+    def test_bar_says_until_when_its_lease_can_be_extended(self) -> None:
+        until = NOW + 2 * DAY
+        shown = f'{until:%Y-%m-%d %H:%M} UTC'
+        assert 'class="climate-more"' not in self.text(INDEX)
+        assert self.calendar.bars.call_args.kwargs['free_until'] is True
+        self.calendar.bars.return_value = [bar(free_until=until)]
+        text = self.text(INDEX)
+        assert f', can be extended until {shown}"' in text
+        assert f'<td>{shown}</td>' in text
+        # A day of seven.
+        width = text.split('class="climate-more"')[1].split('width: ')[1].split('%')[0]
+        assert float(width) == pytest.approx(100 / 7, abs=0.01)
+        self.calendar.bars.return_value = [bar(free_until=until, status='TERMINATED')]
+        assert 'climate-more' not in self.text(INDEX)
+
     def test_further_names_of_a_resource_are_in_the_language_of_the_user(self) -> None:
         names = ('203.0.113.7', '203.0.113.8', '203.0.113.9')
         found = bar(resource_type='virtual:floatingip', resource_names=names)

@@ -7,6 +7,7 @@ from typing import Any
 from django import urls
 
 from climateclient import exceptions
+from climateclient.calendar import Bar
 from climateclient.models import Lease
 from tests.dashboard.pages import NOW, PageTest, lease, refused
 
@@ -106,6 +107,26 @@ class EndFormsTest(PageTest):
     def test_lease_is_extended_if_it_is_still_as_it_was_seen(self) -> None:
         assert self.send(EXTEND, by='2h', generation='6').status_code == 302
         self.leases.update.assert_called_once_with(lease().id, end=NOW + 5 * HOUR, generation=6)
+
+    def test_form_says_until_when_the_lease_can_be_extended(self) -> None:
+        bars = self.client_of_leases.calendar.bars
+        self.text(EXTEND, 'x')
+        # What others have is in nobody's way who has a server.
+        assert not bars.called
+        hosts = [{'id': 'r1', 'resource_type': 'physical:host', 'status': 'active'}]
+        self.leases.get.return_value = lease(reservations=hosts)
+        found = [
+            Bar('l', 'lease1', '1', 'ACTIVE', 'r', NOW, NOW, free_until=each)
+            for each in (NOW + 7 * HOUR, None, NOW + 5 * HOUR)
+        ]
+        bars.return_value = found
+        text = self.text(EXTEND, 'x')
+        assert 'Can be extended until' in text
+        assert f'<dd>{NOW + 5 * HOUR:%Y-%m-%d %H:%M} UTC</dd>' in text
+        assert bars.call_args.kwargs['lease_id'] == lease().id
+        assert 'Can be extended' not in self.text(SHORTEN, 'x')
+        bars.side_effect = refused('not now')
+        assert 'Can be extended' not in self.text(EXTEND, 'x')
 
     def test_date_picker_of_horizon_keeps_away_from_the_end(self) -> None:
         for name in (EXTEND, SHORTEN):

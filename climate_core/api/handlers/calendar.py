@@ -41,7 +41,7 @@ def get(backend: Backend, request: Request) -> webob.Response:
         policy.authorize(backend.enforcer, context, lease_rules.GET_ALL, {})
     if asked.get('hosts'):
         policy.authorize(backend.enforcer, context, host_rules.GET_ALLOCATIONS, {})
-        for name in ('all_projects', 'group_by'):
+        for name in ('all_projects', 'group_by', 'lease_id', 'free_until'):
             if name in asked:
                 raise exceptions.BadRequest(
                     f'{name}: must be left out with hosts, which are shown instead of leases.',
@@ -96,7 +96,7 @@ def _bars(
     until: datetime.datetime,
 ) -> dict[str, Any]:
     asked, context = request.parameters, request.context
-    marker = asked.get('marker')
+    marker, lease_id = asked.get('marker'), asked.get('lease_id')
     if marker is not None and '-' not in marker:
         raise exceptions.BadRequest('marker: must be the id of a reservation.', field='marker')
     if not context.project_id and not asked.get('all_projects'):
@@ -110,10 +110,17 @@ def _bars(
         group_by=asked.get('group_by', 'resource'),
         marker=marker and marker.lower(),
         limit=paging.limit(backend, request),
+        lease_id=lease_id and lease_id.lower(),
     )
     found, more = bars.page(session, query)
     links = paging.links(request, found[-1].reservation_id) if more else None
-    return paging.body('bars', [_bar(each) for each in found], links)
+    shown = [_bar(each) for each in found]
+    if asked.get('free_until'):
+        free = bars.free_until(session, found)
+        for each in shown:
+            time = free.get(each['reservation_id'])
+            each['free_until'] = None if time is None else dates.serialize(time)
+    return paging.body('bars', shown, links)
 
 
 def _hosts(

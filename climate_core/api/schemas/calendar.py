@@ -36,6 +36,11 @@ QUERY: Final[dict[str, dict[str, Any]]] = {
         'description': 'true: hosts and what is promised of them, instead of leases; needs the '
         'policy ``climate:hosts:get_allocations``.',
     },
+    'lease_id': {**common.UUID, 'description': 'Only the reservations of this lease.'},
+    'free_until': {
+        'type': 'boolean',
+        'description': 'true: bars have ``free_until``.',
+    },
     'capacity': {
         'type': 'boolean',
         'description': 'false: without the capacity. Default true.',
@@ -83,6 +88,13 @@ BAR: Final[dict[str, Any]] = common.closed(
             '1201 of physnet1; of other resources none.',
         },
         **_TIMES,
+        'free_until': {
+            **common.ANSWERED_DATE,
+            'type': ['string', 'null'],
+            'description': 'Only if it was asked for: until when the whole hosts, addresses or '
+            'network of it are promised to nobody else, so that it can be extended so far at '
+            'least; null: nothing is promised after it, or it has nothing whole of the calendar.',
+        },
     },
     (*_OF_LEASE, 'kind', 'resource_type', 'resource_id', 'resource_names', *_TIMES),
 )

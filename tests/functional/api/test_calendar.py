@@ -7,11 +7,12 @@ from typing import Any
 from urllib import parse
 
 import pytest
+import sqlalchemy as sa
 import webob
 from oslo_config import cfg
 
 from climate_core.api.handlers import calendar as handler
-from climate_core.db import bars, store
+from climate_core.db import bars, store, tables
 from climate_core.db.engine import Database
 from climate_core.lease.history import Cause
 from climate_core.plugins.host.plugin import HostPlugin
@@ -345,3 +346,58 @@ def test_too_many_promises_are_refused(application: Any, monkeypatch: pytest.Mon
     monkeypatch.setattr(handler, 'MOST', 2)
     assert ask(application, status=400).json['field'] == 'to'
     assert ask(application, capacity='false').json['bars'] != []
+
+
+def test_bar_says_until_when_it_can_be_extended(application: Any) -> None:
+    (bar,) = ask(application, free_until='true').json['bars']
+    assert bar['free_until'] is None
+    create(
+        application, THEIRS, SECRET, '15:00', '16:00', reservations=[{**HOST, 'min': 2, 'max': 2}]
+    )
+    create(
+        application, THEIRS, SECRET, '17:00', '18:00', reservations=[{**HOST, 'min': 2, 'max': 2}]
+    )
+    found = ask(application, free_until='true')
+    (bar,) = found.json['bars']
+    assert SECRET not in found.text
+    assert '14:00' < clock(bar['free_until']) <= '15:00'
+    path = f'/v1/leases/{bar["lease_id"]}'
+    late = bar['free_until'].replace(':00.000000', ':01.000000')
+    world.ask(application, 'PUT', path, {'end_date': late}, OURS, 409)
+    world.ask(application, 'PUT', path, {'end_date': bar['free_until']}, OURS, 200)
+    (after,) = ask(application, free_until='true').json['bars']
+    assert after['free_until'] == after['end_date'] == bar['free_until']
+    (without,) = ask(application).json['bars']
+    assert 'free_until' not in without
+
+
+def test_shares_do_not_say_until_when_they_can_be_extended(
+    application: Any, database: Database
+) -> None:
+    create(
+        application, THEIRS, SECRET, '15:00', '16:00', reservations=[{**HOST, 'min': 2, 'max': 2}]
+    )
+    (bar,) = ask(application, free_until='true').json['bars']
+    assert bar['free_until'] is not None
+    shares = sa.update(tables.ALLOCATIONS).values(piece={'vcpus': 1})
+    database.write(lambda session: session.execute(shares))
+    (bar,) = ask(application, free_until='true').json['bars']
+    assert bar['free_until'] is None
+
+
+def test_bars_of_one_lease_are_asked_for(application: Any, database: Database) -> None:
+    made = create(application, OURS, 'lease2', '14:00', '15:00')
+    assert len(ask(application).json['bars']) == 2
+    with world.selects(database) as statements:
+        query = {'lease_id': made['id'].upper(), 'free_until': 'true', 'capacity': 'false'}
+        (bar,) = ask(application, **query).json['bars']
+    assert bar['lease_name'] == 'lease2'
+    assert len(statements) == 2
+    assert ask(application, THEIRS, lease_id=made['id']).json['bars'] == []
+
+
+@pytest.mark.parametrize('name', ['lease_id', 'free_until'])
+def test_hosts_have_no_bars_of_one_lease(application: Any, name: str) -> None:
+    value = {'lease_id': '5f1c2a34-9d3e-4d0a-8c1b-000000000001', 'free_until': 'true'}[name]
+    refused = ask(application, ADMIN, 400, hosts='true', **{name: value}).json
+    assert refused['field'] == name
