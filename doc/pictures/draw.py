@@ -277,6 +277,64 @@ def power() -> Picture:
     return picture
 
 
+def calendar() -> Picture:
+    """Draw what the calendar looks like on a terminal, of a member and of an operator."""
+    picture = Picture('The calendar on a terminal', 900, 420)
+    _draw_terminal(picture, 10, '$ openstack lease calendar', ('Resource', 'Lease', 'Status'))
+    _draw_rows(
+        picture,
+        100,
+        (
+            ('physical:host 5f0c2a9e', 'lease1', 'ACTIVE', ((0, 150),)),
+            ('virtual:floatingip 203.0.113.20', 'lease2', 'PENDING', ((96, 192),)),
+            ('network VLAN 1201 of physnet1', 'lease3', 'PENDING', ((210, 420),)),
+        ),
+    )
+    _draw_terminal(picture, 225, '$ openstack lease calendar --hosts', ('ID', 'Host', 'Pool'))
+    _draw_rows(
+        picture,
+        315,
+        (
+            ('1', 'compute4', 'default', ((0, 170), (220, 300))),
+            ('2', 'compute5', 'default', ((330, 420),)),
+            ('3', 'gpu1', 'gpu', ()),
+        ),
+    )
+    return picture
+
+
+_COLUMNS = (25, 265, 345)
+#: Where the bars are, and how long a day is.
+_BARS, _DAY = 435, 64
+
+
+def _draw_terminal(picture: Picture, y: int, command: str, names: tuple[str, ...]) -> None:
+    """Draw a command, the heads of its table, and the days below the zone."""
+    picture.box(10, y, 880, 185, '', 'ground')
+    picture.words(_COLUMNS[0], y + 24, command, 'start', small=True)
+    for x, name in zip((*_COLUMNS, _BARS), (*names, 'Calendar'), strict=True):
+        picture.words(x, y + 50, name, 'start', bold=0, small=True)
+    picture.words(_COLUMNS[2], y + 72, 'CET', 'start', bold=0, small=True)
+    for number in range(1, 7):
+        x = _BARS + number * _DAY
+        picture.words(x + 4, y + 72, f'12-0{number + 1}', 'start', small=True)
+        picture.line((x, y + 60), (x, y + 175))
+
+
+def _draw_rows(
+    picture: Picture,
+    y: int,
+    rows: tuple[tuple[str, str, str, tuple[tuple[int, int], ...]], ...],
+) -> None:
+    """Draw rows with their bars, each from and until so many pixels."""
+    for number, (*texts, bars) in enumerate(rows):
+        top = y + number * 28
+        for x, text in zip(_COLUMNS, texts, strict=True):
+            picture.words(x, top + 14, text, 'start', small=True)
+        for start, end in bars:
+            picture.box(_BARS + start, top, end - start, 18, '', 'awake')
+
+
 PICTURES: dict[str, Callable[[], Picture]] = {
     'server': server,
     'architecture': architecture,
@@ -284,6 +342,7 @@ PICTURES: dict[str, Callable[[], Picture]] = {
     'stack': stack,
     'lane': lane,
     'power': power,
+    'calendar': calendar,
 }
 
 

@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 DOC = pathlib.Path(__file__).parents[2] / 'doc'
-NAMES = ('architecture', 'event', 'lane', 'power', 'server', 'stack')
+NAMES = ('architecture', 'calendar', 'event', 'lane', 'power', 'server', 'stack')
 
 
 @pytest.fixture
