@@ -18,14 +18,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from heat.common import exception
-from heat.engine import attributes, resource
+from heat.engine import attributes, function, resource
 from heat.objects import stack as stack_object
 from keystoneauth1 import exceptions as ks_exceptions
 from oslo_log import log
 
 from climate_common import dates
 from climateclient import exceptions, models
-from heat_ext.lease import properties, reservations
+from heat_ext.lease import networks, properties, reservations
 from heat_ext.service import client, leases
 
 LOG = log.getLogger(__name__)
@@ -96,6 +96,9 @@ class Lease(resource.Resource):
                 message='Exactly one of end_date and duration must be set.'
             )
         properties.validate(given)
+        # What refers to a resource that is not there yet has no network to look for.
+        if not any(function.dependencies(given.data.get(properties.RESERVATIONS))):
+            self._named(given)
         return result
 
     # Creation.
@@ -139,11 +142,16 @@ class Lease(resource.Resource):
         self, given: Mapping[str, Any]
     ) -> tuple[list[reservations.Item], list[reservations.Item]]:
         """Return the items to reserve, and those of the template: without the stack's own."""
-        named = reservations.clean_items(given[properties.RESERVATIONS])
+        named = self._named(given)
         if given[properties.KIND] != properties.IMMEDIATE:
             return named, named
         own = reservations.stack_item(self.stack.root_stack_id(), given[properties.ON_END])
         return [own, *named], named
+
+    def _named(self, given: Mapping[str, Any]) -> list[reservations.Item]:
+        """Return the items of the template, with the ids of the networks that they name."""
+        items = reservations.clean_items(given[properties.RESERVATIONS])
+        return networks.find_ids(items, self.client_plugin('neutron'))
 
     # The lease and its attributes.
 
@@ -187,7 +195,8 @@ class Lease(resource.Resource):
             raise resource.UpdateReplace(self.name)
         after = json_snippet.properties(self.properties_schema, self.context)
         wanted, named = self._items(after)
-        before = reservations.clean_items(self.properties[properties.RESERVATIONS])
+        old = reservations.clean_items(self.properties[properties.RESERVATIONS])
+        before = networks.find_known_ids(old, self.client_plugin('neutron'))
         for held in reservations.list_recreated(lease, wanted, before):
             raise exception.Error(_refuse_new_source(held))
         difference = reservations.compare(lease, wanted, before)

@@ -5,10 +5,10 @@ import pytest
 from heat.common import exception
 
 from heat_ext.lease.reservations import clean_items
-from tests.functional.heat import leases
+from tests.functional.heat import addresses, leases
 from tests.functional.heat.leased import SERVER, LeaseTest
 from tests.functional.heat.users import BOB
-from tests.support.stacks import EMPTY
+from tests.support.stacks import EMPTY, resource
 
 INVALID = exception.StackValidationFailed
 
@@ -102,6 +102,58 @@ class TestValidation(LeaseTest):
             }
             with pytest.raises(INVALID, match=f"'{value}' is not a"):
                 self.create(template, given=value)
+
+
+class TestNetworks(LeaseTest):
+    """A reservation of floating IPs names its network."""
+
+    def setUp(self):
+        super().setUp()
+        addresses.register(self.leases.world.database, '203.0.113.20', '203.0.113.21')
+        self.networks = self.cloud.neutron.records.setdefault('networks', {})
+        self.networks[addresses.NETWORK] = {'id': addresses.NETWORK, 'name': 'public'}
+
+    def wanted(self, network='public', amount=1):
+        both = {'resource_type': 'virtual:floatingip', 'amount': amount}
+        return {**both, 'network_id': network}
+
+    def promised(self):
+        (found,) = [
+            each for each in self.leases.lease.live if each.resource_type == 'virtual:floatingip'
+        ]
+        return found.id, found.params['network_id'], found.params['amount']
+
+    def test_name_is_as_good_as_the_id(self):
+        stack = self.make(reservations=[self.wanted()])
+        made, *rest = self.promised()
+        assert rest == [addresses.NETWORK, 1]
+        for network in (addresses.NETWORK, 'public'):
+            self.change(stack, reservations=[self.wanted(network)])
+            assert self.promised() == (made, addresses.NETWORK, 1)
+
+    def test_name_is_not_looked_for_when_it_is_gone_from_the_template(self):
+        stack = self.make(reservations=[self.wanted()])
+        del self.networks[addresses.NETWORK]
+        self.change(stack, reservations=[])
+        self.delete(stack)
+
+    def test_unknown_name_is_refused_before_anything_is_created(self):
+        other = {**self.networks[addresses.NETWORK], 'id': SERVER}
+        with pytest.raises(INVALID, match=r"reservations\[1\]\.network_id: Unable .*'inner'"):
+            self.make(reservations=[self.wanted(), self.wanted('inner')])
+        self.networks[SERVER] = other
+        with pytest.raises(INVALID, match=r"reservations\[0\]\.network_id: Multiple .*'public'"):
+            self.make(reservations=[self.wanted()])
+        assert not self.leases.requests
+
+    def test_network_that_is_not_there_yet_is_looked_for_later(self):
+        """Its id is used as soon as it is known."""
+        template = self.template(reservations=[self.wanted({'get_resource': 'net'})])
+        template['resources']['net'] = resource('OS::Neutron::Net', name='outside')
+        self.create(template, status='CREATE_FAILED')
+        (made,) = self.networks.keys() - {addresses.NETWORK}
+        (asked,) = [each for each in self.leases.requests if each.method == 'POST']
+        assert made in asked.text
 
 
 class TestConstraint(LeaseTest):
