@@ -173,7 +173,7 @@ def test_address_in_a_template_is_known_before_the_start(
     member: Person, stacks: Stacking, network: Any
 ) -> None:
     text = documented('public-address')
-    stack_id = stacks.create(text, public=network.id, start=at(hours=1), end=at(hours=2))
+    stack_id = stacks.create(text, public=network.name, start=at(hours=1), end=at(hours=2))
     address = stacks.outputs(stack_id)['address']
     assert address in ADDRESSES
     assert had(member) == {}

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from climateclient import exceptions
 from tests.cloud.booking import Booking
 from tests.cloud.people import Person, at, wait_for
 from tests.cloud.pooling import (
@@ -160,6 +161,24 @@ def test_lease_that_runs_gets_another_host_at_once(
         return host_of(admin, inside.id) == second
 
     wait_for(enters, f'a server of the lease on {second}')
+
+
+def test_lease_that_runs_gives_back_the_host_without_servers(
+    booking: Booking, admin: Person, pool: tuple[str, ...]
+) -> None:
+    number, leases = len(pool), booking.person.leases
+    lease = booking.wait_lease(order_lease(booking, '--hosts', f'min=1,max={number}').id, 'ACTIVE')
+    (reservation,) = lease.reservations
+    assert {*hosts_of(lease)} == {*pool}
+    inside = boot(booking, reservation=reservation.id)
+    used = host_of(admin, inside.id)
+    with pytest.raises(exceptions.BadRequest, match='max'):
+        leases.update_reservation(lease.id, reservation.id, max=0)
+    leases.update_reservation(lease.id, reservation.id, max=1)
+    assert hosts_of(leases.get(lease.id)) == [used]
+    assert booking.person.sdk.compute.get_server(inside.id).status == 'ACTIVE'
+    leases.update_reservation(lease.id, reservation.id, max=number)
+    assert {*hosts_of(leases.get(lease.id))} == {*pool}
 
 
 def test_boots_at_once_get_as_many_slots_as_there_are(booking: Booking) -> None:

@@ -139,6 +139,24 @@ def test_network_from_its_promise_to_the_next_lease(
     stranger.wait_lease(following.id, 'TERMINATED')
 
 
+def test_full_quota_is_told_and_tried_again(admin: Person, member: Person) -> None:
+    project = member.sdk.current_project_id
+    admin.sdk.network.update_quota(project, networks=0)
+    try:
+        lease = member.leases.create('full quota', at(hours=1), reservations=wanted())
+        wait_for(
+            lambda: 'quota' in (member.leases.get(lease.id).reservations[0].status_reason or ''),
+            'the reason',
+        )
+    finally:
+        admin.sdk.network.delete_quota(project)
+    lease = member.wait_lease(lease.id, 'ACTIVE')
+    made = member.sdk.network.get_network(lease.reservations[0].params['network_id'])
+    assert made.project_id == project
+    member.leases.end(lease.id)
+    member.wait_lease(lease.id, 'TERMINATED')
+
+
 def test_port_that_says_it_is_of_a_router_keeps_no_network(admin: Person, member: Person) -> None:
     lease = member.leases.create('full', at(hours=1), reservations=wanted())
     lease = member.wait_lease(lease.id, 'ACTIVE')
