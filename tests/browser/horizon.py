@@ -108,11 +108,12 @@ class Horizon:
     def resize(self, width: int) -> None:
         self.page.set_viewport_size({'width': width, 'height': HEIGHT})
 
-    def keep(self, name: str) -> None:
-        """Keep a picture of what is seen, among the files of the run."""
+    def keep(self, name: str, height: int = HEIGHT) -> None:
+        """Keep a picture of what is seen, or its upper part, among the files of the run."""
         PICTURES.mkdir(parents=True, exist_ok=True)
+        part: Any = {'x': 0, 'y': 0, **(self.page.viewport_size or {}), 'height': height}
         # Not while a window still opens.
-        self.page.screenshot(path=PICTURES / f'{name}.png', animations='disabled')
+        self.page.screenshot(path=PICTURES / f'{name}.png', animations='disabled', clip=part)
 
     def keep_failure(self, name: str) -> None:
         """Keep a picture of the whole page, and its text."""

@@ -12,9 +12,15 @@ from tests.cloud.people import Person, wait_for
 
 def fill_in(horizon: Horizon, name: str, duration: str = '4h') -> None:
     """Fill in the form of a lease of one host."""
-    horizon.page.get_by_label('Name').fill(name)
+    horizon.page.get_by_label('Name', exact=True).fill(name)
     horizon.page.get_by_label('Duration').fill(duration)
     horizon.choose('What to reserve', 'Whole hosts')
+
+
+def search(horizon: Horizon, text: str) -> None:
+    """Look for leases of a name."""
+    horizon.page.locator('input[name="leases__filter__q"]').fill(text)
+    horizon.page.locator('#leases__action_filter').click()
 
 
 def extend(horizon: Horizon, name: str, by: str) -> None:
@@ -32,7 +38,7 @@ def test_lease_is_checked_created_and_seen_to_start(
     fill_in(horizon, 'nightly build')
     horizon.button('Check').click()
     expect(horizon.told()).to_contain_text('It would be granted')
-    expect(horizon.page.get_by_label('Name')).to_have_value('nightly build')
+    expect(horizon.page.get_by_label('Name', exact=True)).to_have_value('nightly build')
     horizon.keep('dashboard-create')
     horizon.button('Create Lease').click()
     expect(horizon.told()).to_contain_text('The lease nightly build was created.')
@@ -65,10 +71,44 @@ def test_lease_is_extended_until_that_is_refused(
     later = promises.named('nightly build').end_date
     assert (later - lease.end_date).total_seconds() == 3600
     extend(horizon, 'nightly build', '3h')
+    # It was said before.
+    until = horizon.window().locator('dt', has_text='Can be extended until')
+    expect(until).to_be_visible()
     expect(horizon.window()).to_contain_text('This lease could be extended until')
     horizon.keep('refused')
     expect(horizon.window().get_by_label('By', exact=True)).to_have_value('3h')
     assert promises.named('nightly build').end_date == later
+
+
+def test_lease_is_found_by_its_name_and_shortened(
+    show: Show, member: Person, promises: Promises
+) -> None:
+    lease = promises.make('nightly build', after(hours=2), after(hours=6))
+    promises.make('load test', after(hours=2), after(hours=6))
+    horizon = show(member, LEASES)
+    expect(horizon.row('load test')).to_be_visible()
+    search(horizon, 'nightly build')
+    expect(horizon.row('load test')).to_have_count(0)
+    horizon.act(horizon.row('nightly build'), 'Shorten')
+    horizon.window().get_by_label('By', exact=True).fill('1h')
+    horizon.window().get_by_role('button', name='Shorten').click()
+    expect(horizon.told()).to_contain_text('nightly build ends at')
+    earlier = promises.named('nightly build').end_date
+    assert (lease.end_date - earlier).total_seconds() == 3600
+    search(horizon, '')
+    expect(horizon.row('load test')).to_be_visible()
+
+
+def test_lease_that_waits_for_its_user_is_started(
+    show: Show, member: Person, promises: Promises
+) -> None:
+    promises.make_ready('nightly build', after(hours=2))
+    horizon = show(member, LEASES)
+    row = horizon.row('nightly build')
+    expect(row).to_contain_text('waits until you start it')
+    row.get_by_role('button', name='Start Lease').click()
+    expect(row).to_contain_text('Active')
+    expect(row.get_by_role('button', name='Start Lease')).to_have_count(0)
 
 
 def test_lease_is_ended_and_its_bar_is_hollow_then(
@@ -110,7 +150,7 @@ def test_new_server_is_made_for_the_lease_and_given_back(
     show: Show, member: Person, promises: Promises
 ) -> None:
     horizon = show(member, CREATE)
-    horizon.page.get_by_label('Name').fill('web')
+    horizon.page.get_by_label('Name', exact=True).fill('web')
     horizon.page.get_by_label('Start', exact=True).fill('+2h')
     horizon.choose('Flavor', 'm1.tiny')
     horizon.choose('Image', 'cirros')

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.conftest import PROJECT
 from tests.browser.horizon import HOST_CALENDAR, HOSTS, QUEUE, USAGE, Show
 from tests.browser.promises import NOW, Promises, after
 from tests.cloud.people import Person
-from tests.cloud.pooling import enrolled
+from tests.cloud.pooling import enrol, enrolled
 
 
 @pytest.fixture
@@ -25,6 +26,18 @@ def serviced(
         admin.client.hosts.update(host.id, disabled=False)
 
 
+@pytest.fixture
+def withdrawn(
+    admin: Person, pool: tuple[str, ...], promises: Promises, others: Promises
+) -> Iterator[str]:
+    """Return a host of the pool that no lease has; it is in the pool again afterwards."""
+    name = pool[1]
+    try:
+        yield name
+    finally:
+        enrol(admin, name)
+
+
 def test_calendar_of_hosts_shows_the_leases_of_all_projects(
     show: Show,
     admin: Person,
@@ -36,7 +49,7 @@ def test_calendar_of_hosts_shows_the_leases_of_all_projects(
     others.make('training', NOW, after(hours=20))
     promises.make('load test', after(hours=50), after(hours=80), hosts=2)
     horizon = show(admin, HOST_CALENDAR)
-    horizon.keep('calendar-of-hosts')
+    horizon.keep('dashboard-calendar-of-hosts')
     for host in pool:
         row = horizon.page.locator('.climate-row').filter(
             has=horizon.page.locator('.climate-label', has_text=host)
@@ -44,6 +57,8 @@ def test_calendar_of_hosts_shows_the_leases_of_all_projects(
         expect(row.locator('.climate-active')).to_have_count(1)
         expect(row.locator('.climate-pending')).to_have_count(1)
     expect(horizon.bar('load test')).to_have_count(2)
+    told = re.compile(f', of the project {PROJECT}$')
+    expect(horizon.bar('load test').first).to_have_attribute('aria-label', told)
     horizon.page.get_by_label('Filter').fill(pool[0])
     horizon.button('Show').click()
     expect(horizon.bar('load test')).to_have_count(1)
@@ -60,10 +75,27 @@ def test_host_in_maintenance_is_shown_with_its_reason(
     horizon.window().get_by_label('Reason').fill('new memory')
     horizon.window().get_by_role('button', name='Maintenance').click()
     expect(row).to_contain_text('new memory')
-    horizon.keep('hosts')
+    horizon.keep('dashboard-hosts', 560)
     row.get_by_role('button', name='End Maintenance').click()
     expect(row).not_to_contain_text('new memory')
     expect(row).to_contain_text('Yes')
+
+
+def test_host_is_removed_enrolled_and_kept_on(show: Show, admin: Person, withdrawn: str) -> None:
+    horizon = show(admin, HOSTS)
+    row = horizon.row(withdrawn)
+    horizon.act(row, 'Remove Host')
+    horizon.confirm('Remove Host')
+    expect(horizon.told()).to_contain_text('Removed Host')
+    expect(row).to_have_count(0)
+    horizon.link('Enrol Host').click()
+    horizon.window().get_by_label('Host', exact=True).fill(withdrawn)
+    horizon.window().get_by_role('button', name='Enrol Host').click()
+    expect(row).to_contain_text('default')
+    horizon.act(row, 'Keep On')
+    expect(row).to_contain_text('On, is kept on')
+    horizon.act(row, 'Let Sleep')
+    expect(row).not_to_contain_text('is kept on')
 
 
 def test_waiting_lease_gets_another_priority(
@@ -73,6 +105,7 @@ def test_waiting_lease_gets_another_priority(
     promises.queue('nightly build', after(hours=1), after(hours=2))
     horizon = show(admin, QUEUE)
     row = horizon.row('nightly build')
+    horizon.keep('dashboard-queue', 560)
     row.get_by_role('link', name='Set Priority').click()
     horizon.window().get_by_label('Priority', exact=True).fill('7')
     horizon.window().get_by_role('button', name='Set Priority').click()
@@ -101,4 +134,5 @@ def test_planned_usage_has_what_is_still_to_come(
     horizon.link('Planned by Week').click()
     planned = horizon.row('browser').filter(has_text=re.compile(r'0\.0 / 0\.0 / [1-9]'))
     expect(planned).not_to_have_count(0)
+    horizon.keep('dashboard-usage', 560)
     expect(horizon.page).to_have_title(re.compile('^Planned Usage'))
