@@ -7,7 +7,7 @@ from climate_core import exceptions
 from climate_core.lease import idempotency
 from tests.support.leases import NOON, lease
 
-KEY = {'idempotency_key': 'k', 'name': 'lease1'}
+KEY = {'idempotency_key': 'k', 'name': 'lease1', 'webhook': {'url': 'u', 'secret': 's'}}
 
 
 def test_lease_id_never_changes() -> None:
@@ -36,7 +36,7 @@ def test_key_of_another_project_is_another_lease() -> None:
     [
         ({**KEY, 'idempotency_key': 'other'}, True),
         ({**KEY, 'may_join': False, 'api_release': '2'}, True),
-        ({'name': 'lease1', 'idempotency_key': 'k'}, True),
+        ({'webhook': {'secret': 's', 'url': 'u'}, 'name': 'lease1', 'idempotency_key': 'k'}, True),
         ({**KEY, 'name': 'lease2'}, False),
         ({**KEY, 'end_date': 'now'}, False),
     ],

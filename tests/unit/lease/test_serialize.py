@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is shown of a lease, and what is never shown."""
 
-from climate_core.lease import model, serialize
+import dataclasses
+
+from climate_common.resource_types import HOST, SIZES
+from climate_core.lease import hosts, model, serialize
 from tests.support.leases import NOON, event, lease, reservation
 
 
@@ -22,6 +25,17 @@ def test_params_never_replace_what_a_reservation_is() -> None:
     one = model.new_reservation('lease', 't', 'thing', params, NOON)
     assert serialize.reservation(one)['id'] == one.id
     assert serialize.reservation(one)['status'] == 'pending'
+
+
+def test_reservation_of_hosts_shows_what_blazar_clients_read() -> None:
+    one = model.new_reservation('lease', HOST, 'thing', {}, NOON, unit_kind=hosts.KIND)
+    assert serialize.reservation(one)['before_end'] == 'default'
+    asked = dataclasses.replace(one, params={'before_end': 'email'})
+    assert serialize.reservation(asked)['before_end'] == 'email'
+    room = dataclasses.replace(one, resource_type=SIZES)
+    shown = serialize.reservation(room)
+    flavor = (shown['flavor_id'], shown['aggregate_id'], shown['server_group_id'])
+    assert flavor == (room.id, None, None)
 
 
 def test_event_shows_no_claim() -> None:

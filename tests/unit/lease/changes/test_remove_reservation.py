@@ -54,6 +54,19 @@ def test_reservation_that_cannot_be_removed_is_refused(
         changes.remove_reservation.apply(one, reservation_id, NOON)
 
 
+def test_lease_that_is_to_give_way_keeps_what_it_gives_up() -> None:
+    one = lease(reservation('a', 'active'), status='ACTIVE', preemptible=True)
+    one = one.with_events(model.new_event('lease', model.PREEMPT, NOON + HOUR, NOON))
+    with pytest.raises(exceptions.InvalidState, match='gives up what it has on 2026-12-01 13:00'):
+        changes.remove_reservation.apply(one, 'a', NOON)
+
+
+def test_reservation_of_a_lease_that_was_given_up_is_removed() -> None:
+    one = lease(reservation('a', 'error'), status='TIMEDOUT')
+    after = changes.remove_reservation.apply(one, 'a', NOON).lease
+    assert after.get_reservation('a').status == 'deleting'
+
+
 def test_it_is_not_prepared_any_more() -> None:
     one = lease(reservation('a'), reservation('b'), start=NOON + HOUR)
     one = events.prepare.add(one, {'a': None, 'b': None}, NOON)
