@@ -127,7 +127,7 @@ class ShortenView(ExtendView):
     address = 'horizon:project:climate_leases:shorten'
 
     def _until(self) -> None:
-        """An earlier end is in nobody's way."""
+        """Say nothing: an earlier end is in nobody's way."""
 
 
 def _of_outcome(outcome: DryRun) -> dict[str, Any]:
