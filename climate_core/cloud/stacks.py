@@ -102,12 +102,14 @@ def find(conn: 'connection.Connection', name: str) -> Stack | None:
     return _read(found[0]) if found else None
 
 
-def preview(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> None:
+def preview(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> list[Any]:
     """Preview a stack: Heat checks its resources and makes nothing.
 
     :param wanted: what :func:`create` takes
+    :returns: its resources with their properties; those of a stack in it are a list
     """
-    _send_new(conn, '/stacks/preview', wanted)
+    response = _send_new(conn, '/stacks/preview', wanted)
+    return errors.read(response, HEAT.name, 'stack').get('resources') or []
 
 
 def create(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> str:

@@ -9,9 +9,10 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy import orm
 
+from climate_common.resource_types import STACK
 from climate_core.db import events, rows, tables, utcnow
 from climate_core.lease import states
-from climate_core.lease.model import UNMADE, Reservation
+from climate_core.lease.model import PARTS, PREPARE, UNMADE, Reservation
 
 #: Signals that resources were freed, for which leases may wait.
 FREED: Final = 'reservations.freed'
@@ -102,10 +103,17 @@ class ToBeMade(NamedTuple):
 def to_be_made(session: orm.Session, resource_type: str) -> dict[str, list[ToBeMade]]:
     """Read what leases will have made, by their ids, the first request first.
 
-    These are the scheduled leases, and those that waited and were just granted. Also read is what
+    These are the scheduled leases, and those that waited and were just granted; stacks are read as
+    what is in them of the type, as long as nobody has begun to fill them. Also read is what
     preemptible leases have that is not awake: it may have been shelved. One statement.
     """
     lease = tables.LEASES
+    is_unmade = sa.or_(
+        _RESERVATION.c.resource_id.startswith(UNMADE), lease.c.preemptible.is_(True)
+    )
+    is_unfilled = sa.and_(
+        _RESERVATION.c.progress.is_(None), ~events.has_begun(lease.c.id, PREPARE)
+    )
     query = (
         sa.select(
             lease.c.id,
@@ -114,13 +122,13 @@ def to_be_made(session: orm.Session, resource_type: str) -> dict[str, list[ToBeM
             _RESERVATION.c.amounts,
             _RESERVATION.c.params,
             _RESERVATION.c.resource_id,
+            _RESERVATION.c.resource_type,
         )
         .join_from(_RESERVATION, lease, lease.c.id == _RESERVATION.c.lease_id)
         .where(
-            held_of(resource_type),
             sa.or_(
-                _RESERVATION.c.resource_id.startswith(UNMADE),
-                lease.c.preemptible.is_(True),
+                sa.and_(held_of(resource_type), is_unmade),
+                sa.and_(held_of(STACK), is_unfilled),
             ),
             _RESERVATION.c.status == states.ReservationStatus.PENDING,
             sa.or_(
@@ -135,8 +143,11 @@ def to_be_made(session: orm.Session, resource_type: str) -> dict[str, list[ToBeM
     )
     found: dict[str, list[ToBeMade]] = defaultdict(list)
     for lease_id, *values in session.execute(query):
-        start, end, amounts, params, resource_id = values
-        found[lease_id].append(ToBeMade(start, end, amounts or {}, params, resource_id))
+        start, end, amounts, params, resource_id, kind = values
+        if kind == resource_type:
+            found[lease_id].append(ToBeMade(start, end, amounts or {}, params, resource_id))
+        for each in (params.get(PARTS) or {}).get(resource_type, ()):
+            found[lease_id].append(ToBeMade(start, end, {}, each, resource_id))
     return found
 
 

@@ -34,6 +34,11 @@ UNMADE: Final = 'new:'
 GROUP: Final = '_group'
 #: Names in the params of a reservation what it holds when it is granted; never shown.
 HOLDS: Final = '_holds'
+#: Keeps in the params of what is made as a whole, as a stack, what is in it that needs room, by
+#: type; never shown.
+PARTS: Final = '_parts'
+#: In place of what is not known of such a part: a property and the name of the part.
+UNKNOWN: Final = 'unknown'
 
 #: Type and id of a resource.
 Key = tuple[str, str]
@@ -112,6 +117,14 @@ class Reservation:
         None if its resource is not made for the lease.
         """
         return self.params.get(GROUP)
+
+    @property
+    def parts(self) -> Mapping[str, Sequence[Mapping[str, Any]]] | None:
+        """Return what is made with its resource and needs room, by type.
+
+        None if nothing is known to be made within its resource.
+        """
+        return self.params.get(PARTS)
 
     @property
     def is_made(self) -> bool:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read what leases take, and free, of what everybody uses, for :mod:`.forecasting`."""
 
+import contextlib
 import datetime
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
+from climate_core import exceptions
 from climate_core.calendar import moments
 from climate_core.db import reservations as db
 from climate_core.db.engine import Database
@@ -39,6 +41,7 @@ class Room(Protocol):
         """Return what is taken by a resource that is to be made for a reservation.
 
         :param name: its id in the forecast
+        :raises climate_core.exceptions.BadRequest: that is not known
         """
 
     def released(self, amounts: Mapping[str, int]) -> Mapping[str, int]:
@@ -51,15 +54,42 @@ def demand(room: Room, reservation: model.Reservation) -> RunningServer:
     return room.demand(reservation.id, reservation.params, held)
 
 
+def types(reservation: model.Reservation) -> set[str]:
+    """Return the types of what needs room when the resource of a reservation is made."""
+    parts = reservation.parts
+    return {reservation.resource_type} if parts is None else {*parts}
+
+
+def demands(room: Room, reservation: model.Reservation, resource_type: str) -> list[RunningServer]:
+    """Return what a reservation takes of the room for a type: itself, or what is in it.
+
+    :raises climate_core.exceptions.BadRequest: what is in it is not known
+    """
+    if reservation.parts is None:
+        return [demand(room, reservation)]
+    inside = reservation.parts.get(resource_type, ())
+    unknown = next((each[model.UNKNOWN] for each in inside if model.UNKNOWN in each), None)
+    if unknown is not None:
+        raise exceptions.BadRequest(
+            f'The {unknown} is known only when the stack is made, so nobody can tell whether '
+            'there will be room: write it into the template or its parameters, or ask for a lease '
+            'of the kind immediate.',
+            field='template',
+        )
+    return [room.demand(f'{reservation.id}.{n}', each, {}) for n, each in enumerate(inside)]
+
+
 def claims(database: Database, resource_type: str, room: Room) -> dict[str, FutureDemand]:
     """Return what leases will take that is not made yet, or not woken again, by their ids."""
     found = {}
     for lease_id, wanted in database.read(db.to_be_made, resource_type).items():
-        servers = [
-            room.demand(f'{lease_id}.{number}', each.params, each.amounts)
-            for number, each in enumerate(wanted)
-            if each.resource_id not in room.places
-        ]
+        servers = []
+        for number, each in enumerate(wanted):
+            # What is not known, as of a flavor that is gone, cannot be counted.
+            with contextlib.suppress(exceptions.BadRequest):
+                if each.resource_id not in room.places:
+                    name = f'{lease_id}.{number}'
+                    servers.append(room.demand(name, each.params, each.amounts))
         if servers:
             start, end = moments.moment(wanted[0].start), moments.moment(wanted[0].end)
             found[lease_id] = FutureDemand(start=start, end=end, servers=servers)

@@ -22,8 +22,8 @@ from climate_core.context import RequestContext
 from climate_core.db.engine import Database
 from climate_core.lease import states
 from climate_core.lease.changes.update import moved_date
-from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
-from climate_core.lease.model import Lease, Reservation
+from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, within
+from climate_core.lease.model import PREPARE, Lease, Reservation
 from climate_core.operations import expected
 from climate_core.operations.draft import Draft
 from climate_core.operations.expected import Room
@@ -80,6 +80,13 @@ def admit(
             assert cloud is not None, 'it told what is free'
             field = next(iter(servers)) if len(servers) == 1 else 'reservations'
             check(forecast, read_servers(cloud, context, servers), start, end, field)
+    stacks = [item for item in draft.items if item.reservation.parts]
+    if stacks:
+        with errors.collected(), within(stacks[0].field):
+            made = to_make(item.reservation for item in draft.items)
+            wanted = [*made, *(item.reservation for item in stacks)]
+            expectation.take(wanted, start, end, 'template')
+        return
     volumes = _to_make(draft, resource_types.VOLUME)
     if volumes:
         with errors.collected():
@@ -122,7 +129,7 @@ class NeedsForecast(Exception):
 def check_change(before: Lease, after: Lease) -> None:
     """Raise :class:`NeedsForecast` if a change has to be admitted. Nothing is asked."""
     moved = moved_date(before, after) is not None and after.status not in states.UNGRANTED
-    if moved and after.kind == states.LeaseKind.SCHEDULED and to_make(after.live):
+    if moved and after.kind == states.LeaseKind.SCHEDULED and _later(after):
         raise NeedsForecast(before, after)
 
 
@@ -139,12 +146,22 @@ def admit_change(
     field = moved_date(before, after)
     assert field is not None, 'the forecast is needed because a date moves'
     expectation = Expectation(database, cloud, without=before.id)
-    expectation.take(to_make(after.live), max(after.start_date, now), after.end_date, field)
+    expectation.take(_later(after), max(after.start_date, now), after.end_date, field)
 
 
 def to_make(reservations: Iterable[Reservation]) -> list[Reservation]:
     """Return those whose resources are made for the lease, and are not there yet."""
     return [each for each in reservations if each.group and not each.is_made]
+
+
+def _later(lease: Lease) -> list[Reservation]:
+    """Return those of a scheduled lease that are to be made, or filled as a stack."""
+    waits = states.EventStatus.UNDONE
+    unfilled = {e.reservation_id for e in lease.events_of(PREPARE) if e.status == waits}
+    stacks = [
+        each for each in lease.live if each.parts and each.progress is None and each.id in unfilled
+    ]
+    return [*to_make(lease.live), *stacks]
 
 
 def without_room(lease: Lease) -> list[Reservation]:
@@ -264,15 +281,16 @@ class Expectation:
 
         :param field: of the request that asks for it
         :raises climate_core.exceptions.NotEnough: there will not be enough
+        :raises climate_core.exceptions.BadRequest: what a template needs is not known
         :raises climate_core.exceptions.ServiceUnavailable: the cloud does not answer
         """
         first, last = moments.moment(start), moments.moment(end)
         taken: dict[str, FutureDemand] = {}
-        for kind in sorted({each.resource_type for each in reservations}):
-            ours = [each for each in reservations if each.resource_type == kind]
+        for kind in sorted({kind for each in reservations for kind in expected.types(each)}):
+            ours = [each for each in reservations if kind in expected.types(each)]
             room = self._room(kind)
             with answering():
-                wanted = [expected.demand(room, each) for each in ours]
+                wanted = [one for each in ours for one in expected.demands(room, each, kind)]
             check(self.forecast(kind), wanted, start, end, field)
             taken[kind] = FutureDemand(start=first, end=last, servers=wanted)
         for kind, demand in taken.items():
@@ -319,5 +337,7 @@ def answering() -> Iterator[None]:
     """Raise ServiceUnavailable if the cloud does not answer."""
     try:
         yield
+    except exceptions.BadRequest:
+        raise
     except cloud_errors.EXPECTED as exc:
         raise exceptions.ServiceUnavailable(str(exc)) from exc

@@ -2,7 +2,7 @@
 """The kind of a new lease: which one it has, and which ones its resources allow."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NoReturn
 
 from climate_common import resource_types
 from climate_core import exceptions
@@ -32,6 +32,10 @@ def of(asked: str | None, items: Sequence[Item]) -> str:
         return LeaseKind.SCHEDULED if items and not (held or made) else LeaseKind.IMMEDIATE
     if asked not in _OF_CALENDAR:
         return asked
+    if asked == LeaseKind.SCHEDULED:
+        stacks = [each for each in held if each.reservation.parts is not None]
+        _check_stacks(stacks)
+        held = [each for each in held if each not in stacks]
     types = [each.reservation.resource_type for each in items]
     if asked == LeaseKind.BEST_EFFORT and not is_for_hosts(types):
         raise exceptions.BadRequest(
@@ -42,16 +46,11 @@ def of(asked: str | None, items: Sequence[Item]) -> str:
     if not items:
         raise exceptions.BadRequest(
             f'A lease of the kind {asked} must ask for hosts, capacity, floating IPs or '
-            'networks, or for servers or volumes that are made for it.',
+            'networks, or for servers, volumes or stacks that are made for it.',
             field='kind',
         )
     if held:
-        shown = resource_types.api_name(held[0].reservation.resource_type)
-        raise exceptions.BadRequest(
-            f'{held[0].field} ({shown}) is held already or not at all, so the kind must be '
-            f'immediate; {asked} is for hosts, capacity, floating IPs and networks.',
-            field='kind',
-        )
+        _refuse_held(held[0], asked)
     if made and asked == LeaseKind.RETRY and len(made) < len(items):
         raise exceptions.BadRequest(
             f'{made[0].field}: what is made for a lease can be in one of the kind immediate or '
@@ -59,3 +58,34 @@ def of(asked: str | None, items: Sequence[Item]) -> str:
             field='kind',
         )
     return asked
+
+
+def _check_stacks(stacks: Sequence[Item]) -> None:
+    """Refuse stacks that would be made at the start, when nobody knows whether there is room."""
+    for each in stacks:
+        if each.reservation.params.get('hold') == 'start':
+            field = f'{each.field}.hold'
+            raise exceptions.BadRequest(
+                f'{field}: must be left out in a lease of the kind {LeaseKind.SCHEDULED}: the '
+                'stack is made shortly before the start.',
+                field=field,
+            )
+
+
+def _refuse_held(item: Item, kind: str) -> NoReturn:
+    """Refuse what is there already, or cannot wait.
+
+    :raises climate_core.exceptions.BadRequest: always
+    """
+    if item.reservation.parts is not None:
+        raise exceptions.BadRequest(
+            f'{item.field}: a stack that is made from a template can be in a lease of the kind '
+            f'immediate or scheduled, not {kind}.',
+            field='kind',
+        )
+    shown = resource_types.api_name(item.reservation.resource_type)
+    raise exceptions.BadRequest(
+        f'{item.field} ({shown}) is held already or not at all, so the kind must be immediate; '
+        f'{kind} is for hosts, capacity, floating IPs and networks.',
+        field='kind',
+    )

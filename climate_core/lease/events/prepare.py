@@ -203,7 +203,8 @@ def add(lease: Lease, preparing: Mapping[str, timedelta | None], now: datetime) 
         preparing = dict.fromkeys(groups & preparing.keys())
     elif lease.kind != states.LeaseKind.SCHEDULED:
         # What is made for it is held from the moment of the request, or from when it is granted.
-        preparing = {**preparing, **dict.fromkeys(groups & preparing.keys())}
+        whole = {each.id for each in lease.reservations if each.parts is not None}
+        preparing = {**preparing, **dict.fromkeys((groups | whole) & preparing.keys())}
     times = {
         each: now if before is None else max(now, lease.start_date - before)
         for each, before in preparing.items()

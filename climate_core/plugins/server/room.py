@@ -40,6 +40,8 @@ class CommonHostRoom:
     nouns = Nouns()
 
     def __init__(self, conn: 'connection.Connection') -> None:
+        self._conn = conn
+        self._flavors: dict[str, dict[str, Any]] | None = None
         up = hosts_up(conn)
         self.hosts = list(read(conn, up))
         self.places = _places(up)
@@ -47,7 +49,12 @@ class CommonHostRoom:
     def demand(
         self, server_id: str, params: Mapping[str, Any], amounts: Mapping[str, int]
     ) -> RunningServer:
-        """Return what a server takes that is to be made for a reservation."""
+        """Return what a server takes that is to be made for a reservation, or within a stack.
+
+        :raises climate_core.exceptions.BadRequest: what one within a stack takes is not known
+        """
+        if not amounts and NEEDS not in params:
+            return dataclasses.replace(self._inside(params), id=server_id)
         needs = params.get(NEEDS) or {'amounts': by_class(amounts)}
         return RunningServer(
             id=server_id,
@@ -56,6 +63,22 @@ class CommonHostRoom:
             forbidden=frozenset(needs.get('forbidden', ())),
             zone=needs.get('zone'),
         )
+
+    def _inside(self, params: Mapping[str, Any]) -> RunningServer:
+        if self._flavors is None:
+            listed = flavors.list_all(self._conn)
+            by_name = {each['name']: each for each in listed}
+            self._flavors = {**by_name, **{each['id']: each for each in listed}}
+        wanted = params['server']
+        flavor = self._flavors.get(str(wanted['flavorRef']))
+        if flavor is None:
+            told = f'There is no flavor {wanted["flavorRef"]}.'
+            raise exceptions.BadRequest(told, field='template')
+        try:
+            return of_flavor(flavor, wanted)
+        except exceptions.BadRequest as exc:
+            told = exc.message.removeprefix('flavor_id: ')
+            raise exceptions.BadRequest(told, field='template') from exc
 
     def released(self, amounts: Mapping[str, int]) -> dict[str, int]:
         """Return what a host gets back of a server with these amounts."""

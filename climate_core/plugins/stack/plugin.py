@@ -75,6 +75,13 @@ class StackPlugin(wakeable.WakeablePlugin):
             help='The snapshot that is made at the end is called this plus the name of the stack '
             'and the id of the reservation.',
         ),
+        cfg.IntOpt(
+            'lead_seconds',
+            default=300,
+            min=0,
+            help='Seconds before the start of a lease of the kind scheduled at which the stacks '
+            'of its templates are filled, so that they can be woken in time.',
+        ),
         *lost_actions.OPTIONS,
     )
     schema = {**wakeable.schema(end_steps.CHOICES), **template_stack.SCHEMA}
@@ -116,7 +123,9 @@ class StackPlugin(wakeable.WakeablePlugin):
     ) -> Claimed:
         if 'template' not in values:
             return claimed
-        return template_stack.make(self.cloud.user(context), lease_id, values, claimed)
+        made = template_stack.make(self.cloud.user(context), lease_id, values, claimed)
+        lead = datetime.timedelta(seconds=self.conf[self.resource_type].lead_seconds)
+        return dataclasses.replace(made, prepare_before=lead)
 
     def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         return self._start(self._prepare, lease, reservation)

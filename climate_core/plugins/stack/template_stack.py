@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from climate_core import exceptions
 from climate_core.cloud import errors, stacks
+from climate_core.lease import model
 from climate_core.plugins.base import Claimed
-from climate_core.plugins.stack import template_text
+from climate_core.plugins.stack import preview, template_text
 
 if TYPE_CHECKING:
     from openstack import connection
@@ -66,7 +67,8 @@ SCHEMA: Final[Mapping[str, Any]] = {
         'type': 'string',
         'enum': ['now', 'start'],
         'description': 'Whether the servers and volumes of the template are reserved now, or '
-        'made at the start of the lease. Default: now.',
+        'made at the start of the lease. Default: now, which in a lease of the kind scheduled is '
+        'shortly before its start.',
     },
 }
 _NEEDS_TEMPLATE: Final = ('name', 'parameters', 'environment', 'files', 'hold')
@@ -160,15 +162,16 @@ def check(
     :param conn: with the rights of the user
     :param lease_id: of the lease that it would be made for
     """
-    kept = placeholder(values)
+    kept, shown = placeholder(values), []
     with errors.for_user('template'):
         try:
-            stacks.preview(conn, _body(values, values['template']))
+            shown = stacks.preview(conn, _previewed(lease_id, values))
         except stacks.StackNameTaken as exc:
             # That of an equal request that was broken off is found again when it is made.
             _find(conn, values, _tags(lease_id, values, kept), exc)
     hold = values.get('hold', 'now')
-    return {'name': values['name'], 'hold': hold, _SAID: _said(lease_id, values)}
+    said = {'name': values['name'], 'hold': hold, _SAID: _said(lease_id, values)}
+    return {**said, model.PARTS: preview.parts(shown)}
 
 
 def make(
@@ -262,6 +265,26 @@ def placeholder(values: Mapping[str, Any]) -> dict[str, Any]:
 def _body(values: Mapping[str, Any], template: Any) -> dict[str, Any]:
     kept = {k: values[k] for k in ('parameters', 'environment', 'files') if k in values}
     return {'stack_name': values['name'], 'template': template, **kept}
+
+
+def _previewed(lease_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is to be previewed: with its lease if it is held before that starts.
+
+    A group shows as many members then as are reserved. The lease is not there yet, and not asked.
+    """
+    body = _body(values, values['template'])
+    if not lease_id or values.get('hold') == 'start':
+        return body
+    environment = dict(template_text.read(values.get('environment') or {}, 'environment'))
+    defaults = environment.get('parameter_defaults') or {}
+    if isinstance(defaults, Mapping):
+        environment['parameter_defaults'] = {**defaults, _LEASE: lease_id}
+    try:
+        json.dumps(environment)
+    except TypeError:
+        # It has what only YAML can say, as bytes, and Heat is to read that as it is.
+        return body
+    return {**body, 'environment': environment}
 
 
 def _find(

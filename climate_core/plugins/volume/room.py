@@ -60,7 +60,7 @@ class BackendRoom:
     def demand(
         self, volume_id: str, params: Mapping[str, Any], _amounts: Mapping[str, int]
     ) -> RunningServer:
-        """Return what a volume takes that is to be made for a reservation."""
+        """Return what a volume takes that is to be made for a reservation, or within a stack."""
         wanted = params[specification.KEY]
         backend = self._backends.get(wanted.get('volume_type') or self._default_type())
         # Of a name with an operator, as "<or> a <or> b", only Cinder knows what it means.

@@ -222,8 +222,8 @@ def _create(request: Any, project: str) -> Any:
 
 
 def _preview(request: Any, project: str) -> Record:
-    heat_new.check(request.server.state, request.body, _caller(request, project))
-    return {'stack': {'id': 'None'}}
+    made = heat_new.check(request.server.state, request.body, _caller(request, project))
+    return {'stack': {'id': 'None', 'resources': heat_new.shown(made)}}
 
 
 def _files(request: Any, project: str, name: str, stack_id: str) -> Any:

@@ -50,6 +50,23 @@ def check(state: State, body: Record, caller: Record) -> Record:
     return made
 
 
+def shown(made: Record) -> list[Record]:
+    """Return the resources of a stack that is previewed; parameters are filled in."""
+    return [
+        {
+            'resource_name': name,
+            'resource_type': resource['type'],
+            'properties': {
+                key: made['parameters'].get(value['get_param'])
+                if isinstance(value, dict)
+                else value
+                for key, value in resource.get('properties', {}).items()
+            },
+        }
+        for name, resource in made['template'].get('resources', {}).items()
+    ]
+
+
 def change(stack: Record, body: Record) -> None:
     """Take what an update changes; what it does not name is kept."""
     if 'template' in body:

@@ -16,9 +16,10 @@ _HELD = (resource_types.SERVER, resource_types.VOLUME, resource_types.STACK)
 _HOSTS = (resource_types.HOST, resource_types.CAPACITY, resource_types.SIZES)
 #: The first cell of a row -> what leases of it ask for: by type, and whether it is held already.
 ASKED = {
-    'Servers, volumes and stacks': [[each] for each in _HELD],
+    'Servers, volumes and stacks that are there': [[each] for each in _HELD],
     'Servers that are made for the lease': [[f'made {resource_types.SERVER}']],
     'Volumes that are made for the lease': [[f'made {resource_types.VOLUME}']],
+    'Stacks that are made for the lease': [[f'template {resource_types.STACK}']],
     'Floating IPs that you have': [[resource_types.HELD_FLOATING_IP]],
     'Floating IPs': [[resource_types.FLOATING_IP]],
     'Networks': [[resource_types.NETWORK]],
@@ -42,7 +43,7 @@ def items(types: list[str]) -> list[Item]:
     for place, kind in enumerate(types):
         unit_kind = 'host' if kind in _OF_CALENDAR else None
         made, _, shown = kind.rpartition(' ')
-        params = {model.GROUP: 'group'} if made else {}
+        params = {'made': {model.GROUP: 'group'}, 'template': {model.PARTS: {}}}.get(made, {})
         new = model.new_reservation('lease', shown, f'r{place}', params, NOON, {}, None, unit_kind)
         found.append(Item(new, {}, f'reservations[{place}]'))
     return found

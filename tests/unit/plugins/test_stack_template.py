@@ -7,6 +7,7 @@ from climate_core import exceptions
 from climate_core.db import missing
 from climate_core.lease import model, serialize
 from climate_core.plugins.stack.template_stack import FILLED, UNFILLED
+from tests.support.kinds import kind_cell
 from tests.unit.plugins.templated import TOO_BIG, wanted
 
 ASLEEP = ['lease-reserved', 'RESERVED']
@@ -28,6 +29,7 @@ def test_what_a_lease_is_made_with(templated):
     assert templated.members() == []
 
 
+@kind_cell('Stacks that are made for the lease', 'immediate')
 def test_stack_of_a_template_has_its_whole_life(templated):
     lease_id = templated.held()
     stack, lease = templated.only(), templated.lease(lease_id)

@@ -7,7 +7,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.cloud import stacks as calls
-from climate_core.plugins.stack import template_stack
+from climate_core.plugins.stack import preview, template_stack
 from tests.conformance.world import reservation_of
 from tests.support.fakes import heat
 from tests.unit.plugins.templated import TEMPLATE, wanted
@@ -71,7 +71,12 @@ def test_the_check_makes_nothing(stacks):
     with stacks.counted() as sent:
         claimed = reserve(stacks, hold='start', on_end='nothing')
     kept = {k: v for k, v in claimed.params.items() if k != '_said'}
+    inside = kept.pop('_parts')
     assert kept == {'name': 'web', 'hold': 'start', 'on_end': 'nothing'}
+    assert inside == {
+        'virtual:instance': [{'unknown': 'flavor of server'}],
+        'virtual:volume': [{'unknown': 'size of disk'}],
+    }
     assert claimed.amounts == {'stacks': 1}
     assert not claimed.made
     assert not stacks.state.stacks
@@ -284,3 +289,47 @@ def test_the_template_was_taken_out(stacks):
     reservation = reservation_of(made, 'virtual:stack')
     with pytest.raises(exceptions.Permanent, match='lacks its file'):
         template_stack.fill(conn, calls.get(conn, made.resource_id), reservation)
+
+
+@pytest.mark.parametrize(
+    ('environment', 'previewed'),
+    [
+        (None, {'parameter_defaults': {'climate_lease_id': 'lease'}}),
+        (
+            'parameter_defaults: {a: 1}\nparameters: {b: 2}',
+            {'parameter_defaults': {'a': 1, 'climate_lease_id': 'lease'}, 'parameters': {'b': 2}},
+        ),
+        # What only YAML can say is left as it is.
+        ('parameters: {key: !!binary aGk=}', 'parameters: {key: !!binary aGk=}'),
+    ],
+)
+def test_what_is_held_is_previewed_with_its_lease(environment, previewed):
+    values = {'name': 'web', 'template': {}}
+    if environment is not None:
+        values['environment'] = environment
+    assert template_stack._previewed('lease', values)['environment'] == previewed
+    for lease_id, hold in (('', 'now'), ('lease', 'start')):
+        body = template_stack._previewed(lease_id, {**values, 'hold': hold})
+        assert body.get('environment') == environment
+
+
+@pytest.mark.parametrize(
+    ('properties', 'read'),
+    [
+        ({'flavor': 'm1', 'image': 'i'}, {'flavorRef': 'm1'}),
+        (
+            {'flavor': 'm1', 'block_device_mapping': [{}], 'availability_zone': 'z'},
+            {'flavorRef': 'm1', 'block_device_mapping_v2': [], 'availability_zone': 'z'},
+        ),
+        ({'flavor': 'm1', 'image': 'i', 'block_device_mapping_v2': [{}]}, {'flavorRef': 'm1'}),
+    ],
+)
+def test_servers_of_a_preview_are_read_in_the_words_of_nova(properties, read):
+    server = {'resource_type': 'OS::Nova::Server', 'resource_name': 'a', 'properties': properties}
+    disk = {'size': '5', 'volume_type': 'ssd'}
+    volume = {'resource_type': 'OS::Cinder::Volume', 'properties': disk}
+    other = {'resource_type': 'OS::Heat::Value', 'properties': None}
+    assert preview.parts([other, [[server], volume]]) == {
+        'virtual:instance': [{'server': read}],
+        'virtual:volume': [{'volume': {'size': 5, 'volume_type': 'ssd'}}],
+    }
