@@ -230,7 +230,8 @@ def first_over(
 def _exists(
     lease_id: sa.ColumnElement[str], event_type: str, which: sa.ColumnElement[bool]
 ) -> sa.ColumnElement[bool]:
-    return sa.exists().where(_of(event_type, lease_id, which))
+    # Of a query that reads events itself, these are others.
+    return sa.exists().where(_of(event_type, lease_id, which)).correlate_except(_EVENT)
 
 
 def _of(
