@@ -192,7 +192,8 @@ class ManagerService:
         if watch:
             nudge = self.scheduler.nudge
             trusts = Trusts(self.cloud)
-            yield Reconciler(conf, self.database, self.plugins, trusts, nudge)
+            refused = self.metrics.trust_refused
+            yield Reconciler(conf, self.database, self.plugins, trusts, nudge, refused)
             refresher = HostRefresher(conf, self.database, self.cloud)
             watcher = HostWatch(
                 conf,

@@ -112,16 +112,17 @@ def contracted(conf: cfg.ConfigOpts) -> bool:
     """Tell whether nothing is left in the database that only an older release needed."""
     database = Database(conf)
     try:
-        return is_contracted(database)
+        return is_at(database, head())
     finally:
         database.dispose()
 
 
-def is_contracted(database: Database) -> bool:
-    """Tell the same of a database that is connected."""
+def is_at(database: Database, revision: str) -> bool:
+    """Tell whether a database has a revision of this release, or is further."""
     with database.engine.connect() as connection:
         present = _version(connection)
-    return present == head() or present not in _order()
+    names = list(_order())
+    return present not in names or names.index(present) >= names.index(revision)
 
 
 @functools.cache

@@ -6,13 +6,15 @@ leases, and a create changes none but its own: any number of creates of one owne
 wait for each other, on a Galera cluster neither. Two that find no live trust each make one; the
 newest is taken from then on, and each is deleted when its own leases are over.
 
-A lease needs its trust until it is TERMINATED. What no lease needs is *retired*: one guarded
-UPDATE, after which no create takes it. Keystone is asked to delete it :data:`GRACE_SECONDS` later,
-after another look. The two moves are apart because of the create that is between its look at the
-trust and its commit at this moment: the look is part of the statement that writes the lease, so
-the create commits soon after, and the second look finds the lease. Such a trust stays retired and
-goes with that lease. A trust that is retired is never live again, so nothing has to be undone when
-a manager dies between two moves: the next look of any manager goes on.
+A lease needs its trust until it is TERMINATED. What no lease needs is kept for
+:data:`KEPT_SECONDS`, so that leases of one owner that follow one another share it as well; then it
+is *retired*: one guarded UPDATE, after which no create takes it. Keystone is asked to delete it
+:data:`GRACE_SECONDS` later, after another look. The two moves are apart because of the create that
+is between its look at the trust and its commit at this moment: the look is part of the statement
+that writes the lease, so the create commits soon after, and the second look finds the lease. Such
+a trust stays retired and goes with that lease. A trust that is retired is never live again, so
+nothing has to be undone when a manager dies between two moves: the next look of any manager goes
+on.
 """
 
 from collections.abc import Collection, Iterable
@@ -27,9 +29,19 @@ from climate_core.lease.trust_scope import TrustScope
 
 _TRUST, _LEASE = tables.OWNER_TRUSTS, tables.LEASES
 
+#: The digest of what no other lease may share.
+_ALONE: Final = ''
+
 #: Seconds from retiring a trust until it is deleted. The only thing that may still take it is a
 #: transaction that had begun, or that read a node of a cluster which lagged behind.
 GRACE_SECONDS: Final = 600.0
+
+#: Seconds for which a trust that no lease needs may still be taken.
+KEPT_SECONDS: Final = 3600.0
+
+#: Seconds until Keystone is asked again to delete what it refused to: after the first refusal,
+#: twice as many after each further one, and at most.
+_FIRST_SECONDS, _MOST_SECONDS = 1200.0, 86400.0
 
 
 class Retired(Exception):
@@ -39,10 +51,12 @@ class Retired(Exception):
 class Use(NamedTuple):
     """How a trust is used.
 
-    :param shared: whether it has a row here
+    :param known: whether it has a row here
+    :param shared: whether it has one by which leases find it
     :param needed: whether a lease needs it that is not over
     """
 
+    known: bool
     shared: bool
     needed: bool
 
@@ -57,6 +71,7 @@ def insert(session: orm.Session, trust_id: str, scope: TrustScope) -> None:
         'roles': list(scope.roles),
         'created_at': utcnow.now(session),
         'retired_at': None,
+        'attempts': 0,
     }
     session.connection().execute(sa.insert(_TRUST).values(row))
 
@@ -80,22 +95,59 @@ def if_live(
 
 def use(session: orm.Session, trust_id: str) -> Use:
     """Return how a trust is used, in one statement."""
-    shared = sa.select(_TRUST.c.trust_id).where(_TRUST.c.trust_id == trust_id).exists()
-    (row,) = session.execute(sa.select(shared, _needed(trust_id)))
+    known = sa.select(_TRUST.c.trust_id).where(_TRUST.c.trust_id == trust_id)
+    shared = known.where(_TRUST.c.digest != _ALONE)
+    (row,) = session.execute(sa.select(known.exists(), shared.exists(), _needed(trust_id)))
     return Use(*map(bool, row))
+
+
+def leave(session: orm.Session, trust_id: str) -> None:
+    """Keep a live trust for a while, which its last lease has left."""
+    statement = sa.update(_TRUST).where(
+        _TRUST.c.trust_id == trust_id, _TRUST.c.retired_at.is_(None)
+    )
+    rows.change(session, statement.values(next_at=utcnow.now(session, KEPT_SECONDS)))
+
+
+def insert_alone(session: orm.Session, trust_id: str, user_id: str, project_id: str) -> None:
+    """Write the trust of one lease alone as retired: it is deleted now, or else later.
+
+    :raises oslo_db.exception.DBDuplicateEntry: it is shared, which was not to be seen yet
+    """
+    now = utcnow.now(session)
+    owner = {'user_id': user_id, 'project_id': project_id, 'roles': [], 'digest': _ALONE}
+    values = {'trust_id': trust_id, 'created_at': now, 'retired_at': now, 'attempts': 0}
+    session.connection().execute(sa.insert(_TRUST).values(**owner, **values))
+
+
+def refused(session: orm.Session, trust_id: str) -> int:
+    """Note that Keystone has refused to delete a trust; return how often by now."""
+    this = _TRUST.c.trust_id == trust_id
+    count = int(session.scalar(sa.select(_TRUST.c.attempts).where(this)) or 0) + 1
+    seconds = min(_FIRST_SECONDS * 2 ** min(count - 1, 10), _MOST_SECONDS)
+    values = {'attempts': count, 'next_at': utcnow.now(session, seconds)}
+    rows.change(session, sa.update(_TRUST).where(this).values(values))
+    return count
+
+
+def refused_ones(session: orm.Session) -> list[str]:
+    """Return the ids of the trusts that Keystone has refused to delete and no lease needs."""
+    query = sa.select(_TRUST.c.trust_id).where(_TRUST.c.attempts > 0, ~_needed(_TRUST.c.trust_id))
+    return list(session.scalars(query.order_by(_TRUST.c.trust_id)))
 
 
 def retire(session: orm.Session, ids: Collection[str]) -> int:
     """Let no create take these any more; return how many of them were live."""
     statement = sa.update(_TRUST).where(_TRUST.c.trust_id.in_(ids), _TRUST.c.retired_at.is_(None))
-    return rows.change(session, statement.values(retired_at=utcnow.now(session)))
+    return rows.change(session, statement.values(retired_at=utcnow.now(session), next_at=None))
 
 
 def unneeded(session: orm.Session) -> tuple[list[str], list[str]]:
-    """Return the ids of trusts that no lease needs: those that are live, and those to delete."""
+    """Return the ids of trusts that no lease needs: those to retire, and those to delete."""
+    due = sa.or_(_TRUST.c.next_at.is_(None), _TRUST.c.next_at <= utcnow.now(session))
     old = _TRUST.c.retired_at <= utcnow.now(session, -GRACE_SECONDS)
     query = sa.select(_TRUST.c.trust_id, _TRUST.c.retired_at.is_(None)).where(
-        sa.or_(_TRUST.c.retired_at.is_(None), old), ~_needed(_TRUST.c.trust_id)
+        sa.or_(_TRUST.c.retired_at.is_(None), old), due, ~_needed(_TRUST.c.trust_id)
     )
     found = session.execute(query.order_by(_TRUST.c.trust_id)).all()
     return [name for name, live in found if live], [name for name, live in found if not live]

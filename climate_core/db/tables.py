@@ -259,6 +259,10 @@ OWNER_TRUSTS = _table(
     _required('roles', Json),
     _required('created_at', Time),
     sa.Column('retired_at', Time),
+    # Not retired, and not deleted, before; None: at any time.
+    sa.Column('next_at', Time),
+    # How often Keystone has refused to delete it.
+    sa.Column('attempts', sa.Integer),
     # The newest that a new lease may take.
     sa.Index('owner_trusts_live_idx', 'digest', 'retired_at', 'created_at'),
 )

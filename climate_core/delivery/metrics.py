@@ -77,6 +77,11 @@ class Metrics:
             'Repairs of what Nova, Cinder or Heat had lost.',
             labels=('resource_type', 'repair'),
         )
+        self._trusts_refused = self._counter(
+            'climate_trust_refusals',
+            'Trusts that no lease needs and that Keystone does not let the service delete.',
+            labels=(),
+        )
         self._outage = prometheus_client.Gauge(
             'climate_hosts_outage',
             'Whether so many hosts look down at once that none is replaced.',
@@ -118,6 +123,10 @@ class Metrics:
     def repaired(self, resource_type: str, repair: str) -> None:
         """Count a repair of what a service lost."""
         self._repairs.labels(resource_type, repair).inc()
+
+    def trust_refused(self) -> None:
+        """Count a trust that Keystone does not let the service delete."""
+        self._trusts_refused.inc()
 
     def outage(self, is_so: bool) -> None:
         """Tell whether so many hosts look down at once that none is replaced."""

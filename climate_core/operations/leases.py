@@ -145,8 +145,7 @@ class LeaseOperations:
         return self.preemption.make_room(lease, is_tried=True)
 
     def _release_trust(self, lease: model.Lease) -> None:
-        if lease.trust_id:
-            self.owner_trusts.release(lease.trust_id)
+        self.owner_trusts.release(lease)
 
     @built_anew
     def create_lease(

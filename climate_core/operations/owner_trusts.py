@@ -12,13 +12,15 @@ created for no longer after a right was taken away than any service answers the 
 such questions a create asks Keystone nothing. Memory decides nothing: the statement that writes
 the lease looks whether its trust is live, see :mod:`climate_core.db.owner_trusts`.
 
-A manager of the release before deletes the trust of a lease that is over, whoever shares it. So
-nothing is shared until the database is contracted: it is when no such manager runs any more.
+A manager of a release that did not share deletes the trust of a lease that is over, whoever shares
+it. So nothing is shared until the database was contracted for the first time since: then no such
+manager runs any more.
 """
 
 import dataclasses
 from typing import Final
 
+from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
 from climate_core.cloud import errors
@@ -27,11 +29,18 @@ from climate_core.context import RequestContext
 from climate_core.db import migration
 from climate_core.db import owner_trusts as db
 from climate_core.db.engine import Database, after_commit
+from climate_core.lease import model
 from climate_core.lease.trust_scope import TrustScope
 from climate_core.operations.interfaces import TrustService
 
+#: The migration of the first contraction since leases share trusts.
+_CONTRACTED: Final = '0037'
+
 #: Keystonemiddleware's ``token_cache_time``.
 _KNOWN_SECONDS: Final = 300.0
+
+#: How many trusts of an owner a create asks Keystone about before it makes one.
+_TRIES: Final = 3
 
 
 class _NotFound(Exception):
@@ -92,28 +101,47 @@ class OwnerTrusts:
             db.insert(session, trust.id, trust.scope)
             after_commit(session, lambda: self._known.put(digest, trust.id))
 
-    def release(self, trust_id: str) -> None:
-        """Let go of the trust of a lease that is over: retire one that was shared, delete another.
+    def release(self, lease: model.Lease) -> None:
+        """Let go of the trust of a lease that is over: keep a shared one a while, delete another.
 
         Nothing happens while another lease needs it. Of two leases that are over at the same time
         the second sees that the first one is over: each looks after its own commit. If a node of
         a cluster lags behind and neither sees it, the comparison with the cloud does: it looks
         for trusts that no lease needs.
 
+        Such a node may not say either that a trust is shared. So one that seems not to be is
+        written first, as retired: that fails if another lease may have it.
+
         :raises climate_core.exceptions.Transient: try again later
         :raises climate_core.exceptions.Permanent: Keystone does not let the service delete it
         """
+        trust_id = lease.trust_id
+        if trust_id is None:
+            return
         use = self._database.read(db.use, trust_id)
+        shared = use.shared or not (use.known or self._retire_alone(trust_id, lease))
         if use.needed:
             return
-        if use.shared:
-            self._database.write(db.retire, [trust_id])
-        else:
-            self._trusts.delete(trust_id)
+        if shared:
+            self._database.write(db.leave, trust_id)
+            return
+        self._trusts.delete(trust_id)
+        self._database.write(db.delete, trust_id)
+
+    def _retire_alone(self, trust_id: str, lease: model.Lease) -> bool:
+        """Write a trust as that of one lease alone; tell whether it is so."""
+        try:
+            self._database.write(db.insert_alone, trust_id, lease.user_id, lease.project_id)
+        except db_exc.DBDuplicateEntry:
+            return False
+        return True
 
     def _find(self, scope: TrustScope) -> str:
         """Return a live trust that Keystone gives a token for; retire those that it refuses."""
-        while (found := self._database.read(db.find_live, scope)) is not None:
+        for _ in range(_TRIES):
+            found = self._database.read(db.find_live, scope)
+            if found is None:
+                break
             with errors.for_user():
                 try:
                     self._trusts.roles(found)
@@ -121,8 +149,9 @@ class OwnerTrusts:
                     self._database.write(db.retire, [found])
                     continue
             return found
+        # Those that were refused may still look live on a node that lags behind: make one.
         raise _NotFound
 
     def _may_share(self) -> bool:
-        self._contracted = self._contracted or migration.is_contracted(self._database)
+        self._contracted = self._contracted or migration.is_at(self._database, _CONTRACTED)
         return self._contracted

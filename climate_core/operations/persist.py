@@ -32,6 +32,9 @@ from climate_core.plugins.base import ResourcePlugin
 #: connection counts what the one before it wrote.
 _MAYBE_WRITTEN: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *TROUBLE)
 
+#: With how many trusts of its owner a lease is tried; a new one cannot be retired before it.
+_TRUSTS = 3
+
 #: The reason of a lease that waits although there would be enough for it.
 _BEHIND = 'Leases that have waited for longer, or have a higher priority, come first.'
 
@@ -144,12 +147,15 @@ class WritePath:
         cause: Cause,
     ) -> model.Lease:
         """Write a draft; with another trust if the one that it was to share is retired by now."""
-        while True:
+        for _ in range(_TRUSTS):
             try:
                 return self._persist(draft, done, most, cause)
             except owner_trusts.Retired:
-                # A new one cannot be retired before the lease is there, so there is an end.
                 self.provisioner.replace_trust(context, done)
+        raise exceptions.ServiceUnavailable(
+            'The trust of the owner was retired while the lease was written, several times: try '
+            'again.'
+        )
 
     def _persist(
         self, draft: Draft, done: Provisioned, most: limits.Amounts | None, cause: Cause

@@ -37,6 +37,7 @@ class Reconciler(PeriodicWorker):
     """Compare, in a thread of its own.
 
     :param nudge: called when something was written that the engine should look at
+    :param trust_refused: called for each trust that Keystone does not let the service delete
     """
 
     name = 'reconcile'
@@ -48,6 +49,7 @@ class Reconciler(PeriodicWorker):
         plugins: Mapping[str, ResourcePlugin],
         trusts: Trusts,
         nudge: Callable[[], None] = lambda: None,
+        trust_refused: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(conf.reconcile.interval, _FIRST_SECONDS)
         self._conf = conf
@@ -55,6 +57,7 @@ class Reconciler(PeriodicWorker):
         self._plugins = plugins
         self._trusts = trusts
         self._nudge = nudge
+        self._trust_refused = trust_refused
         #: What the log has told already; nothing is decided by it.
         self._reported: set[str] = set()
 
@@ -103,7 +106,7 @@ class Reconciler(PeriodicWorker):
     def _delete_retired(self) -> None:
         for trust_id in retired_trusts.find(self._database):
             if not self.stopping:
-                args = self._database, self._trusts, trust_id
+                args = self._database, self._trusts, trust_id, self._trust_refused
                 self._try('trusts to delete', retired_trusts.delete, *args)
 
     def _sweep_trusts(self) -> None:

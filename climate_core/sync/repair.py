@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.cloud.trusts import Trusts
-from climate_core.db import missing, store, stuck
+from climate_core.db import missing, owner_trusts, store, stuck
 from climate_core.db.engine import Database
 from climate_core.lease.history import Cause
 from climate_core.lease.model import Reservation
@@ -170,6 +170,15 @@ class Repair:
             trouble = self._do(trusts.delete, trust_id)
             done = self._yes and not trouble
             yield Repaired(trust_id, 'a trust that no lease has', 'delete it', done, trouble)
+        for trust_id in self._database.read(owner_trusts.refused_ones):
+            trouble = self._do(self._delete_refused, trusts, trust_id)
+            done = self._yes and not trouble
+            wrong = 'a trust that no lease needs, and that Keystone did not let the manager delete'
+            yield Repaired(trust_id, wrong, 'delete it', done, trouble)
+
+    def _delete_refused(self, trusts: Trusts, trust_id: str) -> None:
+        trusts.delete(trust_id)
+        self._database.write(owner_trusts.delete, trust_id)
 
     def _discard(self, plugin: ResourcePlugin, resource_id: str) -> None:
         """Check again before something is deleted for good."""

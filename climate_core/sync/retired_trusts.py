@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Delete the trusts that leases of an owner shared when no lease needs them any more."""
+"""Delete the trusts of owners when no lease needs them any more."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from oslo_log import log
+
+from climate_core import exceptions
 from climate_core.cloud.trusts import Trusts
 from climate_core.db import owner_trusts
 from climate_core.db.engine import Database
+
+LOG = log.getLogger(__name__)
 
 
 def find(database: Database) -> Iterator[str]:
@@ -16,15 +21,29 @@ def find(database: Database) -> Iterator[str]:
     yield from old
 
 
-def delete(database: Database, trusts: Trusts, trust_id: str) -> bool:
+def delete(
+    database: Database, trusts: Trusts, trust_id: str, refused: Callable[[], None] = lambda: None
+) -> bool:
     """Delete a trust in Keystone, then its row; what another manager has deleted is fine.
 
-    :returns: False if a lease needs it by now
-    :raises climate_core.exceptions.Transient: try again later
-    :raises climate_core.exceptions.Permanent: Keystone does not let the service
+    What Keystone refuses to delete is told once, and tried again later and later: after 20
+    minutes, and in the end once a day.
+
+    :param refused: called if Keystone refuses it for the first time
+    :returns: False if a lease needs it by now, or Keystone refuses
+    :raises climate_core.exceptions.Transient: Keystone does not answer; this counts as nothing
     """
     if not database.read(owner_trusts.is_unneeded, trust_id):
         return False
-    trusts.delete(trust_id)
+    try:
+        trusts.delete(trust_id)
+    except exceptions.Permanent as exc:
+        if database.write(owner_trusts.refused, trust_id) == 1:
+            refused()
+            told = (
+                'Keystone does not let the service delete the trust %s, which no lease needs: %s'
+            )
+            LOG.warning(told, trust_id, exc)
+        return False
     database.write(owner_trusts.delete, trust_id)
     return True

@@ -166,7 +166,8 @@ def held(admin: Person, server_id: str) -> Any:
 def trusts(admin: Person, person: Person) -> list[str]:
     """Return the ids of the trusts that a user has given the lease service, and that it forgot.
 
-    One that leases shared is retired after the last of them, and deleted ten minutes later.
+    One that leases shared is kept for an hour after the last of them, then retired, and deleted
+    ten minutes later.
     Keystone lists all those of a trustor, whatever trustee is asked for (keystone/api/trusts.py).
     Heat has some for its stacks, and leaves one where Keystone answers 401 for a moment
     (heat/engine/clients/os/keystone/heat_keystoneclient.py ``delete_trust``).
@@ -178,7 +179,6 @@ def trusts(admin: Person, person: Person) -> list[str]:
     assert response.status_code == 200, response.text
     given = response.json()['trusts']
     with sa.create_engine(configured('database', 'connection')).begin() as database:
-        retired = 'SELECT trust_id FROM owner_trusts WHERE retired_at IS NOT NULL'
-        known = {*database.scalars(sa.text(retired))}
+        known = {*database.scalars(sa.text('SELECT trust_id FROM owner_trusts'))}
     found = [each['id'] for each in given if each['trustee_user_id'] == service.id]
     return [each for each in found if each not in known]

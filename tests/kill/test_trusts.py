@@ -42,6 +42,12 @@ def rows(stage):
     return {row.trust_id: row.retired_at is None for row in found}
 
 
+def let_time_pass(stage):
+    """Have trusts that no lease needs be kept no more."""
+    with stage.database.writer() as session:
+        session.execute(sa.update(tables.OWNER_TRUSTS).values(next_at=None))
+
+
 def let_grace_pass(stage):
     """Have trusts that are retired be so for as long as it takes until they are deleted."""
     table = tables.OWNER_TRUSTS
@@ -90,6 +96,10 @@ def test_release_of_the_last_of_two(stage, kill):
     stage.survive(kill)
     stage.until(lambda: all(stage.is_over(lease) for lease in both))
 
+    stage.delete_retired_trusts().ends()
+    assert rows(stage) == {trust_id: True}
+    let_time_pass(stage)
+    stage.delete_retired_trusts().ends()
     assert rows(stage) == {trust_id: False}
     assert stage.made('trust delete') == 0
     let_grace_pass(stage)
@@ -105,6 +115,9 @@ def over(stage):
     manager = stage.manager()
     stage.until(lambda: stage.is_over(lease))
     manager.kill()
+    let_time_pass(stage)
+    stage.delete_retired_trusts().ends()
+    assert rows(stage) == {lease.trust_id: False}
     return lease.trust_id
 
 

@@ -200,12 +200,13 @@ def test_expand_takes_nothing_away_and_contract_does(conf: cfg.ConfigOpts) -> No
     expanded = _tables_of(conf)
     assert all(first[name] <= expanded[name] for name in first)
     assert not migration.contracted(conf)
-    assert not migration.is_contracted(Database(conf))
+    assert not migration.is_at(Database(conf), migration.head())
+    assert migration.is_at(Database(conf), migration.expanded())
     migration.check(conf)
     assert migration.contract(conf) == migration.head()
     assert 'index leases_project_idx' not in _tables_of(conf)['leases']
     assert migration.contracted(conf)
-    assert migration.is_contracted(Database(conf))
+    assert migration.is_at(Database(conf), '0001')
     migration.check(conf)
 
 

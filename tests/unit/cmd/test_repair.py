@@ -16,7 +16,7 @@ from climate_core import exceptions
 from climate_core.cloud import placement
 from climate_core.cmd import manage
 from climate_core.cmd.manage import repair as command
-from climate_core.db import history, tables, utcnow
+from climate_core.db import history, owner_trusts, tables, utcnow
 from climate_core.db.engine import Database
 from climate_core.lease import model
 from climate_core.sync import repair
@@ -311,6 +311,20 @@ def test_trusts_are_looked_at_twice(
     assert run('repair', '--yes', '--trusts') == 0
     assert waited == [repair.TRUST_SECONDS]
     assert set(world.state.trusts) == {kept, new}
+
+
+def test_trust_that_keystone_did_not_let_the_manager_delete_is_deleted(
+    run: Run, world: FakeServers, database: Database, capsys: Capsys
+) -> None:
+    refused = world.trust()
+    database.write(owner_trusts.insert_alone, refused, 'alice-id', 'demo-id')
+    database.write(owner_trusts.refused, refused)
+    assert run('repair', '--trusts') == 1
+    assert refused in capsys.readouterr().out
+    assert refused in world.state.trusts
+    assert run('repair', '--yes', '--trusts') == 0
+    assert world.state.trusts == {}
+    assert run('repair', '--trusts') == 0
 
 
 @pytest.mark.parametrize('words', [('orphans',), ('repair', '--yes')])

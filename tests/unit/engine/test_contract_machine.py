@@ -288,6 +288,7 @@ class Contract(Users):
         self.check()
         self.judge.everything_is_freed()
         # What was left by a manager that died is retired first.
+        self.time.forward(seconds=owner_trusts.KEPT_SECONDS)
         self.world.delete_retired_trusts()
         self.time.forward(seconds=owner_trusts.GRACE_SECONDS)
         self.world.delete_retired_trusts()

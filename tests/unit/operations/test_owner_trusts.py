@@ -45,11 +45,24 @@ def rows(world: World) -> dict[str, bool]:
         return {row.trust_id: row.retired_at is None for row in session.execute(sa.select(table))}
 
 
-def finish(world: World, lease_id: str) -> None:
-    """End a lease, and do what follows from that."""
+def end(world: World, lease_id: str) -> None:
+    """End a lease, and do what follows from that at once."""
     world.end(lease_id)
     world.run_until_idle()
     assert world.lease(lease_id).trust_id is None
+
+
+def let_time_pass(world: World, **since: Any) -> None:
+    """Have shared trusts no more wait, and look for those that no lease needs."""
+    with world.database.writer() as session:
+        session.execute(sa.update(tables.OWNER_TRUSTS).values(next_at=None, **since))
+    list(retired_trusts.find(world.database))
+
+
+def finish(world: World, lease_id: str) -> None:
+    """End a lease, and do what follows from that, also what is done an hour later."""
+    end(world, lease_id)
+    let_time_pass(world)
 
 
 def sweep(world: World, older: bool = True) -> list[str]:
@@ -145,6 +158,7 @@ def test_lease_that_never_started_lets_go(world: World, kind: str) -> None:
     lease_id = create(world, 'a', start='2098-01-01 10:00')
     getattr(world.operations, kind)(owner(), lease_id)
     world.run_until_idle()
+    let_time_pass(world)
     assert rows(world) == {'trust1': False}
 
 
@@ -159,6 +173,7 @@ def test_two_that_are_over_at_once_retire_their_trust(any_world: World) -> None:
             any_world.executor.run(each)
     assert rows(any_world) == {'trust1': True}
     any_world.run_until_idle()
+    let_time_pass(any_world)
     assert rows(any_world) == {'trust1': False}
     assert sweep(any_world) == ['trust1']
 
@@ -395,3 +410,165 @@ def test_new_trust_of_a_create_that_is_not_written_is_deleted(
     assert (world.trusts.present, rows(world)) == (set(), {})
     # Nor is it kept in memory.
     assert trust_of(world, create(world, 'b')) == 'trust2'
+
+
+def test_leases_that_follow_one_another_share_a_trust(
+    any_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is asked of Keystone but once for a trust."""
+    monkeypatch.setattr(any_world.trusts, 'roles', raising(AssertionError('asked')))
+    monkeypatch.setattr(any_world.trusts, 'delete', raising(AssertionError('asked')))
+    for each in 'abcde':
+        end(any_world, create(any_world, each))
+        assert sweep(any_world) == []
+    assert (any_world.trusts.made, rows(any_world)) == (1, {'trust1': True})
+
+
+def test_trust_is_kept_from_its_last_lease_on(any_world: World) -> None:
+    end(any_world, create(any_world, 'a'))
+    with any_world.database.writer() as session:
+        session.execute(sa.update(tables.OWNER_TRUSTS).values(next_at=None))
+    end(any_world, create(any_world, 'b'))
+    assert sweep(any_world) == []
+    assert rows(any_world) == {'trust1': True}
+    let_time_pass(any_world)
+    assert rows(any_world) == {'trust1': False}
+    assert sweep(any_world) == ['trust1']
+
+
+def test_lease_with_a_webhook_and_reminders_shares(any_world: World) -> None:
+    """Its columns of JSON are written by a statement of their own."""
+    create(any_world, 'a')
+    hook = {'url': 'https://example.org/hook', 'secret': 'x' * 16}
+    more: dict[str, Any] = {'webhook': hook, 'before_start': [60, 600]}
+    lease_id = create(any_world, 'b', start='2098-01-01 10:00', **more)
+    found = any_world.lease(lease_id)
+    assert (found.trust_id, any_world.trusts.made) == ('trust1', 1)
+    assert found.before_start == (600, 60) or found.before_start == (60, 600)
+    assert found.webhook is not None
+    assert found.webhook['url'] == hook['url']
+    assert len(found.events_of('before_start_lease')) == 2
+
+
+def test_trust_that_does_not_look_shared_on_a_node_that_lags_behind_is_kept(
+    any_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = create(any_world, 'a'), create(any_world, 'b')
+    with monkeypatch.context() as lagging:
+        lagging.setattr(owner_trusts, 'use', lambda *_: owner_trusts.Use(False, False, False))
+        end(any_world, first)
+    assert (any_world.trusts.present, rows(any_world)) == ({'trust1'}, {'trust1': True})
+    assert any_world.lease(second).trust_id == 'trust1'
+
+
+def test_trust_of_one_lease_that_still_looks_needed_is_deleted_later(
+    any_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease_id = any_world.create('a', end='2099-01-01 10:00')
+    with monkeypatch.context() as lagging:
+        lagging.setattr(owner_trusts, 'use', lambda *_: owner_trusts.Use(False, False, True))
+        end(any_world, lease_id)
+    assert (any_world.trusts.present, rows(any_world)) == ({'trust1'}, {'trust1': False})
+    assert sweep(any_world) == ['trust1']
+    assert any_world.trusts.present == set()
+
+
+def test_passing_trouble_with_the_trust_of_one_lease_is_tried_again(
+    world: World, time: Time
+) -> None:
+    lease_id = world.create('a', end='2099-01-01 10:00')
+    world.trusts.trouble = [exceptions.Transient('Keystone is away.')]
+    world.end(lease_id)
+    world.run_until_idle()
+    event = world.lease(lease_id).event('release_trust')
+    assert event is not None
+    assert event.open
+    world.trusts.trouble = []
+    time.forward(hours=1)
+    world.run_until_idle()
+    assert (world.trusts.present, rows(world)) == (set(), {})
+
+
+def attempts(world: World, now: datetime.datetime) -> tuple[int, float]:
+    """Return how often a trust was refused, and in how many minutes it is tried again."""
+    with world.database.reader() as session:
+        (row,) = session.execute(sa.select(tables.OWNER_TRUSTS)).all()
+    again = 0.0 if row.next_at is None else (row.next_at - now).total_seconds()
+    return row.attempts, round(again / 60)
+
+
+def test_trust_that_keystone_keeps_is_told_once_and_tried_later_and_later(
+    world: World, time: Time, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    finish(world, create(world, 'a'))
+    monkeypatch.setattr(world.trusts, 'delete', raising(exceptions.Permanent('not allowed')))
+    told: list[int] = []
+
+    def look() -> None:
+        for each in retired_trusts.find(world.database):
+            assert not retired_trusts.delete(
+                world.database,
+                world.trusts,  # type: ignore[arg-type]
+                each,
+                lambda: told.append(1),
+            )
+
+    seen = []
+    for _ in range(9):
+        time.forward(days=1, seconds=1)
+        look()
+        look()
+        seen.append(attempts(world, time.now))
+    minutes = [20, 40, 80, 160, 320, 640, 1280, 1440, 1440]
+    assert seen == [*zip(range(1, 10), minutes, strict=True)]
+    assert told == [1]
+    assert caplog.text.count('not allowed') == 1
+
+
+def test_keystone_that_does_not_answer_counts_as_nothing(
+    world: World, time: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish(world, create(world, 'a'))
+    with monkeypatch.context() as away:
+        away.setattr(world.trusts, 'delete', raising(exceptions.Transient('away')))
+        with pytest.raises(exceptions.Transient):
+            sweep(world)
+    assert attempts(world, time.now)[0] == 0
+    assert sweep(world) == ['trust1']
+
+
+def test_create_asks_about_three_trusts_at_most(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a node that still has as live what was retired."""
+    create(world, 'a')
+    other = another_manager(world)
+    other.trusts.present.clear()
+    asked: list[int] = []
+
+    def find(*_args: Any) -> str:
+        asked.append(1)
+        return 'gone'
+
+    monkeypatch.setattr(owner_trusts, 'find_live', find)
+    assert trust_of(other, create(other, 'b')) == 'trust2'
+    assert len(asked) == 3
+    other.database.dispose()
+
+
+def test_create_whose_trusts_are_retired_again_and_again_is_to_be_tried_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(world, 'a')
+    tries = []
+
+    def retired(*_args: Any) -> None:
+        tries.append(1)
+        raise owner_trusts.Retired
+
+    monkeypatch.setattr(world.operations.write_path, 'persist', retired)
+    with pytest.raises(exceptions.ServiceUnavailable):
+        create(world, 'b', id=ID)
+    assert len(tries) == 3
+    assert world.database.read(leases.find, ID) is None
+    assert world.trusts.present == {'trust1'}

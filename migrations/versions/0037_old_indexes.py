@@ -10,8 +10,8 @@ was made between two releases has dropped them already.
 import sqlalchemy as sa
 from alembic import op
 
-revision = '0035'
-down_revision = '0034'
+revision = '0037'
+down_revision = '0036'
 branch_labels = None
 depends_on = None
 phase = 'contract'
