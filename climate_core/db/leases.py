@@ -12,6 +12,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.db import allocations, owner_trusts, rows, tables, utcnow
 from climate_core.db import reservations as db_reservations
+from climate_core.db.engine import Database
 from climate_core.lease import states
 from climate_core.lease.model import Event, Key, Lease, Reservation, queue_order
 
@@ -234,9 +235,28 @@ def update(session: orm.Session, lease: Lease, **values: Any) -> bool:
     return rows.change(session, sa.update(_LEASE).where(where).values({**own, **values})) == 1
 
 
-def purge(session: orm.Session, before: datetime.datetime) -> int:
-    """Remove leases that were deleted, or over, before a time, with all of theirs; count them."""
-    return rows.change(session, sa.delete(_LEASE).where(_gone(before)))
+def purge(database: Database, before: datetime.datetime, batch: int = 500) -> int:
+    """Remove leases that were deleted, or over, before a time, with all of theirs; count them.
+
+    :param batch: how many are removed by one transaction: it is short, whatever there is
+    """
+    removed, after = 0, ''
+    while True:
+        found = database.write(_purge_some, before, after, batch)
+        if not found:
+            return removed
+        removed, after = removed + len(found), found[-1]
+
+
+def _purge_some(
+    session: orm.Session, before: datetime.datetime, after: str, most: int
+) -> Sequence[str]:
+    """Remove the next leases behind an id; return their ids, in order."""
+    query = sa.select(_LEASE.c.id).where(_LEASE.c.id > after, _gone(before))
+    ids = session.scalars(query.order_by(_LEASE.c.id).limit(most)).all()
+    if ids:
+        rows.change(session, sa.delete(_LEASE).where(_LEASE.c.id.in_(ids), _gone(before)))
+    return ids
 
 
 def purgeable(session: orm.Session, before: datetime.datetime) -> int:
@@ -247,10 +267,12 @@ def purgeable(session: orm.Session, before: datetime.datetime) -> int:
 
 def _gone(before: datetime.datetime) -> sa.ColumnElement[bool]:
     # What the trust still needs is kept.
-    busy = sa.select(_EVENT.c.lease_id).where(_EVENT.c.next_at.is_not(None))
+    busy = sa.select(_EVENT.c.id).where(
+        _EVENT.c.lease_id == _LEASE.c.id, _EVENT.c.next_at.is_not(None)
+    )
     # Not by its end: one that was cancelled is over before it, one that was hard to free after it.
     over = sa.and_(
         _LEASE.c.status == states.LeaseStatus.TERMINATED,
         sa.func.coalesce(_LEASE.c.updated_at, _LEASE.c.created_at) < before,
     )
-    return sa.and_(sa.or_(_LEASE.c.deleted_at < before, over), _LEASE.c.id.not_in(busy))
+    return sa.and_(sa.or_(_LEASE.c.deleted_at < before, over), ~busy.exists())

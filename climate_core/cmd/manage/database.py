@@ -90,7 +90,7 @@ def _purge(conf: cfg.ConfigOpts) -> int:
     if conf.command.dry_run:
         print(f'{database.read(leases.purgeable, time)} leases would be removed.')
     else:
-        print(f'{database.write(leases.purge, time)} leases removed.')
+        print(f'{leases.purge(database, time)} leases removed.')
     database.dispose()
     return 0
 

@@ -187,7 +187,7 @@ def test_it_is_gone_with_the_lease(service: Service) -> None:
     unseen = service.ask('GET', path, headers=THEIRS)
     # What is still to be done for it, as giving back the trust, keeps it.
     later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
-    while not service.database.write(leases.purge, later):
+    while not leases.purge(service.database, later):
         service.finished.get(timeout=30)
     gone = service.ask('GET', path)
     assert gone.status_code == unseen.status_code == 404

@@ -59,14 +59,31 @@ def test_purge_removes_leases_deleted_before_a_time(any_world: World) -> None:
     old, kept = world.create('a', end=NEVER), world.create('b', end=NEVER, name='kept')
     world.delete(old)
     world.run_until_idle()
-    assert world.database.write(leases.purge, world.clock.now() - datetime.timedelta(1)) == 0
+    assert leases.purge(world.database, world.clock.now() - datetime.timedelta(1)) == 0
     after = world.clock.now() + datetime.timedelta(1)
-    assert world.database.write(leases.purge, after) == 1
+    assert leases.purge(world.database, after) == 1
     assert world.database.read(leases.find, old) is None
     assert world.lease(kept).reservations
     with world.database.reader() as session:
         count = sa.select(sa.func.count()).where(tables.EVENTS.c.lease_id == old)
         assert session.scalar(count) == 0
+
+
+def test_purge_removes_few_leases_by_each_transaction(any_world: World) -> None:
+    world = any_world
+    ids = [world.create(f't{number}', end=NEVER) for number in range(5)]
+    kept = world.create('kept', end=NEVER)
+    for each in ids:
+        world.delete(each)
+    world.run_until_idle()
+    later = world.clock.now() + datetime.timedelta(1)
+    removed: list[int] = []
+    sent = world.statements(lambda: removed.append(leases.purge(world.database, later, 2)))
+    assert removed == [5]
+    # A look and a removal for each two, and the look that finds nothing.
+    assert len(sent) == 3 * 2 + 1
+    assert all(world.database.read(leases.find, each) is None for each in ids)
+    assert world.lease(kept).reservations
 
 
 @pytest.mark.parametrize(
@@ -97,7 +114,7 @@ def test_leases_that_are_over_are_purged(
 
     world.database.write(end)
     assert world.database.read(leases.purgeable, NOW) == removed
-    assert world.database.write(leases.purge, NOW) == removed
+    assert leases.purge(world.database, NOW) == removed
     assert (world.database.read(leases.find, lease_id) is None) == bool(removed)
     assert world.lease(kept).reservations
 
@@ -106,7 +123,7 @@ def test_what_the_trust_needs_is_not_purged(any_world: World) -> None:
     world = any_world
     lease_id = world.create(end=NEVER)
     world.delete(lease_id)
-    assert world.database.write(leases.purge, world.clock.now() + datetime.timedelta(1)) == 0
+    assert leases.purge(world.database, world.clock.now() + datetime.timedelta(1)) == 0
     assert world.lease(lease_id).trust_id == 'trust1'
 
 
