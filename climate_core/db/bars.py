@@ -165,20 +165,41 @@ def free_until(session: orm.Session, found: Iterable[Bar]) -> dict[str, datetime
         shares alone, has none
     """
     bars = {each.reservation_id: each for each in found}
-    own, other = _ALLOCATION.alias('own'), _ALLOCATION.alias('other')
-    follows = sa.and_(
-        other.c.unit_id == own.c.unit_id,
-        other.c.start >= own.c.end,
-        other.c.reservation_id != own.c.reservation_id,
-        other.c.released.is_not(True),
+    if not bars:
+        return {}
+    is_own = _ALLOCATION.c.reservation_id.in_(bars)
+    is_whole = _ALLOCATION.c.piece.is_(None)
+    following = sa.func.lead(_ALLOCATION.c.start, type_=tables.Time())
+    promises = (
+        sa.select(
+            _ALLOCATION.c.reservation_id,
+            _ALLOCATION.c.end,
+            is_whole.label('whole'),
+            following.over(partition_by=_ALLOCATION.c.unit_id, order_by=_ALLOCATION.c.start).label(
+                'following'
+            ),
+        )
+        .where(
+            _ALLOCATION.c.unit_id.in_(sa.select(_ALLOCATION.c.unit_id).where(is_own, is_whole)),
+            _ALLOCATION.c.end >= min(each.end for each in bars.values()),
+            _ALLOCATION.c.released.is_not(True),
+        )
+        .subquery()
     )
     query = (
-        sa.select(own.c.reservation_id, sa.func.min(other.c.start), sa.func.max(own.c.end))
-        .join_from(own, other, follows)
-        .where(own.c.reservation_id.in_(bars), own.c.piece.is_(None), own.c.released.is_not(True))
-        .group_by(own.c.reservation_id)
+        sa.select(
+            promises.c.reservation_id,
+            sa.func.min(promises.c.following),
+            sa.func.max(promises.c.end),
+        )
+        .where(
+            promises.c.reservation_id.in_(bars),
+            promises.c.whole,
+            promises.c.following.is_not(None),
+        )
+        .group_by(promises.c.reservation_id)
     )
-    rows = session.execute(query).all() if bars else ()
+    rows = session.execute(query).all()
     return {made: bars[made].end + (following - end) for made, following, end in rows}
 
 
