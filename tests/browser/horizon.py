@@ -7,9 +7,9 @@ import re
 from typing import Any, Final, Protocol
 from urllib import parse
 
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from tests.browser import axe
 from tests.cloud.people import STATE, Person, environment
 
 #: Where pictures of pages are kept.
@@ -165,13 +165,8 @@ class Horizon:
 
     def flaws(self, within: str) -> list[str]:
         """Return what hinders users with disabilities in a part of the page."""
-        context = {'include': [within], 'exclude': [[each] for each in _OF_HORIZON]}
-        found = Axe().run(self.page, context=context).response['violations']
-        return [
-            f'{each["id"]}: {node["html"]} {node["failureSummary"]}'
-            for each in found
-            for node in each['nodes']
-        ]
+        found = axe.look(self.page, within, _OF_HORIZON)
+        return [f'{rule}: {node["html"]} {node["failureSummary"]}' for rule, node in found]
 
 
 class Show(Protocol):

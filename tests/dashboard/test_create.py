@@ -2,6 +2,7 @@
 """The form of a new lease."""
 
 import datetime
+import re
 from typing import Any
 from unittest import mock
 
@@ -61,6 +62,12 @@ class CreateTest(PageTest):
         text = self.text(CREATE, start='2026-12-01 09:00', end='2026-12-01 18:00')
         assert 'value="2026-12-01 09:00"' in text
         assert 'value="2026-12-01 18:00"' in text
+
+    def test_texts_of_help_are_there_for_those_who_see_no_signs(self) -> None:
+        text = self.text(CREATE)
+        ids = re.findall(r'aria-describedby="(\w+)"', text)
+        assert len(ids) > 5
+        assert all(text.count(f' id="{each}"') == 1 for each in ids)
 
     def test_date_picker_of_horizon_keeps_away_from_times(self) -> None:
         """It empties the fields id_start and id_end if more than a day is entered."""
