@@ -96,16 +96,22 @@ class LeasesView(CalendarView):
     partial = _('Only the first %d reservations of this time were looked through.')
 
     def rows(self, window: Window) -> tuple[list[drawing.Row], bool]:
-        found = api.client(self.request).calendar.bars(
-            since=window.start,
-            until=window.end,
-            group_by=self.group,
-            free_until=True,
-            limit=MOST + 1,
-        )
-        bars = [*itertools.islice(found, MOST + 1)]
-        rows = drawing.lease_rows(bars[:MOST], window, self.group == 'lease', self.wanted)
-        return [*itertools.islice(rows, ROWS + 1)], len(bars) > MOST
+        calendar, rows, bars = api.client(self.request).calendar, [], []
+        # Mostly a row is one bar: then no more are asked for than are drawn.
+        for most in (MOST + 1,) if self.wanted else (ROWS + 1, MOST + 1):
+            found = calendar.bars(
+                since=window.start,
+                until=window.end,
+                group_by=self.group,
+                free_until=True,
+                limit=most,
+            )
+            bars = [*itertools.islice(found, most)]
+            drawn = drawing.lease_rows(bars[:MOST], window, self.group == 'lease', self.wanted)
+            rows = [*itertools.islice(drawn, ROWS + 1)]
+            if len(bars) < most or len(rows) > ROWS:
+                break
+        return rows, len(bars) > MOST
 
 
 class HostsView(CalendarView):

@@ -209,6 +209,12 @@ class CalendarTest(PageTest):
         assert text.count('class="climate-label">n') == 200
         assert 'The first 200 rows are shown' in text
 
+    def test_leases_of_many_resources_are_all_asked_for(self) -> None:
+        many = [bar(lease_id=str(n // 3), lease_name=f'n{n // 3}') for n in range(450)]
+        self.calendar.bars.side_effect = lambda limit, **_: iter(many[:limit])
+        assert self.text(INDEX).count('class="climate-label">n') == 150
+        assert [each.kwargs['limit'] for each in self.calendar.bars.call_args_list] == [201, 2000]
+
     def test_calendar_says_that_it_did_not_look_at_all_reservations(self) -> None:
         most = views.MOST
         many = [bar(reservation_id=str(number)) for number in range(most + 1)]

@@ -118,6 +118,8 @@ class CallsTest(LoggedIn):
             assert self.asked(number, 'admin:climate_queue:index') == {'/leases': 2}
 
     def test_calendar_asks_for_so_many_pages_at_most(self) -> None:
+        for number in (1, 10_000):
+            assert self.asked(number, 'project:climate_calendar:index') == {'/calendar': 2}
         for name in ('project:climate_calendar:index', 'admin:climate_host_calendar:index'):
             assert self.asked(1, name, q='n') == {'/calendar': 2}
             for number in (10_000, 50_000):
