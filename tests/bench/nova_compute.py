@@ -29,8 +29,9 @@ class NovaCompute:
         """``{"transport_url": url}``: boot by itself from now on, and not by looks."""
         conf = cfg.ConfigOpts()
         conf([])
+        # It is read when the transport is made.
+        messaging.set_transport_defaults('nova')
         transport = messaging.get_notification_transport(conf, url=request.body['transport_url'])
-        conf.set_override('control_exchange', 'nova')
         self._notifier = messaging.Notifier(
             transport, 'compute.host1', driver='messagingv2', topics=['notifications']
         )
