@@ -225,7 +225,10 @@ class ManagerService:
                 for each in looking:
                     each.nudge()
 
-            yield from listener.make(conf, self.database, self.plugins, nudge, look_at_hosts)
+            early = self.scheduler.look_early
+            yield from listener.make(
+                conf, self.database, self.plugins, nudge, look_at_hosts, early
+            )
         if conf.metrics.listen:
             # Its address is taken at once: a manager that does not get it does not start.
             yield metrics.serve(conf.metrics.listen, self.metrics.registry)

@@ -165,7 +165,7 @@ class PoolWorker(Worker, Generic[T]):
     """A worker that hands what it finds to a pool of threads.
 
     :param workers: how many threads
-    :param work: works on one thing; returns whether to look again
+    :param work: works on one thing; what it returns says whether to look again
     """
 
     #: What the names of the pool's threads begin with.
@@ -173,7 +173,7 @@ class PoolWorker(Worker, Generic[T]):
     #: The sentence for the log when the work on an ``item`` raised.
     interrupted: ClassVar[str]
 
-    def __init__(self, workers: int, idle_seconds: float, work: Callable[[T], bool]) -> None:
+    def __init__(self, workers: int, idle_seconds: float, work: Callable[[T], Any]) -> None:
         super().__init__(idle_seconds)
         self._workers = workers
         self._work = work
@@ -205,7 +205,7 @@ class PoolWorker(Worker, Generic[T]):
             self._changed.wait_for(lambda: self.stopping or self.room > 0)
         return not self.stopping
 
-    def _finished(self, key: Any, item: T, future: futures.Future[bool]) -> None:
+    def _finished(self, key: Any, item: T, future: futures.Future[Any]) -> None:
         failed = None if future.cancelled() else future.exception()
         if failed is not None:
             LOG.error(self.interrupted.format(item=item), exc_info=failed)
@@ -213,8 +213,16 @@ class PoolWorker(Worker, Generic[T]):
             del self._in_flight[key]
             last = not self._in_flight
             self._changed.notify_all()
-        if last or future.cancelled() or failed or future.result():
+        if future.cancelled() or failed or self._is_more(key, future.result(), last):
             self.nudge()
+
+    def _is_more(self, key: Any, result: Any, last: bool) -> bool:  # noqa: ARG002
+        """Tell whether to look again after the work on a thing.
+
+        :param result: what the work returned
+        :param last: whether nothing is worked on any more
+        """
+        return last or bool(result)
 
 
 class MessageServer:

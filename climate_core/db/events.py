@@ -29,7 +29,10 @@ QUEUED: Final = 'events.queued'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Due:
-    """An event that wants attention at ``next_at``."""
+    """An event that wants attention at ``next_at``.
+
+    :param is_early: whether it waits until later in the database
+    """
 
     id: str
     lease_id: str
@@ -37,6 +40,7 @@ class Due:
     generation: int
     priority: int
     next_at: datetime.datetime
+    is_early: bool = False
 
 
 def upcoming(session: orm.Session, limit: int) -> tuple[datetime.datetime | None, list[Due]]:
@@ -65,10 +69,13 @@ def _first(
     return sa.select(query.subquery('few'))
 
 
-def claim(session: orm.Session, event_id: str, generation: int, ttl: float) -> bool:
+def claim(
+    session: orm.Session, event_id: str, generation: int, ttl: float, is_early: bool = False
+) -> bool:
     """Take an event that is due for ``ttl`` seconds.
 
     :param generation: the one that was read; the claim has the next one
+    :param is_early: whether one that waits for its next look may be taken before that
     :returns: whether it is ours; if not, another manager was faster or it is not due any more
     """
     claimed = {
@@ -77,6 +84,8 @@ def claim(session: orm.Session, event_id: str, generation: int, ttl: float) -> b
         'next_at': utcnow.now(session, ttl),
     }
     due = _EVENT.c.next_at <= utcnow.now(session)
+    if is_early:
+        due = sa.or_(due, _EVENT.c.status == states.EventStatus.UNDONE)
     return _change(session, event_id, generation, claimed, due)
 
 
@@ -84,14 +93,6 @@ def renew(session: orm.Session, event_id: str, generation: int, ttl: float) -> b
     """Keep a claim for ``ttl`` seconds from now; False when it is lost."""
     claimed = _EVENT.c.status == states.EventStatus.IN_PROGRESS
     return _change(session, event_id, generation, {'next_at': utcnow.now(session, ttl)}, claimed)
-
-
-def bring_forward(
-    session: orm.Session, event_id: str, generation: int, at: datetime.datetime
-) -> bool:
-    """Let an event that waits be due earlier; False if a manager works on it, or it is due."""
-    waits = sa.and_(_EVENT.c.status == states.EventStatus.UNDONE, _EVENT.c.next_at > at)
-    return _change(session, event_id, generation, {'next_at': at}, waits)
 
 
 def postpone_tries(

@@ -42,10 +42,10 @@ _INSERT_SHARING: Final = (
 PARTS: Final = frozenset({'reservations', 'events'})
 
 
-def _select_whole() -> sa.Select[Any]:
+def _select_whole(*of_lease: sa.ColumnElement[Any]) -> sa.Select[Any]:
     """Select a lease: a row for itself, then one for each reservation, then one for each event.
 
-    Each row also has the columns of the lease, and nothing in those of the other two parts.
+    Each row has the columns of the lease first, and nothing in those of the other two parts.
     """
     numbers: sa.CompoundSelect[Any] = sa.union_all(
         *(sa.select(sa.literal_column(n).label('part')) for n in '012')
@@ -53,7 +53,7 @@ def _select_whole() -> sa.Select[Any]:
     part = numbers.subquery('parts').c.part
     reservation = sa.and_(part == 1, _RESERVATION.c.lease_id == _LEASE.c.id)
     event = sa.and_(part == 2, _EVENT.c.lease_id == _LEASE.c.id)
-    query = sa.select(part, *_LEASE.columns, *db_reservations.COLUMNS, *_EVENT_COLUMNS)
+    query = sa.select(*of_lease, *db_reservations.COLUMNS, *_EVENT_COLUMNS)
     return (
         query.join_from(part.table, _LEASE, _LEASE.c.id == sa.bindparam('wanted'))
         .outerjoin(_RESERVATION, reservation)
@@ -63,7 +63,8 @@ def _select_whole() -> sa.Select[Any]:
 
 
 #: Made once, as above.
-_WHOLE: Final = _select_whole()
+_WHOLE: Final = _select_whole(*_LEASE.columns)
+_CONTENTS: Final = _select_whole()
 
 
 def get(
@@ -85,8 +86,8 @@ def find(
     session: orm.Session, lease_id: str, lock: bool = False, parts: Collection[str] = PARTS
 ) -> Lease | None:
     """Read one lease, also a deleted one; None when there is none."""
-    if not lock and set(parts) >= PARTS:
-        return _find_whole(session, lease_id)
+    if set(parts) >= PARTS:
+        return _lock_whole(session, lease_id) if lock else _find_whole(session, lease_id)
     query = sa.select(_LEASE).where(_LEASE.c.id == lease_id)
     row = session.execute(query.with_for_update() if lock else query).first()
     return None if row is None else assemble(session, [row], parts)[0]
@@ -96,19 +97,29 @@ def _find_whole(session: orm.Session, lease_id: str) -> Lease | None:
     found = session.execute(_WHOLE, {'wanted': lease_id}).all()
     if not found:
         return None
-    of_lease = slice(1, 1 + len(_LEASE_NAMES))
-    of_reservation = slice(of_lease.stop, of_lease.stop + len(db_reservations.COLUMNS))
-    reservations = [
-        db_reservations.read(row[of_reservation])
-        for row in found
-        if row.part == 1 and row[of_reservation.start] is not None
-    ]
-    events = [
-        _read_event(row[of_reservation.stop :])
-        for row in found
-        if row.part == 2 and row[of_reservation.stop] is not None
-    ]
-    return _read(found[0][of_lease], allocations.attach(session, reservations), events)
+    width = len(_LEASE_NAMES)
+    contents = [row[width:] for row in found]
+    return _read(found[0][:width], *_read_contents(session, contents))
+
+
+def _lock_whole(session: orm.Session, lease_id: str) -> Lease | None:
+    """Lock a lease before its reservations and events are read: another may be changing them."""
+    lock = sa.select(_LEASE).where(_LEASE.c.id == lease_id).with_for_update()
+    row = session.execute(lock).first()
+    if row is None:
+        return None
+    contents = session.execute(_CONTENTS, {'wanted': lease_id}).all()
+    return _read(row, *_read_contents(session, contents))
+
+
+def _read_contents(
+    session: orm.Session, found: Sequence[Sequence[Any]]
+) -> tuple[Sequence[Reservation], Sequence[Event]]:
+    """Read the rows of a lease without its own columns."""
+    width = len(db_reservations.COLUMNS)
+    held = [db_reservations.read(row[:width]) for row in found if row[0] is not None]
+    events = [_read_event(row[width:]) for row in found if row[width] is not None]
+    return allocations.attach(session, held), events
 
 
 def lock_all(session: orm.Session, ids: Collection[str]) -> dict[str, Lease]:

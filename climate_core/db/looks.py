@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bring forward the look of a lease at its resources, when one of them is done."""
+"""Find the look of a lease at its resources that may come at once, when one of them is done.
 
+Nothing is written: a manager that dies before that look leaves it to the next one.
+"""
+
+import dataclasses
 import datetime
 from typing import Final
 
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import events, tables, utcnow
-from climate_core.db.engine import Database, signal
+from climate_core.db import events, rows, tables, utcnow
+from climate_core.db.engine import Database
 from climate_core.lease import states
 
 _EVENT, _RESERVATION = tables.EVENTS, tables.RESERVATIONS
@@ -19,22 +23,19 @@ APART: Final = 0.5
 _RESOURCES_A_SECOND: Final = 20
 
 
-def look_now(database: Database, resource_type: str, resource_id: str) -> bool:
-    """Let the lease that waits for a resource look at it, if one does.
+def find_early(database: Database, resource_type: str, resource_id: str) -> events.Due | None:
+    """Find the event of the lease that waits for a resource, if one does, in one statement.
 
     An event on which a manager works is left alone: that look may have come too early, and the
     next one comes when it would have come anyway.
 
-    :returns: whether a look was brought forward
+    :returns: the event, to be taken at its ``next_at``, which the database does not have; None if
+        it is looked at as soon without that
     """
-    found = database.read(_find, resource_type, resource_id)
-    return found is not None and database.write(_bring_forward, *found)
+    return database.read(_find, resource_type, resource_id)
 
 
-def _find(
-    session: orm.Session, resource_type: str, resource_id: str
-) -> tuple[str, int, datetime.datetime] | None:
-    """Return the id and the generation of the event that waits, and when it may look; or None."""
+def _find(session: orm.Session, resource_type: str, resource_id: str) -> events.Due | None:
     of_lease = _RESERVATION.alias()
     held = sa.select(sa.func.count()).where(
         of_lease.c.lease_id == _EVENT.c.lease_id, of_lease.c.hold == 1
@@ -42,9 +43,7 @@ def _find(
     now = utcnow.now(session)
     query = (
         sa.select(
-            _EVENT.c.id,
-            _EVENT.c.generation,
-            _EVENT.c.next_at,
+            *rows.columns(_EVENT, events.Due),
             _EVENT.c.updated_at,
             held.scalar_subquery().label('held'),
             now.label('now'),
@@ -63,15 +62,8 @@ def _find(
     row = session.execute(query).first()
     if row is None:
         return None
-    apart = datetime.timedelta(seconds=max(APART, row.held / _RESOURCES_A_SECOND))
-    at = max(row.now, row.updated_at + apart) if row.updated_at else row.now
-    return (row.id, row.generation, at) if at < row.next_at else None
-
-
-def _bring_forward(
-    session: orm.Session, event_id: str, generation: int, at: datetime.datetime
-) -> bool:
-    if not events.bring_forward(session, event_id, generation, at):
-        return False
-    signal(session, events.DUE)
-    return True
+    *values, updated_at, resources, read_at = row
+    due = events.Due(*values)
+    apart = datetime.timedelta(seconds=max(APART, resources / _RESOURCES_A_SECOND))
+    at = max(read_at, updated_at + apart) if updated_at else read_at
+    return dataclasses.replace(due, next_at=at, is_early=True) if at < due.next_at else None

@@ -60,7 +60,7 @@ class Claims(Worker):
         It is renewed once it is committed, and given to :meth:`hold`.
         """
         asked = time.monotonic()
-        if not events.claim(session, due.id, due.generation, self._ttl):
+        if not events.claim(session, due.id, due.generation, self._ttl, due.is_early):
             return None
         return EventClaim(
             due.id, due.lease_id, due.event_type, due.generation + 1, asked + self._ttl / 3

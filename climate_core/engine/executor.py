@@ -7,6 +7,7 @@ manager too, without harm. Only the finish counts, and it is fenced by the claim
 
 import contextlib
 import dataclasses
+import datetime
 import functools
 from collections.abc import Callable, Mapping, Sequence
 
@@ -39,10 +40,14 @@ class ClaimLost(group_commit.Superseded):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Begun:
-    """An event that is claimed, and what is to be done for it."""
+    """An event that is claimed, and what is to be done for it.
+
+    :param known: when each event of the lease was due before that, by their ids
+    """
 
     claim: EventClaim
     work: results.EventWork
+    known: Mapping[str, datetime.datetime | None]
 
 
 @dataclasses.dataclass(eq=False)
@@ -68,10 +73,11 @@ class EventExecutor:
     seen_by: metrics.Metrics | None = None
     give_way: Callable[[model.Lease], bool] = lambda _lease: False
 
-    def run(self, due: Due) -> bool:
+    def run(self, due: Due) -> datetime.datetime | bool:
         """Claim an event and work on it.
 
-        :returns: whether the loop should look again, because something new may be due soon
+        :returns: when the first of what is new is due; True if that is not known; False: nothing
+            is new
         """
         context.of_event(due.id, due.lease_id)
         begun = self._claim(due)
@@ -85,7 +91,7 @@ class EventExecutor:
             self.seen_by.claimed(due, self.clock.now())
         try:
             test_points.reached('event.claimed', **_info(claim))
-            return self._work(claim, begun.work)
+            return self._work(begun)
         except ClaimLost:
             LOG.info('%s of lease %s was superseded', claim.event_type, claim.lease_id)
             if self.seen_by:
@@ -105,14 +111,15 @@ class EventExecutor:
                 self.database.write(self.claims.claim, due)
             raise
 
-    def _work(self, claim: EventClaim, work: results.EventWork) -> bool:
+    def _work(self, begun: _Begun) -> datetime.datetime | bool:
+        claim, work = begun.claim, begun.work
         if work.skip_reason is not None:
-            return False
+            return True
         try:
             outcomes = self._act(claim, work)
             test_points.reached('finish.before', **_info(claim))
             finish = functools.partial(self._finish, claim, outcomes)
-            before, after = self.group.write(claim.lease_id, finish)
+            after = self.group.write(claim.lease_id, finish)
         except ClaimLost:
             # Ended again, so that what was begun late holds nothing.
             lease = self.database.read(leases.find, claim.lease_id)
@@ -125,8 +132,8 @@ class EventExecutor:
             LOG.info('%s of lease %s: %s', event.event_type, after.id, event.status)
         if self.seen_by:
             self.seen_by.settled(event, self.clock.now())
-        known = {e.id: e.next_at for e in before.events}
-        return any(e.open and e.next_at != known.get(e.id) for e in after.events)
+        new = (e.next_at for e in after.events if e.next_at != begun.known.get(e.id))
+        return min(filter(None, new), default=False)
 
     def _begin(self, due: Due, session: orm.Session, lease: model.Lease | None) -> _Begun | None:
         """Claim an event and begin it; None if another manager has it, or it is not due."""
@@ -135,6 +142,7 @@ class EventExecutor:
         claim = self.claims.claim(session, due)
         if claim is None:
             return None
+        known = {e.id: e.next_at for e in lease.events}
         # It was read before it was claimed.
         event = dataclasses.replace(
             next(e for e in lease.events if e.id == due.id),
@@ -149,7 +157,7 @@ class EventExecutor:
         if work.skip_reason is not None:
             change = handler.skip(work.lease, event, work.skip_reason, now)
         saved = store.save(session, lease, change, now, _cause(claim))
-        return _Begun(claim, dataclasses.replace(work, lease=saved))
+        return _Begun(claim, dataclasses.replace(work, lease=saved), known)
 
     def _finish(
         self,
@@ -157,8 +165,8 @@ class EventExecutor:
         outcomes: Mapping[str, results.Outcome],
         session: orm.Session,
         lease: model.Lease | None,
-    ) -> tuple[model.Lease, model.Lease]:
-        """Write the outcomes; return the lease before and after."""
+    ) -> model.Lease:
+        """Write the outcomes; return the lease after that."""
         event = _mine(lease, claim)
         assert lease is not None
         now = self.clock.now()
@@ -167,7 +175,7 @@ class EventExecutor:
         left = next(each for each in after.events if each.id == claim.event_id)
         next_look = max(now, left.next_at or now)
         self.allocations.update(session, lease, after, next_look, now)
-        return lease, after
+        return after
 
     def _act(self, claim: EventClaim, work: results.EventWork) -> dict[str, results.Outcome]:
         handler = events.of(claim.event_type)

@@ -17,6 +17,7 @@ from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.cloud import errors
+from climate_core.lease import model
 from climate_core.plugins import base, parent_stacks, progress, rights
 from climate_core.plugins.base import Claimed, Wait
 from climate_core.plugins.progress import FIRST_LOOK, Progress
@@ -122,7 +123,20 @@ class WakeablePlugin(base.ResourcePlugin):
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         if parent_stacks.woken_by_heat(lease, reservation):
             return None
+        if _is_first_try(lease, reservation):
+            wait = self._wake_unseen(self._step(lease, reservation))
+            if wait is not None:
+                return wait
         return self._start(self._wake, lease, reservation)
+
+    def _wake_unseen(self, context: StepContext) -> Wait | None:  # noqa: ARG002
+        """Wake a resource that should wait for it, without a look at it before.
+
+        Only for a service that refuses what the state of the resource does not allow.
+
+        :returns: None if it was refused: what it needs is seen by a look
+        """
+        return None
 
     def _start(
         self,
@@ -250,6 +264,12 @@ class WakeablePlugin(base.ResourcePlugin):
     def discard(self, resource_id: str) -> None:
         with contextlib.suppress(errors.Gone):
             self.calls.delete(self.cloud.service(), resource_id)
+
+
+def _is_first_try(lease: 'Lease', reservation: 'Reservation') -> bool:
+    start = lease.event(model.START)
+    is_new = reservation.progress is None and reservation.woken_at is None
+    return is_new and start is not None and not start.attempts
 
 
 class HintedPlugin(WakeablePlugin):

@@ -4,7 +4,7 @@
 Changes outside of a lease are recorded. What was asked for at a start or an end, and is done, is
 looked at now and not only at the next look. Nothing depends on it: the comparison of
 :mod:`climate_core.sync.reconcile` and the next look make up for a notification that is lost, or
-that comes while a manager is looking at the lease already.
+that comes while a manager is looking at the lease already, or just before it dies.
 
 Facts: Nova's event types of unversioned notifications begin with ``compute.``, and the id is
 ``instance_id``; versioned ones have ``uuid`` in ``nova_object.data`` (nova/compute/utils.py
@@ -38,7 +38,7 @@ from oslo_log import log
 
 from climate_common import resource_types
 from climate_core.conf import notifications
-from climate_core.db import looks, missing, store
+from climate_core.db import events, looks, missing, store
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.threads import MessageServer
 
@@ -137,9 +137,16 @@ class NotificationEndpoint:
     """Hear what happens to one type of resource.
 
     :param nudge: called when something was written that the engine should look at
+    :param look_early: called with an event that the engine should look at before its time
     """
 
-    def __init__(self, source: Source, database: Database, nudge: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        database: Database,
+        nudge: Callable[[], None],
+        look_early: Callable[[events.Due], None],
+    ) -> None:
         types = '|'.join(map(re.escape, sorted({*source.noted, *source.done})))
         self.filter_rule = messaging.NotificationFilter(
             event_type=rf'^({re.escape(source.prefix)})?({types})$'
@@ -147,6 +154,7 @@ class NotificationEndpoint:
         self._source = source
         self._database = database
         self._nudge = nudge
+        self._look_early = look_early
 
     def info(
         self,
@@ -162,8 +170,11 @@ class NotificationEndpoint:
         if not resource_id:
             return
         try:
-            if not self._note(kind, resource_id, publisher_id) and kind in source.done:
-                looks.look_now(self._database, source.resource_type, resource_id)
+            if self._note(kind, resource_id, publisher_id) or kind not in source.done:
+                return
+            due = looks.find_early(self._database, source.resource_type, resource_id)
+            if due is not None:
+                self._look_early(due)
         except _TROUBLE as exc:
             LOG.warning('%s of %s was not taken in: %s', event_type, resource_id, exc)
 
@@ -213,17 +224,20 @@ def make(
     types: Collection[str],
     nudge: Callable[[], None] = lambda: None,
     look_at_hosts: Callable[[], None] = lambda: None,
+    look_early: Callable[[events.Due], None] = lambda _due: None,
 ) -> list[MessageServer]:
     """Make the listeners for these types; they hear nothing before their ``start``.
 
     :param nudge: called when something was written that the engine should look at
     :param look_at_hosts: called when something has happened to a nova-compute
+    :param look_early: called with an event that the engine should look at before its time
     :returns: none for what is turned off
     """
     endpoints: dict[str, list[NotificationEndpoint | ComputeEndpoint]] = defaultdict(list)
     for source in SOURCES:
         if source.resource_type in types:
-            endpoints[source.group].append(NotificationEndpoint(source, database, nudge))
+            heard = NotificationEndpoint(source, database, nudge, look_early)
+            endpoints[source.group].append(heard)
     if _OF_HOSTS & set(types):
         endpoints[SERVERS.group].append(ComputeEndpoint(look_at_hosts))
     return [

@@ -160,6 +160,14 @@ class ServerPlugin(making.MakingPlugin):
         uses = [each['id'] for each in server.get(servers.VOLUMES, ())]
         return Wait(0.0, None, dataclasses.replace(kept, uses=uses).dump())
 
+    def _wake_unseen(self, context: StepContext) -> Wait | None:
+        # Nova wakes what is RESERVED, and nothing else: see nova_ext/api/wake_up.py.
+        try:
+            servers.act(context.conn, context.resource_id, 'wake_up', {})
+        except (errors.Busy, errors.Gone):
+            return None
+        return context.first_wait('wake_up')
+
     def _wake(self, context: StepContext, server: Mapping[str, Any]) -> Wait | None:
         status, task = server['status'], server.get('OS-EXT-STS:task_state')
         context = context.seeing(status, task, server.get('updated'))

@@ -64,9 +64,9 @@ def test_reads_take_one_statement_and_pages_three(world: World, many: int) -> No
 
 def test_changes_take_few_statements(world: World) -> None:
     lease_id = world.create('a')
-    assert len(world.statements(lambda: world.update(lease_id, name='b'))) == 6
+    assert len(world.statements(lambda: world.update(lease_id, name='b'))) == 5
     end = '2026-12-01 18:00'
-    assert len(world.statements(lambda: world.update(lease_id, end_date=end))) == 8
+    assert len(world.statements(lambda: world.update(lease_id, end_date=end))) == 7
 
 
 #: world.paint and world.remove read the lease to find the reservation.
@@ -77,34 +77,34 @@ FIND = 1
 def test_change_takes_the_same_statements_for_any_number(
     world: World, time: Time, things: int
 ) -> None:
-    """Three to lock and read; then the lease, what is in it, the history and the outbox."""
+    """Two to lock and read; then the lease, what is in it, the history and the outbox."""
     names = [f't{n}' for n in range(things)]
     lease_id = world.create(*names, start='2026-12-01 13:00', start_policy='manual')
-    assert len(world.statements(lambda: world.paint(lease_id, 't0', colour='red'))) - FIND == 7
+    assert len(world.statements(lambda: world.paint(lease_id, 't0', colour='red'))) - FIND == 6
     time.forward(seconds=1)
     listed = [{'id': r.id, 'colour': 'green'} for r in world.lease(lease_id).reservations]
-    assert len(world.statements(lambda: world.update(lease_id, reservations=listed))) == 7
+    assert len(world.statements(lambda: world.update(lease_id, reservations=listed))) == 6
     note = [{'event_type': 'note', 'time': '2026-12-01 13:30'}]
-    assert len(world.statements(lambda: world.update(lease_id, events=note))) == 7
-    assert len(world.statements(lambda: world.update(lease_id, events=[]))) == 7
-    assert len(world.statements(lambda: world.remove(lease_id, 't0'))) - FIND == 8
+    assert len(world.statements(lambda: world.update(lease_id, events=note))) == 6
+    assert len(world.statements(lambda: world.update(lease_id, events=[]))) == 6
+    assert len(world.statements(lambda: world.remove(lease_id, 't0'))) - FIND == 7
     (due,) = world.due()
-    assert len(world.statements(lambda: world.executor.run(due))) == 12
+    assert len(world.statements(lambda: world.executor.run(due))) == 10
     time.forward(hours=1)
     world.run_until_idle()
-    assert len(world.statements(lambda: world.start(lease_id))) == 7
-    assert len(world.statements(lambda: world.end(lease_id))) == 8
+    assert len(world.statements(lambda: world.start(lease_id))) == 6
+    assert len(world.statements(lambda: world.end(lease_id))) == 7
 
 
-def test_delete_takes_eight_statements(world: World) -> None:
+def test_delete_takes_seven_statements(world: World) -> None:
     lease_id = world.create('a')
-    assert len(world.statements(lambda: world.delete(lease_id))) == 8
+    assert len(world.statements(lambda: world.delete(lease_id))) == 7
 
 
-def test_join_takes_eight_statements(world: World) -> None:
+def test_join_takes_seven_statements(world: World) -> None:
     lease_id = world.create('a', start='2026-12-01 13:00')
-    # One to find it, three to lock it, four to write.
-    assert len(world.statements(lambda: world.join(lease_id, 'b'))) == 8
+    # One to find it, two to lock it, four to write.
+    assert len(world.statements(lambda: world.join(lease_id, 'b'))) == 7
 
 
 @pytest.mark.parametrize('things', [1, 20])
@@ -114,13 +114,13 @@ def test_start_and_end_take_the_same_statements_for_any_number(
     world.create(*(f'a{n}' for n in range(things)), before_end_date='2026-12-01 13:00')
     (start,) = world.due()
     # One is for the history: that the lease is STARTING, and TERMINATING below.
-    assert len(world.statements(lambda: world.executor.run(start))) == 14
+    assert len(world.statements(lambda: world.executor.run(start))) == 12
     time.forward(hours=1)
     (before_end,) = world.due()
-    assert len(world.statements(lambda: world.executor.run(before_end))) == 10
+    assert len(world.statements(lambda: world.executor.run(before_end))) == 8
     time.forward(hours=1)
     (end,) = world.due()
-    assert len(world.statements(lambda: world.executor.run(end))) == 15
+    assert len(world.statements(lambda: world.executor.run(end))) == 13
 
 
 def test_looking_for_what_is_due(world: World) -> None:

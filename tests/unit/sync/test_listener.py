@@ -23,7 +23,9 @@ def hear(database, nudged):
     """Hand a notification to the endpoint of a source, as the bus does."""
 
     def told(source, event_type, payload, priority='info'):
-        endpoint = listener.NotificationEndpoint(source, database, lambda: nudged.append(1))
+        endpoint = listener.NotificationEndpoint(
+            source, database, lambda: nudged.append(1), lambda _due: None
+        )
         getattr(endpoint, priority)({}, 'publisher', event_type, payload, {})
 
     return told
@@ -180,7 +182,7 @@ def test_notification_of_an_unreserved_resource_changes_nothing(
     ],
 )
 def test_endpoint_takes_the_events_of_its_source(database, source, event_type, heard):
-    endpoint = listener.NotificationEndpoint(source, database, lambda: None)
+    endpoint = listener.NotificationEndpoint(source, database, lambda: None, lambda _due: None)
     assert bool(endpoint.filter_rule.match({}, 'host', event_type, {}, {})) is heard
 
 

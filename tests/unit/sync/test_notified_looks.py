@@ -7,7 +7,7 @@ import datetime
 import pytest
 
 from climate_core.db import events, looks, utcnow
-from climate_core.lease import model
+from climate_core.lease import model, schedule
 from climate_core.sync import listener
 from climate_core.sync.listener import SERVERS, STACKS, VOLUMES
 from tests.support.fakes import leases
@@ -17,16 +17,18 @@ AGO, AHEAD = datetime.timedelta(seconds=-9), datetime.timedelta(seconds=20)
 
 
 @pytest.fixture
-def woken(database):
-    """Let the engine be woken by a database."""
-    woken = []
-    database.listen(events.DUE, lambda: woken.append(1))
-    return woken
+def looked():
+    """Collect what the engine is to look at early."""
+    return []
 
 
-def hear(database, source, event_type, payload):
-    endpoint = listener.NotificationEndpoint(source, database, lambda: None)
-    endpoint.info({}, 'publisher', event_type, payload, {})
+@pytest.fixture
+def hear(database, looked):
+    def told(source, event_type, payload):
+        endpoint = listener.NotificationEndpoint(source, database, lambda: None, looked.append)
+        endpoint.info({}, 'publisher', event_type, payload, {})
+
+    return told
 
 
 def waiting(database, resources, event_type=model.START, looked=AGO, **values):
@@ -42,11 +44,14 @@ def waiting(database, resources, event_type=model.START, looked=AGO, **values):
     return leases.write(database, dataclasses.replace(lease, status=status, events=tuple(changed)))
 
 
-def seconds(database, lease, event_type=model.START):
-    """Return the seconds until the next look of an event."""
-    found = leases.read(database, lease.id).events
-    (next_at,) = (each.next_at for each in found if each.event_type == event_type)
-    return (next_at - database.read(utcnow.read)).total_seconds()
+def seconds(database, looked, lease, event_type=model.START):
+    """Return the seconds until the next look of an event, which the database has later."""
+    (due,) = looked
+    (event,) = (e for e in leases.read(database, lease.id).events if e.event_type == event_type)
+    assert due.is_early
+    assert due.next_at < event.next_at
+    assert (due.id, due.lease_id, due.generation) == (event.id, lease.id, event.generation)
+    return (due.next_at - database.read(utcnow.read)).total_seconds()
 
 
 SERVER, VOLUME = {'resource_ids': ['server-1']}, {'resource_ids': [], 'volume_ids': ['volume-1']}
@@ -64,12 +69,11 @@ CREATED = ('instance.create.end', {'nova_object.data': {'uuid': 'server-1'}})
     ],
 )
 def test_resource_that_is_made_is_looked_at_at_once(
-    database, woken, source, resources, event_type, payload
+    database, looked, hear, source, resources, event_type, payload
 ):
     lease = waiting(database, resources)
-    hear(database, source, event_type, payload)
-    assert seconds(database, lease) <= 0
-    assert woken
+    hear(source, event_type, payload)
+    assert seconds(database, looked, lease) <= 0
 
 
 @pytest.mark.parametrize(
@@ -84,67 +88,82 @@ def test_resource_that_is_made_is_looked_at_at_once(
     ],
 )
 def test_end_of_a_resource_is_seen_at_once(
-    database, woken, source, resources, event_type, payload
+    database, looked, hear, source, resources, event_type, payload
 ):
     lease = waiting(database, resources, model.END)
-    hear(database, source, event_type, payload)
-    assert seconds(database, lease, model.END) <= 0
-    assert woken
+    hear(source, event_type, payload)
+    assert seconds(database, looked, lease, model.END) <= 0
 
 
-def test_lease_of_many_resources_is_not_looked_at_for_each(database):
+def test_lease_of_many_resources_is_not_looked_at_for_each(database, looked, hear):
     lease = waiting(database, {'resource_ids': ['server-1', 'server-2']}, looked=AGO * 0)
-    hear(database, SERVERS, *CREATED)
-    assert 0 < seconds(database, lease) <= looks.APART
+    hear(SERVERS, *CREATED)
+    assert 0 < seconds(database, looked, lease) <= looks.APART
 
 
-def test_lease_of_very_many_resources_is_looked_at_less_often(database):
+def test_lease_of_very_many_resources_is_looked_at_less_often(database, looked, hear):
     names = [f'server-{number}' for number in range(1, 81)]
     lease = waiting(database, {'resource_ids': names}, looked=AGO * 0)
-    hear(database, SERVERS, *CREATED)
-    assert 3 < seconds(database, lease) <= 4
+    hear(SERVERS, *CREATED)
+    assert 3 < seconds(database, looked, lease) <= 4
 
 
-def test_look_that_comes_soon_is_left_as_it_is(database, woken):
+def test_look_that_comes_soon_is_left_as_it_is(database, looked, hear):
     soon = database.read(utcnow.read) + datetime.timedelta(seconds=looks.APART / 2)
     lease = waiting(database, SERVER, looked=AGO * 0, next_at=soon)
-    hear(database, SERVERS, *CREATED)
+    hear(SERVERS, *CREATED)
     assert leases.read(database, lease.id) == lease
-    assert not woken
+    assert not looked
 
 
-def test_lease_that_was_not_looked_at_yet_is_looked_at_at_once(database, woken):
+def test_lease_that_was_not_looked_at_yet_is_looked_at_at_once(database, looked, hear):
     lease = waiting(database, SERVER, updated_at=None)
-    hear(database, SERVERS, *CREATED)
-    assert seconds(database, lease) <= 0
-    assert woken
+    hear(SERVERS, *CREATED)
+    assert seconds(database, looked, lease) <= 0
 
 
-def test_event_on_which_a_manager_works_is_left_alone(database, woken):
+def test_event_on_which_a_manager_works_is_left_alone(database, looked, hear):
     lease = waiting(database, SERVER, status='IN_PROGRESS')
-    hear(database, SERVERS, *CREATED)
+    hear(SERVERS, *CREATED)
     assert leases.read(database, lease.id) == lease
-    assert not woken
+    assert not looked
 
 
-def test_event_whose_time_has_not_come_is_left_alone(database, woken):
+def test_event_whose_time_has_not_come_is_left_alone(database, looked, hear):
     lease = leases.write(database, leases.started(leases.make(database, ['server-1'])))
-    hear(database, SERVERS, 'instance.power_off.end', CREATED[1])
+    hear(SERVERS, 'instance.power_off.end', CREATED[1])
     assert leases.read(database, lease.id) == lease
-    assert not woken
+    assert not looked
 
 
-def test_look_is_brought_forward_in_each_database(database_url):
+def test_look_that_may_come_early_is_found_in_each_database(database_url):
     database = leases.create(database_url)
     lease = waiting(database, {'resource_ids': ['server-1', 'server-2']})
-    assert looks.look_now(database, 'virtual:instance', 'server-1')
-    assert seconds(database, lease) <= 0
-    assert not looks.look_now(database, 'virtual:instance', 'server-1')
+    due = looks.find_early(database, 'virtual:instance', 'server-1')
+    assert seconds(database, [due], lease) <= 0
+    claims = [database.write(events.claim, due.id, due.generation, 30, True) for _ in range(2)]
+    assert claims == [True, False]
+    assert looks.find_early(database, 'virtual:instance', 'server-1') is None
     database.dispose()
 
 
-def test_server_of_no_lease_costs_one_statement(database, woken):
+def test_event_that_waits_is_not_taken_unless_that_is_asked_for(database):
+    waiting(database, SERVER)
+    due = looks.find_early(database, 'virtual:instance', 'server-1')
+    assert not database.write(events.claim, due.id, due.generation, 30)
+
+
+def test_event_that_was_called_off_meanwhile_is_not_taken(database):
+    lease = waiting(database, SERVER)
+    due = looks.find_early(database, 'virtual:instance', 'server-1')
+    (start,) = (each for each in lease.events if each.event_type == model.START)
+    over = schedule.cancel_event(start, None, due.next_at)
+    assert database.write(events.update, start, over)
+    assert not database.write(events.claim, due.id, due.generation, 30, True)
+
+
+def test_server_of_no_lease_costs_one_statement(database, looked, hear):
     other = {'nova_object.data': {'uuid': 'server-2'}}
-    statements = executed(database, lambda: hear(database, SERVERS, CREATED[0], other))
+    statements = executed(database, lambda: hear(SERVERS, CREATED[0], other))
     assert len(statements) == 1
-    assert not woken
+    assert not looked
