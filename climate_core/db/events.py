@@ -23,6 +23,7 @@ _IS_OPEN = _EVENT.c.status.in_(sorted(states.OPEN))
 
 #: The signal that an event of a lease may be due.
 DUE: Final = 'events.due'
+_START: Final = events.of(model.START).priority
 #: The signal that the queue of leases that wait is not what it was.
 QUEUED: Final = 'events.queued'
 
@@ -47,13 +48,40 @@ def upcoming(session: orm.Session, limit: int) -> tuple[datetime.datetime | None
     """Read the events that are due, the first one that is not yet, and the database's time.
 
     :returns: the time, None when there is no event; and, in the order in which they are to be
-        done, at most ``limit`` events that are due, followed by the one that will be next
+        done, at most ``limit`` events that are due, followed by the one that will be next. If
+        more are due, the projects take turns
     """
     now = utcnow.now(session)
     due = _first(now, _EVENT.c.next_at <= now, limit)
     found = session.execute(sa.union_all(due, _first(now, _EVENT.c.next_at > now, 1))).all()
     events = sorted((Due(*row[1:]) for row in found), key=lambda d: (d.next_at, d.priority))
-    return (found[0][0] if found else None), events
+    if not found:
+        return None, []
+    if len(events) >= limit and events[limit - 1].next_at <= found[0][0]:
+        events = _in_turn(session, now, limit)
+    return found[0][0], events
+
+
+def _in_turn(
+    session: orm.Session, now: sa.ColumnElement[datetime.datetime], limit: int
+) -> list[Due]:
+    """Read events that are due, one of each project, then another one of each.
+
+    What frees something goes first when its time has come, as if all were read: of one that is
+    tried again others are not kept waiting.
+    """
+    order = (_EVENT.c.next_at, _EVENT.c.priority)
+    frees = sa.and_(_EVENT.c.priority < _START, _EVENT.c.next_at == _EVENT.c.time)
+    turn = sa.func.row_number().over(partition_by=_LEASE.c.project_id, order_by=order)
+    due = (
+        sa.select(*rows.columns(_EVENT, Due), sa.case((frees, 0), else_=turn).label('turn'))
+        .join_from(_EVENT, _LEASE, _EVENT.c.lease_id == _LEASE.c.id)
+        .where(_EVENT.c.next_at <= now)
+        .subquery('due')
+    )
+    names = [due.c[each.name] for each in rows.columns(_EVENT, Due)]
+    query = sa.select(*names).order_by(due.c.turn, due.c.next_at, due.c.priority).limit(limit)
+    return [Due(*row) for row in session.execute(query)]
 
 
 def _first(

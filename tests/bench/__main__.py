@@ -45,6 +45,14 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
         help='leases of which a page of 100 is asked for, in growing order',
     )
     parser.add_argument(
+        '--workers',
+        type=int,
+        nargs='+',
+        default=[1],
+        metavar='N',
+        help='managers that climate-manager runs; Climate is measured once for each number',
+    )
+    parser.add_argument(
         '--only', choices=('climate', 'blazar'), help='measure one of the two alone'
     )
     parser.add_argument(
@@ -87,7 +95,9 @@ class Bench:
 
     def run(self) -> None:
         if self._options.only != 'blazar':
-            self._measure(CLIMATE, climate.Climate)
+            for count in self._options.workers:
+                name = CLIMATE if count == 1 else f'{CLIMATE}, {count} workers'
+                self._measure(name, functools.partial(climate.Climate, workers=count))
         if self._options.peer == 'blazar' and self._options.only != 'climate':
             self._peer(self._options.blazar_venv)
 
@@ -96,7 +106,7 @@ class Bench:
         return (
             f'{datetime.date.today()}, {os.cpu_count()} cores, load {load:.1f}, '
             f'Python {platform.python_version()}, MariaDB {self._mariadb.version()}, '
-            f'RabbitMQ; each API: uwsgi, {PROCESSES} processes x {THREADS} threads; one manager'
+            f'RabbitMQ; each API: uwsgi, {PROCESSES} processes x {THREADS} threads'
         )
 
     def _peer(self, venv: pathlib.Path) -> None:
@@ -127,9 +137,19 @@ class Bench:
             workload = Workload(side, meter, probe, self._size, lambda t: say(f'{name}: {t}'))
             for operation, result in workload.run():
                 self.results.setdefault(operation, {})[name] = result
+            self.notes.append(f'{name}: {_memory(side)}')
             if refused := sorted(set(side.cloud.refused())):
                 self.notes.append(f'{name}: the fake cloud refused {refused}')
         say(f'{name}: stopped')
+
+
+def _memory(side: Side) -> str:
+    """Say how much memory the processes of a service have now."""
+    found = (
+        f'{each.name} {", ".join(f"{size:.0f}" for size in each.memories())}'
+        for each in side.processes
+    )
+    return f'MiB of memory: {"; ".join(found)}'
 
 
 def measure(options: argparse.Namespace, directory: pathlib.Path) -> bool:

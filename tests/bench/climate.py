@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tests.bench import climate_rows, web
-from tests.bench.cloud import NOVA, PASSWORD, PROJECT_ID, USER
+from tests.bench.cloud import NOVA, PASSWORD, PROJECT, RIVAL, RIVAL_PROJECT, USER
 from tests.bench.processes import Failed, Processes, run
 from tests.bench.servers import MariaDB, RabbitMQ
 from tests.bench.side import Side
@@ -62,7 +62,11 @@ class Climate(Side):
     more = ''
     has_history = True
 
-    def __init__(self, running: Processes, mariadb: MariaDB, rabbitmq: RabbitMQ) -> None:
+    def __init__(
+        self, running: Processes, mariadb: MariaDB, rabbitmq: RabbitMQ, workers: int = 1
+    ) -> None:
+        if workers > 1:
+            self.manager_options = ('--workers', workers)
         super().__init__(running, mariadb, pathlib.Path(sys.prefix))
         self._due: set[str] = set()
         self._seeds, self._server = 0, ''
@@ -101,8 +105,8 @@ class Climate(Side):
         (server,) = self._servers(1)
         return _reservation(server)
 
-    def _servers(self, count: int) -> list[str]:
-        made = self.cloud.order('servers', [{'project_id': PROJECT_ID}] * count)
+    def _servers(self, count: int, project: str = PROJECT) -> list[str]:
+        made = self.cloud.order('servers', [{'project_id': f'{project}-id'}] * count)
         return [server['id'] for server in made]
 
     def fill(self, count: int) -> None:
@@ -138,7 +142,19 @@ class Climate(Side):
         self._create(map(_reservation, servers), at)
         return at
 
-    def _create(self, reservations: Iterable[Mapping[str, Any]], at: float) -> list[str]:
+    def arrange_single(self, at: float) -> str:
+        """Have a lease of another project due at a time; return the id of its server."""
+        (server,) = self._servers(1, RIVAL_PROJECT)
+        rival = {**self.headers, 'X-Auth-Token': self.cloud.token(RIVAL)}
+        self._create([_reservation(server)], at, rival)
+        return server
+
+    def _create(
+        self,
+        reservations: Iterable[Mapping[str, Any]],
+        at: float,
+        headers: Mapping[str, str] | None = None,
+    ) -> list[str]:
         """Create a lease for each reservation; return their ids."""
         made = []
         start = datetime.datetime.fromtimestamp(at, datetime.UTC)
@@ -150,7 +166,7 @@ class Climate(Side):
                 'end_date': f'{end:%Y-%m-%d %H:%M:%S}',
                 'reservations': [each],
             }
-            answer, _ = web.call('POST', self.api + '/v1/leases', body, self.headers)
+            answer, _ = web.call('POST', self.api + '/v1/leases', body, headers or self.headers)
             made.append(str(answer['lease']['id']))
         return made
 

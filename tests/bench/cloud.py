@@ -23,6 +23,8 @@ from tests.support.fakes.state import State
 
 #: The user of the bench, and the services, with the roles that each installation guide asks.
 USER, PROJECT, PASSWORD = 'bench', 'bench-project', 'secret'
+#: A user of another project.
+RIVAL, RIVAL_PROJECT = 'rival', 'rival-project'
 PROJECT_ID = f'{PROJECT}-id'
 NOVA, SERVICE_PROJECT = 'nova', 'service'
 SERVICES = ('climate', 'blazar', NOVA)
@@ -67,6 +69,7 @@ class Server(cloud_server.Server):
         for name in SERVICES:
             state.user(name, PASSWORD, SERVICE_PROJECT, ['admin', 'service'])
         state.user(USER, PASSWORD, PROJECT, ['member', 'reader'])
+        state.user(RIVAL, PASSWORD, RIVAL_PROJECT, ['member', 'reader'])
         super().__init__(state, port)
         self._aggregates, self._lanes = blazar_cloud.Aggregates(), climate_cloud.Lanes()
         self.routes = (

@@ -115,6 +115,16 @@ class Process:
         (peak,) = [line.split()[1] for line in status.splitlines() if line.startswith('VmHWM')]
         return int(peak) / 1024
 
+    def memories(self) -> list[float]:
+        """Return the memory that each process of the group has now, MiB."""
+        found = []
+        for directory in pathlib.Path('/proc').glob('[0-9]*'):
+            with contextlib.suppress(OSError):
+                if os.getpgid(int(directory.name)) == self.group:
+                    pages = int((directory / 'statm').read_text().split()[1])
+                    found.append(pages * os.sysconf('SC_PAGE_SIZE') / 2**20)
+        return sorted(found)
+
     def stop(self, seconds: float = 5) -> None:
         """End the whole group: politely, and by force after ``seconds``."""
         if self._popen.poll() is None:

@@ -29,6 +29,8 @@ class Side(abc.ABC):
     #: Whether it remembers what happened to a lease.
     has_history: ClassVar[bool]
     headers: Mapping[str, str]
+    #: More words for the command of the manager.
+    manager_options: Sequence[object] = ()
 
     def __init__(self, running: Processes, mariadb: MariaDB, prefix: pathlib.Path) -> None:
         self._bin, self._prefix, self._running = prefix / 'bin', prefix, running
@@ -45,7 +47,7 @@ class Side(abc.ABC):
     def _start(self, config: pathlib.Path, module: str, env: Mapping[str, str]) -> None:
         """Start the manager and the API, whose database is there."""
         manager, api = f'{self.database}-manager', f'{self.database}-api'
-        command = [self._bin / manager, '--config-file', config]
+        command = [self._bin / manager, '--config-file', config, *self.manager_options]
         server = wsgi_server(self._bin / 'uwsgi', self._port, module, self._prefix)
         self.processes: Sequence[Process] = [
             self._running.start(api, server, env),

@@ -14,6 +14,7 @@ from sqlalchemy import exc as sa_exc
 from climate_common import dates
 from climate_core.db.events import Due
 from climate_core.engine.scheduler import Scheduler, spread
+from climate_core.plugins.base import Wait
 from climate_core.threads import nap
 from tests.support.stopping import stop
 from tests.support.world import NOON, World
@@ -33,7 +34,9 @@ def world(tmp_path: pathlib.Path) -> Iterator[World]:
 def start(world: World) -> Iterator[Callable[..., Scheduler]]:
     loops: list[Scheduler] = []
 
-    def make(run: Callable[[Due], bool], workers: int = 2, idle: float = 600) -> Scheduler:
+    def make(
+        run: Callable[[Due], datetime.datetime | bool], workers: int = 2, idle: float = 600
+    ) -> Scheduler:
         loop = Scheduler(world.database, world.clock, run, workers, idle)
         loops.append(loop)
         loop.start()
@@ -51,7 +54,7 @@ class Awaited:
         self.wanted = wanted
         self.done = threading.Event()
 
-    def __call__(self, due: Due) -> bool:
+    def __call__(self, due: Due) -> datetime.datetime | bool:
         again = self.world.executor.run(due)
         if len(self.world.things.journal) >= self.wanted:
             self.done.set()
@@ -80,8 +83,6 @@ def test_scheduler_wakes_up_when_the_next_event_is_due(
 
 
 def test_a_wait_is_followed_without_a_nudge(world: World, start: Callable[..., Scheduler]) -> None:
-    from climate_core.plugins.base import Wait
-
     world.things.answers['wake', 'a'] = [Wait(0.1), Wait(0.1)]
     world.create('a', end=NEVER)
     awaited = Awaited(world)
@@ -120,6 +121,50 @@ def test_it_sleeps_when_there_is_nothing_at_all(world: World) -> None:
     assert loop.look() is None
     assert nap(None, 77) == 77
     assert stop(loop)
+
+
+def test_database_is_not_asked_when_an_event_has_told_when_its_next_look_is(
+    world: World,
+) -> None:
+    world.things.answers['wake', 'a'] = [Wait(60)]
+    world.create('a', end=NEVER)
+    done = threading.Event()
+
+    def run(due: Due) -> datetime.datetime | bool:
+        result = world.executor.run(due)
+        done.set()
+        return result
+
+    loop = Scheduler(world.database, world.clock, run, 2, 600)
+    loop.look()
+    assert done.wait(PATIENCE)
+    found: list[float | None] = []
+    assert world.statements(lambda: found.append(loop.look())) == []
+    assert found[0] is not None
+    assert stop(loop)
+
+
+def test_look_that_may_come_early_does_not_wait_for_its_time(
+    world: World, start: Callable[..., Scheduler]
+) -> None:
+    world.things.answers['wake', 'a'] = [Wait(600)]
+    lease_id = world.create('a', end=NEVER)
+    tried, awaited = threading.Event(), Awaited(world)
+
+    def run(due: Due) -> datetime.datetime | bool:
+        result = awaited(due)
+        tried.set()
+        return result
+
+    loop = start(run)
+    assert tried.wait(PATIENCE)
+    (event,) = (e for e in world.lease(lease_id).events if e.event_type == 'start_lease')
+    soon = world.clock.now() + datetime.timedelta(seconds=0.1)
+    assert event.next_at is not None
+    assert event.next_at > soon
+    loop.look_early(Due(event.id, lease_id, 'start_lease', event.generation, 2, soon, True))
+    assert awaited.done.wait(PATIENCE)
+    assert world.clock.now() >= soon
 
 
 def test_it_looks_again_when_more_is_due_than_it_took(world: World) -> None:
@@ -180,7 +225,7 @@ def test_a_step_that_breaks_stops_nothing(world: World, start: Callable[..., Sch
     awaited = Awaited(world)
     broken = [RuntimeError('broken')]
 
-    def run(due: Due) -> bool:
+    def run(due: Due) -> datetime.datetime | bool:
         if broken:
             raise broken.pop()
         return awaited(due)

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Of more than can be taken at once the projects take turns."""
+
+from climate_core.db import events
+from tests.support.world import Time, World, user
+
+
+def taken(world: World, many: int) -> list[tuple[str, str]]:
+    """Return the project and the type of the first events that are due."""
+    _, due = world.database.read(events.upcoming, many)
+    return [(world.lease(each.lease_id).project_id, each.event_type) for each in due]
+
+
+def test_single_lease_is_not_kept_waiting_by_many_of_another_project(any_world: World) -> None:
+    for number in range(9):
+        any_world.create(f'a{number}', end='2099-01-01 00:00')
+    any_world.create('b', end='2099-01-01 00:00', context=user('project2'))
+    found = taken(any_world, 4)
+    assert len(found) == 4
+    assert ('project2', 'start_lease') in found[:2]
+
+
+def test_what_frees_something_goes_before_what_takes_it(world: World, time: Time) -> None:
+    for number in range(9):
+        world.create(f'a{number}', end='2026-12-01 13:00', before_end_notification=0)
+    world.run_until_idle()
+    world.create('b', start='2026-12-01 13:00', context=user('project2'))
+    time.forward(hours=1)
+    found = taken(world, 9)
+    assert len(found) == 9
+    assert 'start_lease' not in {kind for _, kind in found}
+
+
+def test_little_is_taken_in_the_order_of_its_time(world: World, time: Time) -> None:
+    for number in range(3):
+        world.create(f'a{number}', start='2026-12-01 12:10')
+    world.create('b', start='2026-12-01 12:11', context=user('project2'))
+    time.forward(minutes=20)
+    starts = [project for project, kind in taken(world, 20) if kind == 'start_lease']
+    assert starts == ['project1'] * 3 + ['project2']
