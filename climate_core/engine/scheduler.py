@@ -111,6 +111,7 @@ class Scheduler(PoolWorker[events.Due]):
             if due.id in self._in_flight:
                 self._busy.add(due.id)
                 return True
+            self._early.pop(due.id, None)
         if not self.wait_for_room():
             return False
         self.submit(due.id, due)
@@ -126,11 +127,13 @@ class Scheduler(PoolWorker[events.Due]):
         for each in found:
             if each.next_at > now:
                 return (each.next_at - now).total_seconds()
-            if self._unknown or not self._begin(each):
+            if self._unknown:
                 return 0.0
             with self._changed:
-                if self._early.get(each.id) is each:
-                    del self._early[each.id]
+                if self._early.pop(each.id, None) is None or each.id in self._in_flight:
+                    continue
+            if not self._begin(each):
+                return 0.0
         return None
 
     def _is_more(self, key: str, result: datetime.datetime | bool, last: bool) -> bool:  # noqa: ARG002

@@ -130,7 +130,9 @@ class Bench:
 
     def _try(self, name: str, start: Callable[..., Side]) -> None:
         say(f'{name}: starting')
-        with Processes(self._directory) as running:
+        directory = self._directory / name.replace(' ', '-')
+        directory.mkdir()
+        with Processes(directory) as running:
             side = start(running, self._mariadb, self._rabbitmq)
             probe = Probe(self._mariadb.connect())
             meter = Meter(probe, self._mariadb.process, side.processes, side.cloud.calls)

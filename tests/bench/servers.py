@@ -69,7 +69,7 @@ class MariaDB:
     def create(self, database: str) -> str:
         """Make an empty database; return its URL for SQLAlchemy."""
         with self.connect() as connection, connection.cursor() as cursor:
-            cursor.execute(f'CREATE DATABASE {database} CHARACTER SET utf8mb4')
+            cursor.execute(f'CREATE OR REPLACE DATABASE {database} CHARACTER SET utf8mb4')
         return f'mysql+pymysql://root@127.0.0.1:{self.port}/{database}?charset=utf8mb4'
 
     def connect(self, database: str | None = None) -> pymysql.connections.Connection:
