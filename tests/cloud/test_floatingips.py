@@ -14,6 +14,7 @@ from tests.cloud.networking import forward, has_policy_lines, public
 from tests.cloud.people import Person, at, upgrade_check, wait_for
 from tests.cloud.stacking import Stacking
 from tests.cloud.templates import documented, resource, server, template
+from tests.support.kinds import kind_cell
 
 FIRST, SECOND = ADDRESSES = ['203.0.113.30', '203.0.113.31']
 
@@ -100,6 +101,7 @@ def test_manager_of_a_project_takes_an_address_only_without_the_lines_of_the_pol
     member.wait_lease(lease.id, 'TERMINATED')
 
 
+@kind_cell('Floating IPs', 'scheduled')
 def test_addresses_from_their_promise_to_the_next_lease(
     member: Person, stranger: Person, network: Any, ports: list[Any]
 ) -> None:
@@ -152,6 +154,7 @@ def test_full_quota_is_told_and_tried_again(admin: Person, member: Person, netwo
     member.wait_lease(lease.id, 'TERMINATED')
 
 
+@kind_cell('Floating IPs that you have', 'immediate')
 def test_floating_ip_of_its_owner_ends_with_its_lease(member: Person, network: Any) -> None:
     sdk = member.sdk.network
     made = [sdk.create_ip(floating_network_id=network.id) for _ in range(2)]
@@ -299,6 +302,7 @@ def test_commands_of_blazar_and_ranges_of_operators(
     assert {each.floating_ip_address for each in left} == {*ADDRESSES}
 
 
+@kind_cell('Floating IPs', 'retry')
 def test_lease_waits_for_an_address_until_another_gives_it_back(
     member: Person, stranger: Person, network: Any
 ) -> None:

@@ -68,6 +68,7 @@ def boot_in_zone(booking: Booking, zone: str) -> Any:
     return booking.wait(server_id, 'ACTIVE', 'ERROR')
 
 
+@kind_cell('Hosts', 'scheduled')
 def test_last_host_is_promised_once(booking: Booking, pool: tuple[str, ...]) -> None:
     person = booking.person
     start, end = at(days=1), at(days=1, hours=1)
@@ -88,6 +89,7 @@ def test_last_host_is_promised_once(booking: Booking, pool: tuple[str, ...]) -> 
     assert len(hosts_of(granted)) == 1
 
 
+@kind_cell('Hosts', 'retry')
 def test_lease_waits_until_another_gives_its_hosts_back(
     booking: Booking, pool: tuple[str, ...], allocations: Callable[[str], dict[str, Any]]
 ) -> None:
@@ -125,6 +127,7 @@ def test_capacity_waits_until_another_lease_gives_its_room_back(
     assert {host_of(admin, each.id) for each in inside} == {*pool}
 
 
+@kind_cell('Capacity', 'scheduled')
 def test_room_for_so_many_servers_of_a_flavor(
     booking: Booking, admin: Person, pool: tuple[str, ...]
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from tests.cloud.booking import Booking
 from tests.cloud.people import Person, wait_for
 from tests.cloud.pooling import boot, enrolled, host_of, hosts_of, order_lease
+from tests.support.kinds import kind_cell
 
 # Servers of other tests would come to the host, RESERVED ones, which cannot be moved.
 pytestmark = [pytest.mark.alone, pytest.mark.usefixtures('pool')]
@@ -53,6 +54,7 @@ def wait_given_back(admin: Person) -> None:
     wait_for(lambda: not enrolled(admin)[SHARED].reservable, f'{SHARED} given back')
 
 
+@kind_cell('Hosts', 'best_effort')
 def test_shared_host_is_emptied_for_a_lease(
     admin: Person, ordinary: Booking, leasing: Booking
 ) -> None:

@@ -69,6 +69,7 @@ def making(booking: Booking) -> Iterator[Making]:
     return Making(booking)
 
 
+@kind_cell('Servers that are made for the lease', 'immediate')
 def test_made_at_once_are_reserved_and_woken(
     making: Making, allocations: Callable[[str], dict[str, Any]]
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from climateclient import exceptions
 from tests.cloud.networking import PHYSICAL, filled
 from tests.cloud.people import Person, at, upgrade_check, wait_for
+from tests.support.kinds import kind_cell
 
 #: Behind the range that Neutron chooses from.
 FIRST, SECOND = 210, 211
@@ -101,6 +102,7 @@ def test_upgrade_check_tells_which_segments_neutron_chooses_by_now(
     assert f'VLAN {SECOND} of' not in said
 
 
+@kind_cell('Networks', 'scheduled')
 def test_network_from_its_promise_to_the_next_lease(
     admin: Person, member: Person, stranger: Person
 ) -> None:

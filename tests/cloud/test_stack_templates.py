@@ -18,8 +18,10 @@ from tests.cloud.templates import (
     TEMPLATES,
     documented,
 )
+from tests.support.kinds import kind_cell
 
 
+@kind_cell('Stacks that are made for the lease', 'immediate')
 def test_a_stack_is_made_and_held_at_once(
     stacks: Stacking, allocations: Callable[[str], dict[str, Any]]
 ) -> None:

@@ -22,9 +22,9 @@ def kind_cell(resource: str, kind: str) -> Callable[[T], T]:
     return lambda test: test
 
 
-def marked() -> set[tuple[str, str]]:
-    """Return the cells that tests are of."""
-    texts = (module.read_text() for module in TESTS.rglob('test_*.py'))
+def marked(folder: str = '.') -> set[tuple[str, str]]:
+    """Return the cells that the tests in a folder are of."""
+    texts = (module.read_text() for module in (TESTS / folder).rglob('test_*.py'))
     return {found for text in texts for found in _MARK.findall(text)}
 
 

@@ -14,6 +14,15 @@ from tests.support.world import NOON
 CELLS = list(cells())
 _HELD = (resource_types.SERVER, resource_types.VOLUME, resource_types.STACK)
 _HOSTS = (resource_types.HOST, resource_types.CAPACITY, resource_types.SIZES)
+WANTED = {(resource, kind) for resource, kind, said in CELLS if said.startswith('yes')}
+#: Without a test on the local cloud. Of what the calendar promises, immediate is scheduled.
+NOT_ON_THE_CLOUD = {
+    *((each, 'immediate') for each in ('Hosts', 'Capacity', 'Floating IPs', 'Networks')),
+    ('Networks', 'retry'),
+    ('Servers, volumes or stacks with hosts or capacity in one lease', 'immediate'),
+    ('Stacks that are made for the lease', 'scheduled'),
+    ('Volumes that are made for the lease', 'retry'),
+}
 #: The first cell of a row -> what leases of it ask for: by type, and whether it is held already.
 ASKED = {
     'Servers, volumes and stacks that are there': [[each] for each in _HELD],
@@ -89,6 +98,9 @@ def test_retry_of_nothing_names_all_that_can_wait() -> None:
 
 def test_each_kind_that_a_resource_can_have_has_a_test() -> None:
     """What it does then is another test, which names its cell."""
-    wanted = {(resource, kind) for resource, kind, said in CELLS if said.startswith('yes')}
-    assert marked() == wanted
+    assert marked() == WANTED
     assert kind_cell('Hosts', 'retry')(items) is items
+
+
+def test_all_other_cells_have_a_test_on_the_local_cloud() -> None:
+    assert marked('cloud') == WANTED - NOT_ON_THE_CLOUD
