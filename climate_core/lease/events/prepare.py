@@ -183,7 +183,8 @@ def _let_start(before: Lease, after: Lease, now: datetime) -> Lease:
     waited = holding_start(before) and not holding_start(after)
     if not waited or start is None or start.status != _E.UNDONE or start.time > now:
         return after
-    return after.with_events(dataclasses.replace(start, next_at=now))
+    # One that is overdue stays as it is.
+    return after.with_events(dataclasses.replace(start, next_at=min(start.next_at or now, now)))
 
 
 def _reason(lease: Lease) -> str | None:

@@ -185,3 +185,25 @@ def test_groups_of_one_request_are_made_and_freed_together() -> None:
     assert [each.status for each in one.reservations] == ['error', 'error', 'pending']
     assert events.prepare.unprepared(one) == {'a', 'b'}
     assert events.prepare.holding_start(one) == set()
+
+
+@pytest.mark.parametrize(
+    ('next_at', 'then'),
+    [
+        # It has waited for what is made, and would look again later.
+        (NOON + HOUR, NOON + HOUR / 2),
+        # Nobody has looked at it yet.
+        (NOON, NOON),
+    ],
+)
+def test_start_that_waited_for_what_is_made_is_due_now_or_stays_overdue(
+    next_at: datetime.datetime, then: datetime.datetime
+) -> None:
+    params = {model.GROUP: 'group'}
+    made = dataclasses.replace(reservation('thing', 'pending'), params=params)
+    begins = model.new_event('lease', model.START, NOON, NOON)
+    due = model.new_event('lease', model.PREPARE, NOON, NOON, 'thing')
+    one = lease(made, start=NOON, events=())
+    one = one.with_events(dataclasses.replace(begins, next_at=next_at), due)
+    change = HANDLER.settle(one, due, {'thing': results.DONE}, NOON + HOUR / 2)
+    assert event(change.lease, model.START).next_at == then
