@@ -69,6 +69,7 @@ class MariaDB:
     def create(self, database: str) -> str:
         """Make an empty database; return its URL for SQLAlchemy."""
         with self.connect() as connection, connection.cursor() as cursor:
+            cursor.execute('SET foreign_key_checks = 0')
             cursor.execute(f'CREATE OR REPLACE DATABASE {database} CHARACTER SET utf8mb4')
         return f'mysql+pymysql://root@127.0.0.1:{self.port}/{database}?charset=utf8mb4'
 
