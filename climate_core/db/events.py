@@ -58,7 +58,8 @@ def upcoming(session: orm.Session, limit: int) -> tuple[datetime.datetime | None
     if not found:
         return None, []
     if len(events) >= limit and events[limit - 1].next_at <= found[0][0]:
-        events = _in_turn(session, now, limit)
+        # Another manager may have claimed some in between: the next one is known all the same.
+        events = _in_turn(session, now, limit) + events[limit:]
     return found[0][0], events
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write what events make of their leases: those that come at once in one transaction.
 
-A commit waits for a disk, and reading a lease takes three statements. So a thread that comes while
+A commit waits for a disk, and reading a lease takes two statements. So a thread that comes while
 another one writes waits for it, and then one of those that wait writes for all of them: their
 leases are read together, and what is told of them is written together. Alone, it is a transaction
 like any other. The fence of each event stays its own.

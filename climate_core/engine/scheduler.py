@@ -83,8 +83,7 @@ class Scheduler(PoolWorker[events.Due]):
             asked = time.monotonic() + nap(seconds, self._idle_seconds)
             with self._changed:
                 self._ask_at = min(self._ask_at, asked)
-            first = self._begin_early()
-            return seconds if first is None else min(first, nap(seconds, self._idle_seconds))
+        # This may wait for room in the pool, so how long is left is taken after it.
         first = self._begin_early()
         left = max(0.0, self._ask_at - time.monotonic())
         return left if first is None else min(first, left)

@@ -19,8 +19,8 @@ from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import leases, preemptible, store
-from climate_core.db.engine import Database
+from climate_core.db import events, leases, preemptible, store
+from climate_core.db.engine import Database, signal
 from climate_core.db.preemptible import Preemptible
 from climate_core.lease import changes, model, states
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
@@ -138,6 +138,7 @@ class Preemption:
     ) -> None:
         draft = Draft(lease, (), now, preempted=found.leases, given_up_at=found.time)
         self.preempt(session, draft)
+        signal(session, events.DUE)
 
     def preempt(self, session: orm.Session, draft: Draft) -> None:
         """Have leases give up what the lease of a draft needs; from its start on that is free.

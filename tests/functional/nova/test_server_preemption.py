@@ -9,6 +9,7 @@ from nova.tests.functional.api import client
 
 from climate_common.resource_types import SERVER
 from climate_core import exceptions
+from climate_core.db import events as db_events
 from climate_core.db import preemptible
 from climate_core.db import usage as db
 from climate_core.lease import usage
@@ -146,8 +147,11 @@ class TestServerPreemption(ServerPreemptionTest):
         again = self.lease(more={'kind': 'retry'}, name='again', count=4)
         assert not self.world.lease(filler).preempted_at
         self.delete(first)
+        nudged = []
+        self.world.database.listen(db_events.DUE, lambda: nudged.append(1))
         self.world.run_until_idle(minutes=5)
         assert self.world.lease(filler).preempted_at
+        assert nudged
         self.until(again, 'ACTIVE')
 
     def test_where_it_would_not_be_enough_nothing_is_touched(self):

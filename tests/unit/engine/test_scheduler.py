@@ -4,6 +4,7 @@
 import datetime
 import pathlib
 import threading
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,9 +14,9 @@ from sqlalchemy import exc as sa_exc
 
 from climate_common import dates
 from climate_core.db.events import Due
+from climate_core.engine import scheduler
 from climate_core.engine.scheduler import Scheduler, spread
 from climate_core.plugins.base import Wait
-from climate_core.threads import nap
 from tests.support.stopping import stop
 from tests.support.world import NOON, World
 
@@ -44,6 +45,15 @@ def start(world: World) -> Iterator[Callable[..., Scheduler]]:
 
     yield make
     assert stop(*loops, seconds=PATIENCE)
+
+
+@pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Have the loop's clock stand at the time in this list."""
+    now = [1000.0]
+    clock = types.SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr(scheduler, 'time', clock)
+    return now
 
 
 class Awaited:
@@ -104,22 +114,21 @@ def test_one_that_is_slow_holds_up_nobody(world: World, start: Callable[..., Sch
     go_on.set()
 
 
+@pytest.mark.usefixtures('seconds')
 def test_it_sleeps_when_nothing_is_due(world: World) -> None:
     world.create('a', start='2098-01-01 00:00', end=NEVER)
     loop = Scheduler(world.database, world.clock, lambda due: False, 2, 600)
     found: list[float | None] = []
     seen = world.statements(lambda: found.append(loop.look()))
     assert len(seen) == 1
-    (seconds,) = found
-    assert seconds is not None
-    assert nap(seconds, 600) == 600 < seconds
+    assert found == [600]
     assert stop(loop)
 
 
+@pytest.mark.usefixtures('seconds')
 def test_it_sleeps_when_there_is_nothing_at_all(world: World) -> None:
     loop = Scheduler(world.database, world.clock, lambda due: False, 2, 77)
-    assert loop.look() is None
-    assert nap(None, 77) == 77
+    assert loop.look() == 77
     assert stop(loop)
 
 
@@ -165,6 +174,21 @@ def test_look_that_may_come_early_does_not_wait_for_its_time(
     loop.look_early(Due(event.id, lease_id, 'start_lease', event.generation, 2, soon, True))
     assert awaited.done.wait(PATIENCE)
     assert world.clock.now() >= soon
+
+
+def test_time_in_which_no_thread_was_free_is_not_slept_once_more(
+    world: World, monkeypatch: pytest.MonkeyPatch, seconds: list[float]
+) -> None:
+    def wait_for_room() -> bool:
+        seconds[0] += 200
+        return True
+
+    lease_id = world.create('a', start='2098-01-01 00:00', end=NEVER)
+    loop = Scheduler(world.database, world.clock, lambda due: False, 2, 600)
+    loop.look_early(Due('early', lease_id, 'start_lease', 0, 2, world.clock.now(), True))
+    monkeypatch.setattr(loop, 'wait_for_room', wait_for_room)
+    assert loop.look() == 400
+    assert stop(loop)
 
 
 def test_it_looks_again_when_more_is_due_than_it_took(world: World) -> None:

@@ -8,7 +8,7 @@ from tests.support.world import Time, World, user
 def taken(world: World, many: int) -> list[tuple[str, str]]:
     """Return the project and the type of the first events that are due."""
     _, due = world.database.read(events.upcoming, many)
-    return [(world.lease(each.lease_id).project_id, each.event_type) for each in due]
+    return [(world.lease(each.lease_id).project_id, each.event_type) for each in due[:many]]
 
 
 def test_single_lease_is_not_kept_waiting_by_many_of_another_project(any_world: World) -> None:
@@ -18,6 +18,16 @@ def test_single_lease_is_not_kept_waiting_by_many_of_another_project(any_world: 
     found = taken(any_world, 4)
     assert len(found) == 4
     assert ('project2', 'start_lease') in found[:2]
+
+
+def test_next_event_is_known_though_the_projects_take_turns(any_world: World) -> None:
+    for number in range(3):
+        any_world.create(f'a{number}', end='2099-01-01 00:00')
+    later = any_world.create('later', start='2098-01-01 00:00', end='2099-01-01 00:00')
+    now, found = any_world.database.read(events.upcoming, 2)
+    assert now is not None
+    assert [each.next_at <= now for each in found] == [True, True, False]
+    assert found[2].lease_id == later
 
 
 def test_what_frees_something_goes_before_what_takes_it(world: World, time: Time) -> None:

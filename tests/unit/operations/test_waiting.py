@@ -414,4 +414,4 @@ def test_a_freed_room_costs_as_many_statements_however_many_wait(
     hotel.world.settle(first)
     statements = hotel.world.statements(hotel.look)
     assert hotel.status(*ids[:10], ids[-1])[:waiting] == ['PENDING', *['WAITING'] * 10][:waiting]
-    assert len(statements) == 19, statements
+    assert len(statements) == 18, statements
