@@ -302,12 +302,16 @@ def test_commands_of_blazar_and_ranges_of_operators(
     assert {each.floating_ip_address for each in left} == {*ADDRESSES}
 
 
+@kind_cell('Floating IPs', 'immediate')
 @kind_cell('Floating IPs', 'retry')
 def test_lease_waits_for_an_address_until_another_gives_it_back(
     member: Person, stranger: Person, network: Any
 ) -> None:
-    first = member.leases.create('first', at(hours=1), reservations=wanted(network))
+    terms = {'reservations': wanted(network), 'kind': 'immediate'}
+    first = member.leases.create('first', at(hours=1), **terms)
     member.wait_lease(first.id, 'ACTIVE')
+    with pytest.raises(exceptions.Conflict, match=FIRST):
+        stranger.leases.create('second', at(hours=1), **terms)
     own = f'network={network.id},address={FIRST}'
     create = ('lease', 'create', 'later', '--for', '1h', '--kind', 'retry', '--floating-ips', own)
     done = stranger.cli('openstack', *create, '-f', 'json')

@@ -89,12 +89,15 @@ def test_last_host_is_promised_once(booking: Booking, pool: tuple[str, ...]) -> 
     assert len(hosts_of(granted)) == 1
 
 
+@kind_cell('Hosts', 'immediate')
 @kind_cell('Hosts', 'retry')
 def test_lease_waits_until_another_gives_its_hosts_back(
     booking: Booking, pool: tuple[str, ...], allocations: Callable[[str], dict[str, Any]]
 ) -> None:
     wanted = {'resource_type': 'physical:host', 'min': len(pool)}
-    first = booking.wait_lease(make_lease(booking, wanted).id, 'ACTIVE')
+    first = booking.wait_lease(make_lease(booking, wanted, kind='immediate').id, 'ACTIVE')
+    with pytest.raises(exceptions.Conflict):
+        make_lease(booking, {**wanted, 'min': 1}, kind='immediate')
     earlier = boot(booking, reservation=first.reservations[0].id)
     waiting = order_lease(booking, '--hosts', f'min={len(pool)}', '--kind', 'retry')
     assert (waiting.status, hosts_of(waiting)) == ('WAITING', [])
@@ -127,11 +130,14 @@ def test_capacity_waits_until_another_lease_gives_its_room_back(
     assert {host_of(admin, each.id) for each in inside} == {*pool}
 
 
+@kind_cell('Capacity', 'immediate')
 @kind_cell('Capacity', 'scheduled')
+@pytest.mark.parametrize('kind', ['immediate', 'scheduled'])
 def test_room_for_so_many_servers_of_a_flavor(
-    booking: Booking, admin: Person, pool: tuple[str, ...]
+    booking: Booking, admin: Person, pool: tuple[str, ...], kind: str
 ) -> None:
-    ordered = order_lease(booking, '--capacity', 'flavor=m1.tiny,amount=2,affinity=false')
+    room = '--capacity', 'flavor=m1.tiny,amount=2,affinity=false'
+    ordered = order_lease(booking, *room, '--kind', kind)
     lease = booking.wait_lease(ordered.id, 'ACTIVE')
     (reservation,) = lease.reservations
     inside = [boot(booking, reservation=reservation.id) for _ in range(2)]

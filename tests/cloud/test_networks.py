@@ -141,6 +141,30 @@ def test_network_from_its_promise_to_the_next_lease(
     stranger.wait_lease(following.id, 'TERMINATED')
 
 
+@kind_cell('Networks', 'immediate')
+@kind_cell('Networks', 'retry')
+def test_lease_waits_for_a_segment_until_another_gives_it_back(
+    member: Person, stranger: Person
+) -> None:
+    first = member.leases.create('first', at(hours=1), reservations=wanted(), kind='immediate')
+    member.wait_lease(first.id, 'ACTIVE')
+    with pytest.raises(exceptions.Conflict, match=f'VLAN {FIRST} of'):
+        stranger.leases.create('no', at(hours=1), reservations=wanted(), kind='immediate')
+    option = f'name=net1,physical_network={PHYSICAL},segment={FIRST}'
+    create = ('lease', 'create', 'later', '--for', '1h', '--kind', 'retry', '--network', option)
+    done = stranger.cli('openstack', *create, '-f', 'json')
+    assert done.returncode == 0, done.stderr
+    waiting = stranger.leases.get(json.loads(done.stdout)['id'])
+    assert waiting.status == 'WAITING'
+    member.leases.end(first.id)
+    granted = stranger.wait_lease(waiting.id, 'ACTIVE')
+    made = stranger.sdk.network.get_network(granted.reservations[0].params['network_id'])
+    assert made.name == 'net1'
+    stranger.leases.end(waiting.id)
+    stranger.wait_lease(waiting.id, 'TERMINATED')
+    member.wait_lease(first.id, 'TERMINATED')
+
+
 def test_full_quota_is_told_and_tried_again(admin: Person, member: Person) -> None:
     project = member.sdk.current_project_id
     admin.sdk.network.update_quota(project, networks=0)

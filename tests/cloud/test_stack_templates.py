@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from climateclient import exceptions
 from tests.cloud.people import at, wait_for
 from tests.cloud.reserving import RESERVED
 from tests.cloud.stacking import Stacking
@@ -17,6 +18,8 @@ from tests.cloud.templates import (
     SMALL,
     TEMPLATES,
     documented,
+    large,
+    template,
 )
 from tests.support.kinds import kind_cell
 
@@ -110,6 +113,26 @@ def test_what_a_template_names_goes_along(stacks: Stacking, tmp_path: pathlib.Pa
     assert {'data': 'What a file says.'} in [each.metadata for each in found]
     stacks.end(lease_id)
     assert stacks.servers(stack_id) == ['SUSPENDED'] * 3
+
+
+@kind_cell('Stacks that are made for the lease', 'scheduled')
+def test_a_stack_of_a_scheduled_lease_is_made_when_it_is_expected_to_fit(
+    stacks: Stacking,
+) -> None:
+    later = {'kind': 'scheduled', 'start': at(minutes=30), 'end': at(hours=2)}
+    many = template({f'server{number}': large() for number in range(9)})
+    with pytest.raises(exceptions.Conflict, match='do not fit together'):
+        stacks.person.leases.create('too many', reservations=[stacks.wanted(many)], **later)
+    assert [*stacks.person.leases.list(name='too many')] == []
+    lease_id, stack_id = stacks.order(
+        documented('working-group'), parameters={'workers': 1}, terms=later
+    )
+    assert stacks.person.leases.get(lease_id).status == 'PENDING'
+    assert stacks.resources(stack_id) == []
+    stacks.start(lease_id)
+    assert stacks.servers(stack_id) == ['ACTIVE'] * 2
+    stacks.end(lease_id)
+    stacks.wait_gone(stack_id)
 
 
 def test_a_stack_is_made_at_the_start(stacks: Stacking) -> None:

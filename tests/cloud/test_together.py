@@ -12,6 +12,7 @@ from tests.cloud.networking import PHYSICAL, public
 from tests.cloud.people import Person, at
 from tests.cloud.pooling import POOL, boot, host_of
 from tests.cloud.reserving import Reserving
+from tests.support.kinds import kind_cell
 
 pytestmark = [pytest.mark.alone, pytest.mark.usefixtures('pool')]
 
@@ -33,6 +34,7 @@ def address(admin: Person) -> Iterator[dict[str, Any]]:
     admin.client.networks.delete(segment.id)
 
 
+@kind_cell('Servers, volumes or stacks with hosts or capacity in one lease', 'immediate')
 def test_lease_of_everything_begins_and_ends_together(
     address: dict[str, Any],
     booking: Booking,
