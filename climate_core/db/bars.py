@@ -161,10 +161,10 @@ def free_until(session: orm.Session, found: Iterable[Bar]) -> dict[str, datetime
 
     What others prepare before and these clean after is left out.
 
-    :returns: times by the ids of reservations; one after which nothing is promised, or that has
-        shares alone, has none
+    :returns: times by the ids of reservations; one after which nothing is promised, that has
+        shares alone, or that was given back, has none
     """
-    bars = {each.reservation_id: each for each in found}
+    bars = {each.reservation_id: each for each in found if each.freed_at is None}
     if not bars:
         return {}
     is_own = _ALLOCATION.c.reservation_id.in_(bars)

@@ -224,6 +224,13 @@ def has_begun(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElem
     return _exists(lease_id, event_type, _EVENT.c.status != states.EventStatus.UNDONE)
 
 
+def waits(reservation_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElement[bool]:
+    """Return the condition that an event of a type of a reservation was not claimed yet."""
+    undone = _EVENT.c.status == states.EventStatus.UNDONE
+    own = _EVENT.c.event_type == event_type, _EVENT.c.reservation_id == reservation_id
+    return sa.exists().where(undone, *own).correlate_except(_EVENT)
+
+
 def is_open(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElement[bool]:
     """Return the condition that a lease has an event of a type that is still to be done."""
     return _exists(lease_id, event_type, _IS_OPEN)

@@ -112,7 +112,7 @@ def to_be_made(session: orm.Session, resource_type: str) -> dict[str, list[ToBeM
         _RESERVATION.c.resource_id.startswith(UNMADE), lease.c.preemptible.is_(True)
     )
     is_unfilled = sa.and_(
-        _RESERVATION.c.progress.is_(None), ~events.has_begun(lease.c.id, PREPARE)
+        _RESERVATION.c.progress.is_(None), events.waits(_RESERVATION.c.id, PREPARE)
     )
     query = (
         sa.select(
@@ -143,8 +143,8 @@ def to_be_made(session: orm.Session, resource_type: str) -> dict[str, list[ToBeM
     )
     found: dict[str, list[ToBeMade]] = defaultdict(list)
     for lease_id, *values in session.execute(query):
-        start, end, amounts, params, resource_id, kind = values
-        if kind == resource_type:
+        start, end, amounts, params, resource_id, found_type = values
+        if found_type == resource_type:
             found[lease_id].append(ToBeMade(start, end, amounts or {}, params, resource_id))
         for each in (params.get(PARTS) or {}).get(resource_type, ()):
             found[lease_id].append(ToBeMade(start, end, {}, each, resource_id))

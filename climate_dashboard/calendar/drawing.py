@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draw a calendar as rows of bars, in percent of the width."""
 
+import dataclasses
 import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -77,8 +78,19 @@ def lease_rows(
             label = f'{kind} {_resource(first)}'
         if _has(wanted, label, *(each.lease_name for each in same)):
             # Of a lease all of whose resources have the same time one bar is enough.
-            drawn = dict.fromkeys(_bar(each, window) for each in same)
+            drawn = dict.fromkeys(_bar(each, window) for each in _as_wholes(same, by_lease))
             yield Row(label, bars=[*drawn])
+
+
+def _as_wholes(bars: list[Bar], by_lease: bool) -> Iterable[Bar]:
+    """Say of each bar of a lease until when all that ends with it can be extended."""
+    if not by_lease:
+        return bars
+    until: dict[datetime.datetime | None, datetime.datetime] = {}
+    for bar in bars:
+        if bar.free_until is not None:
+            until[bar.end_date] = min(bar.free_until, until.get(bar.end_date, bar.free_until))
+    return [dataclasses.replace(bar, free_until=until.get(bar.end_date)) for bar in bars]
 
 
 def host_rows(

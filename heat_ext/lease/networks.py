@@ -45,7 +45,8 @@ def _find_id(item: Item, number: int, neutron: Any) -> Item:
         return item
     try:
         found = neutron.find_resourceid_by_name_or_id(neutron.RES_TYPE_NETWORK, name)
-    except exceptions.NeutronException as error:
+    except (exceptions.NotFound, exceptions.NeutronClientNoUniqueMatch) as error:
+        # Other trouble of Neutron says nothing of the template: Heat tells it, and tries again.
         told = f'{RESERVATIONS}[{number}].{_NETWORK}: {error}'
         raise exception.StackValidationFailed(message=told)
     return {**item, _NETWORK: found}

@@ -245,6 +245,15 @@ class CalendarTest(PageTest):
         self.calendar.bars.return_value = [bar(free_until=until, status='TERMINATED')]
         assert 'climate-more' not in self.text(INDEX)
 
+    def test_lease_is_one_bar_that_ends_with_what_can_be_extended_least(self) -> None:
+        more = [NOW + 3 * DAY, None, NOW + 2 * DAY]
+        self.calendar.bars.return_value = [
+            bar(reservation_id=str(number), free_until=each) for number, each in enumerate(more)
+        ]
+        text = self.text(INDEX)
+        assert text.count('<a class="climate-bar') == 1
+        assert f'can be extended until {NOW + 2 * DAY:%Y-%m-%d %H:%M} UTC' in text
+
     def test_further_names_of_a_resource_are_in_the_language_of_the_user(self) -> None:
         names = ('203.0.113.7', '203.0.113.8', '203.0.113.9')
         found = bar(resource_type='virtual:floatingip', resource_names=names)

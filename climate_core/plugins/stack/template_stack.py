@@ -169,6 +169,8 @@ def check(
         except stacks.StackNameTaken as exc:
             # That of an equal request that was broken off is found again when it is made.
             _find(conn, values, _tags(lease_id, values, kept), exc)
+            other = f'{values["name"]}-{lease_id}'
+            shown = stacks.preview(conn, {**_previewed(lease_id, values), 'stack_name': other})
     hold = values.get('hold', 'now')
     said = {'name': values['name'], 'hold': hold, _SAID: _said(lease_id, values)}
     return {**said, model.PARTS: preview.parts(shown)}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is promised when, and how much is free, through the API."""
 
+import datetime
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -369,6 +370,19 @@ def test_bar_says_until_when_it_can_be_extended(application: Any) -> None:
     assert after['free_until'] == after['end_date'] == bar['free_until']
     (without,) = ask(application).json['bars']
     assert 'free_until' not in without
+
+
+def test_what_was_given_back_cannot_be_extended(application: Any, database: Database) -> None:
+    create(
+        application, THEIRS, SECRET, '15:00', '16:00', reservations=[{**HOST, 'min': 2, 'max': 2}]
+    )
+    (bar,) = ask(application, free_until='true').json['bars']
+    assert bar['free_until'] is not None
+    earlier = datetime.datetime.fromisoformat(bar['end_date']) - datetime.timedelta(minutes=30)
+    freed = sa.update(tables.RESERVATIONS).values(freed_at=earlier)
+    database.write(lambda session: session.execute(freed))
+    (bar,) = ask(application, free_until='true').json['bars']
+    assert bar['free_until'] is None
 
 
 def test_shares_do_not_say_until_when_they_can_be_extended(

@@ -11,6 +11,7 @@ from tests.support.stacks import EMPTY
 from tests.unit.plugins.templated import Templated, wanted
 
 SMALL = {'type': 'OS::Nova::Server', 'properties': {'flavor': {'get_param': 'flavor'}}}
+ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
 LATER = {'start': '2026-12-01 14:00', 'end': '2026-12-01 15:00'}
 
 
@@ -75,6 +76,19 @@ def test_what_a_stack_will_take_nobody_else_is_promised(small):
     small.made(other, kind='scheduled', **LATER)
 
 
+def test_a_stack_takes_its_room_after_another_one_left_its_lease(small):
+    gone = {**servers('a'), 'name': 'gone'}
+    stays = {**servers('a'), 'name': 'stays'}
+    lease_id = small.made(gone, stays, kind='scheduled')
+    first, _ = small.lease(lease_id).reservations
+    small.operations.remove_reservation(small.stacks.user(), lease_id, first.id)
+    small.run_until_idle()
+    assert small.lease(lease_id).status == 'PENDING'
+    other = {**servers('a', 'b'), 'name': 'other'}
+    assert not small.granted(other, kind='scheduled')
+    assert small.granted({**servers('a'), 'name': 'other'}, kind='scheduled')
+
+
 def test_a_stack_that_is_filled_takes_it_no_more(small):
     """What is in it is what Placement has."""
     small.made(servers('a', 'b'), kind='scheduled')
@@ -107,6 +121,14 @@ def test_room_that_another_user_took_is_told_and_nothing_left(small):
     assert 'No valid host was found' in lease.status_reason
     assert small.members() == []
     assert not small.state.stacks
+
+
+def test_request_that_is_repeated_must_find_room_too(small):
+    """The placeholder is there, its lease is not."""
+    user, plugin, asked = small.stacks.user(), small.plugins['virtual:stack'], servers(*'abc')
+    plugin.make(user, ID, asked, plugin.reserve(user, asked))
+    with pytest.raises(exceptions.NotEnough, match='3 servers do not fit together'):
+        small.made(asked, id=ID, kind='scheduled')
 
 
 @pytest.mark.parametrize(
