@@ -63,7 +63,9 @@ def _status(lease: model.Lease) -> str:
 
 
 def _description(lease: model.Lease) -> str:
-    types = Counter(resource_types.api_name(each.resource_type) for each in lease.reservations)
+    # What was given back is in it no more; a lease that is over is shown with what it had.
+    shown = lease.live or lease.reservations
+    types = Counter(resource_types.api_name(each.resource_type) for each in shown)
     lines = [f'Lease {lease.id}', f'Status: {lease.status}', f'Kind: {lease.kind}']
     lines += [f'{count} x {name}' for name, count in sorted(types.items())]
     return '\n'.join(lines)

@@ -77,6 +77,11 @@ class AdminTest(PageTest):
         text = self.text(HOSTS)
         assert 'new disk' in text
         assert 'End Maintenance' in text
+        self.hosts.list.return_value = [host(reservable=False, shared=True)]
+        text = self.text(HOSTS)
+        assert 'End Maintenance' not in text
+        assert '/disable' in text
+        self.hosts.list.return_value = [host(reservable=False, disabled_reason='new disk')]
         self.post(HOSTS, action='hosts__enable__1')
         self.hosts.update.assert_called_with('1', disabled=False)
 

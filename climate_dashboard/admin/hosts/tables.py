@@ -25,6 +25,11 @@ class EnrolHost(tables.LinkAction):
     policy_rules = (('reservation', 'climate:hosts:create'),)
 
 
+def _is_disabled(host: Host) -> bool:
+    # Hosts that serve ordinary servers meanwhile are not reservable as those of a pool are.
+    return bool(host.disabled_reason) or not (host.reservable or host.shared)
+
+
 class DisableHost(tables.LinkAction):
     """Open the form that says why a host takes no new leases."""
 
@@ -35,7 +40,7 @@ class DisableHost(tables.LinkAction):
     policy_rules = _UPDATE
 
     def allowed(self, request: Any, host: Host | None = None) -> bool:
-        return host is not None and not host.disabled_reason and host.reservable
+        return host is not None and not _is_disabled(host)
 
 
 class EnableHost(tables.BatchAction):
@@ -54,7 +59,7 @@ class EnableHost(tables.BatchAction):
         return ngettext_lazy('Ended Maintenance of', 'Ended Maintenance of', count)
 
     def allowed(self, request: Any, host: Host | None = None) -> bool:
-        return host is not None and not host.reservable
+        return host is not None and _is_disabled(host)
 
     @telling
     def action(self, request: Any, host_id: str) -> None:

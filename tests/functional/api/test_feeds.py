@@ -85,6 +85,18 @@ def test_feed_has_the_leases_of_the_project_and_no_others(application: Any) -> N
     assert lease['reservations'][0]['resource_id'] not in found.text
 
 
+def test_feed_does_not_count_what_was_given_back(application: Any) -> None:
+    token = create(application)['token']
+    (lease,) = world.ask(application, 'GET', '/v1/leases', None, OURS).json['leases']
+    path = f'/v1/leases/{lease["id"]}/reservations'
+    more = {'resource_type': 'test:thing', 'resource_id': str(uuid.uuid4())}
+    made = world.ask(application, 'POST', path, more, OURS, 201).json['reservation']
+    for count in (2, 1):
+        (event,) = icalendar.Calendar.from_ical(read(application, token).body).walk('VEVENT')
+        assert f'{count} x test:thing' in str(event['description'])
+        world.ask(application, 'DELETE', f'{path}/{made["id"]}', None, OURS, None)
+
+
 def test_feed_calls_off_a_lease_that_was_cancelled_before_its_start(application: Any) -> None:
     token = create(application)['token']
     (lease,) = world.ask(application, 'GET', '/v1/leases', None, OURS).json['leases']
