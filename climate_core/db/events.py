@@ -224,11 +224,11 @@ def has_begun(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElem
     return _exists(lease_id, event_type, _EVENT.c.status != states.EventStatus.UNDONE)
 
 
-def waits(reservation_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElement[bool]:
+def waits(event_type: str, reservation: sa.Table) -> sa.ColumnElement[bool]:
     """Return the condition that an event of a type of a reservation was not claimed yet."""
     undone = _EVENT.c.status == states.EventStatus.UNDONE
-    own = _EVENT.c.event_type == event_type, _EVENT.c.reservation_id == reservation_id
-    return sa.exists().where(undone, *own).correlate_except(_EVENT)
+    its_own = _EVENT.c.reservation_id == reservation.c.id
+    return _exists(reservation.c.lease_id, event_type, sa.and_(its_own, undone))
 
 
 def is_open(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElement[bool]:

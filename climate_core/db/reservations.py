@@ -111,9 +111,7 @@ def to_be_made(session: orm.Session, resource_type: str) -> dict[str, list[ToBeM
     is_unmade = sa.or_(
         _RESERVATION.c.resource_id.startswith(UNMADE), lease.c.preemptible.is_(True)
     )
-    is_unfilled = sa.and_(
-        _RESERVATION.c.progress.is_(None), events.waits(_RESERVATION.c.id, PREPARE)
-    )
+    is_unfilled = sa.and_(_RESERVATION.c.progress.is_(None), events.waits(PREPARE, _RESERVATION))
     query = (
         sa.select(
             lease.c.id,

@@ -296,6 +296,7 @@ _SCANS = {
         lambda s: deliveries.claim(s, 60, 16, deliveries.DeliveriesInProgress(4)),
         lambda s: leases.find(s, 'x'),
         lambda s: hosts.is_kept(s, 'x'),
+        lambda s: reservations.to_be_made(s, TYPE),
     ],
     ids=[
         'list',
@@ -307,6 +308,7 @@ _SCANS = {
         'webhooks_claim',
         'get',
         'kept',
+        'to_be_made',
     ],
 )
 def test_an_index_serves_it(any_world: World, query: Callable[[orm.Session], Any]) -> None:
