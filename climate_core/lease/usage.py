@@ -82,7 +82,7 @@ class ReservationUse:
     lost_until: datetime.datetime | None = None
 
     def preempted(self, period: Span) -> Span | None:
-        """Return when in the period another lease had what was given up."""
+        """Return when in the period its lease lacked what it gave up."""
         if self.freed_at is None or self.lost_until is None:
             return None
         return Span(self.freed_at, self.lost_until).within(period)

@@ -142,7 +142,7 @@ _USAGE: dict[str, Any] = {
                 'units': _value('object', 'How much it holds, as ``vcpus`` and ``memory_mb``.'),
                 'reserved': _span('When in the period it was reserved.'),
                 'used': _span('When in the period it was used; null: not at all.'),
-                'preempted': _span('When in the period others had it; null: not at all.'),
+                'preempted': _span('When in the period its lease lacked it; null: not at all.'),
             }
         ),
     ),

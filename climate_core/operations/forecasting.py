@@ -286,15 +286,17 @@ class Expectation:
         """
         first, last = moments.moment(start), moments.moment(end)
         taken: dict[str, FutureDemand] = {}
-        for kind in sorted({kind for each in reservations for kind in expected.types(each)}):
-            ours = [each for each in reservations if kind in expected.types(each)]
-            room = self._room(kind)
+        types = {one for each in reservations for one in expected.types(each)}
+        for resource_type in sorted(types):
+            ours = [each for each in reservations if resource_type in expected.types(each)]
+            room = self._room(resource_type)
             with answering():
-                wanted = [one for each in ours for one in expected.demands(room, each, kind)]
-            check(self.forecast(kind), wanted, start, end, field)
-            taken[kind] = FutureDemand(start=first, end=last, servers=wanted)
-        for kind, demand in taken.items():
-            self._demands[kind].append(demand)
+                found = (expected.demands(room, each, resource_type) for each in ours)
+                wanted = [*itertools.chain.from_iterable(found)]
+            check(self.forecast(resource_type), wanted, start, end, field)
+            taken[resource_type] = FutureDemand(start=first, end=last, servers=wanted)
+        for resource_type, demand in taken.items():
+            self._demands[resource_type].append(demand)
 
     def keep(
         self,

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draw a calendar as rows of bars, in percent of the width."""
 
-import dataclasses
 import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from urllib import parse
 
@@ -70,27 +69,26 @@ def lease_rows(
         resource = bar.resource_id or bar.reservation_id
         key = bar.lease_id if by_lease else (bar.resource_type, resource)
         found.setdefault(key, []).append(bar)
-    for first, *more in found.values():
-        same = [first, *more]
+    for same in found.values():
+        first = same[0]
         label = first.lease_name
         if not by_lease:
             kind = words.word(words.RESOURCE_TYPES, first.resource_type)
             label = f'{kind} {_resource(first)}'
         if _has(wanted, label, *(each.lease_name for each in same)):
             # Of a lease all of whose resources have the same time one bar is enough.
-            drawn = dict.fromkeys(_bar(each, window) for each in _as_wholes(same, by_lease))
+            whole = _as_wholes(same) if by_lease else same
+            drawn = dict.fromkeys(_bar(each, window) for each in whole)
             yield Row(label, bars=[*drawn])
 
 
-def _as_wholes(bars: list[Bar], by_lease: bool) -> Iterable[Bar]:
+def _as_wholes(bars: Iterable[Bar]) -> list[Bar]:
     """Say of each bar of a lease until when all that ends with it can be extended."""
-    if not by_lease:
-        return bars
     until: dict[datetime.datetime | None, datetime.datetime] = {}
     for bar in bars:
         if bar.free_until is not None:
             until[bar.end_date] = min(bar.free_until, until.get(bar.end_date, bar.free_until))
-    return [dataclasses.replace(bar, free_until=until.get(bar.end_date)) for bar in bars]
+    return [replace(bar, free_until=until.get(bar.end_date)) for bar in bars]
 
 
 def host_rows(
@@ -153,9 +151,9 @@ def _bar(bar: Bar, window: Window, project: str = '') -> DrawnBar:
     more = ('', '')
     if bar.free_until and until:
         more = percent(right), percent(max(0.0, window.place(bar.free_until) - right))
-        told = _('%(told)s, can be extended until %(until)s') % {'told': told, 'until': until}
+        told = _('%(text)s, can be extended until %(until)s') % {'text': told, 'until': until}
     if project:
-        told = _('%(told)s, of the project %(project)s') % {'told': told, 'project': project}
+        told = _('%(text)s, of the project %(project)s') % {'text': told, 'project': project}
     return DrawnBar(
         percent(left),
         percent(right - left),

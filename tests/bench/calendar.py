@@ -98,6 +98,17 @@ def seed_promises(
             reservations.append(make_reservation(made, str(group)))
     rows.insert(session, LEASE, leases)
     rows.insert(session, RESERVATION, reservations)
+    promise(session, _group(), PIECE if shares else None)
+
+
+def promise(
+    session: orm.Session, group: sa.ColumnElement[str], piece: Mapping[str, Any] | None = None
+) -> None:
+    """Write the promises of all reservations: of each unit to those of its group.
+
+    :param group: of a unit: what its reservations have as their resource
+    :param piece: how much of a unit; None: all of it
+    """
     promised = (
         sa.select(
             UNIT.c.id,
@@ -106,15 +117,14 @@ def seed_promises(
             LEASE.c.start_date,
             LEASE.c.end_date,
             sa.literal(1),
-            sa.literal(PIECE if shares else None, tables.Json()),
+            sa.literal(piece, tables.Json()),
             sa.literal(0),
             sa.literal(None, sa.Boolean),
         )
-        .join_from(UNIT, RESERVATION, _group() == RESERVATION.c.resource_id)
+        .join_from(UNIT, RESERVATION, group == RESERVATION.c.resource_id)
         .join(LEASE, LEASE.c.id == RESERVATION.c.lease_id)
     )
-    columns = list(ALLOCATION.columns)
-    session.execute(sa.insert(ALLOCATION).from_select(columns, promised))
+    session.execute(sa.insert(ALLOCATION).from_select([*ALLOCATION.columns], promised))
 
 
 def _group() -> sa.ColumnElement[str]:

@@ -39,7 +39,7 @@ def seed(url: str, count: int, project_id: str) -> str:
         pairs += [_waiting(number, start) for number in range(count)]
         rows.insert(session, LEASE, [lease for lease, _ in pairs])
         rows.insert(session, RESERVATION, [reservation for _, reservation in pairs])
-        _promise(session, blocks)
+        calendar.promise(session, sa.cast(UNIT.c.id % blocks, sa.String(10)))
         values = {'generation': FIRST + ROUNDS, 'changed_at': utcnow.now(session)}
         session.execute(sa.update(UNIT).values(values))
         session.commit()
@@ -79,23 +79,3 @@ def _waiting(number: int, start: datetime.datetime) -> tuple[dict[str, Any], dic
         'created_at': start - number * datetime.timedelta(seconds=1),
     }
     return lease, calendar.make_reservation(made, 'none')
-
-
-def _promise(session: orm.Session, blocks: int) -> None:
-    block = sa.cast(UNIT.c.id % blocks, sa.String(10))
-    promised = (
-        sa.select(
-            UNIT.c.id,
-            LEASE.c.generation,
-            RESERVATION.c.id,
-            LEASE.c.start_date,
-            LEASE.c.end_date,
-            sa.literal(1),
-            sa.literal(None, tables.Json()),
-            sa.literal(0),
-            sa.literal(None, sa.Boolean),
-        )
-        .join_from(UNIT, RESERVATION, block == RESERVATION.c.resource_id)
-        .join(LEASE, LEASE.c.id == RESERVATION.c.lease_id)
-    )
-    session.execute(sa.insert(ALLOCATION).from_select([*ALLOCATION.columns], promised))

@@ -92,8 +92,9 @@ BAR: Final[dict[str, Any]] = common.closed(
             **common.ANSWERED_DATE,
             'type': ['string', 'null'],
             'description': 'Only if it was asked for: until when the whole hosts, addresses or '
-            'network of it are promised to nobody else, so that it can be extended so far at '
-            'least; null: nothing is promised after it, or it has nothing whole of the calendar.',
+            'network of it are promised to nobody else, so that the calendar has nothing against '
+            'an end until then; null: nothing is promised after it, or it has nothing whole of '
+            'the calendar.',
         },
     },
     (*_OF_LEASE, 'kind', 'resource_type', 'resource_id', 'resource_names', *_TIMES),

@@ -77,7 +77,7 @@ _SIZES: Final = frozenset({'vcpus', 'memory_mb', 'local_gb'})
 
 
 class Examples(NamedTuple):
-    """What errors show as right.
+    """Hold the conditions that errors show as right.
 
     :param json: conditions in Blazar's JSON
     :param readable: the same in the words of ``resources``
@@ -93,7 +93,7 @@ HOSTS: Final = Examples(
 
 
 class _Reading(NamedTuple):
-    """What is known while a filter is read.
+    """Hold what is known while a filter is read.
 
     :param names: see :class:`Filter`; grows
     """

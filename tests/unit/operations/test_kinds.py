@@ -28,7 +28,7 @@ ASKED = {
     'Networks': [[resource_types.NETWORK]],
     'Hosts': [[resource_types.HOST]],
     'Capacity': [[resource_types.CAPACITY], [resource_types.SIZES]],
-    'Servers, volumes or stacks with hosts or capacity in one lease': [
+    'Servers, volumes or stacks that are there, with hosts or capacity': [
         [host, held] for host in _HOSTS for held in _HELD
     ],
 }
