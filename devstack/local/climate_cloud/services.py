@@ -12,10 +12,12 @@ from climate_cloud.rabbitmq import RabbitMQ
 from climate_cloud.settings import Settings
 
 UWSGI = [
-    '--need-app', '--lazy-apps', '--die-on-term', '--enable-threads', '--threads', '4',
+    '--need-app', '--lazy-apps', '--die-on-term', '--enable-threads',
     '--disable-logging', '--buffer-size', '65535', '--http-chunked-input',
     '--add-header', 'Connection: close',
 ]  # fmt: skip
+#: Requests that one process answers at once.
+THREADS = 4
 
 
 def answers(url: str) -> bool:
@@ -52,8 +54,15 @@ class Services:
         file = self.configs.path
         nova_files = f'{file("nova").parent}/api-paste.ini;{file("nova")}'
         return [
+            # One request at a time: the threads of a process share one AuthContextMiddleware that
+            # keeps the token of a request in itself (keystone/server/flask/request_processing/
+            # middleware/auth_context.py), so that a request may have the rights of another one.
             self._api(
-                'keystone', 'keystone.wsgi.api', '/v3', OS_KEYSTONE_CONFIG_FILES=file('keystone')
+                'keystone',
+                'keystone.wsgi.api',
+                '/v3',
+                threads=1,
+                OS_KEYSTONE_CONFIG_FILES=file('keystone'),
             ),
             self._api(
                 'placement',
@@ -73,11 +82,17 @@ class Services:
         ]
 
     def _api(
-        self, name: str, module: str, path: str = '/', arguments: str = '', **environment: object
+        self,
+        name: str,
+        module: str,
+        path: str = '/',
+        arguments: str = '',
+        threads: int = THREADS,
+        **environment: object,
     ) -> Service:
         socket = f'{self.settings.host}:{self.settings.port(name)}'
         command = [self.settings.bin / 'uwsgi', '--http-socket', socket, '--module', module]
-        command += ['--pyhome', self.settings.venv, *UWSGI]
+        command += ['--pyhome', self.settings.venv, '--threads', threads, *UWSGI]
         if arguments:
             command += ['--pyargv', arguments]
         url = self.settings.url(name) + path
