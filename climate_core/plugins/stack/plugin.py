@@ -140,6 +140,12 @@ class StackPlugin(wakeable.WakeablePlugin):
                 return context.first_wait(_FILL)
         except errors.Busy:
             return context.put_off(lost_actions.doing(stack))
+        except exceptions.Permanent:
+            # Heat fills no stack that its user has begun to delete since the look.
+            seen = stacks.get(context.conn, stack.id)
+            if not seen.status.startswith('DELETE_'):
+                raise
+            return self._prepare(context, seen)
         if stack.status == 'DELETE_IN_PROGRESS':
             return _wait_for_deletion(context, stack)
         if stack.in_progress:

@@ -91,6 +91,17 @@ def test_a_placeholder_that_its_user_deletes_is_not_filled(templated, status):
     assert failed(templated, lease_id)
 
 
+def test_a_placeholder_that_its_user_deletes_while_it_is_filled(templated):
+    lease_id = templated.made(wanted())
+    deleting = ['DELETE_IN_PROGRESS'] * 3
+    templated.only().update(next=['CREATE_COMPLETE', *deleting, 'DELETE_COMPLETE'])
+    templated.stacks.fault('PATCH', '/heat/', 400)
+    templated.look_around(30)
+    lease = templated.lease(lease_id)
+    assert lease.status == 'ERROR'
+    assert 'deleted' in lease.status_reason
+
+
 def test_a_deletion_of_a_placeholder_that_is_lost_is_asked_for_again(templated):
     lease_id = templated.made(wanted())
     templated.only().update(status='DELETE_IN_PROGRESS', next=['DELETE_IN_PROGRESS'] * 999)
