@@ -62,7 +62,7 @@ class Limits:
 
 
 def _count_nothing(_project_id: str | None, _names: Any) -> dict[str, int]:
-    """Report no usage to oslo.limit: the transaction that writes counts it itself."""
+    """Refuse to count: oslo.limit only tells limits, and the transaction that writes counts."""
     raise NotImplementedError
 
 

@@ -134,18 +134,8 @@ class StackPlugin(wakeable.WakeablePlugin):
         if stack.status == 'DELETE_COMPLETE':
             raise errors.Gone(self.gone)
         context = context.seeing(*lost_actions.state(context, stack))
-        try:
-            if template_stack.is_unfilled(stack) and not stack.status.startswith('DELETE_'):
-                template_stack.fill(context.conn, stack, context.reservation)
-                return context.first_wait(_FILL)
-        except errors.Busy:
-            return context.put_off(lost_actions.doing(stack))
-        except exceptions.Permanent:
-            # Heat fills no stack that its user has begun to delete since the look.
-            seen = stacks.get(context.conn, stack.id)
-            if not seen.status.startswith('DELETE_'):
-                raise
-            return self._prepare(context, seen)
+        if template_stack.is_unfilled(stack) and not stack.status.startswith('DELETE_'):
+            return self._fill(context, stack)
         if stack.status == 'DELETE_IN_PROGRESS':
             return _wait_for_deletion(context, stack)
         if stack.in_progress:
@@ -161,6 +151,20 @@ class StackPlugin(wakeable.WakeablePlugin):
                 'is made at the start.'
             )
         return None
+
+    def _fill(self, context: StepContext, stack: 'Stack') -> Wait | None:
+        """Ask for the update that fills a stack; look once more if Heat refuses it."""
+        try:
+            template_stack.fill(context.conn, stack, context.reservation)
+        except errors.Busy:
+            return context.put_off(lost_actions.doing(stack))
+        except exceptions.Permanent:
+            # Heat fills no stack that its user has begun to delete since the look.
+            seen = stacks.get(context.conn, stack.id)
+            if not seen.status.startswith('DELETE_'):
+                raise
+            return self._prepare(context, seen)
+        return context.first_wait(_FILL)
 
     def rollback_prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         params = {**reservation.params, 'on_end': 'delete'}
