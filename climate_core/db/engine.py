@@ -7,6 +7,7 @@ never has to become a writer half-way; on the others the first UPDATE or SELECT 
 
 import contextlib
 import datetime
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
@@ -97,6 +98,7 @@ class Database:
         # Its sleep(0) at each return of a connection is for green threads, which we are not.
         self._facade.configure(sqlite_fk=True, thread_checkin=False, **_options(conf))
         self._ready = False
+        self._preparing = threading.Lock()
         self._listeners: dict[str, list[Callable[[], None]]] = {}
 
     @property
@@ -104,8 +106,12 @@ class Database:
         """Return the SQLAlchemy engine of the writers."""
         engine: sa.Engine = self._facade.writer.get_engine()
         if not self._ready:
-            self._ready = True
-            _prepare(engine)
+            # The threads of a manager begin at the same time. None may use the engine before its
+            # listeners are there: SQLAlchemy fails if one is added while it calls the others.
+            with self._preparing:
+                if not self._ready:
+                    _prepare(engine)
+                    self._ready = True
         return engine
 
     @contextlib.contextmanager
