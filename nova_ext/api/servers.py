@@ -76,7 +76,7 @@ def _check_hosts(context: Any, reservation_id: str) -> None:
         raise hints.BadHint(
             lanes.HINT,
             f'no host is there for the reservation {reservation_id}: it is unknown, has not '
-            'started, or is over',
+            'started, is over, or waits for another host in place of one that failed',
         )
 
 

@@ -101,14 +101,21 @@ class HostWatch(PeriodicWorker):
         self._capacities: dict[int, str] | None = None
         #: Whether some lease lacked a host at the last look; only when to look depends on it.
         self._lacking = False
+        #: Whether a host has become free since the last look began.
+        self._has_freed = False
         database.listen(db_calendar.FREED, self._freed)
 
     def _freed(self) -> None:
+        self._has_freed = True
         if self._lacking:
             self.nudge()
 
     def look(self) -> float:
+        self._has_freed = False
         self.watch()
+        if self._has_freed:
+            # While it looked, it was not known yet whether that matters.
+            self._freed()
         return self.next_look()
 
     def watch(self) -> None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts of leases that die, come back, or are disabled, against a whole nova and its placement."""
 
+from unittest import mock
+
 import pytest
 
 from climate_core import exceptions
@@ -137,6 +139,21 @@ class TestBeforeTheStart(HostFailureTest):
 
 
 class TestDuringTheLease(HostFailureTest):
+    def test_nobody_enters_until_the_host_that_the_lease_names_is_open(self):
+        lease, host, other = self.run_on_one()
+        open_lane, seen = lane_providers.open_lane, []
+
+        def open_slowly(*args):
+            now = self.world.lease(lease.id)
+            seen.append((now.status, self.hosts_of(now), self.refused(now)))
+            return open_lane(*args)
+
+        self.fail(host)
+        with mock.patch.object(lane_providers, 'open_lane', open_slowly):
+            lease = self.settled(lease)
+        assert seen == [('ACTIVE', {other}, True)]
+        assert self.inside(lease)[1] == other
+
     def test_host_is_replaced_at_once_and_nobody_enters_when_it_is_back(self):
         lease, host, other = self.run_on_one()
         server, _ = self.inside(lease)

@@ -48,7 +48,8 @@ class TestWhoGetsIn(PoolTest):
         answer = self.post({'reservation': unknown}, status=400).body['badRequest']
         assert answer['message'] == (
             f'Invalid scheduler hint reservation: no host is there for the reservation {unknown}: '
-            'it is unknown, has not started, or is over'
+            'it is unknown, has not started, is over, or waits for another host in place of one '
+            'that failed'
         )
         assert self.api.get_servers() == []
 

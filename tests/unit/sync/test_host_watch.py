@@ -8,6 +8,7 @@ from climate_core import exceptions
 from climate_core.calendar.admission import Calendar
 from climate_core.db import host_power, tables
 from climate_core.db import leases as db_leases
+from climate_core.db.engine import TransactionRefused
 from climate_core.delivery.metrics import Metrics
 from climate_core.plugins.host.plugin import HostPlugin
 from climate_core.sync.hosts.watch import HostWatch
@@ -242,3 +243,20 @@ class TestHostsThatSleep:
     def test_they_have_failed_where_nothing_wakes_them(self, hosts, watch):
         watch.watch()
         assert hosts.read().failed
+
+
+def test_host_that_becomes_free_while_it_is_found_out_that_one_lacks_is_looked_at_at_once(
+    hosts, watch, monkeypatch
+):
+    def refuse(*_args):
+        # In another thread something ends, and that is told when it is written.
+        watch._freed()
+        raise TransactionRefused(Exception)
+
+    nudges = []
+    promise(hosts.database, hosts.ids[0])
+    silence(hosts)
+    monkeypatch.setattr(watch, 'nudge', lambda: nudges.append(1))
+    monkeypatch.setattr(watch._calendar, 'move', refuse)
+    watch.look()
+    assert nudges
