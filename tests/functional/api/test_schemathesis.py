@@ -5,12 +5,14 @@ Nothing may be answered with 5xx, with a status or a body that the document does
 what breaks the document must be refused.
 """
 
+import contextlib
 import itertools
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import hypothesis
+import hypothesis.errors
 import pytest
 import schemathesis
 import webob
@@ -174,6 +176,7 @@ def test_what_follows_from_an_answer(
     document: schemathesis.BaseSchema, excluded: list[Any]
 ) -> None:
     """Leases that are made are read, changed, ended and deleted, in any order."""
+    valid: list[bool] = []
 
     class Machine(document.as_state_machine()):  # type: ignore[misc]
         def validate_response(
@@ -183,6 +186,7 @@ def test_what_follows_from_an_answer(
             additional_checks: Any = None,
             **more: Any,
         ) -> None:
+            valid.append(False)
             # Schemathesis's own takes no checks that are left out.
             case.validate_response(
                 response,
@@ -190,5 +194,11 @@ def test_what_follows_from_an_answer(
                 excluded_checks=excluded,
                 transport_kwargs=more,
             )
+            valid[-1] = True
 
-    Machine.run(settings=hypothesis.settings(SETTINGS, max_examples=15, stateful_step_count=8))
+    # What can follow depends on what is there by then: the same request is answered otherwise the
+    # second time. Hypothesis takes that for a fault of the strategies, and ends the search.
+    with contextlib.suppress(hypothesis.errors.FlakyStrategyDefinition):
+        Machine.run(settings=hypothesis.settings(SETTINGS, max_examples=15, stateful_step_count=8))
+    assert valid
+    assert all(valid)
