@@ -50,8 +50,12 @@ class Room(Protocol):
 
 def demand(room: Room, reservation: model.Reservation) -> RunningServer:
     """Return what a reservation takes, also one of a lease that waits, which holds nothing."""
-    held = reservation.amounts or reservation.params.get(model.HOLDS) or {}
-    return room.demand(reservation.id, reservation.params, held)
+    return _demand(room, reservation.id, reservation)
+
+
+def _demand(room: Room, name: str, wanted: model.Reservation | db.ToBeMade) -> RunningServer:
+    held = wanted.amounts or wanted.params.get(model.HOLDS) or {}
+    return room.demand(name, wanted.params, held)
 
 
 def types(reservation: model.Reservation) -> set[str]:
@@ -89,7 +93,7 @@ def claims(database: Database, resource_type: str, room: Room) -> dict[str, Futu
             with contextlib.suppress(exceptions.BadRequest):
                 if each.resource_id not in room.places:
                     name = f'{lease_id}.{number}'
-                    servers.append(room.demand(name, each.params, each.amounts))
+                    servers.append(_demand(room, name, each))
         if servers:
             start, end = moments.moment(wanted[0].start), moments.moment(wanted[0].end)
             found[lease_id] = FutureDemand(start=start, end=end, servers=servers)

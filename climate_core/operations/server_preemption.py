@@ -6,6 +6,7 @@ leases that wait before the other one have their room first. Nova is asked for t
 leases that were chosen, and nothing is asked if there is no preemptible lease of servers.
 """
 
+import contextlib
 import dataclasses
 import datetime
 from collections.abc import Iterable, Sequence
@@ -84,7 +85,11 @@ class ServerPreemption:
         if is_tried and not all(each.is_made for each in lease.live):
             # A server may be there of which only Nova knows yet: its room would not be counted.
             raise exceptions.ServiceUnavailable('Not all of its servers are asked for yet.')
-        look = _Look(self.database, self.cloud, lease, (start, end))
+        try:
+            look = _Look(self.database, self.cloud, lease, (start, end))
+        except exceptions.BadRequest:
+            # It is not known what it takes, so neither who has to give way.
+            return None
         if is_tried and look.is_there_room():
             return None
         if look.is_enough(()):
@@ -138,6 +143,7 @@ class _Look:
 
     :param cloud: the rights of the service
     :param period: from when to when the lease wants it
+    :raises climate_core.exceptions.BadRequest: what the lease takes is not known
     """
 
     def __init__(
@@ -158,7 +164,11 @@ class _Look:
         wanted = [each for each in _servers(lease) if each.resource_id not in self._places]
         self._asked = self._demand(wanted)
         ahead = (each for each in database.read(leases.waiting) if _is_ahead(each, lease))
-        self._ahead = [self._demand(_servers(each)) for each in ahead]
+        self._ahead: list[FutureDemand] = []
+        for each in ahead:
+            # What is not known, as of a flavor that is gone, cannot be counted.
+            with contextlib.suppress(exceptions.BadRequest):
+                self._ahead.append(self._demand(_servers(each)))
 
     def knows(self, one: PreemptibleServers) -> bool:
         """Tell whether it is known what a lease would free."""

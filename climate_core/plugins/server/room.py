@@ -51,9 +51,11 @@ class CommonHostRoom:
     ) -> RunningServer:
         """Return what a server takes that is to be made for a reservation, or within a stack.
 
-        :raises climate_core.exceptions.BadRequest: what one within a stack takes is not known
+        :raises climate_core.exceptions.BadRequest: what it takes is not known
         """
         if not amounts and NEEDS not in params:
+            if 'server' not in params:
+                raise exceptions.BadRequest('It is not known what the server takes of its host.')
             return dataclasses.replace(self._inside(params), id=server_id)
         needs = params.get(NEEDS) or {'amounts': by_class(amounts)}
         return RunningServer(

@@ -100,9 +100,10 @@ class HostPower(PeriodicWorker):
         if not hosts:
             return None
         conn = self._connect()
-        services = hypervisors.list_services(conn)
+        services: Mapping[str, _Service] | None = None
         able: set[int] = set()
         try:
+            services = hypervisors.list_services(conn)
             self._repair(conn, hosts, services)
             able = self._find_able(conn, hosts, services)
         except errors.EXPECTED as exc:
@@ -177,14 +178,21 @@ class HostPower(PeriodicWorker):
         self,
         conn: 'connection.Connection',
         hosts: Sequence[PowerHost],
-        services: Mapping[str, _Service],
+        services: Mapping[str, _Service] | None,
         now: datetime.datetime,
     ) -> None:
-        """Do the next step of each host: a machine that does not answer holds up no other."""
+        """Do the next step of each host: a machine that does not answer holds up no other.
+
+        :param services: None if Nova does not tell: then hosts are switched on, none is switched
+            off, and none fails because its nova-compute is not known to be up
+        """
 
         def step(host: PowerHost) -> None:
-            if not self.stopping:
-                self._step(conn, host, services.get(host.service_name, {}), now)
+            if self.stopping:
+                return
+            self._step(conn, host, (services or {}).get(host.service_name, {}), now)
+            if services is not None:
+                self._judge(host, now)
 
         if hosts:
             with futures.ThreadPoolExecutor(min(_THREADS, len(hosts)), 'power') as pool:
@@ -211,10 +219,6 @@ class HostPower(PeriodicWorker):
             # Its text, which a traceback has as well, may have secrets.
             told = type(exc).__name__
             LOG.error('%s is %s, and goes on later: %s', host.name, host.state, told)
-        try:
-            self._judge(host, now)
-        except TROUBLE as exc:
-            LOG.warning('It is not written yet whether %s failed: %s', host.name, exc)
 
     def _switch_off(
         self,
@@ -317,7 +321,12 @@ class HostPower(PeriodicWorker):
             return
         assert host.since is not None
         reason = db.LATE.format(dates.sentence(host.since))
-        if self._database.write(db.fail, host.id, reason):
+        try:
+            failed = self._database.write(db.fail, host.id, reason)
+        except TROUBLE as exc:
+            LOG.warning('It is not written yet that %s failed: %s', host.name, exc)
+            return
+        if failed:
             LOG.error('%s did not wake in time. %s', host.name, reason)
             self._tell_failed()
 

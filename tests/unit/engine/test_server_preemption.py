@@ -5,11 +5,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from climate_common.resource_types import SERVER
 from climate_core import exceptions
 from climate_core.cloud import servers
 from climate_core.context import RequestContext
+from climate_core.db import tables
 from climate_core.lease import model
 from climate_core.operations import forecasting, server_preemption
 from climate_core.operations.draft import Draft
@@ -122,7 +124,9 @@ class Hall:
         self.hosts = [TargetHost(name='host1', free=free)]
         self.places = dict.fromkeys(guests.inside, 'host1')
 
-    def demand(self, name: str, *_: Any) -> RunningServer:
+    def demand(self, name: str, _: Any, amounts: Mapping[str, int]) -> RunningServer:
+        if not amounts:
+            raise exceptions.BadRequest('It is not known what the server takes of its host.')
         return RunningServer(id=name, amounts={'VCPU': 1})
 
     def released(self, _: Mapping[str, int]) -> Mapping[str, int]:
@@ -299,3 +303,35 @@ def test_retry_request_waits_when_those_that_gave_way_have_ended_meanwhile(
     monkeypatch.setattr(preemption, 'find_servers', find_and_end)
     other = house.lease(SIZE, kind='retry')
     assert house.status(other) == ['WAITING']
+
+
+def test_lease_ahead_of_which_is_not_known_what_it_takes_is_not_counted(house: House) -> None:
+    mine = [house.lease(each, preemptible=True) for each in (2, 1)]
+    house.settle(1)
+    others = [house.lease(2)]
+    house.settle()
+    assert house.status(*mine, *others) == ['ACTIVE', 'WAITING', 'ACTIVE']
+    forget(house, mine[1])
+    others.append(house.lease(2))
+    house.settle()
+    assert house.status(*mine, *others) == ['WAITING', 'WAITING', 'ACTIVE', 'ACTIVE']
+
+
+def test_nobody_gives_way_to_a_lease_of_which_is_not_known_what_it_takes(house: House) -> None:
+    mine = house.lease(1, preemptible=True)
+    house.settle(1)
+    other = house.lease(SIZE)
+    forget(house, other)
+    house.settle()
+    assert house.status(mine, other) == ['ACTIVE', 'ERROR']
+
+
+def forget(house: House, lease_id: str) -> None:
+    """Have nobody know any more what the servers of a lease take."""
+    table = tables.RESERVATIONS
+    with house.world.database.writer() as session:
+        mine = sa.select(table.c.id, table.c.params).where(table.c.lease_id == lease_id)
+        for each, params in session.execute(mine).all():
+            known = {name: value for name, value in params.items() if name != model.HOLDS}
+            forgotten = sa.update(table).where(table.c.id == each)
+            session.execute(forgotten.values(params=known, amounts={}))

@@ -14,6 +14,7 @@ from climate_core.cloud.power.base import PowerTrouble
 from climate_core.db import host_power, tables
 from climate_core.db import hosts as db
 from climate_core.db.engine import Database
+from climate_core.lease import hosts
 from climate_core.lease.nodes import Node
 from climate_core.lease.power import PowerState
 from climate_core.sync.hosts.power import HostPower
@@ -489,6 +490,57 @@ def test_host_whose_nova_compute_is_not_known_is_woken_after_a_while(one, monkey
     one.later(16)
     one.look()
     assert one.state() is WAKING
+
+
+def no_nova(monkeypatch):
+    """Have nova-api not answer until the returned function is called."""
+
+    def fail(_conn):
+        raise exceptions.Transient('no nova-api')
+
+    answers = hypervisors.list_services
+    monkeypatch.setattr(hypervisors, 'list_services', fail)
+    return lambda: monkeypatch.setattr(hypervisors, 'list_services', answers)
+
+
+def test_host_that_is_needed_is_switched_on_while_nova_does_not_answer(one, monkeypatch):
+    one.sleep()
+    promise(one.database, one.ids[0], NOON + 60 * MINUTE)
+    answer = no_nova(monkeypatch)
+    one.later(53)
+    one.look()
+    assert (one.state(), one.machines.switched[-1]) == (WAKING, ('cn1', 'on'))
+    # Nobody can tell whether it is up, so it is neither awake nor failed.
+    one.later(30)
+    one.look()
+    assert (one.state(), one.failures) == (WAKING, 0)
+    answer()
+    one.look()
+    assert (one.state(), one.service(), one.is_held()) == (None, ('enabled', None), False)
+    assert one.read().state == hosts.State.ENROLLED
+
+
+def test_no_host_is_put_to_sleep_while_nova_does_not_answer(one, monkeypatch):
+    answer = no_nova(monkeypatch)
+    one.look(2)
+    assert (one.state(), one.machines.switched) == (None, [])
+    answer()
+    one.look()
+    assert one.state() is FALLING
+
+
+def test_host_that_falls_asleep_is_not_switched_off_while_nova_does_not_answer(one, monkeypatch):
+    assert one.database.write(host_power.fall_asleep, one.ids[0], MINUTE)
+    answer = no_nova(monkeypatch)
+    one.look(3)
+    assert (one.state(), one.machines.switched) == (FALLING, [])
+    one.later(16)
+    one.look(2)
+    assert one.state() is WAKING
+    answer()
+    one.look()
+    assert (one.state(), one.service(), one.is_held()) == (None, ('enabled', None), False)
+    assert ('cn1', 'off') not in one.machines.switched
 
 
 def test_driver_that_raises_anything_holds_up_no_other(sleepers, caplog, monkeypatch):

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a server takes of the hosts that everybody uses."""
+
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.cloud import flavors
+from climate_core.lease import model
+from climate_core.operations import expected
+from climate_core.plugins.server import room
+from tests.support.leases import NOON
+
+SMALL = {
+    'id': '1',
+    'name': 'm1.small',
+    'vcpus': 1,
+    'ram': 512,
+    'disk': 1,
+    'swap': 0,
+    'OS-FLV-EXT-DATA:ephemeral': 0,
+    'extra_specs': {},
+}
+
+
+@pytest.fixture
+def common(monkeypatch: pytest.MonkeyPatch) -> room.CommonHostRoom:
+    monkeypatch.setattr(room, 'hosts_up', lambda _conn: {})
+    monkeypatch.setattr(room, 'read', lambda _conn, _up: ())
+    monkeypatch.setattr(flavors, 'list_all', lambda _conn: [SMALL])
+    return room.CommonHostRoom(mock.Mock())
+
+
+def test_server_of_which_nothing_is_known_is_refused(common: room.CommonHostRoom) -> None:
+    with pytest.raises(exceptions.BadRequest, match='not known what the server takes'):
+        common.demand('one', {'resource_id': 'one'}, {})
+
+
+@pytest.mark.parametrize('flavor', ['1', 'm1.small'])
+def test_server_within_a_stack_takes_what_its_flavor_says(
+    common: room.CommonHostRoom, flavor: str
+) -> None:
+    found = common.demand('one', {'server': {'flavorRef': flavor, 'imageRef': 'cirros'}}, {})
+    assert found.amounts == {'VCPU': 1, 'MEMORY_MB': 512, 'DISK_GB': 1}
+
+
+def test_server_that_gave_way_takes_again_what_it_held(common: room.CommonHostRoom) -> None:
+    """One that was put into a lease has no specification, and holds nothing meanwhile."""
+    params: dict[str, Any] = {model.HOLDS: {'vcpus': 2}}
+    waits = expected.db.ToBeMade(NOON, NOON, {}, params, 'one')
+    unknown = waits._replace(params={})
+    database = mock.Mock(read=lambda *_: {'lease': [waits, unknown], 'other': [unknown]})
+    found = expected.claims(database, 'virtual:instance', common)
+    taken = {lease: [each.amounts for each in one.servers] for lease, one in found.items()}
+    assert taken == {'lease': [{'VCPU': 2}]}
