@@ -4,7 +4,7 @@
 Heat's translation rules reach only properties that have a schema; reservations have none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from heat.common import exception
@@ -27,10 +27,17 @@ def find_ids(items: Sequence[Item], neutron: Any) -> list[Item]:
     return [_find_id(each, number, neutron) for number, each in enumerate(items)]
 
 
-def find_known_ids(items: Sequence[Item], neutron: Any) -> list[Item]:
-    """Return items as :func:`find_ids`; with its name where the network is not there any more."""
+def find_known_ids(items: Sequence[Item], neutron: Any, known: Mapping[str, str]) -> list[Item]:
+    """Return items as :func:`find_ids`, by what their names stood for.
+
+    :param known: the ids of networks by their names, of when the items were reserved; neutron is
+        asked for the others, and a name is left where it has no such network
+    """
     found = []
     for each in items:
+        if _is_named(each) and each[_NETWORK] in known:
+            found.append({**each, _NETWORK: known[each[_NETWORK]]})
+            continue
         try:
             found += find_ids([each], neutron)
         except exception.StackValidationFailed:
@@ -38,13 +45,26 @@ def find_known_ids(items: Sequence[Item], neutron: Any) -> list[Item]:
     return found
 
 
-def _find_id(item: Item, number: int, neutron: Any) -> Item:
+def list_named(items: Sequence[Item], found: Sequence[Item]) -> dict[str, str]:
+    """Return the ids of networks by the names that items have.
+
+    :param found: the same items with the ids, see :func:`find_ids`
+    """
+    both = zip(items, found, strict=True)
+    return {each[_NETWORK]: one[_NETWORK] for each, one in both if _is_named(each)}
+
+
+def _is_named(item: Item) -> bool:
     name = item.get(_NETWORK)
     is_address = item.get('resource_type') == resource_types.FLOATING_IP
-    if not is_address or not isinstance(name, str) or uuidutils.is_uuid_like(name):
+    return is_address and isinstance(name, str) and not uuidutils.is_uuid_like(name)
+
+
+def _find_id(item: Item, number: int, neutron: Any) -> Item:
+    if not _is_named(item):
         return item
     try:
-        found = neutron.find_resourceid_by_name_or_id(neutron.RES_TYPE_NETWORK, name)
+        found = neutron.find_resourceid_by_name_or_id(neutron.RES_TYPE_NETWORK, item[_NETWORK])
     except (exceptions.NotFound, exceptions.NeutronClientNoUniqueMatch) as error:
         # Other trouble of Neutron says nothing of the template: Heat tells it, and tries again.
         told = f'{RESERVATIONS}[{number}].{_NETWORK}: {error}'

@@ -14,18 +14,18 @@ changed in place as far as the lease service allows, and what that refuses fails
 its reason.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from heat.common import exception
-from heat.engine import attributes, function, resource
+from heat.engine import function, resource
 from heat.objects import stack as stack_object
 from keystoneauth1 import exceptions as ks_exceptions
 from oslo_log import log
 
-from climate_common import dates
 from climateclient import exceptions, models
-from heat_ext.lease import networks, properties, reservations
+from heat_ext.lease import attributes, networks, properties, reservations
 from heat_ext.service import client, leases
 
 LOG = log.getLogger(__name__)
@@ -36,12 +36,9 @@ _FAILED = frozenset(('ERROR', 'TIMEDOUT', 'TERMINATING', 'TERMINATED', 'DELETING
 #: Statuses of a lease that is not granted yet.
 _WAITING = frozenset(('WAITING', 'IN_PROGRESS'))
 
-_A = attributes.Schema
-
-
-def _attribute(description: str, kind: str | None = None) -> attributes.Schema:
-    # The lease service changes it, so heat must not answer from its cache.
-    return _A(description, type=kind or _A.STRING, cache_mode=_A.CACHE_NONE)
+#: Key of the resource's data: the ids of the networks by the names that the template has, as JSON.
+#: A network may be renamed or deleted before the template leaves it out.
+_NETWORKS = 'networks'
 
 
 class Lease(resource.Resource):
@@ -57,30 +54,7 @@ class Lease(resource.Resource):
     properties_schema = properties.SCHEMA
     # The lease service repairs what a check found wrong; a new lease would not.
     always_replace_on_check_failed = False
-    attributes_schema = {
-        'name': _attribute('The name of the lease.'),
-        'status': _attribute(
-            'WAITING, IN_PROGRESS, PENDING, STARTING, ACTIVE, TERMINATING, TERMINATED, DELETING, '
-            'ERROR or TIMEDOUT.'
-        ),
-        'status_reason': _attribute('Why it has this status; empty if there is no reason.'),
-        'kind': _attribute('immediate, scheduled, retry or best_effort.'),
-        'priority': _attribute('Those with a higher one wait shorter.', _A.INTEGER),
-        'preemptible': _attribute('Whether other leases may take what it has.', _A.BOOLEAN),
-        'start_date': _attribute('When it starts, in ISO 8601.'),
-        'end_date': _attribute('When it ends, in ISO 8601.'),
-        'before_end_date': _attribute(
-            'When the notification before the end is sent, in ISO 8601.'
-        ),
-        'start_policy': _attribute('auto or manual.'),
-        'degraded': _attribute('Whether it has lost some of its resources.', _A.BOOLEAN),
-        'reservations': _attribute('Its reservations, with the status of each.', _A.LIST),
-        'events': _attribute('Its events, in the order of time.', _A.LIST),
-        'project_id': _attribute('The project that it belongs to.'),
-        'user_id': _attribute('The user who created it.'),
-        'created_at': _attribute('When it was created, in ISO 8601.'),
-        'updated_at': _attribute('When it was last changed, in ISO 8601.'),
-    }
+    attributes_schema = attributes.SCHEMA
 
     def __init__(self, name: str, definition: Any, stack: Any) -> None:
         self._repair = False
@@ -128,9 +102,11 @@ class Lease(resource.Resource):
 
     def _create_lease(self, wanted: dict[str, Any]) -> None:
         given = {key: value for key, value in wanted.items() if value is not None}
+        items, named = self._items(self.properties)
+        self._keep_networks(self.properties, named)
         self.client().leases.create(
             given.pop('name', None) or self._default_name(),
-            reservations=self._items(self.properties)[0],
+            reservations=items,
             id=self.resource_id,
             **given,
         )
@@ -153,13 +129,26 @@ class Lease(resource.Resource):
         items = reservations.clean_items(given[properties.RESERVATIONS])
         return networks.find_ids(items, self.client_plugin('neutron'))
 
+    def _keep_networks(self, given: Mapping[str, Any], named: list[reservations.Item]) -> None:
+        """Remember which networks the template names."""
+        items = reservations.clean_items(given[properties.RESERVATIONS])
+        found = json.dumps(networks.list_named(items, named), sort_keys=True)
+        if found != self.data().get(_NETWORKS, '{}'):
+            self.data_set(_NETWORKS, found)
+
+    def _reserved(self) -> list[reservations.Item]:
+        """Return the items of the template before an update, with the ids of their networks."""
+        items = reservations.clean_items(self.properties[properties.RESERVATIONS])
+        known = json.loads(self.data().get(_NETWORKS, '{}'))
+        return networks.find_known_ids(items, self.client_plugin('neutron'), known)
+
     # The lease and its attributes.
 
     def _find(self) -> models.Lease | None:
         return leases.find(self.client(), self.resource_id)
 
     def _show_resource(self) -> dict[str, Any]:
-        return to_attributes(self.client().leases.get(self.resource_id))
+        return attributes.to_values(self.client().leases.get(self.resource_id))
 
     def _resolve_attribute(self, name: str) -> Any:
         # Heat ignores that a lease is gone (heat.engine.resource._resolve_any_attribute).
@@ -195,8 +184,7 @@ class Lease(resource.Resource):
             raise resource.UpdateReplace(self.name)
         after = json_snippet.properties(self.properties_schema, self.context)
         wanted, named = self._items(after)
-        old = reservations.clean_items(self.properties[properties.RESERVATIONS])
-        before = networks.find_known_ids(old, self.client_plugin('neutron'))
+        before = self._reserved()
         for held in reservations.list_recreated(lease, wanted, before):
             raise exception.Error(_refuse_new_source(held))
         difference = reservations.compare(lease, wanted, before)
@@ -206,6 +194,8 @@ class Lease(resource.Resource):
             self._remove(lease, difference.surplus)
         except exceptions.ApiError as error:
             raise _refusal(error, difference.changes, named)
+        # Until now the names stand for what they stood for: a failed update is repeated.
+        self._keep_networks(after, named)
 
     def _changes(self, after: Mapping[str, Any], prop_diff: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of the client that differ."""
@@ -320,50 +310,6 @@ class Lease(resource.Resource):
         if not self._is_own_stack(reservation):
             return False
         return self._is_stack_deleted() or reservation.params.get(properties.ON_END) != 'nothing'
-
-
-def to_attributes(lease: models.Lease) -> dict[str, Any]:
-    """Return the attributes of a lease, of JSON types only."""
-    return {
-        'id': lease.id,
-        'name': lease.name,
-        'status': lease.status,
-        'status_reason': lease.status_reason,
-        'kind': lease.kind,
-        'priority': lease.priority,
-        'preemptible': lease.preemptible,
-        'start_date': dates.isoformat(lease.start_date),
-        'end_date': dates.isoformat(lease.end_date),
-        'before_end_date': dates.isoformat(lease.before_end_date),
-        'start_policy': lease.start_policy,
-        'before_start': list(lease.before_start),
-        'degraded': lease.degraded,
-        'reservations': [
-            {
-                **each.params,
-                'id': each.id,
-                'resource_type': each.resource_type,
-                'resource_id': each.resource_id,
-                'status': each.status,
-                'status_reason': each.status_reason,
-            }
-            for each in lease.reservations
-        ],
-        'events': [
-            {
-                'id': each.id,
-                'event_type': each.event_type,
-                'time': dates.isoformat(each.time),
-                'status': each.status,
-                'status_reason': each.status_reason,
-            }
-            for each in lease.events
-        ],
-        'project_id': lease.project_id,
-        'user_id': lease.user_id,
-        'created_at': dates.isoformat(lease.created_at),
-        'updated_at': dates.isoformat(lease.updated_at),
-    }
 
 
 def _check_not_failed(lease: models.Lease | None, lease_id: str) -> None:

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """OS::Climate::Lease: what is wrong is said before anything is built."""
 
+import fixtures
 import pytest
 from heat.common import exception
 
+from heat_ext.lease import networks
 from heat_ext.lease.reservations import clean_items
 from tests.functional.heat import addresses, leases
 from tests.functional.heat.leased import SERVER, LeaseTest
 from tests.functional.heat.users import BOB
 from tests.support.stacks import EMPTY, resource
 
+#: How often Heat validates a template before it creates the stack.
+CHECKS = 1
 INVALID = exception.StackValidationFailed
 
 
@@ -131,10 +135,74 @@ class TestNetworks(LeaseTest):
             self.change(stack, reservations=[self.wanted(network)])
             assert self.promised() == (made, addresses.NETWORK, 1)
 
-    def test_name_is_not_looked_for_when_it_is_gone_from_the_template(self):
+    def floatingips(self):
+        """Return the networks of the floating IPs that the lease holds."""
+        held = (each for each in self.leases.lease.live if 'network_id' in each.params)
+        return [each.params['network_id'] for each in held]
+
+    def give_back(self, *now):
+        """Reserve of a network that is called public, have neutron show others, and update."""
         stack = self.make(reservations=[self.wanted()])
+        assert self.floatingips() == [addresses.NETWORK]
+        self.networks.clear()
+        self.networks.update({which: {'id': which, 'name': name} for which, name in now})
+        self.change(stack, reservations=[])
+        assert self.floatingips() == []
+
+    def test_floating_ip_of_a_network_that_was_deleted_is_given_back(self):
+        self.give_back()
+
+    def test_floating_ip_of_a_network_that_was_renamed_is_given_back(self):
+        self.give_back((addresses.NETWORK, 'outside'))
+
+    def test_floating_ip_of_a_network_whose_name_another_one_has_is_given_back(self):
+        self.give_back((addresses.NETWORK, 'outside'), (SERVER, 'public'))
+
+    def test_network_named_in_an_update_is_given_back_with_its_name(self):
+        stack = self.make(reservations=[])
+        self.change(stack, reservations=[self.wanted()])
+        made = self.promised()
+        self.networks[addresses.NETWORK]['name'] = 'outside'
+        self.change(stack, reservations=[self.wanted('outside')])
+        assert self.promised() == made
         del self.networks[addresses.NETWORK]
         self.change(stack, reservations=[])
+        assert self.floatingips() == []
+
+    def test_failed_update_knows_the_network_of_the_template_before(self):
+        stack = self.make(reservations=[self.wanted()])
+        self.networks[addresses.NETWORK]['name'] = 'outside'
+        self.networks[SERVER] = {'id': SERVER, 'name': 'public'}
+        # No floating IP of this network is set apart.
+        self.refused(stack, reservations=[self.wanted(amount=2)])
+        assert self.floatingips() == [addresses.NETWORK]
+        self.change(stack, reservations=[])
+        assert self.floatingips() == []
+
+    def test_neutron_that_does_not_answer_fails_the_creation_with_its_reason(self):
+        self.cloud.neutron.faults.append(('GET', '/networks', 503))
+        with pytest.raises(INVALID, match='A fault that the test ordered'):
+            self.make(reservations=[self.wanted()])
+        assert not self.leases.requests
+
+    def test_neutron_that_fails_after_the_checks_leaves_no_lease(self):
+        """Heat has looked for the name in its checks already."""
+        looked = networks.find_ids
+        looks = []
+
+        def fail_later(items, neutron):
+            looks.append(items)
+            if len(looks) == CHECKS + 1:
+                self.cloud.neutron.faults.append(('GET', '/networks', 503))
+            return looked(items, neutron)
+
+        self.useFixture(fixtures.MonkeyPatch('heat_ext.lease.networks.find_ids', fail_later))
+        template = self.template(reservations=[self.wanted()])
+        stack = self.create(template, status='CREATE_FAILED')
+        assert 'A fault that the test ordered' in self.reason(stack)
+        assert not [each for each in self.leases.requests if each.method == 'POST']
+        self.update(stack, template)
+        assert self.promised()[1:] == (addresses.NETWORK, 1)
         self.delete(stack)
 
     def test_unknown_name_is_refused_before_anything_is_created(self):
