@@ -9,8 +9,9 @@ requests took all threads, each side would wait for the other until it gave up.
 import contextlib
 import threading
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from climate_common import resource_types
 from climate_core import exceptions
 
 if TYPE_CHECKING:
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
 
 #: Seconds that a request waits for its turn, in which it keeps one more thread busy.
 TURN_SECONDS = 0.25
+#: The kind of lease for which hosts are emptied, see ``climate_core.lease.states.LeaseKind``.
+_EMPTIES: Final = 'best_effort'
+
+
+def _asks(values: Mapping[str, Any]) -> bool:
+    """Tell whether another service is asked for what a lease, or a reservation, reserves."""
+    listed = [values] if 'resource_type' in values else values.get('reservations') or ()
+    promised = all(each['resource_type'] in resource_types.PROMISED for each in listed)
+    return bool(listed) and (not promised or values.get('kind') == _EMPTIES)
 
 
 class ReservingLimit:
@@ -34,13 +44,13 @@ class ReservingLimit:
         """Count a request while it is worked on.
 
         A service that reserves what it builds is not counted: of servers and volumes it says what
-        they hold, and Heat answers for a stack before it builds the first member.
+        they hold, and Heat answers for a stack before it builds the first member. Nor is what the
+        calendar promises alone, unless hosts may have to be emptied for it.
 
         :param values: of a new lease, or of a reservation
         :raises climate_core.exceptions.ServiceBusy: there are too many, and none ends in time
         """
-        reserves = 'resource_type' in values or values.get('reservations')
-        if self._free is None or not reserves or context.by_service:
+        if self._free is None or not _asks(values) or context.by_service:
             yield
             return
         if not self._free.acquire(timeout=TURN_SECONDS):

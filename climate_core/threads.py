@@ -80,6 +80,9 @@ class Worker(abc.ABC):
     #: What :meth:`look` may raise: it is logged with ``complaint``, and tried again later.
     trouble: ClassVar[tuple[type[Exception], ...]] = ()
     complaint: ClassVar[str] = ''
+    #: The seconds after a look in which there is no other one, so that one serves all that comes
+    #: in them. What comes later is looked at at once.
+    spacing: ClassVar[float] = 0.0
 
     def __init__(
         self,
@@ -133,6 +136,8 @@ class Worker(abc.ABC):
                 LOG.exception(self.complaint)
                 seconds = self._pause.delay(failures)
                 failures += 1
+            with self._changed:
+                self._changed.wait_for(lambda: self.stopping, self.spacing)
             self._sleep(nap(seconds, self._idle_seconds))
 
     def _sleep(self, seconds: float) -> None:

@@ -6,13 +6,14 @@ oslo.limit 2.12 (``oslo_limit/limit.py``) looks at two globals of its own while 
 moment, under a lock, so every service of a process has its own.
 
 Its enforcers ask Keystone again for every name that has no limit of the project's own. Asked for
-all names at once they make two calls: the limits of the project, and the default ones.
+all names at once they make two calls: the limits of the project, and the default ones. They were
+a third of what a create costs, so what they say is kept for a short time.
 """
 
 import contextlib
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from keystoneauth1 import exceptions as ksa
 from openstack import exceptions as sdk
@@ -20,11 +21,15 @@ from oslo_config import cfg
 from oslo_log import log
 
 from climate_core import exceptions
+from climate_core.cloud.auth import RecentCache
 from climate_core.conf import cloud as cloud_conf
 from climate_core.conf import oslo_limit as conf_group
 from climate_core.lease import limits
 
 LOG = log.getLogger(__name__)
+
+#: For so many seconds a limit that was lowered may still be what it was.
+RECENT_SECONDS: Final = 10.0
 
 _lock = threading.Lock()
 
@@ -38,6 +43,8 @@ class Limits:
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
         self._enforcer: Any = None
+        size = conf.cloud.owner_cache_size
+        self._recent: RecentCache[dict[str, int]] = RecentCache(size, RECENT_SECONDS)
 
     def of(self, project_id: str) -> dict[str, int]:
         """Return the limits of a project, by name; -1 is none.
@@ -51,7 +58,18 @@ class Limits:
             enforcer = self._enforcer = self._enforcer or self._make()
             most: dict[str, int] = dict(enforcer.get_registered_limits(None))
             most |= dict(enforcer.get_project_limits(project_id, None))
-        return {name: int(most.get(name, 0)) for name in limits.NAMES}
+        found = {name: int(most.get(name, 0)) for name in limits.NAMES}
+        self._recent.put(project_id, found)
+        return found
+
+    def recent(self, project_id: str) -> dict[str, int]:
+        """Return the limits of a project as they were at most :data:`RECENT_SECONDS` ago.
+
+        Ask :meth:`of` before a lease is refused for them.
+
+        :raises climate_core.exceptions.ServiceUnavailable: as of :meth:`of`
+        """
+        return self._recent.get(project_id, lambda: self.of(project_id))
 
     def _make(self) -> Any:
         # The library registers options on the global configuration when it is imported.

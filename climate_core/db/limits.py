@@ -43,18 +43,19 @@ def lock(session: orm.Session, project_id: str, most: limits.Amounts | None) -> 
 def used(session: orm.Session, project_id: str) -> dict[str, int]:
     """Count what the live leases of a project hold, by the names of the limits.
 
-    Two statements, whose answers grow with the kinds of amounts and not with the leases.
+    One statement, whose answer grows with the kinds of amounts and not with the leases.
     """
     live = sa.and_(_LEASE.c.project_id == project_id, _LEASE.c.status.in_(_LIVE))
-    leases = session.execute(sa.select(sa.func.count()).select_from(_LEASE).where(live))
-    query = (
+    leases = sa.select(sa.null(), sa.func.count()).select_from(_LEASE).where(live)
+    amounts = (
         sa.select(_RESERVATION.c.amounts, sa.func.count())
         .join_from(_LEASE, _RESERVATION, _RESERVATION.c.lease_id == _LEASE.c.id)
         .where(live, _RESERVATION.c.hold == 1, _RESERVATION.c.amounts.is_not(None))
         .group_by(_RESERVATION.c.amounts)
     )
-    units = [limits.times(row[0], row[1]) for row in session.execute(query)]
-    return limits.total(units, leases.scalar_one())
+    counted = [(*row,) for row in session.execute(amounts.union_all(leases))]
+    units = [limits.times(each, count) for each, count in counted if each is not None]
+    return limits.total(units, sum(count for each, count in counted if each is None))
 
 
 def check(

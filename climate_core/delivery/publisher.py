@@ -43,6 +43,8 @@ class Publisher(Worker):
     name = 'publisher'
     trouble = (*TROUBLE, messaging.MessagingException)
     complaint = 'Notifications cannot be sent now; they are kept'
+    # To claim them one by one was half of what a manager did while many leases were created.
+    spacing = 0.05
 
     def __init__(self, database: Database, send: Send, idle_seconds: float, ttl: float) -> None:
         super().__init__(idle_seconds)

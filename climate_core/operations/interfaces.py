@@ -18,6 +18,9 @@ class LimitsService(Protocol):
         :raises climate_core.exceptions.ServiceUnavailable: they cannot be read now
         """
 
+    def recent(self, project_id: str) -> Mapping[str, int]:
+        """Return them as they are, or were a few seconds ago; ask :meth:`of` before a refusal."""
+
 
 class ExternalService(Protocol):
     """Permit or refuse leases, see ``climate_core.cloud.external``."""
@@ -80,6 +83,8 @@ class NoLimits:
     def of(self, project_id: str) -> Mapping[str, int]:  # noqa: ARG002
         """Return no limit."""
         return {}
+
+    recent = of
 
 
 class NoExternalService:

@@ -11,6 +11,7 @@ import datetime
 
 from oslo_config import cfg
 
+from climate_core import exceptions
 from climate_core.db import limits as db
 from climate_core.db.engine import Database
 from climate_core.lease import limits, model
@@ -102,9 +103,16 @@ class Quota:
         adding = added(lease, before)
         if not self.conf.limits.enabled or not any(adding.values()):
             return None
-        most = self.most.of(lease.project_id)
+        project_id = lease.project_id
         # The transaction checks again; this one spares a trust and a call of the external service.
-        limits.check(most, self.database.read(db.used, lease.project_id), adding)
+        used = self.database.read(db.used, project_id)
+        most = self.most.recent(project_id)
+        try:
+            limits.check(most, used, adding)
+        except exceptions.LimitExceeded:
+            # They may have been raised since.
+            most = self.most.of(project_id)
+            limits.check(most, used, adding)
         return most
 
 

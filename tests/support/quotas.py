@@ -30,11 +30,15 @@ class Keystone:
 
     def __init__(self, **most: int) -> None:
         self.most = dict.fromkeys(limits.NAMES, -1) | most
+        self.remembered: dict[str, int] | None = None
         self.asked: list[str] = []
 
     def of(self, project_id: str) -> dict[str, int]:
         self.asked.append(project_id)
         return self.most
+
+    def recent(self, project_id: str) -> dict[str, int]:
+        return self.of(project_id) if self.remembered is None else self.remembered
 
 
 class Judge:

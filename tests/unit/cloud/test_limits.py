@@ -52,6 +52,18 @@ def test_a_question_costs_two_requests(fake):
     assert asked == ['/identity/v3/registered_limits', '/identity/v3/limits']
 
 
+def test_recent_limits_cost_no_request_until_they_are_read_again(fake):
+    fake.state.limits.defaults = NAMES
+    source = Limits(configure(fake.url))
+    assert source.recent('demo-id') == NAMES
+    before = len(fake.state.requests)
+    fake.state.limits.defaults = {**NAMES, 'leases': 5}
+    assert source.recent('demo-id') == NAMES
+    assert len(fake.state.requests) == before
+    assert source.of('demo-id') == source.recent('demo-id') == {**NAMES, 'leases': 5}
+    assert source.recent('other-id') == {**NAMES, 'leases': 5}
+
+
 def test_nothing_of_it_stays_in_the_globals_of_the_library(fake):
     before = library.CONF, library._SDK_CONNECTION
     Limits(configure(fake.url)).of('demo-id')

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which requests count among those for which other services are asked."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from climate_common import resource_types
+from climate_core import concurrency, exceptions
+from climate_core.context import RequestContext
+
+HOST = {'resource_type': resource_types.HOST}
+SERVER = {'resource_type': resource_types.SERVER}
+
+
+@pytest.mark.parametrize(
+    ('values', 'counts'),
+    [
+        ({}, False),
+        ({'reservations': []}, False),
+        ({'reservations': [HOST]}, False),
+        (HOST, False),
+        ({'resource_type': resource_types.NETWORK}, False),
+        ({'resource_type': resource_types.FLOATING_IP}, False),
+        ({'resource_type': resource_types.HELD_FLOATING_IP}, True),
+        ({'resource_type': resource_types.CAPACITY}, True),
+        (SERVER, True),
+        ({'reservations': [HOST, SERVER]}, True),
+        ({'reservations': [HOST], 'kind': 'best_effort'}, True),
+        ({'reservations': [], 'kind': 'best_effort'}, False),
+    ],
+)
+def test_only_what_asks_another_service_takes_a_turn(
+    values: Mapping[str, Any], counts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(concurrency, 'TURN_SECONDS', 0.0)
+    limit, context = concurrency.ReservingLimit(1), RequestContext(overwrite=False)
+    with limit.turn(context, SERVER):
+        if counts:
+            with pytest.raises(exceptions.ServiceBusy), limit.turn(context, values):
+                pass
+        else:
+            with limit.turn(context, values):
+                pass
