@@ -254,20 +254,25 @@ def purge(database: Database, before: datetime.datetime, batch: int = 500) -> in
     removed, after = 0, ''
     while True:
         found = database.write(_purge_some, before, after, batch)
-        if not found:
+        if found is None:
             return removed
-        removed, after = removed + len(found), found[-1]
+        removed, after = removed + found[0], found[1]
 
 
 def _purge_some(
     session: orm.Session, before: datetime.datetime, after: str, most: int
-) -> Sequence[str]:
-    """Remove the next leases behind an id; return their ids, in order."""
+) -> tuple[int, str] | None:
+    """Remove the next leases behind an id.
+
+    :returns: how many, without those that another purge has removed meanwhile, and the last id;
+        None if there are none
+    """
     query = sa.select(_LEASE.c.id).where(_LEASE.c.id > after, _gone(before))
     ids = session.scalars(query.order_by(_LEASE.c.id).limit(most)).all()
-    if ids:
-        rows.change(session, sa.delete(_LEASE).where(_LEASE.c.id.in_(ids), _gone(before)))
-    return ids
+    if not ids:
+        return None
+    unwanted = sa.delete(_LEASE).where(_LEASE.c.id.in_(ids), _gone(before))
+    return rows.change(session, unwanted), ids[-1]
 
 
 def purgeable(session: orm.Session, before: datetime.datetime) -> int:

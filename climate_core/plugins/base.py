@@ -320,6 +320,10 @@ class ResourcePlugin(abc.ABC):
         """
         return {}
 
+    def compare_pages(self) -> Callable[[Sequence['Reservation']], Mapping[str, str]]:
+        """Return :meth:`find_missing` for several pages; it may list all resources only once."""
+        return self.find_missing
+
     def list_made(self) -> Iterable[MadeResource]:
         """Yield what was made for reservations of leases, with the service's own rights."""
         return ()

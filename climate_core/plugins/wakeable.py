@@ -9,6 +9,7 @@ none. Each look takes one step; what was asked for is kept with the reservation 
 import abc
 import contextlib
 import datetime
+import functools
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -229,6 +230,16 @@ class WakeablePlugin(base.ResourcePlugin):
             return None
 
     def find_missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
+        return self.compare_pages()(reservations)
+
+    def compare_pages(self) -> Callable[[Sequence['Reservation']], Mapping[str, str]]:
+        # What is made after the listing is looked up.
+        listed = functools.cache(lambda: set(self.calls.every_id(self.cloud.service())))
+        return functools.partial(self._find_missing, listed)
+
+    def _find_missing(
+        self, listed: Callable[[], set[str]], reservations: Sequence['Reservation']
+    ) -> Mapping[str, str]:
         # What is to be made is not missing.
         reservations = [each for each in reservations if each.is_made]
         if not reservations:
@@ -237,7 +248,7 @@ class WakeablePlugin(base.ResourcePlugin):
         # Without the right to see every project each resource would look gone.
         self.calls.check_all_visible(conn)
         ids = [each.resource_id for each in reservations]
-        seen = self._seen(conn, ids) if len(ids) > _FEW else set()
+        seen = self._seen(conn, ids, listed) if len(ids) > _FEW else set()
         # A listing by pages can miss what is created meanwhile: look it up.
         return {
             each.id: f'{self.gone} outside of the lease.'
@@ -245,9 +256,17 @@ class WakeablePlugin(base.ResourcePlugin):
             if each.resource_id not in seen and not self._exists(conn, each.resource_id)
         }
 
-    def _seen(self, conn: 'connection.Connection', ids: Collection[str]) -> set[str]:  # noqa: ARG002
-        """Return which of many resources are listed, perhaps with others."""
-        return set(self.calls.every_id(conn))
+    def _seen(
+        self,
+        conn: 'connection.Connection',  # noqa: ARG002
+        ids: Collection[str],  # noqa: ARG002
+        listed: Callable[[], set[str]],
+    ) -> set[str]:
+        """Return which of many resources are there, perhaps with others.
+
+        :param listed: lists all of them when it is called first
+        """
+        return listed()
 
     def _exists(self, conn: 'connection.Connection', resource_id: str) -> bool:
         try:

@@ -11,7 +11,7 @@ from climate_core.db.engine import Database
 from climate_core.lease.model import Reservation
 from climate_core.plugins.base import ResourcePlugin
 
-#: Reservations that are compared at once; one listing of the cloud serves them all.
+#: Reservations that are read at once.
 _PAGE = 10_000
 _CHUNK = 500
 
@@ -52,9 +52,9 @@ def reservations_without_resource(
 
     :param lease_id: only those of this lease
     """
-    after = ''
+    after, find_missing = '', plugin.compare_pages()
     while page := database.read(reservations.held, plugin.resource_type, after, _PAGE):
         asked = [r for r in page if lease_id in (None, r.lease_id)]
-        reasons: Mapping[str, str] = plugin.find_missing(asked) if asked else {}
+        reasons: Mapping[str, str] = find_missing(asked) if asked else {}
         yield from ((r, reasons[r.id]) for r in asked if r.id in reasons)
         after = page[-1].id

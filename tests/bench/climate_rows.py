@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leases in Climate's tables, as its API leaves them, by the hundred thousand."""
+"""Leases in Climate's tables, as its API and its engine leave them, by the million."""
 
 import dataclasses
 import datetime
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
 from climate_core.db import events, leases, reservations, tables
-from climate_core.lease import model
+from climate_core.lease import model, states
 from climate_core.lease.history import Cause, entry
 from tests.bench.cloud import PROJECT_ID, USER
 from tests.support import leases as build
@@ -20,6 +20,8 @@ RARE = 20
 HOURS = 24
 #: So many are made here; the database multiplies them.
 BASE = 1000
+#: So many times in one transaction.
+_COPIES = 50
 #: What is an id, or the id of something else, in each table; the first is that of the lease.
 _IDS = {
     tables.LEASES: ('id',),
@@ -29,12 +31,19 @@ _IDS = {
 }
 
 
-def seed(url: str, count: int, start: datetime.datetime, mark: int) -> str | None:
+def seed(
+    url: str,
+    count: int,
+    start: datetime.datetime,
+    mark: int,
+    over_at: datetime.datetime | None = None,
+) -> str | None:
     """Write leases of one server each, with their events and a line of history.
 
     :param count: 0 writes nothing; more than :data:`BASE` become a multiple of it
     :param start: of all; they are created one second after the other
     :param mark: another one in each call; the ids begin with it
+    :param over_at: when all of them ended; None: they are still to start
     :returns: the id of one of their servers; None if there are none
     """
     if not count:
@@ -45,27 +54,42 @@ def seed(url: str, count: int, start: datetime.datetime, mark: int) -> str | Non
         _lease(f'{mark:04x}0000{str(uuid.uuid4())[8:]}', number, now, start)
         for number in range(min(count, BASE))
     ]
+    if over_at is not None:
+        base = [_ended(each, over_at) for each in base]
     try:
         with engine.begin() as connection:
             _insert(connection, base)
-            if count > BASE:
-                _multiply(connection, f'{mark:04x}', -(-count // BASE) - 1)
+        if count > BASE:
+            _multiply(engine, f'{mark:04x}', -(-count // BASE) - 1)
     finally:
         engine.dispose()
     return base[0].reservations[0].resource_id
 
 
-def _multiply(connection: sa.Connection, mark: str, copies: int) -> None:
-    """Copy what begins with the mark and zeros; each copy is older and has ids of its own."""
-    for table, ids in _IDS.items():
-        columns = [c.name for c in table.columns if table is not tables.HISTORY or c.name != 'id']
-        values = [_copied(name, mark) if name in ids else name for name in columns]
-        values = [_OLDER if name == 'created_at' else name for name in values]
-        connection.exec_driver_sql(
-            f'INSERT INTO {table.name} ({", ".join(columns)}) '
-            f'SELECT {", ".join(values)} FROM {table.name} JOIN seq_1_to_{copies} '
-            f"WHERE {ids[0]} LIKE '{mark}0000%%'"
-        )
+def _multiply(engine: sa.Engine, mark: str, copies: int) -> None:
+    """Copy what begins with the mark and zeros; each copy is older and has ids of its own.
+
+    In the order of the ids, so that each page of the tables is written once.
+    """
+    for first in range(1, copies + 1, _COPIES):
+        last = min(first + _COPIES - 1, copies)
+        with engine.begin() as connection:
+            connection.exec_driver_sql('SET foreign_key_checks = 0, unique_checks = 0')
+            for table, ids in _IDS.items():
+                _copy(connection, table, ids, mark, f'seq_{first}_to_{last}')
+
+
+def _copy(
+    connection: sa.Connection, table: sa.Table, ids: Sequence[str], mark: str, sequence: str
+) -> None:
+    columns = [c.name for c in table.columns if table is not tables.HISTORY or c.name != 'id']
+    values = [_copied(name, mark) if name in ids else name for name in columns]
+    values = [_OLDER if name == 'created_at' else name for name in values]
+    connection.exec_driver_sql(
+        f'INSERT INTO {table.name} ({", ".join(columns)}) '
+        f'SELECT {", ".join(values)} FROM {sequence} STRAIGHT_JOIN {table.name} '
+        f"WHERE {ids[0]} LIKE '{mark}0000%%'"
+    )
 
 
 _OLDER = f'created_at - INTERVAL seq * {BASE} SECOND'
@@ -119,4 +143,17 @@ def _lease(
         before_end_date=end - datetime.timedelta(hours=1),
         status='ERROR' if number % RARE == 0 else 'PENDING',
         trust_id=None,
+    )
+
+
+def _ended(lease: model.Lease, at: datetime.datetime) -> model.Lease:
+    """Return a lease as its end has left it."""
+    done = {'status': states.EventStatus.DONE, 'next_at': None, 'updated_at': at}
+    freed = {'status': states.ReservationStatus.DELETED, 'freed_at': at}
+    return dataclasses.replace(
+        lease,
+        status=states.LeaseStatus.TERMINATED,
+        updated_at=at,
+        reservations=tuple(dataclasses.replace(r, **freed) for r in lease.reservations),
+        events=tuple(dataclasses.replace(e, **done) for e in lease.events),
     )

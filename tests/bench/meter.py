@@ -3,7 +3,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import pymysql.connections
 
@@ -72,6 +72,14 @@ _NAMES = ', '.join(f"'{name}'" for name in ('Questions', *(f'Com_{verb}' for ver
 _STATUS = f'SHOW GLOBAL STATUS WHERE Variable_name IN ({_NAMES})'
 
 
+class Measured(Protocol):
+    """What uses CPU."""
+
+    def cpu_ms(self) -> float:
+        """Return the CPU milliseconds that it has used so far."""
+        ...
+
+
 class Meter:
     """Takes readings of one service.
 
@@ -85,7 +93,7 @@ class Meter:
         self,
         probe: Probe,
         database: Process,
-        processes: Iterable[Process],
+        processes: Iterable[Measured],
         calls: Callable[[], int],
     ) -> None:
         self._probe, self._database, self._calls = probe, database, calls

@@ -28,19 +28,24 @@ starts the resource. ACTIVE: from the start date until all leases are. ratio: th
 divided by ours."""
 
 
-def table(results: Mapping[str, Mapping[str, Result]]) -> str:
+def table(
+    results: Mapping[str, Mapping[str, Result]], heading: str = 'service', compared: bool = True
+) -> str:
     """Format the results.
 
-    :param results: operation -> service -> result, ours first; with a peer, its ratio to ours
-        follows
+    :param results: operation -> service -> result, ours first
+    :param heading: of the column of services
+    :param compared: whether the ratio of a peer to ours follows, if there is one
     """
-    lines = [['operation', 'service', *(heading for heading, _, _ in COLUMNS)]]
+    found = [each for services in results.values() for each in services.values()]
+    columns = [c for c in COLUMNS if any(c[1](each) is not None for each in found)]
+    lines = [['operation', heading, *(each for each, _, _ in columns)]]
     for operation, services in results.items():
         for service, result in services.items():
-            lines.append([operation, service, *(_cell(result, column) for column in COLUMNS)])
-        if len(services) == 2:
+            lines.append([operation, service, *(_cell(result, column) for column in columns)])
+        if len(services) == 2 and compared:
             ours, peer = services.values()
-            lines.append([operation, 'ratio', *(_ratio(ours, peer, c) for c in COLUMNS)])
+            lines.append([operation, 'ratio', *(_ratio(ours, peer, c) for c in columns)])
     return _simple_table(lines)
 
 

@@ -25,9 +25,12 @@ def program(name: str, package: str) -> str:
 
 
 class MariaDB:
-    """A server with a commit that is durable (``innodb_flush_log_at_trx_commit = 1``)."""
+    """A server with a commit that is durable (``innodb_flush_log_at_trx_commit = 1``).
 
-    def __init__(self, processes: Processes) -> None:
+    :param buffer_pool: how much of the tables it has in memory
+    """
+
+    def __init__(self, processes: Processes, buffer_pool: str = '512M') -> None:
         state = processes.directory
         data = state / 'mariadb'
         server = program('mariadbd', 'mariadb-server')
@@ -59,7 +62,7 @@ class MariaDB:
                 f'--socket={state / "mariadb.sock"}',
                 '--skip-name-resolve',
                 '--max-connections=400',
-                '--innodb-buffer-pool-size=512M',
+                f'--innodb-buffer-pool-size={buffer_pool}',
                 '--innodb-flush-log-at-trx-commit=1',
                 *user,
             ],

@@ -82,24 +82,24 @@ class Workload:
         size = self._size
         self._side.set_hosts(HOSTS)
         for _ in range(WARM_UP):
-            self._create(self._side.reservation())
-        yield f'create, {HOSTS} hosts', self._creates(size.creates)
+            self.create(self._side.reservation())
+        yield f'create, {HOSTS} hosts', self.creates(size.creates)
         self._side.fill(max(size.leases - self._count(), 0))
         for _ in range(WARM_UP):
             self._request('GET', '/v1/leases')
-        yield f'list of {size.leases}', self._repeat(size.lists, lambda _: '/v1/leases')
+        yield f'list of {size.leases}', self.repeat(size.lists, lambda _: '/v1/leases')
         one = self._leases
-        yield 'show', self._repeat(size.shows, lambda n: f'/v1/leases/{one[n % len(one)]}')
+        yield 'show', self.repeat(size.shows, lambda n: f'/v1/leases/{one[n % len(one)]}')
         if self._side.has_history:
             paths = [f'/v1/leases/{lease_id}/history' for lease_id in one]
-            yield 'history', self._repeat(size.shows, lambda n: paths[n % len(paths)])
+            yield 'history', self.repeat(size.shows, lambda n: paths[n % len(paths)])
         for count in size.due:
             self._side.set_hosts(max(HOSTS, count))
-            yield f'{count} due', self._due(count)
+            yield f'{count} due', self.due(count)
         yield 'idle minute', self._idle(size.idle)
         for hosts in size.more_hosts:
             self._side.set_hosts(hosts)
-            yield f'create, {hosts} hosts', self._creates(MANY_HOSTS_CREATES)
+            yield f'create, {hosts} hosts', self.creates(MANY_HOSTS_CREATES)
         for count in size.listed:
             if count <= self._side.most_listed:
                 yield from self._pages(count)
@@ -110,13 +110,14 @@ class Workload:
         for kind, path in self._side.pages().items():
             for _ in range(PROCESSES):
                 self._request('GET', path)
-            result = self._repeat(self._size.lists, functools.partial(_always, path))
+            result = self.repeat(self._size.lists, functools.partial(_always, path))
             yield f'page of {count}, {kind}', result
 
     def _request(self, method: str, path: str, body: Any = None) -> tuple[Any, float]:
         return web.call(method, self._side.api + path, body, self._side.headers)
 
-    def _create(self, reservation: Any) -> float:
+    def create(self, reservation: Any) -> float:
+        """Create a lease that starts in far future; return the milliseconds that it took."""
         start = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=DAYS)
         end = start + datetime.timedelta(hours=HOURS)
         body = {
@@ -130,12 +131,17 @@ class Workload:
         self._leases.append(answer['lease']['id'])
         return spent
 
-    def _creates(self, count: int) -> Result:
+    def creates(self, count: int) -> Result:
+        """Measure so many creates, one after the other."""
         self._say(f'{count} x create')
         ready = [self._side.reservation() for _ in range(count)]
-        return self._measure(len(ready), lambda n: self._create(ready[n]), SETTLE)
+        return self._measure(len(ready), lambda n: self.create(ready[n]), SETTLE)
 
-    def _repeat(self, times: int, path: Callable[[int], str]) -> Result:
+    def repeat(self, times: int, path: Callable[[int], str]) -> Result:
+        """Measure so many GET requests, one after the other.
+
+        :param path: of the request with a number
+        """
         self._say(f'{times} x GET {path(0)}')
         return self._measure(times, lambda n: self._request('GET', path(n))[1])
 
@@ -156,7 +162,8 @@ class Workload:
         ((leases,),) = self._probe.rows(f'SELECT COUNT(*) FROM {self._side.database}.leases')
         return int(leases)
 
-    def _due(self, count: int) -> Result:
+    def due(self, count: int) -> Result:
+        """Measure the start of so many leases that are due at one moment."""
         self._say(f'{count} leases due at once')
         active = self._active()
         at = self._side.arrange(count)

@@ -13,7 +13,7 @@ known by its id alone, and what has its address later belongs to others.
 
 import datetime
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from climate_common import amounts, resource_types
@@ -86,7 +86,12 @@ class HeldFloatingIpPlugin(wakeable.WakeablePlugin):
             floatingips.delete(context.conn, context.resource_id)
         return None
 
-    def _seen(self, conn: 'connection.Connection', ids: Collection[str]) -> set[str]:
+    def _seen(
+        self,
+        conn: 'connection.Connection',
+        ids: Collection[str],
+        listed: Callable[[], set[str]],  # noqa: ARG002
+    ) -> set[str]:
         # Those of leases are few among all that a cloud has.
         return neutron.existing(conn, 'floatingip', ids)
 

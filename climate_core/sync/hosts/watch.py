@@ -43,6 +43,9 @@ LOG = log.getLogger(__name__)
 
 #: The first look is soon after the start: up to so many seconds.
 _FIRST_SECONDS = 10.0
+#: Seconds until the next look while there are no hosts: the manager that gets the first one looks
+#: at once.
+_NO_HOST_SECONDS = 600.0
 _CAUSE = Cause('host.failed')
 #: The errors that keep one lease from being changed; the next look tries again.
 _TROUBLE: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *TROUBLE)
@@ -101,13 +104,16 @@ class HostWatch(PeriodicWorker):
         self._capacities: dict[int, str] | None = None
         #: Whether some lease lacked a host at the last look; only when to look depends on it.
         self._lacking = False
-        #: Whether a host has become free since the last look began.
+        #: Whether there was any host.
+        self._watching = True
+        #: Whether a host has become free, or was enrolled, since the last look began.
         self._has_freed = False
+        self._idle_seconds = max(self._idle_seconds, _NO_HOST_SECONDS)
         database.listen(db_calendar.FREED, self._freed)
 
     def _freed(self) -> None:
         self._has_freed = True
-        if self._lacking:
+        if self._lacking or not self._watching:
             self.nudge()
 
     def look(self) -> float:
@@ -116,12 +122,14 @@ class HostWatch(PeriodicWorker):
         if self._has_freed:
             # While it looked, it was not known yet whether that matters.
             self._freed()
-        return self.next_look()
+        seconds = self.next_look()
+        return seconds if self._watching else max(seconds, _NO_HOST_SECONDS)
 
     def watch(self) -> None:
         """Look once: one request to Nova and two statements where nothing is wrong."""
         self._lacking = False
         watched, now = self._database.read(db.every)
+        self._watching = bool(watched)
         if not watched:
             return
         services = hypervisors.list_services(self._cloud.service())

@@ -109,7 +109,6 @@ def test_the_ratio_is_the_peer_divided_by_ours():
         '1.5x',
         '1.0x',
         '2.5x',
-        *'–––',
     ]
 
 

@@ -3,7 +3,9 @@
 
 import datetime
 import re
+import threading
 from collections.abc import Callable
+from concurrent import futures
 from typing import Any
 
 import pytest
@@ -84,6 +86,24 @@ def test_purge_removes_few_leases_by_each_transaction(any_world: World) -> None:
     assert len(sent) == 3 * 2 + 1
     assert all(world.database.read(leases.find, each) is None for each in ids)
     assert world.lease(kept).reservations
+
+
+def test_two_purges_at_once_count_each_lease_once(any_world: World) -> None:
+    world = any_world
+    ids = [world.create(f't{number}', end=NEVER) for number in range(40)]
+    for each in ids:
+        world.delete(each)
+    world.run_until_idle()
+    later = world.clock.now() + datetime.timedelta(1)
+    together = threading.Barrier(2)
+
+    def purge(_: int) -> int:
+        together.wait()
+        return leases.purge(world.database, later, 2)
+
+    with futures.ThreadPoolExecutor(2) as pool:
+        assert sum(pool.map(purge, range(2))) == len(ids)
+    assert all(world.database.read(leases.find, each) is None for each in ids)
 
 
 @pytest.mark.parametrize(

@@ -192,6 +192,20 @@ def test_many_missing_are_looked_up_in_a_list(single, monkeypatch):
     assert len(sent) == 4
 
 
+def test_pages_of_many_are_compared_with_one_listing(single, monkeypatch):
+    monkeypatch.setattr(wakeable, '_FEW', 1)
+    cases = [reserved(single) for _ in range(4)]
+    single.destroy(cases[2].resource_id)
+    find_missing = single.plugin().compare_pages()
+    with single.counted() as sent:
+        assert find_missing([case.reservation for case in cases[:2]]) == {}
+        late = reserved(single)
+        pages = [cases[2], late], [cases[3], late]
+        found = [list(find_missing([each.reservation for each in page])) for page in pages]
+    assert found == [[cases[2].reservation.id], []]
+    assert len([line for line in sent if 'limit=1000' in line]) == 1
+
+
 def test_missing_of_many_is_looked_up_when_a_listing_misses_it(stacks, monkeypatch):
     monkeypatch.setattr(wakeable, '_FEW', 1)
     cases = [reserved(stacks) for _ in range(3)]

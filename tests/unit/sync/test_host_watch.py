@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from climate_core import exceptions
 from climate_core.calendar.admission import Calendar
-from climate_core.db import host_power, tables
+from climate_core.db import host_failures, host_power, tables
 from climate_core.db import leases as db_leases
 from climate_core.db.engine import TransactionRefused
 from climate_core.delivery.metrics import Metrics
@@ -245,6 +245,31 @@ class TestHostsThatSleep:
         assert hosts.read().failed
 
 
+def enrol_after(hosts, monkeypatch, query):
+    """Enrol a host when the watch has read something, once; return what was enrolled."""
+    read, enrolled = hosts.database.read, []
+
+    def read_and_enrol(asked, *args):
+        found = read(asked, *args)
+        if asked is query and not enrolled:
+            enrolled.append(hosts.enrol('cn3'))
+        return found
+
+    monkeypatch.setattr(hosts.database, 'read', read_and_enrol)
+    return enrolled
+
+
+def test_first_host_that_is_enrolled_during_a_look_is_looked_at_at_once(hosts, watch, monkeypatch):
+    nudges = []
+    for number in hosts.ids:
+        hosts.operations.delete_host(hosts.context, number)
+    monkeypatch.setattr(watch, 'nudge', lambda: nudges.append(1))
+    hosts.ids = enrol_after(hosts, monkeypatch, host_failures.every)
+    assert watch.look() >= 600
+    assert hosts.ids
+    assert nudges
+
+
 def test_host_that_becomes_free_while_it_is_found_out_that_one_lacks_is_looked_at_at_once(
     hosts, watch, monkeypatch
 ):
@@ -260,3 +285,17 @@ def test_host_that_becomes_free_while_it_is_found_out_that_one_lacks_is_looked_a
     monkeypatch.setattr(watch._calendar, 'move', refuse)
     watch.look()
     assert nudges
+
+
+def test_without_hosts_the_watch_looks_seldom_and_at_once_when_there_is_one(
+    hosts, watch, monkeypatch
+):
+    nudges = []
+    monkeypatch.setattr(watch, 'nudge', lambda: nudges.append(1))
+    for number in hosts.ids:
+        hosts.operations.delete_host(hosts.context, number)
+    assert watch.look() >= 600
+    nudges.clear()
+    hosts.ids = [hosts.enrol('cn3')]
+    assert nudges
+    assert watch.look() == pytest.approx(hosts.conf.hosts.watch_interval, rel=0.11)

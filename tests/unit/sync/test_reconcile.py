@@ -181,10 +181,10 @@ def test_the_thread_compares_and_ends(world, database, reconciler, monkeypatch):
 def test_trouble_with_one_part_is_told_and_the_others_are_compared(
     world, database, reconciler, monkeypatch, caplog, trouble
 ):
-    def fail(self, reservations):
+    def fail(self, listed, reservations):
         raise trouble
 
-    monkeypatch.setattr(type(world.plugin()), 'find_missing', fail)
+    monkeypatch.setattr(type(world.plugin()), '_find_missing', fail)
     reserve(world, database)
     stray = nova.add(world.state)
     reconciler.compare()
