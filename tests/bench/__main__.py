@@ -12,6 +12,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tests.bench import blazar, climate, report
 from tests.bench.meter import Meter, Probe
@@ -51,6 +52,14 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
         default=[1],
         metavar='N',
         help='managers that climate-manager runs; Climate is measured once for each number',
+    )
+    parser.add_argument(
+        '--managers',
+        type=int,
+        nargs='+',
+        default=[1],
+        metavar='N',
+        help='climate-managers on one database; Climate is measured once for each number',
     )
     parser.add_argument(
         '--only', choices=('climate', 'blazar'), help='measure one of the two alone'
@@ -95,11 +104,18 @@ class Bench:
 
     def run(self) -> None:
         if self._options.only != 'blazar':
-            for count in self._options.workers:
-                name = CLIMATE if count == 1 else f'{CLIMATE}, {count} workers'
-                self._measure(name, functools.partial(climate.Climate, workers=count))
+            for option, counts in self._processes().items():
+                for count in counts:
+                    name = CLIMATE if count == 1 else f'{CLIMATE}, {count} {option}'
+                    many: Any = {option: count}
+                    self._measure(name, functools.partial(climate.Climate, **many))
         if self._options.peer == 'blazar' and self._options.only != 'climate':
             self._peer(self._options.blazar_venv)
+
+    def _processes(self) -> dict[str, Sequence[int]]:
+        """Return of what there are how many in the runs of Climate."""
+        several = [count for count in self._options.managers if count > 1]
+        return {'workers': self._options.workers, 'managers': several}
 
     def conditions(self) -> str:
         load = os.getloadavg()[0]

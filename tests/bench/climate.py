@@ -6,12 +6,13 @@ import math
 import pathlib
 import sys
 import time
+import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tests.bench import climate_rows, web
 from tests.bench.cloud import NOVA, PASSWORD, PROJECT, RIVAL, RIVAL_PROJECT, USER
-from tests.bench.processes import Failed, Processes, run
+from tests.bench.processes import Failed, Processes, free_port, run
 from tests.bench.servers import MariaDB, RabbitMQ
 from tests.bench.side import Side
 
@@ -63,10 +64,19 @@ class Climate(Side):
     has_history = True
 
     def __init__(
-        self, running: Processes, mariadb: MariaDB, rabbitmq: RabbitMQ, workers: int = 1
+        self,
+        running: Processes,
+        mariadb: MariaDB,
+        rabbitmq: RabbitMQ,
+        workers: int = 1,
+        managers: int = 1,
     ) -> None:
+        self._metrics = [free_port() for _ in range(managers)]
         if workers > 1:
-            self.manager_options = ('--workers', workers)
+            self.manager_options = (('--workers', workers),)
+        elif managers > 1:
+            files = [self._of_manager(running, port) for port in self._metrics]
+            self.manager_options = [('--config-file', file) for file in files]
         super().__init__(running, mariadb, pathlib.Path(sys.prefix))
         self._due: set[str] = set()
         self._seeds, self._server = 0, ''
@@ -91,6 +101,21 @@ class Climate(Side):
         run([self._bin / 'climate-manage', '--config-file', config, 'db', 'upgrade'])
         self._start(config, 'climate_core.wsgi.api', {'OS_CLIMATE_CONFIG_FILES': str(config)})
         self.fill(1)
+
+    @staticmethod
+    def _of_manager(running: Processes, port: int) -> pathlib.Path:
+        """Write what a manager has for itself."""
+        file = running.directory / f'manager-{port}.conf'
+        file.write_text(
+            f'[manager]\nhost = manager-{port}\n[metrics]\nlisten = 127.0.0.1:{port}\n'
+        )
+        return file
+
+    def beaten(self) -> int | None:
+        """Return how many claims its managers lost to one another; None if there is only one."""
+        if len(self._metrics) < 2:
+            return None
+        return sum(map(_beaten, self._metrics))
 
     @property
     def database_url(self) -> str:
@@ -173,6 +198,14 @@ class Climate(Side):
     def started(self) -> Sequence[float]:
         times = self.cloud.started().items()
         return [moment for server, moment in times if server in self._due]
+
+
+def _beaten(port: int) -> int:
+    """Return how many claims of the manager with this port others had made first."""
+    with urllib.request.urlopen(f'http://127.0.0.1:{port}/metrics') as answer:
+        lines = answer.read().decode().splitlines()
+    counts = [each.split() for each in lines if each.startswith('climate_claims_beaten_total')]
+    return int(sum(float(count) for _, count in counts))
 
 
 def _reservation(server: str) -> Mapping[str, Any]:

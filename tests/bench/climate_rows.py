@@ -148,8 +148,8 @@ def _lease(
 
 def _ended(lease: model.Lease, at: datetime.datetime) -> model.Lease:
     """Return a lease as its end has left it."""
-    done = {'status': states.EventStatus.DONE, 'next_at': None, 'updated_at': at}
-    freed = {'status': states.ReservationStatus.DELETED, 'freed_at': at}
+    done: dict[str, Any] = {'status': states.EventStatus.DONE, 'next_at': None, 'updated_at': at}
+    freed: dict[str, Any] = {'status': states.ReservationStatus.DELETED, 'freed_at': at}
     return dataclasses.replace(
         lease,
         status=states.LeaseStatus.TERMINATED,

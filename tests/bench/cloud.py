@@ -46,6 +46,7 @@ class Counted(list[tuple[str, str, int]]):
         self.kinds: collections.Counter[str] = collections.Counter()
         self.refused: list[str] = []
         self.started: dict[str, float] = {}
+        self.again: list[str] = []
 
     def append(self, request: tuple[str, str, int]) -> None:
         method, path, status = request
@@ -56,6 +57,8 @@ class Counted(list[tuple[str, str, int]]):
         if status >= 400:
             self.refused.append(f'{status} {method} {path}')
         elif action:
+            if action[1] in self.started:
+                self.again.append(action[1])
             self.started.setdefault(action[1], time.time())
             self._woken(action[1])
 
@@ -85,7 +88,8 @@ class Server(cloud_server.Server):
         aggregates = {str(key): moment for key, moment in self._aggregates.started.items()}
         started = {**aggregates, **self._lanes.started, **counted.started}
         found = {'calls': counted.calls, 'kinds': counted.kinds}
-        return {**found, 'refused': counted.refused, 'started': started}
+        refused = {'refused': counted.refused, 'again': counted.again}
+        return {**found, **refused, 'started': started}
 
 
 class Client(Remote):
@@ -119,6 +123,11 @@ class Client(Remote):
         """Return the calls that were answered with 400 or more."""
         refused: list[str] = self.report()['refused']
         return refused
+
+    def started_again(self) -> Sequence[str]:
+        """Return the servers that were woken once more, as often as they were."""
+        again: list[str] = self.report()['again']
+        return again
 
     def started(self) -> dict[str, float]:
         """Server, aggregate or lane -> unix time at which a lease started it."""

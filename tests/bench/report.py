@@ -17,6 +17,7 @@ COLUMNS: Sequence[tuple[str, Callable[[Result], float | None], int]] = (
     ('late p50 s', lambda result: statistics.median(result.late) if result.late else None, 2),
     ('late last s', lambda result: result.late[-1] if result.late else None, 2),
     ('ACTIVE s', lambda result: result.active, 2),
+    ('lost claims', lambda result: result.beaten, 2),
 )
 
 LEGEND = """\
@@ -24,8 +25,8 @@ All costs are per operation, for "N due" per lease, for "idle minute" in a minut
 SQL: statements that the database server executed, "of rows" without COMMIT, ROLLBACK and the like.
 HTTP: calls that the cloud got. CPU: user and system time of the API and the manager; DB: of the
 database server. p50: median wall time of a request. late: from the start date to the call that
-starts the resource. ACTIVE: from the start date until all leases are. ratio: the peer's figure
-divided by ours."""
+starts the resource. ACTIVE: from the start date until all leases are. lost claims: those that
+another manager had made first, per lease. ratio: the peer's figure divided by ours."""
 
 
 def table(

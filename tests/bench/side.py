@@ -29,8 +29,8 @@ class Side(abc.ABC):
     #: Whether it remembers what happened to a lease.
     has_history: ClassVar[bool]
     headers: Mapping[str, str]
-    #: More words for the command of the manager.
-    manager_options: Sequence[object] = ()
+    #: More words for the commands of its managers, which are programs of their own.
+    manager_options: Sequence[Sequence[object]] = ((),)
 
     def __init__(self, running: Processes, mariadb: MariaDB, prefix: pathlib.Path) -> None:
         self._bin, self._prefix, self._running = prefix / 'bin', prefix, running
@@ -47,13 +47,22 @@ class Side(abc.ABC):
     def _start(self, config: pathlib.Path, module: str, env: Mapping[str, str]) -> None:
         """Start the manager and the API, whose database is there."""
         manager, api = f'{self.database}-manager', f'{self.database}-api'
-        command = [self._bin / manager, '--config-file', config, *self.manager_options]
+        command = [self._bin / manager, '--config-file', config]
         server = wsgi_server(self._bin / 'uwsgi', self._port, module, self._prefix)
         self.processes: Sequence[Process] = [
             self._running.start(api, server, env),
-            self._running.start(manager, command),
+            *(
+                self._running.start(
+                    f'{manager}-{number}' if number else manager, [*command, *more]
+                )
+                for number, more in enumerate(self.manager_options)
+            ),
         ]
         self.processes[0].wait_for(lambda: self.processes[0].logged(LOADED) == PROCESSES)
+
+    def beaten(self) -> int | None:
+        """Return how many claims managers lost to one another; None where that is not counted."""
+        return None
 
     @abc.abstractmethod
     def reservation(self) -> Mapping[str, Any]:

@@ -33,6 +33,7 @@ class Result:
     :param p50_ms: median milliseconds from the request to the last byte; None for due leases
     :param late: seconds from the start date to the call that starts the resource, sorted
     :param active: seconds from the start date until the last lease is ACTIVE
+    :param beaten: claims that another manager had made first, per lease
     :param note: what went differently
     """
 
@@ -40,6 +41,7 @@ class Result:
     p50_ms: float | None = None
     late: Sequence[float] = ()
     active: float | None = None
+    beaten: float | None = None
     note: str = ''
 
 
@@ -171,13 +173,16 @@ class Workload:
         if spare < 0:
             raise Failed(f'{count} leases could not be arranged in time')
         threading.Event().wait(spare)
-        before = self._meter.read()
+        beaten, before = self._side.beaten(), self._meter.read()
         note = self._finish(count, active)
         took = time.time() - at
         threading.Event().wait(SETTLE)
         late = sorted(moment - at for moment in self._side.started())
         cost = self._meter.read().since(before, count)
-        return Result(cost, late=late, active=None if note else took, note=note)
+        lost = None if beaten is None else ((self._side.beaten() or 0) - beaten) / count
+        if again := self._side.cloud.started_again():
+            raise Failed(f'started twice: {again}')
+        return Result(cost, late=late, active=None if note else took, beaten=lost, note=note)
 
     def _finish(self, count: int, active: int) -> str:
         """Wait until the cloud has started all of them and the database says so."""

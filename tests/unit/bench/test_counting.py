@@ -133,6 +133,7 @@ def test_the_cloud_counts_calls_and_notes_the_first_wake_up():
     counted.append(('POST', '/compute/v2.1/servers/s2/action', 409))
     assert counted.calls == 3
     assert counted.started == {'s1': first}
+    assert counted.again == ['s1']
     assert counted.refused == ['409 POST /compute/v2.1/servers/s2/action']
     assert woken == ['s1', 's1']
 
