@@ -15,6 +15,7 @@ from sqlalchemy import orm
 from climate_common import amounts
 from climate_core.db import allocations, events, rows, tables
 from climate_core.lease import model, states, usage
+from climate_core.lease.events import preempt
 
 _LEASE, _RESERVATION, _PERIOD = tables.LEASES, tables.RESERVATIONS, tables.USAGE_PERIODS
 _ALLOCATION = tables.ALLOCATIONS
@@ -62,12 +63,12 @@ _HELD = sa.case(
     (_IS_MADE_WHEN_GRANTED, sa.func.coalesce(_GRANTED, _LEASE.c.start_date)),
     else_=_RESERVATION.c.created_at,
 )
-# What a preempted lease has given up is what was freed while it gave way, and it lacks that until
-# the wait that follows is over, or its end.
+# What a preempted lease has given up says so, also while it still has the rest, and when it ends
+# before that is given up. The lease lacks it until the wait that follows is over, or its end.
 _IS_GIVEN_UP = sa.and_(
     _LEASE.c.preemptible.is_(True),
     _RESERVATION.c.status == states.ReservationStatus.DELETED,
-    events.took_effect_at(_LEASE.c.id, model.PREEMPT, _RESERVATION.c.freed_at),
+    _RESERVATION.c.status_reason.startswith(preempt.GIVEN_UP),
 )
 _HAS_AGAIN = events.first_over(_LEASE.c.id, model.RETRY, _RESERVATION.c.freed_at)
 _LOST_UNTIL = sa.case(

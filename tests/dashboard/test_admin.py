@@ -187,11 +187,15 @@ class AdminTest(PageTest):
 
     def test_usage_is_of_the_time_that_is_asked_for(self) -> None:
         used = {'host_hours': 3.25}
-        found = ProjectUsage('p1', NOW, NOW, 4, reserved={'host_hours': 8}, used=used)
+        lost = {'host_hours': 1.5, 'server_hours': 0, 'vcpu_hours': 2}
+        found = ProjectUsage(
+            'p1', NOW, NOW, 4, reserved={'host_hours': 8}, used=used, preempted=lost
+        )
         self.client_of_leases.usage.return_value = [found]
         text = self.text(USAGE, start='2026-11-01 00:00', end='never')
         assert 'astronomy' in text
         assert '3.2 / 8.0' in text
+        assert 'VCPUs: 2.0, Hosts: 1.5' in text
         assert self.client_of_leases.usage.call_args.kwargs == {'planned': None}
         # A script of Horizon's keeps back what does not say where it is sent.
         assert f'action="{urls.reverse(USAGE)}" method="GET"' in text
@@ -209,6 +213,7 @@ class AdminTest(PageTest):
         start, end = self.client_of_leases.usage.call_args.args
         assert start < NOW + week < end
         assert self.client_of_leases.usage.call_args.kwargs == {'planned': True}
+        assert 'Preempted' in text
         assert text.index('0.0 / 0.0 / 1.0') < text.index('0.0 / 0.0 / 2.0')
         assert f'{NOW + week:%Y-%m-%d %H:%M} UTC' in text
         assert f'action="{urls.reverse(PLANNED)}" method="GET"' in text

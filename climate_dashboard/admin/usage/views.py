@@ -36,6 +36,12 @@ def _column(name: str, title: Any) -> tables.Column:
     return tables.Column(all_of_it, verbose_name=title)
 
 
+def _preempted(usage: ProjectUsage) -> str:
+    """Return the hours that preemptible leases lost: of what they lost anything of."""
+    hours = ((title, usage.preempted.get(name, 0)) for name, title in _HOURS)
+    return ', '.join(f'{title}: {each:.1f}' for title, each in hours if each) or '-'
+
+
 class UsageTable(tables.DataTable):
     """The hours of resources that projects used, and those that they reserved."""
 
@@ -44,6 +50,7 @@ class UsageTable(tables.DataTable):
     servers, vcpus, gigabytes, stacks, hosts, addresses, networks = (
         _column(name, title) for name, title in _HOURS
     )
+    preempted = tables.Column(_preempted, verbose_name=_('Preempted'))
 
     class Meta:
         name = 'usage'
@@ -69,7 +76,7 @@ class PlannedTable(UsageTable):
     class Meta:
         name = 'planned'
         verbose_name = _('Hours: used / reserved / planned')
-        columns = ('week', 'project', 'leases', *_NAMES)
+        columns = ('week', 'project', 'leases', *_NAMES, 'preempted')
 
     def get_object_id(self, usage: ProjectUsage) -> str:
         return f'{usage.project_id}-{usage.start}'

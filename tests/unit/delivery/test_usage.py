@@ -78,11 +78,10 @@ def test_usage_is_read_from_each_database(any_world: World) -> None:
             (lease_id, {'servers': 1}, None)
         ]
     with any_world.database.engine.begin() as connection:
-        ended = {'status': 'deleted', 'hold': None, 'freed_at': now - HOUR}
+        why = 'Given up for another lease on 2026-12-01 12:00:00 UTC.'
+        ended = {'status': 'deleted', 'hold': None, 'freed_at': now - HOUR, 'status_reason': why}
         connection.execute(tables.RESERVATIONS.update().values(**ended))
         connection.execute(tables.LEASES.update().values(preemptible=True))
-        gave_way = {'event_type': 'preempt_lease', 'status': 'DONE', 'updated_at': now - HOUR}
-        connection.execute(tables.EVENTS.update().values(time=now - 2 * HOUR, **gave_way))
     (lost,) = any_world.database.read(lambda session: list(db.uses(session, period)))
     ends = any_world.lease(lease_id).end_date
     assert (lost.freed_at, lost.lost_until) == (now - HOUR, ends)

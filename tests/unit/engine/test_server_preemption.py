@@ -12,7 +12,8 @@ from climate_core import exceptions
 from climate_core.cloud import servers
 from climate_core.context import RequestContext
 from climate_core.db import tables
-from climate_core.lease import model
+from climate_core.db import usage as db_usage
+from climate_core.lease import model, usage
 from climate_core.operations import forecasting, server_preemption
 from climate_core.operations.draft import Draft
 from climate_core.plugins import specified
@@ -33,6 +34,7 @@ class Guests(ResourcePlugin):
     """Servers that are made for leases, of which a host has room for a few.
 
     :ivar inside: the ids of those that hold room
+    :ivar stuck: the ids of those that Nova does not shelve now
     :ivar left: how many calls a manager makes before it dies; None: it lives
     """
 
@@ -45,6 +47,7 @@ class Guests(ResourcePlugin):
     def __init__(self) -> None:
         self.inside: set[str] = set()
         self.shelved: set[str] = set()
+        self.stuck: set[str] = set()
         self.left: int | None = None
 
     def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
@@ -87,6 +90,8 @@ class Guests(ResourcePlugin):
             self.shelved.discard(reservation.resource_id)
 
     def preempt(self, lease: model.Lease, reservation: model.Reservation) -> None:
+        if reservation.resource_id in self.stuck:
+            raise exceptions.Transient('Nova does not answer.')
         self.shelved.add(reservation.resource_id)
         self._leave(reservation.resource_id)
 
@@ -303,6 +308,48 @@ def test_retry_request_waits_when_those_that_gave_way_have_ended_meanwhile(
     monkeypatch.setattr(preemption, 'find_servers', find_and_end)
     other = house.lease(SIZE, kind='retry')
     assert house.status(other) == ['WAITING']
+
+
+def lost(house: House, lease_id: str) -> list[usage.Span]:
+    """Return when a lease lacked what it had given up, within two weeks."""
+    weeks = usage.Span(house.time() - usage.WEEK, house.time() + usage.WEEK)
+    uses = house.world.database.read(lambda session: list(db_usage.uses(session, weeks)))
+    spans = (each.preempted(weeks) for each in uses if each.lease_id == lease_id)
+    return sorted((each for each in spans if each), key=lambda each: each.begin)
+
+
+@pytest.fixture
+def half(house: House) -> str:
+    """Return a lease of two servers one of which gave way to another lease."""
+    mine = house.lease(2, preemptible=True)
+    house.settle(1)
+    house.guests.stuck = {house.world.lease(mine).live[1].resource_id}
+    house.lease(SIZE)
+    house.settle(4)
+    assert house.status(mine) == ['ACTIVE']
+    return mine
+
+
+def test_time_that_one_of_several_servers_lost_counts_while_the_other_still_runs(
+    house: House, half: str
+) -> None:
+    (first,) = lost(house, half)
+    assert (first.begin < house.time(), first.end) == (True, house.world.lease(half).end_date)
+    house.guests.stuck.clear()
+    house.settle(4)
+    assert house.status(half) == ['WAITING']
+    again, second = lost(house, half)
+    assert (again, first.begin < second.begin) == (first, True)
+
+
+def test_time_that_one_of_several_servers_lost_counts_until_the_end_of_its_lease(
+    house: House, half: str
+) -> None:
+    (first,) = lost(house, half)
+    house.end(half)
+    house.settle(4)
+    assert house.status(half) == ['TERMINATED']
+    assert lost(house, half) == [usage.Span(first.begin, house.world.lease(half).end_date)]
 
 
 def test_lease_ahead_of_which_is_not_known_what_it_takes_is_not_counted(house: House) -> None:
