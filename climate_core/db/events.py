@@ -8,7 +8,7 @@ manager that died is followed by any other.
 
 import dataclasses
 import datetime
-from collections.abc import Mapping
+import functools
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -107,21 +107,30 @@ def claim(
     :param is_early: whether one that waits for its next look may be taken before that
     :returns: whether it is ours; if not, another manager was faster or it is not due any more
     """
-    claimed = {
-        'status': states.EventStatus.IN_PROGRESS,
-        'generation': generation + 1,
-        'next_at': utcnow.now(session, ttl),
-    }
-    due = _EVENT.c.next_at <= utcnow.now(session)
-    if is_early:
-        due = sa.or_(due, _EVENT.c.status == states.EventStatus.UNDONE)
-    return _change(session, event_id, generation, claimed, due)
+    claimed = {'status': states.EventStatus.IN_PROGRESS, 'generation': generation + 1}
+    then = _claiming(session.info.get(utcnow.CLOCK), ttl, is_early)
+    return rows.change_row(session, _EVENT, event_id, generation, claimed, then)
+
+
+@functools.lru_cache(maxsize=16)
+def _claiming(clock: utcnow.TestClock | None, ttl: float, is_early: bool) -> rows.Then:
+    """Return what makes a claim of the statement that changes an event."""
+
+    def complete(statement: sa.Update) -> sa.Update:
+        due = _EVENT.c.next_at <= utcnow.expression(clock)
+        if is_early:
+            due = sa.or_(due, _EVENT.c.status == states.EventStatus.UNDONE)
+        return statement.where(due).values(next_at=utcnow.expression(clock, ttl))
+
+    # With the clock of the database it is always the same.
+    return functools.cache(complete) if clock is None else complete
 
 
 def renew(session: orm.Session, event_id: str, generation: int, ttl: float) -> bool:
     """Keep a claim for ``ttl`` seconds from now; False when it is lost."""
-    claimed = _EVENT.c.status == states.EventStatus.IN_PROGRESS
-    return _change(session, event_id, generation, {'next_at': utcnow.now(session, ttl)}, claimed)
+    mine = sa.and_(_EVENT.c.id == event_id, _EVENT.c.generation == generation)
+    statement = sa.update(_EVENT).where(mine, _EVENT.c.status == states.EventStatus.IN_PROGRESS)
+    return rows.change(session, statement.values(next_at=utcnow.now(session, ttl))) == 1
 
 
 def postpone_tries(
@@ -185,20 +194,7 @@ def columns(event: model.Event) -> dict[str, Any]:
 def update(session: orm.Session, before: model.Event, after: model.Event) -> bool:
     """Change an event, if it still has the generation that was read."""
     new = rows.difference(columns(after), columns(before))
-    return _change(session, before.id, before.generation, new)
-
-
-def _change(
-    session: orm.Session,
-    event_id: str,
-    generation: int,
-    new: Mapping[str, Any],
-    *conditions: sa.ColumnElement[bool],
-) -> bool:
-    statement = sa.update(_EVENT).where(
-        _EVENT.c.id == event_id, _EVENT.c.generation == generation, *conditions
-    )
-    return rows.change(session, statement.values(**new)) == 1
+    return rows.change_row(session, _EVENT, before.id, before.generation, new)
 
 
 def last_written(event_type: str, reservation: sa.Table) -> sa.ScalarSelect[Any]:

@@ -65,6 +65,23 @@ def _select_whole(*of_lease: sa.ColumnElement[Any]) -> sa.Select[Any]:
 #: Made once, as above.
 _WHOLE: Final = _select_whole(*_LEASE.columns)
 _CONTENTS: Final = _select_whole()
+_LOCK: Final = sa.select(_LEASE).where(_LEASE.c.id == sa.bindparam('wanted')).with_for_update()
+_LOCK_ALL: Final = (
+    sa.select(_LEASE)
+    .where(_LEASE.c.id.in_(sa.bindparam('wanted', expanding=True)))
+    .order_by(_LEASE.c.id)
+    .with_for_update()
+)
+_RESERVATIONS: Final = (
+    sa.select(*db_reservations.COLUMNS)
+    .where(_RESERVATION.c.lease_id.in_(sa.bindparam('wanted', expanding=True)))
+    .order_by(_RESERVATION.c.created_at, _RESERVATION.c.id)
+)
+_EVENTS: Final = (
+    sa.select(*_EVENT_COLUMNS)
+    .where(_EVENT.c.lease_id.in_(sa.bindparam('wanted', expanding=True)))
+    .order_by(_EVENT.c.time, _EVENT.c.id)
+)
 
 
 def get(
@@ -104,8 +121,7 @@ def _find_whole(session: orm.Session, lease_id: str) -> Lease | None:
 
 def _lock_whole(session: orm.Session, lease_id: str) -> Lease | None:
     """Lock a lease before its reservations and events are read: another may be changing them."""
-    lock = sa.select(_LEASE).where(_LEASE.c.id == lease_id).with_for_update()
-    row = session.execute(lock).first()
+    row = session.execute(_LOCK, {'wanted': lease_id}).first()
     if row is None:
         return None
     contents = session.execute(_CONTENTS, {'wanted': lease_id}).all()
@@ -124,8 +140,7 @@ def _read_contents(
 
 def lock_all(session: orm.Session, ids: Collection[str]) -> dict[str, Lease]:
     """Read leases by their ids, and lock them, in the order of their ids."""
-    query = sa.select(_LEASE).where(_LEASE.c.id.in_(ids)).order_by(_LEASE.c.id).with_for_update()
-    found = assemble(session, session.execute(query).all())
+    found = assemble(session, session.execute(_LOCK_ALL, {'wanted': list(ids)}).all())
     return {each.id: each for each in found}
 
 
@@ -188,14 +203,13 @@ def assemble(
     events: dict[str, list[Event]] = {row.id: [] for row in found}
     ids = list(reservations)
     if ids and 'reservations' in parts:
-        query = sa.select(*db_reservations.COLUMNS).where(_RESERVATION.c.lease_id.in_(ids))
-        query = query.order_by(_RESERVATION.c.created_at, _RESERVATION.c.id)
-        read = [db_reservations.read(row) for row in session.execute(query)]
+        read = [
+            db_reservations.read(row) for row in session.execute(_RESERVATIONS, {'wanted': ids})
+        ]
         for each in allocations.attach(session, read):
             reservations[each.lease_id].append(each)
     if ids and 'events' in parts:
-        query = sa.select(*_EVENT_COLUMNS).where(_EVENT.c.lease_id.in_(ids))
-        for event in map(_read_event, session.execute(query.order_by(_EVENT.c.time, _EVENT.c.id))):
+        for event in map(_read_event, session.execute(_EVENTS, {'wanted': ids})):
             events[event.lease_id].append(event)
     return [_read(row, reservations[row.id], events[row.id]) for row in found]
 
@@ -241,9 +255,12 @@ def update(session: orm.Session, lease: Lease, **values: Any) -> bool:
 
     :returns: False if the lease was changed meanwhile; nothing is written then
     """
-    own = {'generation': lease.generation + 1, 'updated_at': utcnow.now(session)}
-    where = sa.and_(_LEASE.c.id == lease.id, _LEASE.c.generation == lease.generation)
-    return rows.change(session, sa.update(_LEASE).where(where).values({**own, **values})) == 1
+    own = {'generation': lease.generation + 1, **values}
+    if 'updated_at' in values:
+        return rows.change_row(session, _LEASE, lease.id, lease.generation, own)
+    mine = sa.and_(_LEASE.c.id == lease.id, _LEASE.c.generation == lease.generation)
+    statement = sa.update(_LEASE).where(mine).values(updated_at=utcnow.now(session), **own)
+    return rows.change(session, statement) == 1
 
 
 def purge(database: Database, before: datetime.datetime, batch: int = 500) -> int:

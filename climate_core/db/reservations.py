@@ -183,5 +183,8 @@ def update(session: orm.Session, changes: Sequence[tuple[Reservation, Reservatio
         group[0].update(values)
         group[1].append(before.id)
     for values, ids in groups.values():
+        if len(ids) == 1:
+            rows.change_row(session, _RESERVATION, ids[0], None, values)
+            continue
         changed = sa.update(_RESERVATION).where(_RESERVATION.c.id.in_(ids))
         rows.change(session, changed.values(**values))

@@ -7,21 +7,34 @@ Rows of queues, such as the outbox, wait to be sent; each is claimed by one mana
 import contextlib
 import dataclasses
 import datetime
+import functools
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 from oslo_utils import uuidutils
 from sqlalchemy import orm
 
-from climate_core.db import utcnow
-from climate_core.db.engine import signal
+from climate_core.db import by_id, utcnow
+from climate_core.db.engine import Stale, signal
 
 T = TypeVar('T')
 
-#: Key of ``Session.info``: rows that wait for the end of a group, by table.
-_UNREAD: Final = 'unread'
+#: Key of ``Session.info``: what waits to be written for a group.
+_TOGETHER: Final = 'together'
+
+#: Completes a statement that changes rows.
+Then = Callable[[sa.Update], sa.Update]
+
+
+class _Kind(NamedTuple):
+    """Changes that one statement can make."""
+
+    table: sa.Table
+    names: tuple[str, ...]
+    guarded: bool
+    then: Then | None
 
 
 def columns(table: sa.Table, kind: type[Any]) -> list[sa.Column[Any]]:
@@ -43,19 +56,53 @@ def difference(new: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]
 def insert(session: orm.Session, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows in one statement, if there are any."""
     if rows:
-        session.connection().execute(sa.insert(table), rows)
+        _write_changes(session)
+        session.connection().execute(_insert(table), rows)
+
+
+@functools.cache
+def _insert(table: sa.Table) -> sa.Insert:
+    return sa.insert(table)
+
+
+class _Together:
+    """What the leases of a group write, until it is written in one statement for alike rows."""
+
+    def __init__(self) -> None:
+        self.inserts: dict[sa.Table, list[Mapping[str, Any]]] = defaultdict(list)
+        self.changes: dict[_Kind, list[by_id.RowChange]] = defaultdict(list)
+
+    def write_changes(self, session: orm.Session) -> None:
+        changes, self.changes = self.changes, defaultdict(list)
+        # A claim comes before what its event becomes.
+        for kind, rows in sorted(changes.items(), key=lambda item: item[0].then is None):
+            for some in by_id.batches(rows):
+                if _change_some(session, kind, some) != len(some):
+                    raise Stale(f'rows of {kind.table.name}')
 
 
 @contextlib.contextmanager
-def inserted_together(session: orm.Session) -> Iterator[None]:
-    """Have :func:`insert_unread` write at the end, in one statement for each table."""
-    kept: dict[sa.Table, list[Mapping[str, Any]]] = defaultdict(list)
-    session.info[_UNREAD] = kept
+def written_together(session: orm.Session) -> Iterator[None]:
+    """Have :func:`insert_unread` and :func:`change_row` write later, for all rows together.
+
+    What is changed is written before anything else is read or written, and at the end. Rows that
+    others have changed are found then.
+
+    :raises climate_core.db.engine.Stale: there were some
+    """
+    kept = session.info[_TOGETHER] = _Together()
+
+    def write_changes(_state: orm.ORMExecuteState) -> None:
+        kept.write_changes(session)
+
+    sa.event.listen(session, 'do_orm_execute', write_changes)
     try:
         yield
+        kept.write_changes(session)
     finally:
-        del session.info[_UNREAD]
-    for table, new in kept.items():
+        sa.event.remove(session, 'do_orm_execute', write_changes)
+        del session.info[_TOGETHER]
+    for table, new in kept.inserts.items():
         insert(session, table, new)
 
 
@@ -63,16 +110,55 @@ def insert_unread(
     session: orm.Session, table: sa.Table, rows: Sequence[Mapping[str, Any]]
 ) -> None:
     """Write rows that nothing reads before the commit."""
-    kept = session.info.get(_UNREAD)
+    kept: _Together | None = session.info.get(_TOGETHER)
     if kept is None:
         insert(session, table, rows)
     elif rows:
-        kept[table].extend(rows)
+        kept.inserts[table].extend(rows)
+
+
+def change_row(
+    session: orm.Session,
+    table: sa.Table,
+    row_id: str,
+    generation: int | None,
+    values: Mapping[str, Any],
+    then: Then | None = None,
+) -> bool:
+    """Change a row, if it still has the generation that was read.
+
+    :param generation: None: it is changed in any case
+    :param values: column -> new value, no expressions
+    :param then: returns the statement with more conditions and expressions; the same object for
+        the same ones
+    :returns: False if it was changed meanwhile; nothing is written then. Of a group that is not
+        known yet, see :func:`written_together`
+    """
+    kind = _Kind(table, tuple(sorted(values)), generation is not None, then)
+    changed = by_id.RowChange(row_id, generation, values)
+    kept: _Together | None = session.info.get(_TOGETHER)
+    if kept is not None:
+        kept.changes[kind].append(changed)
+        return True
+    return _change_some(session, kind, [changed]) == 1
+
+
+def _change_some(session: orm.Session, kind: _Kind, some: Sequence[by_id.RowChange]) -> int:
+    made = by_id.update(kind.table, kind.names, kind.guarded, by_id.size(len(some)))
+    statement = made if kind.then is None else kind.then(made)
+    return session.connection().execute(statement, by_id.parameters(some)).rowcount
 
 
 def change(session: orm.Session, statement: sa.Update | sa.Delete) -> int:
     """Change or delete rows; return how many."""
+    _write_changes(session)
     return session.connection().execute(statement).rowcount
+
+
+def _write_changes(session: orm.Session) -> None:
+    kept: _Together | None = session.info.get(_TOGETHER)
+    if kept is not None:
+        kept.write_changes(session)
 
 
 def enqueue(

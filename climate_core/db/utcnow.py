@@ -5,6 +5,7 @@ Several managers on several hosts agree on what is due because they all ask this
 """
 
 import datetime
+from collections.abc import Callable
 
 import sqlalchemy as sa
 from sqlalchemy import orm
@@ -14,11 +15,19 @@ from climate_core.db.sql_functions import utcnow
 
 #: Key of ``Session.info`` under which tests put a clock: a function that returns the time.
 CLOCK = 'clock'
+#: Such a function.
+TestClock = Callable[[], datetime.datetime]
 
 
 def now(session: orm.Session, offset: float = 0.0) -> sa.ColumnElement[datetime.datetime]:
     """Return the time ``offset`` seconds from now as an expression to compare with and store."""
-    clock = session.info.get(CLOCK)
+    return expression(session.info.get(CLOCK), offset)
+
+
+def expression(
+    clock: TestClock | None, offset: float = 0.0
+) -> sa.ColumnElement[datetime.datetime]:
+    """Return the same by the clock of a test, or by that of the database."""
     if clock is None:
         return utcnow(offset)
     return sa.literal(clock() + datetime.timedelta(seconds=offset), tables.Time())

@@ -137,7 +137,9 @@ class EventExecutor:
 
     def _begin(self, due: Due, session: orm.Session, lease: model.Lease | None) -> _Begun | None:
         """Claim an event and begin it; None if another manager has it, or it is not due."""
-        if lease is None:
+        found = next((e for e in lease.events if e.id == due.id), None) if lease else None
+        # Of a group it is known later whether the claim is ours, and all begin again if not.
+        if lease is None or found is None or found.generation != due.generation:
             return None
         claim = self.claims.claim(session, due)
         if claim is None:
@@ -145,7 +147,7 @@ class EventExecutor:
         known = {e.id: e.next_at for e in lease.events}
         # It was read before it was claimed.
         event = dataclasses.replace(
-            next(e for e in lease.events if e.id == due.id),
+            found,
             status=states.EventStatus.IN_PROGRESS,
             generation=claim.generation,
         )

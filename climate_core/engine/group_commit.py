@@ -123,16 +123,23 @@ def _call_all(
     if len(group) == 1:
         return [(_call(session, group[0]), None)]
     found = leases.lock_all(session, {each.lease_id for each in group})
-    outcomes: list[tuple[Any, Superseded | None]] = []
-    with rows.inserted_together(session):
-        for each in group:
-            try:
-                outcomes.append((each.function(session, found.get(each.lease_id)), None))
-            except Superseded as exc:
-                outcomes.append((None, exc))
-            except Exception as exc:
-                raise _Apart from exc
-    return outcomes
+    try:
+        with rows.written_together(session):
+            return [_try(session, each, found.get(each.lease_id)) for each in group]
+    except db_exc.DBError:
+        # A deadlock is tried again by all of them.
+        raise
+    except Exception as exc:
+        raise _Apart from exc
+
+
+def _try(
+    session: orm.Session, item: _Item[T], lease: Lease | None
+) -> tuple[T | None, Superseded | None]:
+    try:
+        return item.function(session, lease), None
+    except Superseded as exc:
+        return None, exc
 
 
 def _call(session: orm.Session, item: _Item[T]) -> T:

@@ -14,10 +14,11 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
-from climate_core.db import history, rows, store
+from climate_core.db import events, history, rows, store
+from climate_core.db import leases as db_leases
 from climate_core.engine.group_commit import GroupCommit, Superseded
 from climate_core.lease.history import Cause
-from climate_core.lease.model import Lease
+from climate_core.lease.model import START, Lease
 from climate_core.lease.results import Change
 from tests.support.world import World, executed
 
@@ -109,9 +110,9 @@ def test_leases_that_come_at_once_are_read_and_written_together(group: Group) ->
     assert results == [0] * 4
     assert group.names(leases) == ['lease1*'] * 4
     assert [group.renamings(each) for each in leases] == [1] * 4
-    # Their leases, reservations and events; then each lease, and what is told of all.
+    # Their leases, reservations and events; then all of them, and what is told of all.
     kinds = [statement.partition(' ')[0] for statement in group.sql]
-    assert [kinds.count(each) for each in ('SELECT', 'UPDATE', 'INSERT')] == [3, 4, 2]
+    assert [kinds.count(each) for each in ('SELECT', 'UPDATE', 'INSERT')] == [3, 1, 2]
     assert group.commits == 1
     assert group.world.told().count('lease.update') == 4
 
@@ -176,3 +177,43 @@ def test_row_that_the_database_refuses_keeps_no_other_lease_from_being_written(
     results = group.write(*((each, rename) for each in leases))
     assert (results[0], type(results[1])) == (0, db_exc.DBDataError)
     assert group.names(leases) == ['lease1*', 'lease1']
+
+
+def test_rows_with_values_of_their_own_are_told_apart(group: Group) -> None:
+    leases = [group.world.create(each, end=NEVER) for each in 'abc']
+
+    def name(session: orm.Session, lease: Lease | None) -> None:
+        assert lease is not None
+        own = Change(dataclasses.replace(lease, name=lease.id[:8]), {'lease.update': None})
+        store.save(session, lease, own, THEN, Cause('lease.update'))
+
+    assert group.write(*((each, name) for each in leases)) == [None] * 3
+    assert group.names(leases) == [each[:8] for each in leases]
+
+
+def test_event_that_is_claimed_without_its_lease_is_not_claimed_by_a_group(group: Group) -> None:
+    leases = [group.world.create(each, end=NEVER) for each in 'abc']
+    starts = {each: group.world.lease(each).events_of(START)[0] for each in leases}
+    taken = starts[leases[1]]
+
+    def claim(session: orm.Session, lease: Lease | None) -> bool:
+        assert lease is not None
+        event = starts[lease.id]
+        return events.claim(session, event.id, event.generation, 60.0)
+
+    assert group.world.database.write(events.claim, taken.id, taken.generation, 60.0)
+    results = group.write(*((each, claim) for each in leases))
+    assert results == [True, False, True]
+    generations = [group.world.lease(each).events_of(START)[0].generation for each in leases]
+    assert generations == [1, 1, 1]
+
+
+def test_what_is_read_in_a_group_is_written_before(group: Group) -> None:
+    leases = [group.world.create(each, end=NEVER) for each in 'ab']
+
+    def read(session: orm.Session, lease: Lease | None) -> str:
+        rename(session, lease)
+        assert lease is not None
+        return db_leases.get(session, lease.id).name
+
+    assert group.write(*((each, read) for each in leases)) == ['lease1*'] * 2
