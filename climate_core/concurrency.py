@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limit how many threads wait for Nova, Cinder or Heat, so that some stay free.
+"""Limit how many threads wait for Nova, Cinder or Heat, and have one work for those that wait.
 
 A user's request to reserve a resource makes the lease service ask Nova, Cinder or Heat. These may
 wait for the lease service at the same moment, with the requests of their extensions. If users'
@@ -8,14 +8,16 @@ requests took all threads, each side would wait for the other until it gave up.
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from climate_common import resource_types
 from climate_core import exceptions
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
+
+T = TypeVar('T')
 
 #: Seconds that a request waits for its turn, in which it keeps one more thread busy.
 TURN_SECONDS = 0.25
@@ -61,3 +63,82 @@ class ReservingLimit:
             yield
         finally:
             self._free.release()
+
+
+class _Turn(Generic[T]):
+    """An item that waits in its thread until it is done, or until that thread is to do it."""
+
+    def __init__(self, item: T) -> None:
+        self.item = item
+        self.leads = False
+        self.come = threading.Event()
+
+
+class Batches(Generic[T]):
+    """Do what threads ask for while others are at it in batches: the first that waits does all.
+
+    :param work: does the items of a batch. It raises nothing: each of them keeps its outcome
+    :param key: of those with the same key only one is done by a batch
+    :param most: the most items of a batch
+    :param at_once: how many batches there may be at once
+    """
+
+    def __init__(
+        self,
+        work: Callable[[Sequence[T]], None],
+        key: Callable[[T], Hashable],
+        most: int,
+        at_once: int = 1,
+    ) -> None:
+        self._work, self._key, self._most = work, key, most
+        self._free = at_once
+        self._waiting: list[_Turn[T]] = []
+        self._lock = threading.Lock()
+
+    @property
+    def waiting(self) -> int:
+        """Return how many items wait for a batch."""
+        return len(self._waiting)
+
+    def do(self, item: T) -> None:
+        """Do an item, perhaps with others, and return when it is done."""
+        turn = _Turn(item)
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                turn.leads = True
+            else:
+                self._waiting.append(turn)
+        if not turn.leads:
+            turn.come.wait()
+        if turn.leads:
+            self._lead(turn)
+
+    def _lead(self, first: _Turn[T]) -> None:
+        batch = self._next_batch(first)
+        try:
+            self._work([each.item for each in batch])
+        finally:
+            self._hand_over()
+            for each in batch:
+                each.come.set()
+
+    def _next_batch(self, first: _Turn[T]) -> list[_Turn[T]]:
+        batch = {self._key(first.item): first}
+        with self._lock:
+            for each in self._waiting:
+                if len(batch) < self._most:
+                    batch.setdefault(self._key(each.item), each)
+            chosen = list(batch.values())
+            self._waiting = [each for each in self._waiting if each not in chosen]
+        return chosen
+
+    def _hand_over(self) -> None:
+        """Have the first one that waits do the next batch."""
+        with self._lock:
+            if not self._waiting:
+                self._free += 1
+                return
+            turn = self._waiting.pop(0)
+        turn.leads = True
+        turn.come.set()

@@ -6,11 +6,15 @@ Nothing is written: a manager that dies before that look leaves it to the next o
 
 import dataclasses
 import datetime
-from typing import Final
+from collections import defaultdict
+from collections.abc import Sequence
+from concurrent import futures
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import orm
 
+from climate_core.concurrency import Batches
 from climate_core.db import events, rows, tables, utcnow
 from climate_core.db.engine import Database
 from climate_core.lease import states
@@ -21,28 +25,88 @@ _EVENT, _RESERVATION = tables.EVENTS, tables.RESERVATIONS
 #: after a second for so many of them, since each look asks for each of them.
 APART: Final = 0.5
 _RESOURCES_A_SECOND: Final = 20
+#: The most resources of one statement.
+_MOST: Final = 100
 
 
-def find_early(database: Database, resource_type: str, resource_id: str) -> events.Due | None:
-    """Find the event of the lease that waits for a resource, if one does, in one statement.
-
-    An event on which a manager works is left alone: that look may have come too early, and the
-    next one comes when it would have come anyway.
-
-    :returns: the event, to be taken at its ``next_at``, which the database does not have; None if
-        it is looked at as soon without that
-    """
-    return database.read(_find, resource_type, resource_id)
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Question:
+    resource_type: str
+    resource_id: str
+    answer: futures.Future[events.Due | None] = dataclasses.field(default_factory=futures.Future)
 
 
-def _find(session: orm.Session, resource_type: str, resource_id: str) -> events.Due | None:
+class EarlyLooks:
+    """Find events that may be looked at early; for those who ask at once in one statement."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._batches = Batches(
+            self._answer, lambda asked: (asked.resource_type, asked.resource_id), _MOST
+        )
+
+    def find(self, resource_type: str, resource_id: str) -> events.Due | None:
+        """Find the event of the lease that waits for a resource, if one does.
+
+        An event on which a manager works is left alone: that look may have come too early, and the
+        next one comes when it would have come anyway.
+
+        :returns: the event, to be taken at its ``next_at``, which the database does not have; None
+            if it is looked at as soon without that
+        """
+        asked = _Question(resource_type, resource_id)
+        self._batches.do(asked)
+        return asked.answer.result()
+
+    def _answer(self, asked: Sequence[_Question]) -> None:
+        by_type: dict[str, list[_Question]] = defaultdict(list)
+        for each in asked:
+            by_type[each.resource_type].append(each)
+        for resource_type, some in by_type.items():
+            try:
+                found = self._database.read(
+                    _find, resource_type, [each.resource_id for each in some]
+                )
+            except BaseException as exc:  # noqa: BLE001 - those who asked raise it
+                for each in some:
+                    each.answer.set_exception(exc)
+                continue
+            for each in some:
+                each.answer.set_result(found.get(each.resource_id))
+
+
+def _find(
+    session: orm.Session, resource_type: str, resource_ids: Sequence[str]
+) -> dict[str, events.Due | None]:
+    query = utcnow.statement(session, _query)
+    found: dict[str, events.Due | None] = {}
+    for row in session.execute(query, {'of_type': resource_type, 'ids': list(resource_ids)}):
+        resource_id, *values, updated_at, resources, read_at = row
+        if resource_id not in found:
+            found[resource_id] = _early(events.Due(*values), updated_at, resources, read_at)
+    return found
+
+
+def _early(
+    due: events.Due,
+    updated_at: datetime.datetime | None,
+    resources: int,
+    read_at: datetime.datetime,
+) -> events.Due | None:
+    apart = datetime.timedelta(seconds=max(APART, resources / _RESOURCES_A_SECOND))
+    at = max(read_at, updated_at + apart) if updated_at else read_at
+    return dataclasses.replace(due, next_at=at, is_early=True) if at < due.next_at else None
+
+
+def _query(clock: utcnow.TestClock | None) -> sa.Select[Any]:
     of_lease = _RESERVATION.alias()
     held = sa.select(sa.func.count()).where(
         of_lease.c.lease_id == _EVENT.c.lease_id, of_lease.c.hold == 1
     )
-    now = utcnow.now(session)
-    query = (
+    now = utcnow.expression(clock)
+    return (
         sa.select(
+            _RESERVATION.c.resource_id,
             *rows.columns(_EVENT, events.Due),
             _EVENT.c.updated_at,
             held.scalar_subquery().label('held'),
@@ -50,8 +114,8 @@ def _find(session: orm.Session, resource_type: str, resource_id: str) -> events.
         )
         .join_from(_RESERVATION, _EVENT, _EVENT.c.lease_id == _RESERVATION.c.lease_id)
         .where(
-            _RESERVATION.c.resource_type == resource_type,
-            _RESERVATION.c.resource_id == resource_id,
+            _RESERVATION.c.resource_type == sa.bindparam('of_type'),
+            _RESERVATION.c.resource_id.in_(sa.bindparam('ids', expanding=True)),
             _RESERVATION.c.hold == 1,
             _EVENT.c.status == states.EventStatus.UNDONE,
             _EVENT.c.time <= now,
@@ -59,11 +123,3 @@ def _find(session: orm.Session, resource_type: str, resource_id: str) -> events.
         )
         .order_by(_EVENT.c.next_at)
     )
-    row = session.execute(query).first()
-    if row is None:
-        return None
-    *values, updated_at, resources, read_at = row
-    due = events.Due(*values)
-    apart = datetime.timedelta(seconds=max(APART, resources / _RESOURCES_A_SECOND))
-    at = max(read_at, updated_at + apart) if updated_at else read_at
-    return dataclasses.replace(due, next_at=at, is_early=True) if at < due.next_at else None

@@ -5,13 +5,17 @@ Several managers on several hosts agree on what is due because they all ask this
 """
 
 import datetime
+import functools
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core.db import tables
 from climate_core.db.sql_functions import utcnow
+
+T = TypeVar('T')
 
 #: Key of ``Session.info`` under which tests put a clock: a function that returns the time.
 CLOCK = 'clock'
@@ -31,6 +35,20 @@ def expression(
     if clock is None:
         return utcnow(offset)
     return sa.literal(clock() + datetime.timedelta(seconds=offset), tables.Time())
+
+
+def statement(session: orm.Session, make: Callable[[TestClock | None], T]) -> T:
+    """Return a statement that has the time in it; by the clock of the database it is made once.
+
+    :param make: a function of a module, which makes it by a clock, see :func:`expression`
+    """
+    clock = session.info.get(CLOCK)
+    return _made_once(make) if clock is None else make(clock)
+
+
+@functools.cache
+def _made_once(make: Callable[[TestClock | None], Any]) -> Any:
+    return make(None)
 
 
 def read(session: orm.Session) -> datetime.datetime:

@@ -3,11 +3,10 @@
 
 A commit waits for a disk, and reading a lease takes two statements. So a thread that comes while
 another one writes waits for it, and then one of those that wait writes for all of them: their
-leases are read together, and what is told of them is written together. Alone, it is a transaction
-like any other. The fence of each event stays its own.
+leases are read, changed and told of together. Alone, it is a transaction like any other. The fence
+of each event stays its own: if one of them does not hold, none is written, and then each alone.
 """
 
-import threading
 from collections.abc import Callable, Sequence
 from concurrent import futures
 from typing import Any, Generic, TypeVar
@@ -15,6 +14,7 @@ from typing import Any, Generic, TypeVar
 from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
+from climate_core.concurrency import Batches
 from climate_core.db import leases, rows
 from climate_core.db.engine import Database
 from climate_core.lease.model import Lease
@@ -50,9 +50,10 @@ class GroupCommit:
 
     def __init__(self, database: Database, writers: int = 2) -> None:
         self._database = database
-        self._free = writers
-        self._waiting: list[_Item[Any]] = []
-        self._changed = threading.Condition()
+        # One for each lease: the next one is to read what it wrote.
+        self.batches: Batches[_Item[Any]] = Batches(
+            self._write_or_fail, lambda item: item.lease_id, _MOST, writers
+        )
 
     def write(self, lease_id: str, function: Callable[[orm.Session, Lease | None], T]) -> T:
         """Return ``function(session, lease)`` of a transaction, perhaps one with others.
@@ -62,36 +63,16 @@ class GroupCommit:
         :raises Superseded: the function did, before it wrote anything; the others go on
         """
         item = _Item(lease_id, function)
-        with self._changed:
-            self._waiting.append(item)
-            self._changed.wait_for(lambda: item not in self._waiting or self._free)
-            group = self._next_group(item) if item in self._waiting else []
-        if group:
-            self._lead(group)
+        self.batches.do(item)
         return item.outcome.result()
 
-    def _next_group(self, first: _Item[Any]) -> list[_Item[Any]]:
-        """Take those that wait, one for each lease: the next one is to read what it wrote."""
-        group = {first.lease_id: first}
-        for each in self._waiting:
-            if len(group) < _MOST:
-                group.setdefault(each.lease_id, each)
-        chosen = list(group.values())
-        self._waiting = [each for each in self._waiting if each not in chosen]
-        self._free -= 1
-        return chosen
-
-    def _lead(self, group: Sequence[_Item[Any]]) -> None:
+    def _write_or_fail(self, group: Sequence[_Item[Any]]) -> None:
         try:
             self._write(group)
         except BaseException as exc:  # noqa: BLE001 - each of the group raises it
             for each in group:
                 if not each.outcome.done():
                     each.outcome.set_exception(exc)
-        finally:
-            with self._changed:
-                self._free += 1
-                self._changed.notify_all()
 
     def _write(self, group: Sequence[_Item[Any]]) -> None:
         try:

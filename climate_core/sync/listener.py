@@ -153,6 +153,7 @@ class NotificationEndpoint:
         )
         self._source = source
         self._database = database
+        self._early_looks = looks.EarlyLooks(database)
         self._nudge = nudge
         self._look_early = look_early
 
@@ -172,7 +173,7 @@ class NotificationEndpoint:
         try:
             if self._note(kind, resource_id, publisher_id) or kind not in source.done:
                 return
-            due = looks.find_early(self._database, source.resource_type, resource_id)
+            due = self._early_looks.find(source.resource_type, resource_id)
             if due is not None:
                 self._look_early(due)
         except _TROUBLE as exc:

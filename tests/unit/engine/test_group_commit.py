@@ -54,7 +54,7 @@ class Group:
         assert inside.wait(PATIENCE)
         begun = [self.pool.submit(self.group.write, *each) for each in writes]
         deadline = time.monotonic() + PATIENCE
-        while len(self.group._waiting) < len(writes):
+        while self.group.batches.waiting < len(writes):
             assert time.monotonic() < deadline
 
         def go_on() -> None:

@@ -139,23 +139,23 @@ def test_event_whose_time_has_not_come_is_left_alone(database, looked, hear):
 def test_look_that_may_come_early_is_found_in_each_database(database_url):
     database = leases.create(database_url)
     lease = waiting(database, {'resource_ids': ['server-1', 'server-2']})
-    due = looks.find_early(database, 'virtual:instance', 'server-1')
+    due = looks.EarlyLooks(database).find('virtual:instance', 'server-1')
     assert seconds(database, [due], lease) <= 0
     claims = [database.write(events.claim, due.id, due.generation, 30, True) for _ in range(2)]
     assert claims == [True, False]
-    assert looks.find_early(database, 'virtual:instance', 'server-1') is None
+    assert looks.EarlyLooks(database).find('virtual:instance', 'server-1') is None
     database.dispose()
 
 
 def test_event_that_waits_is_not_taken_unless_that_is_asked_for(database):
     waiting(database, SERVER)
-    due = looks.find_early(database, 'virtual:instance', 'server-1')
+    due = looks.EarlyLooks(database).find('virtual:instance', 'server-1')
     assert not database.write(events.claim, due.id, due.generation, 30)
 
 
 def test_event_that_was_called_off_meanwhile_is_not_taken(database):
     lease = waiting(database, SERVER)
-    due = looks.find_early(database, 'virtual:instance', 'server-1')
+    due = looks.EarlyLooks(database).find('virtual:instance', 'server-1')
     (start,) = (each for each in lease.events if each.event_type == model.START)
     over = schedule.cancel_event(start, None, due.next_at)
     assert database.write(events.update, start, over)
