@@ -23,6 +23,7 @@ from climate_core.db.events import Due
 from climate_core.delivery import metrics
 from climate_core.engine import group_commit, ranks, retry
 from climate_core.engine.allocations import AllocationKeeper
+from climate_core.engine.awake import AwakeStart, AwakeStarts
 from climate_core.engine.claims import Claims, EventClaim
 from climate_core.lease import events, history, model, results, states
 from climate_core.lease.events import wait_again
@@ -73,6 +74,9 @@ class EventExecutor:
     seen_by: metrics.Metrics | None = None
     give_way: Callable[[model.Lease], bool] = lambda _lease: False
 
+    def __post_init__(self) -> None:
+        self._awake = AwakeStarts(self.plugins, self.clock)
+
     def run(self, due: Due) -> datetime.datetime | bool:
         """Claim an event and work on it.
 
@@ -80,6 +84,14 @@ class EventExecutor:
             is new
         """
         context.of_event(due.id, due.lease_id)
+        found = self._awake.find(due)
+        if found is not None:
+            finish = functools.partial(self._finish_awake, found)
+            after = self.group.write(due.lease_id, finish)
+            if after is not None:
+                if self.seen_by:
+                    self.seen_by.claimed(due, self.clock.now())
+                return self._finished(after, due.id, _next_times(found.lease))
         begun = self._claim(due)
         if begun is None:
             if self.seen_by:
@@ -127,13 +139,35 @@ class EventExecutor:
                 self.allocations.end_again(lease)
             raise
         test_points.reached('finish.after', **_info(claim))
-        event = next(e for e in after.events if e.id == claim.event_id)
+        return self._finished(after, claim.event_id, begun.known)
+
+    def _finished(
+        self,
+        after: model.Lease,
+        event_id: str,
+        known: Mapping[str, datetime.datetime | None],
+    ) -> datetime.datetime | bool:
+        """Tell what became of an event; return what :meth:`run` does.
+
+        :param known: when each event of the lease was due before that, by their ids
+        """
+        event = next(e for e in after.events if e.id == event_id)
         if not event.open:
             LOG.info('%s of lease %s: %s', event.event_type, after.id, event.status)
         if self.seen_by:
             self.seen_by.settled(event, self.clock.now())
-        new = (e.next_at for e in after.events if e.next_at != begun.known.get(e.id))
+        self._awake.keep(after, event)
+        new = (e.next_at for e in after.events if e.next_at != known.get(e.id))
         return min(filter(None, new), default=False)
+
+    def _finish_awake(
+        self, found: AwakeStart, session: orm.Session, lease: model.Lease | None
+    ) -> model.Lease | None:
+        """Finish a start of which nothing is left to do; None if the lease is another one now."""
+        change = found.settle(lease, self.clock)
+        if change is None or lease is None:
+            return None
+        return self._save(session, lease, change, found.event.id, model.START)
 
     def _begin(self, due: Due, session: orm.Session, lease: model.Lease | None) -> _Begun | None:
         """Claim an event and begin it; None if another manager has it, or it is not due."""
@@ -144,7 +178,7 @@ class EventExecutor:
         claim = self.claims.claim(session, due)
         if claim is None:
             return None
-        known = {e.id: e.next_at for e in lease.events}
+        known = _next_times(lease)
         # It was read before it was claimed.
         event = dataclasses.replace(
             found,
@@ -158,7 +192,8 @@ class EventExecutor:
         change = results.Change(work.lease, work.notifications)
         if work.skip_reason is not None:
             change = handler.skip(work.lease, event, work.skip_reason, now)
-        saved = store.save(session, lease, change, now, _cause(claim))
+        cause = _cause(claim.event_id, claim.event_type)
+        saved = store.save(session, lease, change, now, cause)
         return _Begun(claim, dataclasses.replace(work, lease=saved), known)
 
     def _finish(
@@ -173,8 +208,20 @@ class EventExecutor:
         assert lease is not None
         now = self.clock.now()
         change = events.of(event.event_type).settle(lease, event, outcomes, now)
-        after = store.save(session, lease, change, now, _cause(claim))
-        left = next(each for each in after.events if each.id == claim.event_id)
+        return self._save(session, lease, change, claim.event_id, claim.event_type)
+
+    def _save(
+        self,
+        session: orm.Session,
+        lease: model.Lease,
+        change: results.Change,
+        event_id: str,
+        event_type: str,
+    ) -> model.Lease:
+        """Write what came of an event, and give back what its lease holds no more."""
+        now = self.clock.now()
+        after = store.save(session, lease, change, now, _cause(event_id, event_type))
+        left = next(each for each in after.events if each.id == event_id)
         next_look = max(now, left.next_at or now)
         self.allocations.update(session, lease, after, next_look, now)
         return after
@@ -312,12 +359,15 @@ def _mine(lease: model.Lease | None, claim: EventClaim) -> model.Event:
     raise ClaimLost
 
 
-def _cause(claim: EventClaim) -> history.Cause:
+def _cause(event_id: str, event_type: str) -> history.Cause:
     return history.Cause(
-        f'event.{claim.event_type}',
-        request_id=context.event_request_id(claim.event_id),
-        event_id=claim.event_id,
+        f'event.{event_type}', request_id=context.event_request_id(event_id), event_id=event_id
     )
+
+
+def _next_times(lease: model.Lease) -> dict[str, datetime.datetime | None]:
+    """Return when each event of a lease is due, by their ids."""
+    return {each.id: each.next_at for each in lease.events}
 
 
 def _info(claim: EventClaim) -> dict[str, str | None]:

@@ -260,6 +260,14 @@ class ResourcePlugin(abc.ABC):
         :returns: None or :class:`Done` when it runs, a :class:`Wait` when it is on its way
         """
 
+    def is_awake(self, lease: 'Lease', reservation: 'Reservation') -> bool:  # noqa: ARG002
+        """Tell whether :meth:`wake_up` would find nothing left to do; read only.
+
+        It is asked when that is likely, before a manager has claimed the start. A plugin that does
+        not tell is called as always.
+        """
+        return False
+
     def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> Wait | Done | None:
         """Follow the calendar, which promises something else since the start of the lease.
 

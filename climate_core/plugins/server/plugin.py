@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from climate_core.lease.model import Lease, Reservation
 
 _RESERVED = 'RESERVED'
+_WAKE_UP = 'wake_up'
 #: The task of a wake_up that no nova-compute has begun, see nova_ext/api/wake_up.py.
 _SENT = 'scheduling'
 _GONE = frozenset({'DELETED', 'SOFT_DELETED'})
@@ -163,10 +164,10 @@ class ServerPlugin(making.MakingPlugin):
     def _wake_unseen(self, context: StepContext) -> Wait | None:
         # Nova wakes what is RESERVED, and nothing else: see nova_ext/api/wake_up.py.
         try:
-            servers.act(context.conn, context.resource_id, 'wake_up', {})
+            servers.act(context.conn, context.resource_id, _WAKE_UP, {})
         except (errors.Busy, errors.Gone):
             return None
-        return context.first_wait('wake_up')
+        return context.first_wait(_WAKE_UP)
 
     def _wake(self, context: StepContext, server: Mapping[str, Any]) -> Wait | None:
         status, task = server['status'], server.get('OS-EXT-STS:task_state')
@@ -189,13 +190,20 @@ class ServerPlugin(making.MakingPlugin):
             raise exceptions.Permanent(f'The server is in ERROR: {why}')
         return None
 
+    def is_awake(self, lease: 'Lease', reservation: 'Reservation') -> bool:
+        kept = Progress.load(reservation.progress, START, self.now())
+        if kept.asked != _WAKE_UP or lease.preemptible:
+            return False
+        server = servers.get(rights.owner(self.cloud, lease), reservation.resource_id)
+        return server['status'] == 'ACTIVE' and not lost_tasks.is_deleting(server)
+
     def _ask_to_wake(self, context: StepContext, server: Mapping[str, Any]) -> Wait:
         try:
             # If it was asked before, Nova could not start it and made it RESERVED again.
             return context.once(
-                'wake_up',
+                _WAKE_UP,
                 lambda: f'The server could not be started: {_fault(server)}',
-                lambda: servers.act(context.conn, context.resource_id, 'wake_up', {}),
+                lambda: servers.act(context.conn, context.resource_id, _WAKE_UP, {}),
             )
         except errors.Busy:
             # It was woken by others, or Nova found no host and put it back.

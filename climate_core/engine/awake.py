@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finish a start in one transaction once its resource is awake.
+
+Between a look at a resource and the next one nobody works on its event. The notification that the
+resource is awake brings that look forward; it only reads, so it is made without a claim, and the
+transaction that finishes the start is fenced like a claim. What a lease was after the look before
+is kept here to know which resource to look at; whether it is still so the database judges.
+"""
+
+import collections
+import dataclasses
+import threading
+from collections.abc import Mapping
+
+from oslo_log import log
+
+from climate_core.db.clock import Clock
+from climate_core.db.events import Due
+from climate_core.engine import retry
+from climate_core.lease import events, model, results, states
+from climate_core.plugins.base import ResourcePlugin
+
+LOG = log.getLogger(__name__)
+
+#: How many leases are kept; one that was forgotten is claimed before it is looked at.
+_MOST = 2000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AwakeStart:
+    """A start of which nothing is left to do.
+
+    :param lease: as it was before the look
+    :param event: the one of the start, as if it had been claimed
+    """
+
+    lease: model.Lease
+    event: model.Event
+    outcomes: Mapping[str, results.Outcome]
+
+    def settle(self, lease: model.Lease | None, clock: Clock) -> results.Change | None:
+        """Return what the lease is now; None if it is not what it was.
+
+        :param lease: as it was read, locked
+        """
+        if lease is None or lease.generation != self.lease.generation:
+            return None
+        if _waiting(lease, self.event.id, self.event.generation - 1) is None:
+            return None
+        claimed = lease.with_events(self.event)
+        return events.of(model.START).settle(claimed, self.event, self.outcomes, clock.now())
+
+
+class AwakeStarts:
+    """Keep the leases that wait for one resource, and find out that it is awake.
+
+    :param plugins: resource type -> plugin
+    """
+
+    def __init__(self, plugins: Mapping[str, ResourcePlugin], clock: Clock) -> None:
+        self._plugins = plugins
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._kept: collections.OrderedDict[str, model.Lease] = collections.OrderedDict()
+
+    def keep(self, lease: model.Lease, event: model.Event) -> None:
+        """Keep a lease whose start goes on later."""
+        if event.event_type != model.START or event.status != states.EventStatus.UNDONE:
+            return
+        with self._lock:
+            self._kept[event.id] = lease
+            while len(self._kept) > _MOST:
+                self._kept.popitem(last=False)
+
+    def find(self, due: Due) -> AwakeStart | None:
+        """Look at the resource of a start; None unless it is known to be awake."""
+        with self._lock:
+            lease = self._kept.pop(due.id, None)
+        event = _waiting(lease, due.id, due.generation) if lease and due.is_early else None
+        if lease is None or event is None:
+            return None
+        event = dataclasses.replace(
+            event, status=states.EventStatus.IN_PROGRESS, generation=event.generation + 1
+        )
+        claimed = lease.with_events(event)
+        work = events.of(model.START).begin(claimed, event, self._clock.now())
+        if work.lease != claimed or work.skip_reason is not None or len(work.reservations) != 1:
+            return None
+        (reservation,) = work.reservations
+        if not self._is_awake(claimed, reservation):
+            return None
+        return AwakeStart(lease, event, {reservation.id: results.DONE})
+
+    def _is_awake(self, lease: model.Lease, reservation: model.Reservation) -> bool:
+        plugin = self._plugins.get(reservation.resource_type)
+        try:
+            return plugin is not None and plugin.is_awake(lease, reservation)
+        except retry.EXPECTED as exc:
+            LOG.info('%s is looked at again: %s', reservation.id, exc)
+        except Exception:
+            LOG.exception('%s is looked at again', reservation.id)
+        return False
+
+
+def _waiting(lease: model.Lease | None, event_id: str, generation: int) -> model.Event | None:
+    """Return an event of a lease that nobody has claimed since it had this generation."""
+    for event in lease.events if lease is not None else ():
+        if (event.id, event.generation) == (event_id, generation):
+            return event if event.status == states.EventStatus.UNDONE else None
+    return None

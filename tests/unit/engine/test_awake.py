@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A start whose resource is awake is finished in one transaction; any other one as always."""
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.db import events, history
+from climate_core.db.events import Due
+from climate_core.lease import model, states
+from climate_core.plugins.base import Wait
+from tests.support.world import World
+
+NEVER = '2099-01-01 00:00'
+
+
+class Waiting:
+    """A lease whose resource was asked to wake up, and what its manager sees when it looks."""
+
+    def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.world = world
+        world.things.answers['wake', 'a'] = [Wait(60.0)]
+        self.lease_id = world.create('a', end=NEVER)
+        world.run_until_idle()
+        self.see: Callable[[], bool] = lambda: True
+        self.looks = 0
+        monkeypatch.setattr(world.things, 'is_awake', self._is_awake)
+
+    def _is_awake(self, lease: model.Lease, reservation: model.Reservation) -> bool:
+        assert (lease.id, reservation.resource_id) == (self.lease_id, 'a')
+        self.looks += 1
+        return self.see()
+
+    @property
+    def start(self) -> model.Event:
+        (found,) = self.world.lease(self.lease_id).events_of(model.START)
+        return found
+
+    def due(self) -> Due:
+        """Return the event as a notification finds it."""
+        event = self.start
+        now = self.world.clock.now()
+        return Due(event.id, self.lease_id, event.event_type, event.generation, 2, now, True)
+
+    def run(self, due: Due | None = None) -> None:
+        self.world.executor.run(due or self.due())
+
+    @property
+    def calls(self) -> int:
+        return self.world.things.calls.count(('wake', 'a'))
+
+    @property
+    def status(self) -> str:
+        return self.world.lease(self.lease_id).status
+
+
+@pytest.fixture
+def waiting(world: World, monkeypatch: pytest.MonkeyPatch) -> Waiting:
+    return Waiting(world, monkeypatch)
+
+
+def test_start_is_finished_in_one_transaction(
+    any_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = Waiting(any_world, monkeypatch)
+    due, generation = waiting.due(), waiting.start.generation
+    statements = any_world.statements(lambda: waiting.run(due))
+    kinds = [each.split()[0] for each in statements]
+    # Two to lock and read; then the lease, its event and reservation, the history and the outbox.
+    assert kinds == ['SELECT'] * 2 + ['UPDATE'] * 3 + ['INSERT'] * 2
+    assert (waiting.status, waiting.start.status) == ('ACTIVE', 'DONE')
+    assert (waiting.start.generation, waiting.calls) == (generation + 1, 1)
+    page = any_world.database.read(history.page, waiting.lease_id)
+    assert page[-1][1].action == 'event.start_lease'
+    assert any_world.told()[-1] == 'lease.event.start_lease'
+
+
+def test_what_is_not_awake_is_claimed_and_called(waiting: Waiting) -> None:
+    waiting.see = lambda: False
+    waiting.run()
+    assert (waiting.looks, waiting.calls, waiting.status) == (1, 2, 'ACTIVE')
+
+
+@pytest.mark.parametrize('trouble', [exceptions.Transient('away'), ValueError('a mistake')])
+def test_look_that_fails_leaves_it_to_the_call(waiting: Waiting, trouble: Exception) -> None:
+    def fail() -> bool:
+        raise trouble
+
+    waiting.see = fail
+    waiting.run()
+    assert (waiting.calls, waiting.status) == (2, 'ACTIVE')
+
+
+def test_event_that_is_due_by_the_database_is_claimed(waiting: Waiting) -> None:
+    waiting.run(dataclasses.replace(waiting.due(), is_early=False))
+    assert (waiting.looks, waiting.calls) == (0, 1)
+    assert waiting.status == 'STARTING'
+
+
+def test_manager_that_did_not_ask_claims(waiting: Waiting) -> None:
+    waiting.world.new_executor().run(waiting.due())
+    assert (waiting.looks, waiting.calls, waiting.status) == (0, 2, 'ACTIVE')
+
+
+def test_lease_that_was_changed_is_claimed(waiting: Waiting) -> None:
+    waiting.world.update(waiting.lease_id, name='other')
+    waiting.run()
+    assert (waiting.looks, waiting.calls) == (1, 2)
+    assert waiting.world.lease(waiting.lease_id).name == 'other'
+    assert waiting.status == 'ACTIVE'
+
+
+def test_event_that_another_manager_has_meanwhile_is_left_to_it(waiting: Waiting) -> None:
+    due = waiting.due()
+
+    def claim() -> bool:
+        other = (due.id, due.generation, 60.0, True)
+        return waiting.world.database.write(events.claim, *other)
+
+    waiting.see = claim
+    waiting.run(due)
+    assert (waiting.calls, waiting.start.status) == (1, states.EventStatus.IN_PROGRESS)
+
+
+def test_end_that_comes_meanwhile_wins(waiting: Waiting) -> None:
+    def end() -> bool:
+        waiting.world.delete(waiting.lease_id)
+        waiting.world.run_until_idle()
+        return True
+
+    waiting.see = end
+    waiting.run()
+    assert waiting.world.things.state['a'] == 'gone'
+    assert 'lease.event.start_lease' not in waiting.world.told()
+
+
+def test_two_that_look_at_once_finish_once(waiting: Waiting) -> None:
+    due = waiting.due()
+    other = waiting.world.new_executor()
+    other._awake.keep(waiting.world.lease(waiting.lease_id), waiting.start)
+
+    def look() -> bool:
+        waiting.see = lambda: True
+        other.run(due)
+        return True
+
+    waiting.see = look
+    waiting.run(due)
+    assert (waiting.looks, waiting.calls, waiting.status) == (2, 1, 'ACTIVE')
+    assert waiting.world.told().count('lease.event.start_lease') == 1
+
+
+def test_lease_with_more_resources_is_claimed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = Waiting(world, monkeypatch)
+    for each in 'bc':
+        world.things.answers['wake', each] = [Wait(60.0)]
+    waiting.lease_id = world.create('b', 'c', end=NEVER)
+    world.run_until_idle()
+    waiting.run()
+    assert (waiting.looks, waiting.status) == (0, 'ACTIVE')
