@@ -94,6 +94,8 @@ class Database:
     ) -> None:
         register(conf)
         self.clock = clock
+        #: What each session has in its ``info``.
+        self.info: dict[str, Any] = {}
         self._facade = enginefacade.transaction_context()
         # Its sleep(0) at each return of a connection is for green threads, which we are not.
         self._facade.configure(sqlite_fk=True, thread_checkin=False, **_options(conf))
@@ -119,7 +121,7 @@ class Database:
         """Open a session that only reads."""
         _ = self.engine
         with self._facade.reader.using(_Scope()) as session:
-            self._set_clock(session)
+            self._set_info(session)
             yield session
 
     @contextlib.contextmanager
@@ -127,7 +129,7 @@ class Database:
         """Open a session that is committed at the end, or rolled back by an exception."""
         _ = self.engine
         with self._facade.writer.using(_Scope()) as session:
-            self._set_clock(session)
+            self._set_info(session)
             session.connection(execution_options={'climate_writes': True})
             yield session
 
@@ -169,7 +171,8 @@ class Database:
         """Close the connections that are idle."""
         self.engine.dispose()
 
-    def _set_clock(self, session: orm.Session) -> None:
+    def _set_info(self, session: orm.Session) -> None:
+        session.info.update(self.info)
         if self.clock is not None:
             session.info[utcnow.CLOCK] = self.clock
 

@@ -3,18 +3,23 @@
 
 import dataclasses
 import datetime
+import functools
+import time
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import sqlalchemy as sa
 from oslo_utils import uuidutils
 from sqlalchemy import orm
 
 from climate_core.db import rows, tables, utcnow
+from climate_core.db.engine import after_commit
 
 _ROW = tables.NOTIFICATIONS
 
+#: Key of ``Session.info`` under which the :class:`Sender` of this process is, if it has one.
+SENDER: Final = 'outbox.sender'
 #: Sent by :func:`climate_core.db.engine.signal` when there is something new to send.
 FILLED: Final = 'outbox.filled'
 
@@ -43,8 +48,42 @@ def add(
     told = [
         (kind, {**payload, 'event_id': uuidutils.generate_uuid()}) for kind, payload in notices
     ]
-    rows.enqueue(session, _ROW, told, now, FILLED)
+    sender: Sender | None = session.info.get(SENDER)
+    ttl = sender.seconds_for_new() if sender and told else None
+    if sender is None or ttl is None:
+        rows.enqueue(session, _ROW, told, now, FILLED)
+        return told
+    name = uuidutils.generate_uuid()
+    expires = now + datetime.timedelta(seconds=ttl)
+    rows.enqueue(session, _ROW, told, now, None, claim=name, next_at=expires)
+    mine = [NewNotification(name, payload['event_id'], kind, payload) for kind, payload in told]
+    after_commit(session, functools.partial(sender.take, mine, time.monotonic() + ttl))
     return told
+
+
+class NewNotification(NamedTuple):
+    """A notification that the process which writes it has claimed for a time."""
+
+    claim: str
+    event_id: str
+    event_type: str
+    payload: Mapping[str, Any]
+
+
+class Sender(Protocol):
+    """What sends the notifications that its process writes: they are claimed as they are written.
+
+    If the process dies they are sent when the claim expires, like those of any claim.
+    """
+
+    def seconds_for_new(self) -> float | None:
+        """Return for how long new ones are claimed; None: others may send them."""
+
+    def take(self, notifications: Sequence[NewNotification], until: float) -> None:
+        """Send these, which are committed; quick.
+
+        :param until: when the claim expires, by the monotonic clock
+        """
 
 
 class ClaimedBatch(NamedTuple):
@@ -70,6 +109,13 @@ def claim(session: orm.Session, ttl: float, limit: int) -> ClaimedBatch:
         # Another manager took some of them meanwhile, and has them until then.
         due, later = rows.taken(session, _ROW, Notification, name), [ttl, *later]
     return ClaimedBatch(name, sorted(due, key=attrgetter('id')), min(later, default=None))
+
+
+def new_sent(session: orm.Session, sent: Sequence[NewNotification]) -> None:
+    """Delete notifications that were sent by the process that wrote them."""
+    claims = {each.claim for each in sent}
+    mine = sa.and_(_ROW.c.claim.in_(claims), _ROW.c.event_id.in_([each.event_id for each in sent]))
+    rows.change(session, sa.delete(_ROW).where(mine))
 
 
 def sent(session: orm.Session, claim: str, ids: Sequence[int]) -> None:

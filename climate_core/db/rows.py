@@ -166,21 +166,24 @@ def enqueue(
     table: sa.Table,
     notices: Iterable[tuple[str, Mapping[str, Any]]],
     now: datetime.datetime,
-    added: str,
+    added: str | None,
     **common: Any,
 ) -> None:
     """Insert event types and payloads into a queue; send the signal ``added`` if there are any.
 
-    :param common: columns that all rows of this queue have beside those of every queue
+    :param added: None: no signal, they are claimed by this process
+    :param common: columns that all rows of this queue have beside those of every queue, or in
+        their place
     """
-    common |= {'claim': None, 'next_at': now, 'created_at': now}
+    common = {'claim': None, 'next_at': now, 'created_at': now, **common}
     new = [
         {**common, 'event_id': payload['event_id'], 'event_type': kind, 'payload': payload}
         for kind, payload in notices
     ]
     if new:
         insert_unread(session, table, new)
-        signal(session, added)
+        if added is not None:
+            signal(session, added)
 
 
 def due_in(

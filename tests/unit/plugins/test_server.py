@@ -56,6 +56,33 @@ def test_what_is_on_its_way_is_waited_for(world, status, task):
     assert world.wakes(case.resource_id) == 0
 
 
+@pytest.mark.parametrize(
+    ('status', 'task', 'awake'),
+    [
+        ('ACTIVE', None, True),
+        ('ACTIVE', 'deleting', False),
+        ('RESERVED', 'scheduling', False),
+        ('BUILD', 'spawning', False),
+        ('SHUTOFF', None, False),
+        ('ERROR', None, False),
+    ],
+)
+def test_server_that_was_woken_is_awake_when_it_is_active(world, status, task, awake):
+    case = reserved(world)
+    assert isinstance(case.wake_once(), Wait)
+    change(case, status=status, task_state=task, next=[])
+    assert case.plugin.is_awake(case.lease, case.reservation) is awake
+    assert world.wakes(case.resource_id) == 1
+
+
+def test_server_that_was_not_woken_by_its_lease_is_not_looked_at(world):
+    case = reserved(world)
+    change(case, status='ACTIVE')
+    with world.counted() as sent:
+        assert not case.plugin.is_awake(case.lease, case.reservation)
+    assert sent == []
+
+
 def test_an_error_is_told_with_its_fault(world):
     case = reserved(world)
     change(case, status='ERROR', fault=FAULT)
