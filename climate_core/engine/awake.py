@@ -48,7 +48,9 @@ class AwakeStart:
         if _waiting(lease, self.event.id, self.event.generation - 1) is None:
             return None
         claimed = lease.with_events(self.event)
-        return events.of(model.START).settle(claimed, self.event, self.outcomes, clock.now())
+        return events.of(self.event.event_type).settle(
+            claimed, self.event, self.outcomes, clock.now()
+        )
 
 
 class AwakeStarts:
@@ -65,7 +67,8 @@ class AwakeStarts:
 
     def keep(self, lease: model.Lease, event: model.Event) -> None:
         """Keep a lease whose start goes on later."""
-        if event.event_type != model.START or event.status != states.EventStatus.UNDONE:
+        handler = events.of(event.event_type)
+        if not handler.done_when_awake or event.status != states.EventStatus.UNDONE:
             return
         with self._lock:
             self._kept[event.id] = lease
@@ -83,7 +86,7 @@ class AwakeStarts:
             event, status=states.EventStatus.IN_PROGRESS, generation=event.generation + 1
         )
         claimed = lease.with_events(event)
-        work = events.of(model.START).begin(claimed, event, self._clock.now())
+        work = events.of(event.event_type).begin(claimed, event, self._clock.now())
         if work.lease != claimed or work.skip_reason is not None or len(work.reservations) != 1:
             return None
         (reservation,) = work.reservations

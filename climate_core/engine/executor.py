@@ -167,7 +167,7 @@ class EventExecutor:
         change = found.settle(lease, self.clock)
         if change is None or lease is None:
             return None
-        return self._save(session, lease, change, found.event.id, model.START)
+        return self._save(session, lease, change, found.event.id, found.event.event_type)
 
     def _begin(self, due: Due, session: orm.Session, lease: model.Lease | None) -> _Begun | None:
         """Claim an event and begin it; None if another manager has it, or it is not due."""

@@ -63,6 +63,8 @@ class EventHandler:
     lease_call: ClassVar[str | None] = None
     #: The status of a reservation that is done.
     done_status: ClassVar[states.ReservationStatus] = states.ReservationStatus.DELETED
+    #: Whether it is done once its resources are awake, whoever sees that.
+    done_when_awake: ClassVar[bool] = False
     #: Whether it takes resources of the lowest rank first, not of the highest.
     ascending: ClassVar[bool] = False
     #: Whether it is given up shortly before the end of the lease.

@@ -37,6 +37,7 @@ class StartLease(base.EventHandler):
     cancelled_by = base.Stage.END_BEGINS
     plugin_methods = ('wake_up',)
     done_status = _R.ACTIVE
+    done_when_awake = True
     ascending = True
     until_end = True
     # A bug does not pass by itself: the start fails at once, and the user knows.
