@@ -91,6 +91,9 @@ class Ledger(Things):
     def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
         return self._answer('wake', 'awake', lease, reservation)
 
+    def is_awake(self, lease: model.Lease, reservation: model.Reservation) -> bool:
+        return self.state[reservation.resource_id] == 'awake'
+
     def end(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
         return self._answer('end', 'gone', lease, reservation)
 
@@ -161,6 +164,9 @@ class Others(ResourcePlugin):
 
     def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
         return self._ledger.wake_up(lease, reservation)
+
+    def is_awake(self, lease: model.Lease, reservation: model.Reservation) -> bool:
+        return self._ledger.is_awake(lease, reservation)
 
     def end(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
         return self._ledger.end(lease, reservation)

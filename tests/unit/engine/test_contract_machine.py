@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from climate_core.db import events, owner_trusts
+from climate_core.db import events, looks, owner_trusts
 from climate_core.lease import model
 from climate_core.operations.leases import LeaseOperations
 from tests.unit.engine.contract_invariants import (
@@ -190,6 +190,29 @@ class Contract(Users):
         self.world.ledger.mood = mood
         for due in self.world.due():
             self._survive(self.world.executor.run, due)
+
+    @precondition(lambda self: self.leases)
+    @rule(
+        data=st.data(),
+        mood=_moods,
+        answer=st.sampled_from(['wait', 'lost', 'lost']),
+        killed_at=_points,
+        death=DEATHS,
+    )
+    def a_notification_tells_that_a_thing_is_awake(
+        self, data: st.DataObject, mood: list[str], answer: str, killed_at: str | None, death: int
+    ) -> None:
+        """Look before the time of the next look, after a try whose answer may have been lost."""
+        self.world.ledger.mood = [answer]
+        for due in self.world.due():
+            self._survive(self.world.executor.run, due)
+        live = self.world.lease(data.draw(st.sampled_from(self.leases))).live
+        for each in live[:1]:
+            early = looks.EarlyLooks(self.world.database).find(*each.key)
+            if early is not None:
+                self.world.ledger.mood = mood
+                self.world.arm(killed_at, death)
+                self._survive(self.world.executor.run, early)
 
     @rule(data=st.data(), kind=st.sampled_from(['retry', 'retry', 'immediate']), death=DEATHS)
     def others_are_faster(self, data: st.DataObject, kind: str, death: int | None) -> None:
