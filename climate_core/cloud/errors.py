@@ -19,7 +19,6 @@ from typing import Any
 
 import requests
 from keystoneauth1 import exceptions as ksa
-from openstack import exceptions as sdk
 
 from climate_core import exceptions
 
@@ -126,6 +125,9 @@ def translated(service: str) -> Iterator[None]:
     It comes from the way to the service (connection, token, catalogue), which an operator can
     repair; the answer of the service is judged by :func:`check`.
     """
+    # Here, as in connect.py.
+    from openstack import exceptions as sdk
+
     try:
         yield
     except ksa.ClientException as exc:

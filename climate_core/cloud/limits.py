@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from keystoneauth1 import exceptions as ksa
-from openstack import exceptions as sdk
 from oslo_config import cfg
 from oslo_log import log
 
@@ -100,6 +99,8 @@ def _replaced_globals(limit: Any, conf: cfg.ConfigOpts) -> Iterator[None]:
 @contextlib.contextmanager
 def _translated() -> Iterator[None]:
     """Turn what comes from the way to Keystone, or from a wrong setup, into a 503."""
+    # Here, as in connect.py.
+    from openstack import exceptions as sdk
     from oslo_limit import exception
 
     try:

@@ -1,22 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """The console script ``climate-manager``."""
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
 
-from oslo_service import backend
+from climate_core import no_eventlet
 
-# Before anything that may import the rest of oslo.service, whose own default is eventlet.
-backend.init_backend(backend.BackendType.THREADING)
+with no_eventlet.hidden():
+    from oslo_service import backend
 
-from oslo_config import cfg  # noqa: E402
-from oslo_log import log  # noqa: E402
+    # Before anything that may import the rest of oslo.service, whose own default is eventlet.
+    backend.init_backend(backend.BackendType.THREADING)
 
-from climate_core import conf as config  # noqa: E402
-from climate_core import report, service  # noqa: E402
-from climate_core.cmd import explain, shutdown, workers  # noqa: E402
-from climate_core.db import migration  # noqa: E402
+    from oslo_config import cfg
+    from oslo_log import log
+
+    from climate_core import conf as config
+    from climate_core import report, service
+    from climate_core.cmd import explain, shutdown, workers
+    from climate_core.db import migration
 
 LOG = log.getLogger(__name__)
 
@@ -36,11 +40,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     :raises SystemExit: with 2: the command line or a file that it names cannot be used
     """
     words = sys.argv[1:] if argv is None else argv
-    conf = explain.parsed('climate-manager', lambda: config.load(words, cli=_CLI))
+    conf = explain.parsed('climate-manager', lambda: config.load(words, cli=_CLI, has_api=False))
     log.setup(conf, config.PROJECT)
     report.on_demand(conf)
     try:
         migration.check(conf)
+        # As in climate_core.wsgi.api; managers of one program then share what was loaded.
+        gc.collect()
+        gc.freeze()
         count = conf.workers or conf.manager.workers
         if count > 1:
             return workers.run(conf, count)

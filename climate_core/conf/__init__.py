@@ -14,11 +14,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import oslo_policy.opts
-from keystonemiddleware import opts as authtoken
 from oslo_config import cfg
 from oslo_db import options as database
 from oslo_log import log
-from oslo_middleware import opts as middleware
 from oslo_service import backend
 
 # Importing oslo.messaging chooses the backend of oslo.service for the whole process, and its
@@ -89,6 +87,7 @@ def load(
     argv: Sequence[str] = (),
     config_files: Sequence[str] | None = None,
     cli: Sequence[cfg.Opt] = (),
+    has_api: bool = True,
 ) -> cfg.ConfigOpts:
     """Read the configuration.
 
@@ -96,10 +95,11 @@ def load(
     :param config_files: the files to read, later ones win; None looks for climate.conf in
         ``~/.climate``, ``~``, ``/etc/climate`` and ``/etc``
     :param cli: options and sub-commands of this program's command line
+    :param has_api: False: without the options of libraries that only the API uses
     :returns: a new object with every option of Climate and of the libraries it uses
     """
     conf = cfg.ConfigOpts()
-    register(conf)
+    register(conf, has_api)
     conf.register_cli_opts(cli)
     conf(
         list(argv),
@@ -110,15 +110,18 @@ def load(
     return conf
 
 
-def register(conf: cfg.ConfigOpts) -> None:
-    """Register every option on ``conf``, with Climate's defaults for its libraries."""
+def register(conf: cfg.ConfigOpts, has_api: bool = True) -> None:
+    """Register every option on ``conf``, with Climate's defaults for its libraries.
+
+    :param has_api: as of :func:`load`
+    """
     for module in MODULES:
         # keystoneauth registers what it requires itself, when the cloud is asked something:
         # neither the API nor the database commands need credentials.
         conf.register_opts([opt for opt in module.OPTS if not opt.required], group=module.GROUP)
     oslo_limit.register(conf)
     log.register_options(conf)
-    for group, opts in _of_libraries():
+    for group, opts in [*_of_libraries(), *(_of_api() if has_api else ())]:
         conf.register_opts(opts, group=group)
     conf.set_default('connection', DATABASE, group='database')
     conf.set_default('max_pool_size', CONNECTIONS, group='database')
@@ -133,9 +136,17 @@ def _of_libraries() -> list[tuple[str | None, list[cfg.Opt]]]:
         *oslo_messaging.opts.list_opts(),
         *_of_messaging(),
         *oslo_policy.opts.list_opts(),
-        *authtoken.list_auth_token_opts(),
-        *(entry for entry in middleware.list_opts() if entry[0] in _MIDDLEWARE),
     ]
+
+
+@functools.cache
+def _of_api() -> list[tuple[str | None, list[cfg.Opt]]]:
+    """Return those of the libraries of the API: to import them takes 12 MiB of a manager."""
+    from keystonemiddleware import opts as authtoken
+    from oslo_middleware import opts as middleware
+
+    found = [entry for entry in middleware.list_opts() if entry[0] in _MIDDLEWARE]
+    return [*authtoken.list_auth_token_opts(), *found]
 
 
 def _of_messaging() -> Iterator[tuple[str, list[cfg.Opt]]]:

@@ -9,11 +9,14 @@ import gc
 import os
 from typing import Any
 
-from oslo_log import log
+from climate_core import no_eventlet
 
-from climate_core import conf as configuration
-from climate_core import report
-from climate_core.api import deploy
+with no_eventlet.hidden():
+    from oslo_log import log
+
+    from climate_core import conf as configuration
+    from climate_core import report
+    from climate_core.api import deploy
 
 
 def _build() -> Any:

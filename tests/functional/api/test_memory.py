@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the processes of the service do not import: it would take memory as long as they run.
+
+openstacksdk takes 12 MiB, for connections that the API does not make; Alembic 10 and eventlet 11
+with what they import, and keystonemiddleware, in which the API checks tokens, 9.
+"""
+
+import pathlib
+
+from tests.functional.api.test_deploy import run
+
+NAMES = "'openstack', 'alembic', 'mako', 'eventlet', 'dns', 'keystonemiddleware'"
+SHOW = f'import sys; print(*sorted({{{NAMES}}} & {{*sys.modules}}))'
+
+
+def test_api_imports_neither_openstacksdk_nor_alembic_nor_eventlet(tmp_path: pathlib.Path) -> None:
+    done = run(tmp_path, f'import climate_core.wsgi.api; {SHOW}')
+    assert done.stdout.split() == ['keystonemiddleware'], done.stderr
+
+
+def test_manager_imports_neither_alembic_nor_eventlet_nor_what_checks_tokens(
+    tmp_path: pathlib.Path,
+) -> None:
+    started = (
+        'from climate_core.cmd import manager; manager._run = lambda _manager: 0; '
+        f'manager.main(["--config-file", "{tmp_path}/climate.conf"])'
+    )
+    done = run(tmp_path, f'{started}; {SHOW}')
+    assert done.stdout.split() == [], done.stderr
