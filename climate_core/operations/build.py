@@ -64,13 +64,17 @@ class Builder:
         reserver = Reserver(self.plugins, context, lease_id, now, present)
         with noticed(self.database, lease_id, present):
             items, found = reserver.reserve_items(values.get('reservations') or (), errors)
+        if present is not None:
+            kind = present.kind
+        else:
+            kind = errors.get(states.LeaseKind.IMMEDIATE, kinds.of, asked.kind, items)
+        items = kinds.fitted(kind, items)
         new = [each.reservation for each in items]
         if present is not None:
             after = present
             with errors.collected():
                 after = changes.add_reservations.apply(present, new, now).lease
             return Draft(after, items, now, present, found, asked)
-        kind = errors.get(states.LeaseKind.IMMEDIATE, kinds.of, asked.kind, items)
         lease = changes.create.new_lease(
             lease_id,
             asked,

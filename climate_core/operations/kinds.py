@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kind of a new lease: which one it has, and which ones its resources allow."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
@@ -58,6 +59,21 @@ def of(asked: str | None, items: Sequence[Item]) -> str:
             field='kind',
         )
     return asked
+
+
+def fitted(kind: str, items: Sequence[Item]) -> tuple[Item, ...]:
+    """Return items without what a lease of a kind does not have.
+
+    A stack is neither held now nor made at the start in one of the kind scheduled.
+    """
+    if kind != LeaseKind.SCHEDULED:
+        return tuple(items)
+    return tuple(each if each.reservation.parts is None else _without_hold(each) for each in items)
+
+
+def _without_hold(item: Item) -> Item:
+    params = {name: each for name, each in item.reservation.params.items() if name != 'hold'}
+    return item._replace(reservation=dataclasses.replace(item.reservation, params=params))
 
 
 def _check_stacks(stacks: Sequence[Item]) -> None:

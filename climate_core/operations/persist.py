@@ -20,7 +20,7 @@ from climate_core.operations.build import check_generation
 from climate_core.operations.draft import Draft, Item
 from climate_core.operations.duplicates import DUPLICATE, find_answer, noticed
 from climate_core.operations.making_room import RoomMaker
-from climate_core.operations.preemption import Preemption
+from climate_core.operations.preemption import GIVE_WAY, Preemption
 from climate_core.operations.promises import Promises
 from climate_core.operations.provision import Provisioned, Provisioner
 from climate_core.operations.quota import Quota
@@ -105,7 +105,8 @@ class WritePath:
         except exceptions.NotEnough as exc:
             found = self.preemption.find_servers(draft)
             if _may_wait(draft):
-                return dataclasses.replace(found or draft, waits=exc.message)
+                waits = exc.message if found is None else GIVE_WAY
+                return dataclasses.replace(found or draft, waits=waits)
             if found is None:
                 raise
             return found

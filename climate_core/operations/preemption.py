@@ -33,7 +33,8 @@ LOG = log.getLogger(__name__)
 
 _CAUSE: Final = Cause('lease.preempt')
 _BEGUN: Final = 'A preemptible lease has just begun to use what would have been free. Try again.'
-_GIVE_WAY: Final = 'Preemptible leases give way to it: it waits until there is room.'
+#: The reason of a lease that waits until others have given way.
+GIVE_WAY: Final = 'Preemptible leases give way to it: it waits until there is room.'
 _NO_TIME: Final = datetime.timedelta()
 _KINDS: Final = (states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED)
 
@@ -115,7 +116,7 @@ class Preemption:
             draft,
             preempted=found.leases,
             given_up_at=found.time,
-            waits=None if in_time else _GIVE_WAY,
+            waits=None if in_time else GIVE_WAY,
         )
 
     def make_room(self, lease: model.Lease, is_tried: bool = False) -> bool:

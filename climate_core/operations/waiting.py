@@ -25,7 +25,7 @@ from climate_core.lease.events import wait_again
 from climate_core.lease.history import Cause
 from climate_core.operations import forecasting
 from climate_core.operations.draft import Draft
-from climate_core.operations.preemption import Preemption
+from climate_core.operations.preemption import GIVE_WAY, Preemption
 from climate_core.operations.promises import Promises
 from climate_core.operations.quota import Quota
 from climate_core.plugins.base import ResourcePlugin, Wait
@@ -81,18 +81,17 @@ class Queue:
         if present is None or present.status != states.LeaseStatus.WAITING:
             return None
         told = why.get(lease.id) or present.status_reason
-        self._preempt(lease)
-        return Wait(interval, told)
+        return Wait(interval, GIVE_WAY if self._preempt(lease) else told)
 
-    def _preempt(self, lease: model.Lease) -> None:
-        """Have others give way to a lease that was not granted, if they may.
+    def _preempt(self, lease: model.Lease) -> bool:
+        """Have others give way to a lease that was not granted, if they may; tell whether they do.
 
         If they cannot it waits: its tries are counted, whatever its kind is.
         """
         if lease.preemptible or wait_again.is_freeing(lease):
-            return
-        if forecasting.to_make(changes.wait.asleep(lease)):
-            self.preemption.make_room(lease)
+            return False
+        is_made = bool(forecasting.to_make(changes.wait.asleep(lease)))
+        return is_made and self.preemption.make_room(lease)
 
     def look(self) -> float | None:
         """Grant what there is enough for; return in how many seconds there is more, if known."""

@@ -67,8 +67,8 @@ SCHEMA: Final[Mapping[str, Any]] = {
         'type': 'string',
         'enum': ['now', 'start'],
         'description': 'Whether the servers and volumes of the template are reserved now, or '
-        'made at the start of the lease. Default: now, which in a lease of the kind scheduled is '
-        'shortly before its start.',
+        'made at the start of the lease. Default: now. Must be left out in a lease of the kind '
+        'scheduled: they are reserved shortly before its start.',
     },
 }
 _NEEDS_TEMPLATE: Final = ('name', 'parameters', 'environment', 'files', 'hold')
@@ -151,7 +151,15 @@ def _said(lease_id: str, values: Mapping[str, Any]) -> str:
 
 def is_made(reservation: 'Reservation') -> bool:
     """Tell whether the stack of a reservation was made for it."""
-    return 'hold' in reservation.params
+    return _SAID in reservation.params or 'hold' in reservation.params
+
+
+def _is_held(params: Mapping[str, Any]) -> bool:
+    """Tell whether what is in a stack is reserved before the start of its lease.
+
+    :param params: of a reservation; in a lease of the kind scheduled they do not say it
+    """
+    return params.get('hold', 'now') == 'now'
 
 
 def check(
@@ -199,9 +207,8 @@ def make(
             stack_id = stacks.create(conn, wanted)
         except stacks.StackNameTaken as exc:
             stack_id, made = _find(conn, values, tags, exc).id, False
-    return Claimed(
-        stack_id, claimed.params, claimed.amounts, made, prepare=claimed.params['hold'] == 'now'
-    )
+    prepare = _is_held(claimed.params)
+    return Claimed(stack_id, claimed.params, claimed.amounts, made, prepare=prepare)
 
 
 def is_unfilled(stack: 'Stack') -> bool:
@@ -220,7 +227,7 @@ def fill(conn: 'connection.Connection', stack: 'Stack', reservation: 'Reservatio
             f'The stack lacks its file {_FILE}: its user has updated it. Make another lease.'
         )
     changes: dict[str, Any] = {'template': template, 'tags': FILLED}
-    if reservation.params.get('hold') == 'now':
+    if _is_held(reservation.params):
         # What heat_ext reserves all servers and volumes for, nested ones too.
         defaults = {_LEASE: reservation.lease_id}
         changes['environment'] = {'parameter_defaults': defaults}

@@ -16,6 +16,7 @@ from climate_core.db import usage as db_usage
 from climate_core.lease import model, usage
 from climate_core.operations import forecasting, server_preemption
 from climate_core.operations.draft import Draft
+from climate_core.operations.preemption import GIVE_WAY
 from climate_core.plugins import specified
 from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
 from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
@@ -308,6 +309,27 @@ def test_retry_request_waits_when_those_that_gave_way_have_ended_meanwhile(
     monkeypatch.setattr(preemption, 'find_servers', find_and_end)
     other = house.lease(SIZE, kind='retry')
     assert house.status(other) == ['WAITING']
+
+
+def test_retry_request_says_that_others_give_way_to_it(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = house.lease(1, preemptible=True)
+    house.settle(1)
+
+    def refuse(*_: Any) -> None:
+        raise exceptions.NotEnough('There is no room.')
+
+    monkeypatch.setattr(forecasting, 'admit', refuse)
+    other = house.lease(SIZE, kind='retry')
+    lease = house.world.lease(other)
+    assert (lease.status, lease.status_reason) == ('WAITING', GIVE_WAY)
+    waits = house.world.operations.queue.retry(lease)
+    assert waits is not None
+    assert waits.reason == GIVE_WAY
+    house.settle()
+    assert house.status(mine, other) == ['WAITING', 'ACTIVE']
+    assert house.world.lease(other).status_reason is None
 
 
 def lost(house: House, lease_id: str) -> list[usage.Span]:
