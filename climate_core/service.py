@@ -34,6 +34,7 @@ from climate_core.engine.executor import EventExecutor
 from climate_core.engine.group_commit import GroupCommit
 from climate_core.engine.queue import QueueWorker
 from climate_core.engine.scheduler import Scheduler
+from climate_core.engine.shares import ThreadShares, services_of
 from climate_core.lease import model
 from climate_core.operations import interfaces
 from climate_core.operations.build import webhook_rules
@@ -137,6 +138,13 @@ class ManagerService:
         )
 
     def _make_scheduler(self, operations: LeaseOperations) -> Scheduler:
+        engine = self.conf.engine
+        shares = ThreadShares(
+            engine.workers,
+            engine.service_share,
+            services_of(self.plugins),
+            self.metrics.threads,
+        )
         executor = EventExecutor(
             self.database,
             GroupCommit(self.database),
@@ -148,10 +156,10 @@ class ManagerService:
             Backoff.of(self.conf),
             self.metrics,
             operations.give_way,
+            shares.enter,
         )
-        engine = self.conf.engine
         return Scheduler(
-            self.database, self.clock, executor.run, engine.workers, engine.idle_seconds
+            self.database, self.clock, executor.run, engine.workers, engine.idle_seconds, shares
         )
 
     def _make_webhooks(self) -> webhooks.Sender | None:

@@ -204,12 +204,6 @@ class PoolWorker(Worker, Generic[T]):
         future = self._pool.submit(self._work, item)
         future.add_done_callback(lambda done: self._finished(key, item, done))
 
-    def wait_for_room(self) -> bool:
-        """Wait until a thread is free; tell whether something may be begun."""
-        with self._changed:
-            self._changed.wait_for(lambda: self.stopping or self.room > 0)
-        return not self.stopping
-
     def _finished(self, key: Any, item: T, future: futures.Future[Any]) -> None:
         failed = None if future.cancelled() else future.exception()
         if failed is not None:

@@ -13,6 +13,16 @@ OPTS: list[cfg.Opt] = [
         max=256,
         help='How many events one manager works on at the same time.',
     ),
+    cfg.IntOpt(
+        'service_share',
+        default=75,
+        min=1,
+        max=100,
+        help='How many percent of the workers that others leave may work on events that call one '
+        'service: nova, cinder, heat, neutron, placement, keystone, or the external one of '
+        '[limits]. One that does not answer keeps each of them until [cloud] timeout, and leases '
+        'that need others start meanwhile. 100: a service may have all of them.',
+    ),
     cfg.FloatOpt(
         'claim_ttl',
         default=30.0,

@@ -9,7 +9,8 @@ manager that died is followed by any other.
 import dataclasses
 import datetime
 import functools
-from typing import Any, Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import orm
@@ -18,12 +19,16 @@ from climate_core.db import rows, tables, utcnow
 from climate_core.db.engine import signal
 from climate_core.lease import events, model, states
 
-_EVENT, _LEASE = tables.EVENTS, tables.LEASES
+T = TypeVar('T')
+
+_EVENT, _LEASE, _RESERVATION = tables.EVENTS, tables.LEASES, tables.RESERVATIONS
 _IS_OPEN = _EVENT.c.status.in_(sorted(states.OPEN))
 
 #: The signal that an event of a lease may be due.
 DUE: Final = 'events.due'
 _START: Final = events.of(model.START).priority
+#: Of more than can be taken so many times as many are looked at, from either end.
+_LOOKED_AT: Final = 8
 #: The signal that the queue of leases that wait is not what it was.
 QUEUED: Final = 'events.queued'
 
@@ -33,6 +38,7 @@ class Due:
     """An event that wants attention at ``next_at``.
 
     :param is_early: whether it waits until later in the database
+    :param services: which services may be called for it, as far as that was asked for
     """
 
     id: str
@@ -42,60 +48,158 @@ class Due:
     priority: int
     next_at: datetime.datetime
     is_early: bool = False
+    services: Collection[str] = ()
 
 
-def upcoming(session: orm.Session, limit: int) -> tuple[datetime.datetime | None, list[Due]]:
+class Services:
+    """Tell which services may be called for an event, with a bit for each.
+
+    :param types: service -> the types of resources for which it is called
+    """
+
+    def __init__(self, types: Mapping[str, Collection[str]]) -> None:
+        self._masks = {name: 1 << number for number, name in enumerate(types)}
+        #: A column: the bits of the services that the event of a row may call.
+        self.bits = self._column(types)
+
+    @property
+    def names(self) -> Collection[str]:
+        return self._masks.keys()
+
+    def read(self, bits: int) -> Collection[str]:
+        """Return the services of a value of that column."""
+        return frozenset(name for name, bit in self._masks.items() if bits & bit)
+
+    def mask(self, names: Collection[str]) -> int:
+        """Return the bits of services."""
+        return sum(self._masks[each] for each in names)
+
+    def _column(self, types: Mapping[str, Collection[str]]) -> sa.ColumnElement[int]:
+        resource = _RESERVATION.c.resource_type
+        cases = [(resource.in_(sorted(types[name])), bit) for name, bit in self._masks.items()]
+        if not cases:
+            return sa.literal(0)
+        # One index serves it, of however many reservations; EXISTS may become a scan of all.
+        total = sa.func.sum(sa.case(*cases, else_=0).distinct())
+        of_lease = sa.select(sa.cast(total, sa.Integer)).where(
+            _RESERVATION.c.lease_id == _EVENT.c.lease_id
+        )
+        calling = [each.event_type for each in events.TABLE if each.plugin_methods]
+        by_type = [
+            (_EVENT.c.event_type == each.event_type, self._masks[each.service])
+            for each in events.TABLE
+            if each.service in self._masks
+        ]
+        by_lease = (_EVENT.c.event_type.in_(calling), of_lease.scalar_subquery())
+        return sa.func.coalesce(sa.case(*by_type, by_lease, else_=0), 0)
+
+
+#: Where nobody asks which services are called.
+NO_SERVICES: Final = Services({})
+
+
+def upcoming(
+    session: orm.Session,
+    limit: int,
+    services: Services = NO_SERVICES,
+    full: Collection[str] = (),
+) -> tuple[datetime.datetime | None, list[Due]]:
     """Read the events that are due, the first one that is not yet, and the database's time.
 
+    :param services: what is told of each event
+    :param full: the services for which no more is begun now
     :returns: the time, None when there is no event; and, in the order in which they are to be
         done, at most ``limit`` events that are due, followed by the one that will be next. If
-        more are due, the projects take turns
+        more are due, the projects take turns, and what calls no service that is full does with
+        what does
     """
-    now = utcnow.now(session)
-    due = _first(now, _EVENT.c.next_at <= now, limit)
-    found = session.execute(sa.union_all(due, _first(now, _EVENT.c.next_at > now, 1))).all()
-    events = sorted((Due(*row[1:]) for row in found), key=lambda d: (d.next_at, d.priority))
+    clock = session.info.get(utcnow.CLOCK)
+    found = session.execute(_made(_first, clock, limit, services)).all()
     if not found:
         return None, []
-    if len(events) >= limit and events[limit - 1].next_at <= found[0][0]:
+    read = sorted((_due(row[1:], services) for row in found), key=_rank)
+    if len(read) >= limit and read[limit - 1].next_at <= found[0][0]:
         # Another manager may have claimed some in between: the next one is known all the same.
-        events = _in_turn(session, now, limit) + events[limit:]
-    return found[0][0], events
+        in_turn = session.execute(_made(_in_turn, clock, limit, services, services.mask(full)))
+        read = [_due(row, services) for row in in_turn] + read[limit:]
+    return found[0][0], read
+
+
+def _made(make: Callable[..., T], clock: utcnow.TestClock | None, *args: Any) -> T:
+    """Return a statement; by the clock of the database it is made once."""
+    return _made_once(make, *args) if clock is None else make(clock, *args)
+
+
+@functools.lru_cache(maxsize=64)
+def _made_once(make: Callable[..., Any], *args: Any) -> Any:
+    return make(None, *args)
+
+
+def _rank(due: Due) -> tuple[datetime.datetime, int]:
+    return due.next_at, due.priority
+
+
+def _due(row: Sequence[Any], services: Services) -> Due:
+    return dataclasses.replace(Due(*row[:-1]), services=services.read(row[-1]))
 
 
 def _in_turn(
-    session: orm.Session, now: sa.ColumnElement[datetime.datetime], limit: int
-) -> list[Due]:
-    """Read events that are due, one of each project, then another one of each.
+    clock: utcnow.TestClock | None, limit: int, services: Services, mask: int
+) -> sa.Select[Any]:
+    """Select events that are due, one of each project, then another one of each.
 
-    What frees something goes first when its time has come, as if all were read: of one that is
-    tried again others are not kept waiting.
+    What frees something goes first when its time has come: of one that is tried again others are
+    not kept waiting. Of however many events are due, only so many are looked at that have been
+    due for longest and for shortest; and of what calls no service that is full, all if need be.
+
+    :param mask: the bits of the services that are full
     """
-    order = (_EVENT.c.next_at, _EVENT.c.priority)
-    frees = sa.and_(_EVENT.c.priority < _START, _EVENT.c.next_at == _EVENT.c.time)
-    turn = sa.func.row_number().over(partition_by=_LEASE.c.project_id, order_by=order)
-    due = (
-        sa.select(*rows.columns(_EVENT, Due), sa.case((frees, 0), else_=turn).label('turn'))
-        .join_from(_EVENT, _LEASE, _EVENT.c.lease_id == _LEASE.c.id)
-        .where(_EVENT.c.next_at <= now)
-        .subquery('due')
+    column, is_due = _EVENT.c, _EVENT.c.next_at <= utcnow.expression(clock)
+    oldest = sa.select(column.id).where(is_due).order_by(column.next_at, column.priority)
+    newest = sa.select(column.id).where(is_due).order_by(column.next_at.desc())
+    parts = [each.limit(limit * _LOOKED_AT) for each in (oldest, newest)]
+    if mask:
+        parts.append(oldest.where(services.bits.bitwise_and(mask) == 0).limit(limit))
+    ids = sa.union(*(sa.select(each.subquery('few').c.id) for each in parts)).subquery('few')
+    frees = sa.and_(column.priority < _START, column.next_at == column.time)
+    found = (
+        sa.select(
+            *rows.columns(_EVENT, Due),
+            services.bits.label('bits'),
+            sa.case((frees, 1), else_=0).label('frees'),
+            _LEASE.c.project_id,
+        )
+        .join_from(ids, _EVENT, column.id == ids.c.id)
+        .join(_LEASE, _LEASE.c.id == column.lease_id)
+        .subquery('few_found')
+    ).c
+    order = (found.next_at, found.priority)
+    held = found.bits.bitwise_and(mask)
+    by_project = sa.func.row_number().over(partition_by=[held, found.project_id], order_by=order)
+    turn = sa.case((found.frees == 1, 0), else_=by_project)
+    # Chance decides among the projects, so that none is always the last one.
+    chance = sa.case((found.frees == 1, 0.0), else_=sa.func.random())
+    turns = sa.select(*found, held.label('held'), turn.label('turn'), chance.label('chance'))
+    taken = turns.subquery('few_turns').c
+    place = sa.func.row_number().over(
+        partition_by=taken.held,
+        order_by=(taken.turn, taken.chance, taken.next_at, taken.priority),
     )
-    names = [due.c[each.name] for each in rows.columns(_EVENT, Due)]
-    query = sa.select(*names).order_by(due.c.turn, due.c.next_at, due.c.priority).limit(limit)
-    return [Due(*row) for row in session.execute(query)]
+    names = [taken[each.name] for each in rows.columns(_EVENT, Due)]
+    return sa.select(*names, taken.bits).order_by(place, taken.held).limit(limit)
 
 
 def _first(
-    now: sa.ColumnElement[datetime.datetime], where: sa.ColumnElement[bool], limit: int
-) -> sa.Select[Any]:
-    query = (
-        sa.select(now.label('now'), *rows.columns(_EVENT, Due))
-        .where(where)
-        .order_by(_EVENT.c.next_at, _EVENT.c.priority)
-        .limit(limit)
-    )
+    clock: utcnow.TestClock | None, limit: int, services: Services
+) -> sa.CompoundSelect[Any]:
+    """Select events that are due, and the one that will be next, with the time."""
+    now = utcnow.expression(clock)
+    columns = (now.label('now'), *rows.columns(_EVENT, Due), services.bits.label('bits'))
+    order = (_EVENT.c.next_at, _EVENT.c.priority)
+    due = sa.select(*columns).where(_EVENT.c.next_at <= now).order_by(*order).limit(limit)
+    next_one = sa.select(*columns).where(_EVENT.c.next_at > now).order_by(*order).limit(1)
     # SQLite takes an order and a limit within a union only in a query of its own.
-    return sa.select(query.subquery('few'))
+    return sa.union_all(*(sa.select(each.subquery('few')) for each in (due, next_one)))
 
 
 def claim(

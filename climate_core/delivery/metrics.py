@@ -87,6 +87,12 @@ class Metrics:
             'Whether so many hosts look down at once that none is replaced.',
             registry=self.registry,
         )
+        self._threads = prometheus_client.Gauge(
+            'climate_engine_threads',
+            'Threads of this manager whose events call a service.',
+            ['service'],
+            registry=self.registry,
+        )
         prometheus_client.Info(
             'climate_build', 'The release that runs.', registry=self.registry
         ).info({'version': importlib.metadata.version('openstack-climate')})
@@ -127,6 +133,10 @@ class Metrics:
     def trust_refused(self) -> None:
         """Count a trust that Keystone does not let the service delete."""
         self._trusts_refused.inc()
+
+    def threads(self, service: str, count: int) -> None:
+        """Tell how many threads have events that call a service."""
+        self._threads.labels(service).set(count)
 
     def outage(self, is_so: bool) -> None:
         """Tell whether so many hosts look down at once that none is replaced."""

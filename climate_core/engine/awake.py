@@ -10,7 +10,7 @@ is kept here to know which resource to look at; whether it is still so the datab
 import collections
 import dataclasses
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from oslo_log import log
 
@@ -57,10 +57,17 @@ class AwakeStarts:
     """Keep the leases that wait for one resource, and find out that it is awake.
 
     :param plugins: resource type -> plugin
+    :param enter: see :class:`climate_core.engine.executor.EventExecutor`
     """
 
-    def __init__(self, plugins: Mapping[str, ResourcePlugin], clock: Clock) -> None:
+    def __init__(
+        self,
+        plugins: Mapping[str, ResourcePlugin],
+        clock: Clock,
+        enter: Callable[[str, ResourcePlugin], bool],
+    ) -> None:
         self._plugins = plugins
+        self._enter = enter
         self._clock = clock
         self._lock = threading.Lock()
         self._kept: collections.OrderedDict[str, model.Lease] = collections.OrderedDict()
@@ -90,14 +97,18 @@ class AwakeStarts:
         if work.lease != claimed or work.skip_reason is not None or len(work.reservations) != 1:
             return None
         (reservation,) = work.reservations
-        if not self._is_awake(claimed, reservation):
+        plugin = self._plugins.get(reservation.resource_type)
+        if plugin is None or not self._enter(event.id, plugin):
+            return None
+        if not self._is_awake(plugin, claimed, reservation):
             return None
         return AwakeStart(lease, event, {reservation.id: results.DONE})
 
-    def _is_awake(self, lease: model.Lease, reservation: model.Reservation) -> bool:
-        plugin = self._plugins.get(reservation.resource_type)
+    def _is_awake(
+        self, plugin: ResourcePlugin, lease: model.Lease, reservation: model.Reservation
+    ) -> bool:
         try:
-            return plugin is not None and plugin.is_awake(lease, reservation)
+            return plugin.is_awake(lease, reservation)
         except retry.EXPECTED as exc:
             LOG.info('%s is looked at again: %s', reservation.id, exc)
         except Exception:

@@ -34,6 +34,9 @@ LOG = log.getLogger(__name__)
 #: What the database raises, of an event that is taken up again when its claim expires.
 _TROUBLE: tuple[type[Exception], ...] = (Stale, *TROUBLE)
 
+#: Seconds after which a resource is tried again for which no thread might call its service.
+_THREAD_SECONDS = 1.0
+
 
 class ClaimLost(group_commit.Superseded):
     """A claim expired and another manager has the event, or the event was superseded."""
@@ -60,6 +63,8 @@ class EventExecutor:
     :param allocations: gives back what was promised to reservations that hold it no more
     :param lease_calls: name -> what a handler with this ``lease_call`` has done for a lease
     :param seen_by: is told what became of claims
+    :param enter: counts the thread of an event, by its id, for the service of the plugin that is
+        about to be called; tells whether that may be
     :param give_way: has others give way to a lease for whose servers there is no room, if they do
     """
 
@@ -73,9 +78,10 @@ class EventExecutor:
     backoff: Backoff
     seen_by: metrics.Metrics | None = None
     give_way: Callable[[model.Lease], bool] = lambda _lease: False
+    enter: Callable[[str, ResourcePlugin], bool] = lambda _event_id, _plugin: True
 
     def __post_init__(self) -> None:
-        self._awake = AwakeStarts(self.plugins, self.clock)
+        self._awake = AwakeStarts(self.plugins, self.clock, self.enter)
 
     def run(self, due: Due) -> datetime.datetime | bool:
         """Claim an event and work on it.
@@ -252,7 +258,7 @@ class EventExecutor:
                 if blocked is not None:
                     outcomes[each.id] = dataclasses.replace(blocked, progress=each.progress)
                 else:
-                    call = functools.partial(self._call_plugin, handler, lease, each)
+                    call = functools.partial(self._call_plugin, claim, handler, lease, each)
                     outcomes[each.id] = self._try(claim, lease, call, each)
                     kept = outcomes[each.id].progress or each.progress
                     tried.append((dataclasses.replace(each, progress=kept), outcomes[each.id]))
@@ -264,6 +270,8 @@ class EventExecutor:
         """Return a reservation with what its plugin knows of the resources that it uses."""
         plugin = self.plugins.get(reservation.resource_type)
         if plugin is None:
+            return reservation
+        if not self.enter(claim.event_id, plugin):
             return reservation
         call = functools.partial(plugin.find_uses, lease, reservation)
         found = self._try(claim, lease, call, reservation)
@@ -337,11 +345,17 @@ class EventExecutor:
             return outcome
 
     def _call_plugin(
-        self, handler: events.EventHandler, lease: model.Lease, reservation: model.Reservation
+        self,
+        claim: EventClaim,
+        handler: events.EventHandler,
+        lease: model.Lease,
+        reservation: model.Reservation,
     ) -> Wait | Done | None:
         plugin = self.plugins.get(reservation.resource_type)
         if plugin is None:
             raise exceptions.Transient(f'No plugin for {reservation.resource_type} is enabled.')
+        if not self.enter(claim.event_id, plugin):
+            return Wait(_THREAD_SECONDS)
         method = getattr(plugin, handler.plugin_method(lease, reservation))
         called: Wait | Done | None = method(lease, reservation)
         return called

@@ -2,7 +2,9 @@
 """Sleep until an event is due, and hand all due events to workers, with bounded concurrency.
 
 One indexed query says what is due and when to wake up next; a write of something that is due
-earlier nudges the scheduler.
+earlier nudges the scheduler. What is due and has no thread yet is kept: when a thread is free, the
+next of it begins without a query. A service has only a share of the threads, see
+:mod:`climate_core.engine.shares`: what would call one that has it waits, and others go past it.
 """
 
 import datetime
@@ -11,11 +13,19 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterable
+from concurrent import futures
+from typing import Any, Final
 
 from climate_core.db import events
 from climate_core.db.clock import Clock
 from climate_core.db.engine import TROUBLE, Database
+from climate_core.engine.shares import ThreadShares
 from climate_core.threads import PoolWorker, nap
+
+#: While something that is due waits for a thread: the least seconds from one question to the
+#: database to the next, and how many times as long as its answer took.
+_PAUSE: Final = 0.25
+_PAUSE_FACTOR: Final = 1
 
 
 class Scheduler(PoolWorker[events.Due]):
@@ -27,6 +37,7 @@ class Scheduler(PoolWorker[events.Due]):
     :param run: works on one event; returns when something new is due, or whether that may be now
     :param workers: how many at the same time
     :param idle_seconds: the longest sleep
+    :param shares: how many threads each service may have; None: all
     """
 
     name = 'scheduler'
@@ -45,14 +56,24 @@ class Scheduler(PoolWorker[events.Due]):
         run: Callable[[events.Due], datetime.datetime | bool],
         workers: int,
         idle_seconds: float,
+        shares: ThreadShares | None = None,
     ) -> None:
         super().__init__(workers, idle_seconds, run)
         self._database = database
         self._clock = clock
+        self._shares = shares or ThreadShares(workers, 100)
+        self._shares.freed = self._wake
         self._window = workers * 4
         #: Whether the database is to be asked now, and otherwise when, by the monotonic clock.
         self._unknown = True
         self._ask_at = math.inf
+        #: Not before this, while something that is due waits for a thread.
+        self._again_at = 0.0
+        #: Events that are due and not begun, by their ids, and whether the database has more.
+        self._waiting: dict[str, events.Due] = {}
+        self._has_more = False
+        #: Whether something was begun since it was asked.
+        self._has_begun = False
         #: Events that were due while they were worked on.
         self._busy: set[str] = set()
         self._early: dict[str, events.Due] = {}
@@ -60,80 +81,110 @@ class Scheduler(PoolWorker[events.Due]):
 
     def nudge(self) -> None:
         self._unknown = True
-        super().nudge()
+        self._wake()
 
     def look_early(self, due: events.Due) -> None:
         """Work on an event at its ``next_at``, though the database has a later one."""
         with self._changed:
             self._early[due.id] = due
-        super().nudge()
+        self._wake()
 
     def look(self) -> float | None:
         """Start work on what is due; return the seconds until there is something again."""
-        if self._unknown or time.monotonic() >= self._ask_at:
-            self._unknown, self._ask_at = False, math.inf
-            try:
-                seconds = self._ask()
-            except BaseException:
-                self._unknown = True
-                raise
-            if seconds == 0.0:
-                self._unknown = True
-                return seconds
-            asked = time.monotonic() + nap(seconds, self._idle_seconds)
-            with self._changed:
-                self._ask_at = min(self._ask_at, asked)
-        # This may wait for room in the pool, so how long is left is taken after it.
-        first = self._begin_early()
-        left = max(0.0, self._ask_at - time.monotonic())
-        return left if first is None else min(first, left)
+        self._begin()
+        if self._may_ask() and time.monotonic() >= self._next_question():
+            self._ask()
+            self._begin()
+        # The end of an event wakes it.
+        return self._seconds_to_sleep() if self._may_ask() else None
 
-    def _ask(self) -> float | None:
-        """Start work on what is due by the database; return the seconds until there is more."""
-        now, rows = self._database.read(events.upcoming, self._window)
-        if now is None:
-            return None
-        self._clock.observe(now)
-        due = [row for row in rows if row.next_at <= now]
-        for row in spread(due):
-            if not self._begin(row):
-                return None
-        if len(due) >= self._window:
-            return 0.0
-        if len(due) == len(rows):
-            return None
-        return max(0.0, (rows[len(due)].next_at - self._clock.now()).total_seconds())
+    def _wake(self) -> None:
+        super().nudge()
 
-    def _begin(self, due: events.Due) -> bool:
-        """Begin an event, unless it is worked on; tell whether more may be begun."""
-        with self._changed:
-            if due.id in self._in_flight:
-                self._busy.add(due.id)
-                return True
-            self._early.pop(due.id, None)
-        if not self.wait_for_room():
-            return False
-        self.submit(due.id, due)
-        return True
+    def _may_ask(self) -> bool:
+        """Tell whether an answer may change what is begun next."""
+        return self.room > 0 or bool(self._waiting)
 
-    def _begin_early(self) -> float | None:
-        """Begin what may be looked at by now; return the seconds until there is more of that."""
+    def _next_question(self) -> float:
+        """Return when to ask the database, by the monotonic clock."""
+        has_more = self._has_more and (self._has_begun or not self._waiting)
+        at = 0.0 if self._unknown or has_more else self._ask_at
+        return max(at, self._again_at) if self._waiting else at
+
+    def _seconds_to_sleep(self) -> float:
+        """Return the seconds until the next question, or until an early look may begin."""
+        seconds = max(0.0, self._next_question() - time.monotonic())
         if not self._early:
-            return None
+            return seconds
         now = self._clock.now()
         with self._changed:
-            found = sorted(self._early.values(), key=lambda each: each.next_at)
-        for each in found:
-            if each.next_at > now:
-                return (each.next_at - now).total_seconds()
-            if self._unknown:
-                return 0.0
-            with self._changed:
-                if self._early.pop(each.id, None) is None or each.id in self._in_flight:
-                    continue
-            if not self._begin(each):
-                return 0.0
-        return None
+            early = [(each.next_at - now).total_seconds() for each in self._early.values()]
+        # Those whose time has come wait for a thread, or for the question.
+        return min([seconds, *(each for each in early if each > 0)])
+
+    def _ask(self) -> None:
+        """Ask the database what is due, and when there is more."""
+        self._unknown, self._ask_at = False, math.inf
+        began, services = time.monotonic(), self._shares.services
+        try:
+            now, rows = self._database.read(
+                events.upcoming, self._window, services, self._shares.full()
+            )
+        except BaseException:
+            self._unknown = True
+            raise
+        due: list[events.Due] = []
+        seconds = None
+        if now is not None:
+            self._clock.observe(now)
+            due = [row for row in rows if row.next_at <= now]
+            if len(due) < len(rows):
+                seconds = (rows[len(due)].next_at - self._clock.now()).total_seconds()
+        asked = time.monotonic()
+        with self._changed:
+            self._waiting = {each.id: each for each in spread(due)}
+            self._has_more = len(due) >= self._window
+            self._has_begun = False
+            self._again_at = asked + max(_PAUSE, _PAUSE_FACTOR * (asked - began))
+            self._ask_at = min(self._ask_at, asked + nap(seconds, self._idle_seconds))
+
+    def _begin(self) -> None:
+        """Begin what is due and has a thread: what may be looked at early comes last."""
+        if self._waiting:
+            self._submit_all(list(self._waiting.values()))
+        if not self._early or self._unknown:
+            return
+        now = self._clock.now()
+        with self._changed:
+            early = [each for each in self._early.values() if each.next_at <= now]
+        self._submit_all(sorted(early, key=lambda each: each.next_at))
+
+    def _submit_all(self, found: Iterable[events.Due]) -> None:
+        for due in found:
+            if self.stopping or self.room <= 0:
+                return
+            if self._take(due):
+                self._has_begun = True
+                self._shares.begin(due)
+                self.submit(due.id, due)
+
+    def _take(self, due: events.Due) -> bool:
+        """Take an event from those that wait; tell whether to begin it."""
+        with self._changed:
+            is_begun = due.id in self._in_flight
+            if not is_begun and not self._shares.has_room(due):
+                return False
+            if is_begun and due.id in self._waiting:
+                self._busy.add(due.id)
+            self._waiting.pop(due.id, None)
+            self._early.pop(due.id, None)
+        return not is_begun
+
+    def _finished(self, key: str, item: events.Due, future: futures.Future[Any]) -> None:
+        self._shares.end(key)
+        super()._finished(key, item, future)
+        # The next one that waits may begin.
+        self._wake()
 
     def _is_more(self, key: str, result: datetime.datetime | bool, last: bool) -> bool:  # noqa: ARG002
         with self._changed:
@@ -143,11 +194,8 @@ class Scheduler(PoolWorker[events.Due]):
             return was_due or result is True
         at = time.monotonic() + (result - self._clock.now()).total_seconds()
         with self._changed:
-            is_sooner = at < self._ask_at
-            self._ask_at = min(self._ask_at, at)
-        if is_sooner:
             # It sleeps for less; the database is not asked before that.
-            super().nudge()
+            self._ask_at = min(self._ask_at, at)
         return False
 
 

@@ -124,6 +124,9 @@ class ResourcePlugin(abc.ABC):
     #: JSON Schema properties that a reservation of this type takes besides ``resource_type``. What
     #: the API never shows of them is ``writeOnly``.
     schema: ClassVar[Mapping[str, Any]]
+    #: The service that is called for it, as [engine] service_share counts: one that hangs has only
+    #: a share of the threads. None: one of its own.
+    service: ClassVar[str | None] = None
     #: Names of those properties that must be given.
     required: ClassVar[Sequence[str]] = ()
     #: Names of those that a user may change until the end begins; the plugin is not asked.

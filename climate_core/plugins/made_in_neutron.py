@@ -64,6 +64,7 @@ class MadeInNeutronPlugin(promised.PromisedPlugin):
     A subclass says how its resources are called there, and deletes one with ``discard``.
     """
 
+    service = 'neutron'
     orphaned = 'it was made for a reservation that has ended'
     #: In Neutron.
     neutron_noun: ClassVar[str]

@@ -11,7 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tests.bench import climate_rows, web
-from tests.bench.cloud import NOVA, PASSWORD, PROJECT, RIVAL, RIVAL_PROJECT, USER
+from tests.bench.cloud import (
+    NOVA,
+    PASSWORD,
+    PROJECT,
+    PROJECT_ID,
+    RIVAL,
+    RIVAL_PROJECT,
+    USER,
+)
 from tests.bench.processes import Failed, Processes, free_port, run
 from tests.bench.servers import MariaDB, RabbitMQ
 from tests.bench.side import Side
@@ -165,6 +173,14 @@ class Climate(Side):
         self._due = set(servers)
         at = float(math.ceil(time.time() + AHEAD + 2 * count * self._seconds_per_create))
         self._create(map(_reservation, servers), at)
+        return at
+
+    def arrange_volumes(self, count: int) -> float:
+        """Create leases of a volume each; return when they are due."""
+        made = self.cloud.order('volumes', [{'project_id': PROJECT_ID}] * count)
+        at = float(math.ceil(time.time() + AHEAD + 2 * count * self._seconds_per_create))
+        volume = {'resource_type': 'virtual:volume', 'amounts': {'volumes': 1, 'gigabytes': 3}}
+        self._create(({**volume, 'resource_id': each['id']} for each in made), at)
         return at
 
     def arrange_single(self, at: float) -> str:

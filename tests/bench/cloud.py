@@ -10,6 +10,7 @@ import collections
 import pathlib
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -63,6 +64,17 @@ class Counted(list[tuple[str, str, int]]):
             self._woken(action[1])
 
 
+class Handler(cloud_server.Handler):
+    """A request; one to a service that hangs is never answered."""
+
+    server: 'Server'
+
+    def _answer(self) -> None:
+        if any(self.path.startswith(each) for each in self.server.hanging):
+            threading.Event().wait()
+        super()._answer()
+
+
 class Server(cloud_server.Server):
     def __init__(self, port: int, directory: pathlib.Path) -> None:
         state = State(directory / 'cloud-journal')
@@ -74,14 +86,22 @@ class Server(cloud_server.Server):
         state.user(USER, PASSWORD, PROJECT, ['member', 'reader'])
         state.user(RIVAL, PASSWORD, RIVAL_PROJECT, ['member', 'reader'])
         super().__init__(state, port)
+        self.RequestHandlerClass = Handler
+        #: What the paths of services begin with that do not answer.
+        self.hanging: list[str] = []
         self._aggregates, self._lanes = blazar_cloud.Aggregates(), climate_cloud.Lanes()
         self.routes = (
             *blazar_cloud.routes(self._aggregates),
             *climate_cloud.routes(self._lanes),
             ('GET', '/fake/bench', self._report),
             ('POST', '/fake/nova-compute', compute.start),
+            ('POST', '/fake/hanging', self._hang),
             *cloud_server.ROUTES,
         )
+
+    def _hang(self, request: Any) -> Any:
+        self.hanging.append(request.body)
+        return self.hanging
 
     def _report(self, request: Any) -> Any:
         counted = self._counted

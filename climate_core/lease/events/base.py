@@ -61,6 +61,8 @@ class EventHandler:
     plugin_methods: ClassVar[tuple[str, ...]] = ()
     #: What is called instead, once for the lease: an item of ``LeaseOperations.lease_calls``.
     lease_call: ClassVar[str | None] = None
+    #: The service that this asks; what plugins call depends on the types of the resources.
+    service: ClassVar[str | None] = None
     #: The status of a reservation that is done.
     done_status: ClassVar[states.ReservationStatus] = states.ReservationStatus.DELETED
     #: Whether it is done once its resources are awake, whoever sees that.

@@ -27,6 +27,7 @@ class ReleaseTrust(Cleanup):
     due = 'when the lease is over'
     action = "lets the owner's trust go"
     lease_call = 'release_trust'
+    service = 'keystone'
 
     def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
         if outcomes[event.id].result is Result.DONE:
@@ -47,6 +48,7 @@ class ExternalEnd(Cleanup):
     due = 'when the lease is over, if the external service was asked about it'
     action = 'tells the external service'
     lease_call = 'notify_external_end'
+    service = 'external'
 
     def after_termination(self, lease: Lease, now: datetime) -> Lease:
         """Make the event due now if it waits for the end of the lease."""

@@ -31,6 +31,7 @@ class RetryLease(ungranted.UngrantedEvent):
     given_up_status = states.LeaseStatus.ERROR
     given_up_notification = GIVEN_UP
     lease_call = 'retry_lease'
+    service = 'nova'
 
     def settle_outcome(
         self, lease: Lease, event: Event, outcome: Outcome, now: datetime

@@ -30,6 +30,7 @@ class MakeRoom(ungranted.UngrantedEvent):
     given_up_status = states.LeaseStatus.TIMEDOUT
     given_up_notification = TIMED_OUT
     lease_call = 'make_room'
+    service = 'nova'
 
     def settle_outcome(
         self, lease: Lease, event: Event, outcome: Outcome, now: datetime

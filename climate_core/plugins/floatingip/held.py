@@ -41,6 +41,7 @@ class HeldFloatingIpPlugin(wakeable.WakeablePlugin):
 
     resource_type = resource_types.HELD_FLOATING_IP
     title = 'Floating IP of its owner'
+    service = 'neutron'
     description = 'A floating IP that you have, which is deleted at the end of its lease.'
     options = (wakeable.on_end_option(_CHOICES, 'floating IP of its owner'),)
     schema: ClassVar[Mapping[str, Any]] = {

@@ -61,6 +61,7 @@ class LanePlugin(promised.PromisedPlugin):
     """
 
     unit_kind = KIND
+    service = 'placement'
     #: The property that says how much it is at most.
     most_field: ClassVar[str]
     options = lane_options.OPTIONS

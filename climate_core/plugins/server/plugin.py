@@ -51,6 +51,7 @@ class ServerPlugin(making.MakingPlugin):
 
     resource_type = 'virtual:instance'
     title = 'Server'
+    service = 'nova'
     description = 'A server that waits in the state RESERVED and starts with its lease.'
     options = (
         wakeable.on_end_option(end_steps.CHOICES, 'server', 'A server that never started'),

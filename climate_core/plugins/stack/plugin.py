@@ -62,6 +62,7 @@ class StackPlugin(wakeable.WakeablePlugin):
 
     resource_type = parent_stacks.STACK
     title = 'Stack'
+    service = 'heat'
     description = 'A Heat stack whose reserved servers and volumes are woken together, in order.'
     rank = 5
     rank_at_end = 100

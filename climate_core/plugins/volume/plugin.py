@@ -39,6 +39,7 @@ class VolumePlugin(making.MakingPlugin):
 
     resource_type = 'virtual:volume'
     title = 'Volume'
+    service = 'cinder'
     description = 'A volume that waits in the status lease-reserved and is made with its lease.'
     options = (
         wakeable.on_end_option(end_steps.CHOICES, 'volume', 'A volume whose lease never started'),

@@ -13,6 +13,7 @@ from oslo_db import exception as db_exc
 from sqlalchemy import exc as sa_exc
 
 from climate_common import dates
+from climate_core.db import events
 from climate_core.db.events import Due
 from climate_core.engine import scheduler
 from climate_core.engine.scheduler import Scheduler, spread
@@ -176,29 +177,57 @@ def test_look_that_may_come_early_does_not_wait_for_its_time(
     assert world.clock.now() >= soon
 
 
-def test_time_in_which_no_thread_was_free_is_not_slept_once_more(
-    world: World, monkeypatch: pytest.MonkeyPatch, seconds: list[float]
-) -> None:
-    def wait_for_room() -> bool:
-        seconds[0] += 200
-        return True
-
-    lease_id = world.create('a', start='2098-01-01 00:00', end=NEVER)
-    loop = Scheduler(world.database, world.clock, lambda due: False, 2, 600)
-    loop.look_early(Due('early', lease_id, 'start_lease', 0, 2, world.clock.now(), True))
-    monkeypatch.setattr(loop, 'wait_for_room', wait_for_room)
-    assert loop.look() == 400
+def test_look_waits_for_no_thread(world: World) -> None:
+    go_on = threading.Event()
+    for n in range(3):
+        world.create(f'a{n}', end=NEVER)
+    loop = Scheduler(world.database, world.clock, lambda due: go_on.wait(PATIENCE), 2, 600)
+    loop.look()
+    # The end of one of the two wakes it, and nothing is to be asked until then.
+    found: list[float | None] = []
+    assert world.statements(lambda: found.append(loop.look())) == []
+    assert found[0] is not None
+    assert found[0] > PATIENCE
+    go_on.set()
     assert stop(loop)
 
 
-def test_it_looks_again_when_more_is_due_than_it_took(world: World) -> None:
-    for n in range(9):
+@pytest.mark.usefixtures('seconds')
+def test_what_is_due_begins_without_another_question(
+    world: World, start: Callable[..., Scheduler]
+) -> None:
+    for n in range(8):
+        world.create(f'a{n}', end=NEVER)
+    awaited = Awaited(world, wanted=8)
+    questions: list[int] = []
+    read = world.database.read
+    asked: list[Any] = []
+
+    def noted(*args: Any) -> Any:
+        asked.extend(args[:1] if args[0] is events.upcoming else ())
+        return read(*args)
+
+    def run(due: Due) -> datetime.datetime | bool:
+        questions.append(len(asked))
+        return awaited(due)
+
+    world.database.read = noted  # type: ignore[method-assign]
+    start(run)
+    assert awaited.done.wait(PATIENCE)
+    # With two workers the last two of eight begin when five are done at least.
+    assert questions[:6] == [1] * 6
+
+
+def test_it_looks_again_when_more_is_due_than_it_took(
+    world: World, start: Callable[..., Scheduler]
+) -> None:
+    # With two workers eight are taken at once.
+    for n in range(20):
         world.create(f'a{n}', end=NEVER)
     world.create('later', start='2098-01-01 00:00', end=NEVER)
-    loop = Scheduler(world.database, world.clock, lambda due: False, 2, 600)
-    # Nine are due and eight are looked at: the one that is due in 2098 is not what comes next.
-    assert loop.look() == 0.0
-    assert stop(loop)
+    awaited = Awaited(world, wanted=20)
+    start(awaited)
+    assert awaited.done.wait(PATIENCE)
 
 
 def test_stopping_lets_work_go_on_but_takes_no_more(

@@ -2,7 +2,7 @@
 """Of more than can be taken at once the projects take turns."""
 
 from climate_core.db import events
-from tests.support.world import Time, World, user
+from tests.support.world import TYPE, Time, World, user
 
 
 def taken(world: World, many: int) -> list[tuple[str, str]]:
@@ -48,3 +48,35 @@ def test_little_is_taken_in_the_order_of_its_time(world: World, time: Time) -> N
     time.forward(minutes=20)
     starts = [project for project, kind in taken(world, 20) if kind == 'start_lease']
     assert starts == ['project1'] * 3 + ['project2']
+
+
+def test_lease_that_has_just_become_due_has_its_turn(any_world: World) -> None:
+    for number in range(40):
+        any_world.create(f'a{number}', end='2099-01-01 00:00')
+    any_world.create('b', end='2099-01-01 00:00', context=user('project2'))
+    assert 'project2' in {project for project, _ in taken(any_world, 2)}
+
+
+def test_event_names_the_services_that_it_may_call(any_world: World) -> None:
+    services = events.Services({'one': [TYPE], 'two': ['test:none'], 'keystone': []})
+    any_world.create('a', 'b', 'c', end='2099-01-01 00:00')
+    ended = any_world.create('d', end='2099-01-01 00:00')
+    any_world.delete(ended)
+    any_world.create('e', end='2099-01-01 00:00', before_start=[60], start='2098-12-31 00:00')
+    _, found = any_world.database.read(events.upcoming, 100, services)
+    named = {each.event_type: set(each.services) for each in found}
+    assert named['start_lease'] == {'one'}
+    assert named['end_lease'] == {'one'}
+    assert named['before_start_lease'] == set()
+
+
+def test_what_calls_no_full_service_has_half_of_what_is_taken(any_world: World) -> None:
+    services = events.Services({'full': [TYPE], 'other': ['test:none']})
+    for number in range(20):
+        any_world.create(f'a{number}', end='2099-01-01 00:00')
+    for _ in range(3):
+        any_world.create(end='2099-01-01 00:00')
+    _, found = any_world.database.read(events.upcoming, 8, services, ['full'])
+    due = [each for each in found[:8] if each.event_type == 'start_lease']
+    assert sorted(len(each.services) for each in due) == [0] * 3 + [1] * 5
+    assert [len(each.services) for each in due[:6]] == [0, 1] * 3
