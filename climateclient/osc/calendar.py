@@ -71,6 +71,8 @@ class Calendar(command.Lister):
         if not bars:
             print(f'Nothing is promised in these {parsed_args.days} days.', file=sys.stderr)
         if is_table:
+            if legend := output.legend(bars, self.app.stdout.isatty()):
+                print(legend, file=sys.stderr)
             return output.LEASES, output.leases(bars, span)
         return output.LEASES_LONG, output.leases_long(bars)
 

@@ -34,9 +34,15 @@ HOSTS_LONG: Final = ('ID', 'Host', 'Pool', 'Reservable', 'Bars')
 
 #: How many characters bars have at least and at most.
 _LEAST, _MOST = 28, 112
-_TAKEN, _FREE = '#', '.'
+_TAKEN, _ASKED, _FREE = '#', '~', '.'
 #: How they are drawn on a terminal, and in which colour.
-_DRAWN: Final = {_TAKEN: ('\u2588', 'green'), _FREE: ('\u00b7', 'dim')}
+_DRAWN: Final = {
+    _TAKEN: ('\u2588', 'green'),
+    _ASKED: ('\u2592', 'yellow'),
+    _FREE: ('\u00b7', 'dim'),
+}
+#: The status of leases that are not granted yet.
+_UNGRANTED: Final = frozenset(('WAITING', 'IN_PROGRESS'))
 
 Row = tuple[Any, ...]
 
@@ -91,8 +97,16 @@ def bar(times: Iterable[Bar], span: Span, width: int) -> str:
         last = min(float(width), span.place(each.end_date, width))
         for place in range(first, width):
             if place < last:
-                drawn[place] = _TAKEN
+                drawn[place] = _ASKED if each.status in _UNGRANTED else _TAKEN
     return ''.join(drawn)
+
+
+def legend(bars: Iterable[Bar], on_terminal: bool) -> str | None:
+    """Return what the sign of what is not granted yet means; None where it is not drawn."""
+    if all(each.status not in _UNGRANTED for each in bars):
+        return None
+    sign = _DRAWN[_ASKED][0] if on_terminal else _ASKED
+    return f'{sign} is asked for and not granted yet.'
 
 
 def ruler(span: Span, width: int) -> str:

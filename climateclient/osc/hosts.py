@@ -123,7 +123,7 @@ def servers(cmd: command.Command, option: str, text: str) -> dict[str, Any]:
 
     :raises CommandError: something cannot be read
     """
-    values = _read(option, text, _OF_SERVERS)
+    values = _read(option, text, _OF_SERVERS, with_filters=False)
     if 'flavor' not in values:
         raise exceptions.CommandError(f'{option} {text}: flavor=<name or id> is missing.')
     found = flavor_id(cmd, option, text, values.pop('flavor'))
@@ -157,7 +157,13 @@ def _by_sizes(text: str, values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _read(option: str, text: str, keys: _Keys) -> dict[str, Any]:
+def _read(option: str, text: str, keys: _Keys, with_filters: bool = True) -> dict[str, Any]:
+    """Return the properties of a reservation that an option says.
+
+    :param keys: what it may have
+    :param with_filters: whether it may also say what hosts must be
+    :raises CommandError: something cannot be read
+    """
     if not text.strip(' ,'):
         raise exceptions.CommandError(
             f"{option} is empty. Right would be: {option} '{_EXAMPLES[option]}'"
@@ -175,6 +181,12 @@ def _read(option: str, text: str, keys: _Keys) -> dict[str, Any]:
                 '(with the quotation marks, or the shell reads > and < itself)'
             )
         key, operator, value = found
+        if not with_filters and (key not in keys or operator != '='):
+            known = ', '.join(f'{each}=<value>' for each in keys)
+            raise exceptions.CommandError(
+                f'{option} {text}: "{part}" is not one of {known}. Right would be: '
+                f"{option} '{_EXAMPLES[option]}'"
+            )
         if key in values and operator == '=':
             raise exceptions.CommandError(f'{option} {text}: {key} is given twice.')
         if key in _LISTS and operator in ('=', '!='):

@@ -116,6 +116,28 @@ def test_addresses_and_segments_are_shown_by_their_names(run, http, names, told)
     assert (row['Resource Names'], row['Resource ID']) == (names, '0123456789')
 
 
+@pytest.mark.parametrize('status', ['WAITING', 'IN_PROGRESS'])
+def test_what_is_not_granted_has_a_sign_of_its_own_with_a_legend(openstack, http, status):
+    bar = {**of_lease(later(-1), later(9)), 'status': status}
+    http.get(CALENDAR, json={'bars': [bar]})
+    done, out, err = openstack('lease', 'calendar')
+    assert (done, err) == (0, '~ is asked for and not granted yet.\n')
+    assert f'| {status} | ~~~~' in out
+    assert '#' not in out
+    _, out, err = openstack('lease', 'calendar', '-f', 'json')
+    assert (json.loads(out)[0]['Status'], err) == (status, '')
+
+
+def test_legend_on_a_terminal_has_what_is_drawn_there():
+    waits = calendar.Bar.from_dict({**of_lease(SINCE, SINCE + DAY), 'status': 'WAITING'})
+    drawn = io.StringIO()
+    output.draw(output.LEASES, output.leases([waits], WEEK), drawn)
+    sign = output.legend([waits], on_terminal=True)[0]
+    assert f'{sign}{sign}' in drawn.getvalue()
+    granted = calendar.Bar.from_dict(of_lease(SINCE, SINCE + DAY))
+    assert output.legend([granted], on_terminal=True) is None
+
+
 def test_other_formats_show_times_in_utc(run, bars):
     rows = json.loads(run('lease', 'calendar', '--days', '30', '-f', 'json'))
     assert [*rows[0]] == [*output.LEASES_LONG]

@@ -179,3 +179,12 @@ def test_availability_of_nothing_is_refused(fail):
     asked = ('lease', 'availability', '--for', '4h')
     assert '--hosts, --capacity, --floating-ips, --network or --servers' in fail(*asked)
     assert 'flavor=<name or id> is missing' in fail(*asked, '--servers', 'count=3')
+
+
+@pytest.mark.parametrize('wrong', ['foo=1', 'count>=2', 'name=cn1', 'trait!=GPU'])
+def test_availability_with_servers_names_what_is_not_known(fail, wrong):
+    text = f'flavor=m1.small,{wrong}'
+    assert (
+        f'--servers {text}: "{wrong}" is not one of flavor=<value>, count=<value>. Right would '
+        "be: --servers 'flavor=m1.small,count=3'"
+    ) in fail('lease', 'availability', '--for', '4h', '--servers', text)
