@@ -79,7 +79,9 @@ def serialize(time: datetime.datetime | None) -> str | None:
     """Write a time as the API and the notifications do: UTC, microseconds, no offset."""
     if time is None:
         return None
-    return time.astimezone(UTC).isoformat('T', 'microseconds')[:_LENGTH]
+    # Nearly all are in UTC, and a list has thousands of them.
+    utc = time if time.tzinfo is UTC else time.astimezone(UTC)
+    return utc.isoformat('T', 'microseconds')[:_LENGTH]
 
 
 def isoformat(time: datetime.datetime | None) -> str | None:

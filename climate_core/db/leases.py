@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import allocations, owner_trusts, rows, tables, utcnow
+from climate_core.db import allocations, owner_trusts, packed_rows, rows, tables, utcnow
 from climate_core.db import reservations as db_reservations
 from climate_core.db.engine import Database
 from climate_core.lease import states
@@ -19,6 +19,8 @@ from climate_core.lease.model import Event, Key, Lease, Reservation, queue_order
 _LEASE, _RESERVATION, _EVENT = tables.LEASES, tables.RESERVATIONS, tables.EVENTS
 
 _EVENT_COLUMNS = rows.columns(_EVENT, Event)
+#: All of them; the id is the first.
+COLUMNS: Final = tuple(_LEASE.columns)
 _LEASE_NAMES = tuple(_LEASE.columns.keys())
 _EVENT_NAMES = tuple(each.name for each in _EVENT_COLUMNS)
 
@@ -72,15 +74,17 @@ _LOCK_ALL: Final = (
     .order_by(_LEASE.c.id)
     .with_for_update()
 )
-_RESERVATIONS: Final = (
+_RESERVATIONS: Final = packed_rows.Query(
     sa.select(*db_reservations.COLUMNS)
     .where(_RESERVATION.c.lease_id.in_(sa.bindparam('wanted', expanding=True)))
-    .order_by(_RESERVATION.c.created_at, _RESERVATION.c.id)
+    .order_by(_RESERVATION.c.created_at, _RESERVATION.c.id),
+    db_reservations.COLUMNS,
 )
-_EVENTS: Final = (
+_EVENTS: Final = packed_rows.Query(
     sa.select(*_EVENT_COLUMNS)
     .where(_EVENT.c.lease_id.in_(sa.bindparam('wanted', expanding=True)))
-    .order_by(_EVENT.c.time, _EVENT.c.id)
+    .order_by(_EVENT.c.time, _EVENT.c.id),
+    _EVENT_COLUMNS,
 )
 
 
@@ -196,22 +200,21 @@ def find_holders(session: orm.Session, keys: Iterable[Key]) -> dict[Key, Lease]:
 
 
 def assemble(
-    session: orm.Session, found: Sequence[sa.Row[Any]], parts: Collection[str] = PARTS
+    session: orm.Session, found: Sequence[Sequence[Any]], parts: Collection[str] = PARTS
 ) -> list[Lease]:
-    """Make leases of whole rows, in their order; a statement for each of the parts."""
-    reservations: dict[str, list[Reservation]] = {row.id: [] for row in found}
-    events: dict[str, list[Event]] = {row.id: [] for row in found}
+    """Make leases of rows of :data:`COLUMNS`, in order; a statement for each of the parts."""
+    reservations: dict[str, list[Reservation]] = {row[0]: [] for row in found}
+    events: dict[str, list[Event]] = {row[0]: [] for row in found}
     ids = list(reservations)
     if ids and 'reservations' in parts:
-        read = [
-            db_reservations.read(row) for row in session.execute(_RESERVATIONS, {'wanted': ids})
-        ]
+        held = _RESERVATIONS.rows(session, {'wanted': ids})
+        read = [db_reservations.read(row) for row in held]
         for each in allocations.attach(session, read):
             reservations[each.lease_id].append(each)
     if ids and 'events' in parts:
-        for event in map(_read_event, session.execute(_EVENTS, {'wanted': ids})):
+        for event in map(_read_event, _EVENTS.rows(session, {'wanted': ids})):
             events[event.lease_id].append(event)
-    return [_read(row, reservations[row.id], events[row.id]) for row in found]
+    return [_read(row, reservations[row[0]], events[row[0]]) for row in found]
 
 
 def _read(

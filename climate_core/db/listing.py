@@ -15,7 +15,7 @@ from sqlalchemy import orm
 
 from climate_common import resource_types
 from climate_core import exceptions
-from climate_core.db import leases, tables, utcnow
+from climate_core.db import leases, packed_rows, tables, utcnow
 from climate_core.lease import model
 
 _LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
@@ -76,7 +76,7 @@ def page(session: orm.Session, query: LeaseQuery) -> tuple[list[model.Lease], bo
     if query.marker is not None:
         where.append(_after(order, _marker(session, query, order)))
     select = sa.select(_LEASE).where(*where).order_by(*_directed(session, order, query))
-    rows = session.execute(select.limit(query.limit + 1)).all()
+    rows = [*packed_rows.Query(select.limit(query.limit + 1), leases.COLUMNS).rows(session)]
     return leases.assemble(session, rows[: query.limit], query.parts), len(rows) > query.limit
 
 

@@ -90,4 +90,6 @@ def stamp(time: datetime.datetime | None) -> str | None:
     """Return a time in seconds, without a zone."""
     if time is None:
         return None
-    return time.astimezone(datetime.UTC).isoformat(' ', 'seconds')[:_SECONDS]
+    # As in dates.serialize.
+    utc = time if time.tzinfo is datetime.UTC else time.astimezone(datetime.UTC)
+    return utc.isoformat(' ', 'seconds')[:_SECONDS]
