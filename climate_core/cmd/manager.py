@@ -19,7 +19,7 @@ with no_eventlet.hidden():
 
     from climate_core import conf as config
     from climate_core import report, service
-    from climate_core.cmd import explain, shutdown, workers
+    from climate_core.cmd import explain, malloc, shutdown, workers
     from climate_core.db import migration
 
 LOG = log.getLogger(__name__)
@@ -48,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # As in climate_core.wsgi.api; managers of one program then share what was loaded.
         gc.collect()
         gc.freeze()
+        malloc.share_arenas()
         count = conf.workers or conf.manager.workers
         if count > 1:
             return workers.run(conf, count)
