@@ -8,7 +8,8 @@ requests took all threads, each side would wait for the other until it gave up.
 
 import contextlib
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from climate_common import resource_types
@@ -25,21 +26,28 @@ TURN_SECONDS = 0.25
 _EMPTIES: Final = 'best_effort'
 
 
-def _asks(values: Mapping[str, Any]) -> bool:
-    """Tell whether another service is asked for what a lease, or a reservation, reserves."""
+def _asked(values: Mapping[str, Any]) -> Collection[str]:
+    """Return the types of what a lease, or a reservation, reserves; none if nobody is asked."""
     listed = [values] if 'resource_type' in values else values.get('reservations') or ()
-    promised = all(each['resource_type'] in resource_types.PROMISED for each in listed)
-    return bool(listed) and (not promised or values.get('kind') == _EMPTIES)
+    types = {each['resource_type'] for each in listed}
+    is_promised = types <= resource_types.PROMISED and values.get('kind') != _EMPTIES
+    return () if is_promised else types
 
 
 class ReservingLimit:
     """Limit how many requests of users reserve resources in this process at once.
 
+    Those for one type of resource leave a quarter to the others: the service of that type may not
+    answer.
+
     :param most: None for no limit
     """
 
     def __init__(self, most: int | None) -> None:
-        self._free = threading.Semaphore(most) if most else None
+        self._most = most
+        self._taken = 0
+        self._by_type: Counter[str] = Counter()
+        self._changed = threading.Condition()
 
     @contextlib.contextmanager
     def turn(self, context: 'RequestContext', values: Mapping[str, Any]) -> Iterator[None]:
@@ -52,17 +60,30 @@ class ReservingLimit:
         :param values: of a new lease, or of a reservation
         :raises climate_core.exceptions.ServiceBusy: there are too many, and none ends in time
         """
-        if self._free is None or not _asks(values) or context.by_service:
+        types = _asked(values)
+        if self._most is None or not types or context.by_service:
             yield
             return
-        if not self._free.acquire(timeout=TURN_SECONDS):
-            raise exceptions.ServiceBusy(
-                'Too many requests are waiting for Nova, Cinder or Heat. Try again in a second.'
-            )
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._has_room(types), TURN_SECONDS):
+                raise exceptions.ServiceBusy(
+                    'Too many requests are waiting for Nova, Cinder or Heat. '
+                    'Try again in a second.'
+                )
+            self._taken += 1
+            self._by_type.update(types)
         try:
             yield
         finally:
-            self._free.release()
+            with self._changed:
+                self._taken -= 1
+                self._by_type.subtract(types)
+                self._changed.notify_all()
+
+    def _has_room(self, types: Collection[str]) -> bool:
+        most = self._most or 0
+        of_type = most - most // 4
+        return self._taken < most and all(self._by_type[each] < of_type for each in types)
 
 
 class _Turn(Generic[T]):

@@ -32,7 +32,8 @@ OPTS: list[cfg.Opt] = [
         min=1,
         help='How many requests of users may reserve resources at once in one process of the API. '
         'They make the lease service ask Nova, Cinder or Heat, which wait for it at times: set '
-        'this lower than the threads of a process. One too many is answered with 503 and '
+        'this lower than the threads of a process. Those for one type of resource leave a quarter '
+        'of them to the others. One too many is answered with 503 and '
         'Retry-After. Default: the threads of a uWSGI process but one; no limit in another WSGI '
         'server.',
     ),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which requests count among those for which other services are asked."""
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,3 +44,20 @@ def test_only_what_asks_another_service_takes_a_turn(
         else:
             with limit.turn(context, values):
                 pass
+
+
+def test_requests_for_one_type_leave_turns_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(concurrency, 'TURN_SECONDS', 0.0)
+    limit, context = concurrency.ReservingLimit(4), RequestContext(overwrite=False)
+    volume = {'resource_type': resource_types.VOLUME}
+    with contextlib.ExitStack() as taken:
+        for _ in range(3):
+            taken.enter_context(limit.turn(context, SERVER))
+        for values in (SERVER, {'reservations': [volume, SERVER]}):
+            with pytest.raises(exceptions.ServiceBusy), limit.turn(context, values):
+                pass
+        taken.enter_context(limit.turn(context, volume))
+        with pytest.raises(exceptions.ServiceBusy), limit.turn(context, volume):
+            pass
+    with limit.turn(context, SERVER):
+        pass
