@@ -7,6 +7,7 @@ next of it begins without a query. A service has only a share of the threads, se
 :mod:`climate_core.engine.shares`: what would call one that has it waits, and others go past it.
 """
 
+import dataclasses
 import datetime
 import itertools
 import math
@@ -152,7 +153,8 @@ class Scheduler(PoolWorker[events.Due]):
         """Begin what is due and has a thread: what may be looked at early comes last."""
         if self._waiting:
             self._submit_all(list(self._waiting.values()))
-        if not self._early or self._unknown:
+        # What is due and not begun yet is not kept waiting by looks at what is.
+        if not self._early or self._unknown or (self._has_more and self._has_begun):
             return
         now = self._clock.now()
         with self._changed:
@@ -163,22 +165,27 @@ class Scheduler(PoolWorker[events.Due]):
         for due in found:
             if self.stopping or self.room <= 0:
                 return
-            if self._take(due):
+            if (is_early := self._take(due)) is not None:
                 self._has_begun = True
+                due = dataclasses.replace(due, is_early=is_early)
                 self._shares.begin(due)
                 self.submit(due.id, due)
 
-    def _take(self, due: events.Due) -> bool:
-        """Take an event from those that wait; tell whether to begin it."""
+    def _take(self, due: events.Due) -> bool | None:
+        """Take an event from those that wait.
+
+        :returns: whether it was to be looked at early, though it may be due by now; None: it is
+            not to be begun
+        """
         with self._changed:
             is_begun = due.id in self._in_flight
             if not is_begun and not self._shares.has_room(due):
-                return False
+                return None
             if is_begun and due.id in self._waiting:
                 self._busy.add(due.id)
             self._waiting.pop(due.id, None)
-            self._early.pop(due.id, None)
-        return not is_begun
+            is_early = self._early.pop(due.id, None) is not None
+        return None if is_begun else is_early
 
     def _finished(self, key: str, item: events.Due, future: futures.Future[Any]) -> None:
         self._shares.end(key)

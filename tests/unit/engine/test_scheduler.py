@@ -177,6 +177,52 @@ def test_look_that_may_come_early_does_not_wait_for_its_time(
     assert world.clock.now() >= soon
 
 
+def test_look_ahead_of_time_that_is_due_by_now_is_still_one(
+    world: World, start: Callable[..., Scheduler]
+) -> None:
+    lease_id = world.create('a', end=NEVER)
+    (event,) = (e for e in world.lease(lease_id).events if e.event_type == 'start_lease')
+    taken: list[Due] = []
+    done = threading.Event()
+
+    def run(due: Due) -> bool:
+        taken.append(due)
+        done.set()
+        return False
+
+    loop = Scheduler(world.database, world.clock, run, 2, 600)
+    loop.look_early(Due(event.id, lease_id, 'start_lease', 0, 2, world.clock.now(), True))
+    loop.look()
+    assert done.wait(PATIENCE)
+    assert stop(loop)
+    assert [(each.id, each.is_early) for each in taken] == [(event.id, True)]
+
+
+def test_look_ahead_of_time_comes_after_all_that_is_due(
+    world: World, start: Callable[..., Scheduler]
+) -> None:
+    # With one worker four are taken at once.
+    for n in range(9):
+        world.create(f'a{n}', end=NEVER)
+    awaited, order = Awaited(world, wanted=9), []
+    told = threading.Event()
+
+    def run(due: Due) -> datetime.datetime | bool:
+        order.append(due.id)
+        if due.id == 'early':
+            told.set()
+            return False
+        if len(order) == 1:
+            early = Due('early', due.lease_id, 'start_lease', 0, 2, due.next_at, True)
+            loop.look_early(early)
+        return awaited(due)
+
+    loop = start(run, workers=1)
+    assert awaited.done.wait(PATIENCE)
+    assert told.wait(PATIENCE)
+    assert order.index('early') >= 8
+
+
 def test_look_waits_for_no_thread(world: World) -> None:
     go_on = threading.Event()
     for n in range(3):
