@@ -2,8 +2,6 @@
 """The pipeline and what stands at its two ends."""
 
 import pathlib
-import subprocess
-import sys
 import uuid
 from typing import Any
 
@@ -105,24 +103,12 @@ def test_plugins_that_cannot_be_used_keep_it_from_starting(tmp_path: pathlib.Pat
         deploy.load_application(conf)
 
 
-def run(tmp_path: pathlib.Path, code: str) -> 'subprocess.CompletedProcess[str]':
-    """Run code in a process of its own: the module reads the environment when it is imported."""
-    world.configure(tmp_path)
-    return subprocess.run(
-        [sys.executable, '-W', 'ignore', '-c', code],
-        env={'OS_CLIMATE_CONFIG_FILES': str(tmp_path / 'climate.conf'), 'HOME': str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def test_module_for_wsgi_servers(tmp_path: pathlib.Path) -> None:
     code = (
         'import webob; from climate_core.wsgi.api import application; '
         "print(webob.Request.blank('/v1/leases').get_response(application).text)"
     )
-    done = run(tmp_path, code)
+    done = world.run(tmp_path, code)
     logged, answered = done.stdout.strip().splitlines()
     assert 'GET /v1/leases: 200' in logged, done.stderr
     assert answered == '{"leases": []}'
@@ -130,7 +116,7 @@ def test_module_for_wsgi_servers(tmp_path: pathlib.Path) -> None:
 
 def test_a_report_of_the_api(tmp_path: pathlib.Path) -> None:
     code = 'import os, signal; import climate_core.wsgi.api; os.kill(os.getpid(), signal.SIGUSR2)'
-    done = run(tmp_path, code)
+    done = world.run(tmp_path, code)
     assert done.returncode == 0
     assert 'Guru Meditation' in done.stderr
     assert 'product = Climate' in done.stderr

@@ -7,14 +7,14 @@ with what they import, and keystonemiddleware, in which the API checks tokens, 9
 
 import pathlib
 
-from tests.functional.api.test_deploy import run
+from tests.functional.api import world
 
 NAMES = "'openstack', 'alembic', 'mako', 'eventlet', 'dns', 'keystonemiddleware'"
 SHOW = f'import sys; print(*sorted({{{NAMES}}} & {{*sys.modules}}))'
 
 
 def test_api_imports_neither_openstacksdk_nor_alembic_nor_eventlet(tmp_path: pathlib.Path) -> None:
-    done = run(tmp_path, f'import climate_core.wsgi.api; {SHOW}')
+    done = world.run(tmp_path, f'import climate_core.wsgi.api; {SHOW}')
     assert done.stdout.split() == ['keystonemiddleware'], done.stderr
 
 
@@ -25,5 +25,5 @@ def test_manager_imports_neither_alembic_nor_eventlet_nor_what_checks_tokens(
         'from climate_core.cmd import manager; manager._run = lambda _manager: 0; '
         f'manager.main(["--config-file", "{tmp_path}/climate.conf"])'
     )
-    done = run(tmp_path, f'{started}; {SHOW}')
+    done = world.run(tmp_path, f'{started}; {SHOW}')
     assert done.stdout.split() == [], done.stderr

@@ -3,6 +3,8 @@
 
 import contextlib
 import pathlib
+import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -78,6 +80,18 @@ def configure(directory: pathlib.Path, *options: Sequence[str]) -> cfg.ConfigOpt
     conf = configuration.load([], [str(file)])
     templates.migrate(conf)
     return conf
+
+
+def run(directory: pathlib.Path, code: str) -> 'subprocess.CompletedProcess[str]':
+    """Run code in a process of its own, for which the same configuration is made."""
+    configure(directory)
+    return subprocess.run(
+        [sys.executable, '-W', 'ignore', '-c', code],
+        env={'OS_CLIMATE_CONFIG_FILES': str(directory / 'climate.conf'), 'HOME': str(directory)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def configure_hosts(directory: pathlib.Path, cloud_url: str) -> cfg.ConfigOpts:
