@@ -20,6 +20,7 @@ from climate_core.sync.hosts.refresh import HostRefresher
 from climate_core.sync.hosts.shared_hosts import SharedHosts
 from tests.functional.nova.host_leases import HostLeasesTest
 from tests.functional.nova.hosts import Crash
+from tests.support import quotas
 from tests.support.kinds import kind_cell
 from tests.support.world import user
 
@@ -197,7 +198,7 @@ class TestBestEffort(BestEffortTest):
 
     def test_hosts_that_are_emptied_count_for_limits_and_not_for_usage(self):
         self.conf.set_override('enabled', True, group='limits')
-        self.world.operations.quota.most = mock.Mock(of=lambda _project: {'reserved_hosts': 1})
+        self.world.operations.quota.most = quotas.Keystone(reserved_hosts=1)
         self.boot_on('host1')
         lease = self.ask(best_effort_timeout=2)
         with pytest.raises(exceptions.LimitExceeded, match='reserved_hosts: 1 more'):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leases of whole hosts, from the request to the end, against a whole nova and its placement."""
 
-import types
-
 import pytest
 
 from climate_common import lanes
@@ -10,7 +8,7 @@ from climate_core import exceptions
 from climate_core.cloud import flavors, lane_providers, placement
 from climate_core.db import hosts as db
 from climate_core.db import usage as db_usage
-from climate_core.lease import limits, serialize, usage
+from climate_core.lease import serialize, usage
 from climate_core.operations import reduction as operations
 from climate_core.plugins.capacity.plugin import CapacityPlugin
 from climate_core.plugins.host.plugin import HostPlugin
@@ -19,6 +17,7 @@ from climate_core.sync.hosts.refresh import HostRefresher
 from climate_core.sync.hosts.repair import HostRepair
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
 from tests.functional.nova.hosts import Crash
+from tests.support import quotas
 from tests.support.world import NOON, user
 
 
@@ -247,15 +246,14 @@ class TestHostLeases(HostLeasesTest):
         assert len(self.hosts_of(self.world.lease(first.id))) == 1
 
     def test_more_hosts_are_counted_and_limited(self):
-        most = dict.fromkeys(limits.NAMES, limits.UNLIMITED) | {'reserved_hosts': 1}
         self.conf.set_override('enabled', True, group='limits')
-        self.world.operations.quota.most = types.SimpleNamespace(of=lambda project_id: most)
+        self.world.operations.quota.most = keystone = quotas.Keystone(reserved_hosts=1)
         lease = self.lease_hosts('2026-12-01 13:00', min=1)
         (reservation,) = lease.reservations
         more = {'id': reservation.id, 'min': 2, 'max': 2}
         with pytest.raises(exceptions.LimitExceeded):
             self.world.update(lease.id, reservations=[more])
-        most['reserved_hosts'] = 2
+        keystone.most['reserved_hosts'] = 2
         self.world.update(lease.id, reservations=[more])
         (reservation,) = self.world.lease(lease.id).reservations
         assert (reservation.amounts, len(reservation.allocations)) == ({'hosts': 2}, 2)
