@@ -218,7 +218,9 @@ class ServerPlugin(making.MakingPlugin):
             return self._find_late(context)
         server = servers.get(context.conn, context.resource_id)
         try:
-            wait = end_steps.step(context, preempted.unlocked(context, server))
+            wait = preempted.hold(context, server)
+            if wait is None:
+                wait = end_steps.step(context, preempted.unlocked(context, server))
         except exceptions.PluginFailure as exc:
             kept = Progress.load(exc.progress or context.progress.dump(), END, context.now)
             uses = [each['id'] for each in server.get(servers.VOLUMES, ())]

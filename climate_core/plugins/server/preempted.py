@@ -33,6 +33,11 @@ _REASON: Final = (
     _OF_LEASE + 'gave way to another one. The server is unshelved when there '
     'is room again; to delete it take it out of the lease, or end that.'
 )
+_ENDS: Final = _OF_LEASE + 'ends. The server is unlocked in a minute.'
+#: What counts as asked for while a server is locked because its lease ends.
+_HELD: Final = 'lock'
+#: Seconds after which no request of ours is on its way to Nova any more.
+_ON_ITS_WAY: Final = 60.0
 
 
 def is_ours(server: Mapping[str, Any], lease_id: str | None = None) -> bool:
@@ -88,6 +93,27 @@ def wake(context: StepContext, server: Mapping[str, Any]) -> Wait:
     return context.ask(
         'unshelve', lambda: servers.act(context.conn, context.resource_id, 'unshelve')
     )
+
+
+def hold(context: EndContext, server: Mapping[str, Any]) -> Wait | None:
+    """Keep a server shelved at the end of its lease that was about to run again.
+
+    A request to unshelve it may be on its way: the lock was undone before it, and it shows in Nova
+    only when nova-api takes it. With our lock nova-api refuses it; one that it took before shows.
+
+    :returns: None if there is no such request any more
+    """
+    status, task = server['status'], server.get('OS-EXT-STS:task_state')
+    was_given_up = context.lease.preemptible and not context.has_run
+    is_kept = context.on_end not in ('delete', 'nothing')
+    if not was_given_up or not is_kept or status not in ASLEEP or task:
+        return None
+    if context.progress.asked == _HELD:
+        return context.wait() if context.age < _ON_ITS_WAY else None
+    ending = _ENDS.format(context.lease.id)
+    if is_ours(server) and server.get('locked_reason') != ending:
+        return None
+    return context.ask(_HELD, lambda: _lock(context, ending))
 
 
 def unlocked(context: StepContext, server: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -146,9 +172,9 @@ def _wait_long(context: StepContext, doing: str) -> Wait:
     return lost.leave(context, doing, seconds, 'its data may be in its image alone', command)
 
 
-def _lock(context: StepContext) -> None:
-    reason = {'locked_reason': _REASON.format(context.lease.id)}
-    servers.act(context.service, context.resource_id, 'lock', reason)
+def _lock(context: StepContext, reason: str | None = None) -> None:
+    told = {'locked_reason': reason or _REASON.format(context.lease.id)}
+    servers.act(context.service, context.resource_id, 'lock', told)
 
 
 def _as_shelving(context: EndContext) -> EndContext:
