@@ -75,10 +75,15 @@ def is_relative(value: object) -> bool:
     return text == 'now' or text.startswith('+')
 
 
-def serialize(time: datetime.datetime | None) -> str | None:
-    """Write a time as the API and the notifications do: UTC, microseconds, no offset."""
+def serialize(time: datetime.datetime | str | None) -> str | None:
+    """Write a time as the API and the notifications do: UTC, microseconds, no offset.
+
+    :param time: a text is one that has a blank in place of the ``T``, as databases write it
+    """
     if time is None:
         return None
+    if isinstance(time, str):
+        return f'{time[:10]}T{time[11:]}'
     # Nearly all are in UTC, and a list has thousands of them.
     utc = time if time.tzinfo is UTC else time.astimezone(UTC)
     return utc.isoformat('T', 'microseconds')[:_LENGTH]

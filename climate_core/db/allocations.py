@@ -46,6 +46,14 @@ def attach(session: orm.Session, reservations: Sequence[Reservation]) -> Sequenc
     promised = [each.id for each in reservations if each.unit_kind is not None]
     if not promised:
         return reservations
+    found = find(session, promised)
+    return [_with(each, found) for each in reservations]
+
+
+def find(
+    session: orm.Session, reservation_ids: Sequence[str]
+) -> Mapping[tuple[str, bool], Sequence[Allocation]]:
+    """Read the allocations of reservations, by their ids and whether they were released."""
     found: dict[tuple[str, bool], list[Allocation]] = defaultdict(list)
     every: sa.FromClause = _ALLOCATION
     for table in _KNOWN:
@@ -53,14 +61,14 @@ def attach(session: orm.Session, reservations: Sequence[Reservation]) -> Sequenc
     query = (
         sa.select(*_OWN, *_MORE, *_OF_UNITS)
         .select_from(every)
-        .where(_ALLOCATION.c.reservation_id.in_(promised))
+        .where(_ALLOCATION.c.reservation_id.in_(reservation_ids))
         .order_by(_ALLOCATION.c.unit_id)
     )
     for row in session.execute(query).mappings():
         values = {column.name: row[column.name] for column in _OWN}
         key = row['reservation_id'], bool(row['released'])
         found[key].append(Allocation(**values, unit=_unit(row)))
-    return [_with(each, found) for each in reservations]
+    return found
 
 
 def _unit(row: sa.RowMapping) -> dict[str, Any]:

@@ -15,8 +15,9 @@ from sqlalchemy import orm
 
 from climate_common import resource_types
 from climate_core import exceptions
-from climate_core.db import leases, packed_rows, tables, utcnow
+from climate_core.db import leases, listed, packed_rows, tables, utcnow
 from climate_core.lease import model
+from climate_core.lease.listed import ListedLease
 
 _LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
 
@@ -71,13 +72,24 @@ def page(session: orm.Session, query: LeaseQuery) -> tuple[list[model.Lease], bo
 
     :raises climate_core.exceptions.BadRequest: the project has no lease that is the marker
     """
+    rows = [*packed_rows.Query(_select(session, query), leases.COLUMNS).rows(session)]
+    return leases.assemble(session, rows[: query.limit], query.parts), len(rows) > query.limit
+
+
+def shown(session: orm.Session, query: LeaseQuery) -> tuple[list[ListedLease], bool]:
+    """Read what a list shows of a page of leases, as :func:`page` does."""
+    found = listed.read(session, _select(session, query), query.parts)
+    return found[: query.limit], len(found) > query.limit
+
+
+def _select(session: orm.Session, query: LeaseQuery) -> sa.Select[Any]:
+    """Select the leases of a page, and one more."""
     order = _order(query.sort)
     where = _filters(session, query)
     if query.marker is not None:
         where.append(_after(order, _marker(session, query, order)))
     select = sa.select(_LEASE).where(*where).order_by(*_directed(session, order, query))
-    rows = [*packed_rows.Query(select.limit(query.limit + 1), leases.COLUMNS).rows(session)]
-    return leases.assemble(session, rows[: query.limit], query.parts), len(rows) > query.limit
+    return select.limit(query.limit + 1)
 
 
 def _marker(session: orm.Session, query: LeaseQuery, order: Sequence[Sort]) -> Mapping[str, Any]:

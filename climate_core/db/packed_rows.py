@@ -16,9 +16,9 @@ from sqlalchemy import orm
 from climate_core.db import tables
 
 _DECODER: Final = json.JSONDecoder()
+_UTC: Final = '+00:00'
 #: By the types whose values have no equal in JSON: what reads one.
 _READERS: Final[Mapping[type[Any], Callable[[Any], Any]]] = {
-    tables.Time: datetime.datetime.fromisoformat,
     # Without looking for blanks around it: we have written it.
     tables.Json: lambda text: _DECODER.raw_decode(text)[0],
     sa.Boolean: bool,
@@ -33,15 +33,8 @@ class Query:
     """
 
     def __init__(self, query: sa.Select[Any], columns: Sequence[sa.Column[Any]]) -> None:
-        self._query = query
-        self._packed = query.with_only_columns(
-            sa.func.json_array(*map(_written, columns), type_=sa.Text())
-        )
-        self._readers = [
-            (place, reader)
-            for place, column in enumerate(columns)
-            if (reader := _READERS.get(type(column.type))) is not None
-        ]
+        self._query, self._columns = query, columns
+        self._packed = query.with_only_columns(array(columns, _UTC))
 
     def rows(
         self, session: orm.Session, parameters: Mapping[str, Any] | None = None
@@ -49,18 +42,45 @@ class Query:
         """Return the values of the columns, in the order of the query."""
         if session.get_bind().dialect.driver != 'pymysql':
             return session.execute(self._query, parameters)
-        texts = session.scalars(self._packed, parameters)
+        texts = session.scalars(self._packed, parameters).all()
         # All at once: that is read in C, too.
         rows: list[list[Any]] = json.loads(f'[{",".join(texts)}]')
-        for place, reader in self._readers:
-            for row in rows:
-                if row[place] is not None:
-                    row[place] = reader(row[place])
+        convert(self._columns, rows)
+        _convert(self._columns, rows, tables.Time, datetime.datetime.fromisoformat)
         return rows
 
 
-def _written(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
-    if isinstance(column.type, tables.Time):
-        # With the zone that all of them have.
-        return sa.func.concat(column, sa.literal_column("'+00:00'"), type_=sa.Text())
-    return column
+def array(columns: Sequence[sa.Column[Any]], zone: str = '') -> sa.ColumnElement[str]:
+    """Return the column that has all of these as a JSON array.
+
+    :param zone: that of all times, which is written behind each
+    """
+    text: sa.ColumnElement[str] = sa.literal_column(f"'{zone}'")
+    return sa.func.json_array(
+        *(
+            sa.func.concat(each, text, type_=sa.Text())
+            if isinstance(each.type, tables.Time)
+            else each
+            for each in columns
+        ),
+        type_=sa.Text(),
+    )
+
+
+def convert(columns: Sequence[sa.Column[Any]], rows: Sequence[list[Any]]) -> None:
+    """Make the values of such arrays what the types of the columns have, all but times."""
+    for kind, reader in _READERS.items():
+        _convert(columns, rows, kind, reader)
+
+
+def _convert(
+    columns: Sequence[sa.Column[Any]],
+    rows: Sequence[list[Any]],
+    kind: type[Any],
+    reader: Callable[[Any], Any],
+) -> None:
+    for place, column in enumerate(columns):
+        if type(column.type) is kind:
+            for row in rows:
+                if row[place] is not None:
+                    row[place] = reader(row[place])

@@ -13,6 +13,7 @@ from typing import Any, Final
 from climate_common import dates
 from climate_core.lease import events, model, serialize
 from climate_core.lease.changes import early_ends
+from climate_core.lease.listed import ListedEvent, ListedLease, ListedReservation, Time
 
 #: Each release may show a lease in another way. An API asks a manager of the same one to show it.
 RELEASE: Final = importlib.metadata.version('openstack-climate')
@@ -26,7 +27,7 @@ _SECONDS: Final = len('YYYY-MM-DD HH:MM:SS')
 CreatedLease = dict[str, Any] | str
 
 
-def lease(one: model.Lease, position: int | None = None) -> dict[str, Any]:
+def lease(one: model.Lease | ListedLease, position: int | None = None) -> dict[str, Any]:
     """Return a lease; the owner's trust and the secret of the webhook are never shown.
 
     :param position: its place in the queue, if it waits
@@ -42,7 +43,8 @@ def lease(one: model.Lease, position: int | None = None) -> dict[str, Any]:
         'next_retry_at': dates.serialize(one.next_retry_at),
         'queue_position': position,
         'start_policy': str(one.start_policy),
-        'before_start': list(one.before_start),
+        # What the release before this one wrote has no list.
+        'before_start': list(one.before_start or ()),
         'webhook': _webhook(one.webhook),
         'generation': one.generation,
         'created_at': stamp(one.created_at),
@@ -60,7 +62,9 @@ def reservation(one: model.Reservation, of: model.Lease | None = None) -> dict[s
     return _of_lease(one, {} if of is None else early_ends.times(of))
 
 
-def _of_lease(one: model.Reservation, early: Mapping[str, datetime.datetime]) -> dict[str, Any]:
+def _of_lease(
+    one: model.Reservation | ListedReservation, early: Mapping[str, Time]
+) -> dict[str, Any]:
     shown = {
         **serialize.reservation(one),
         'lease_id': one.lease_id,
@@ -72,7 +76,7 @@ def _of_lease(one: model.Reservation, early: Mapping[str, datetime.datetime]) ->
     return shown
 
 
-def event(one: model.Event) -> dict[str, Any]:
+def event(one: model.Event | ListedEvent) -> dict[str, Any]:
     """Return an event, without the engine's claims and attempts."""
     return {
         **serialize.event(one),
@@ -86,10 +90,12 @@ def _webhook(one: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return None if one is None else {'url': one['url'], 'events': list(one['events'])}
 
 
-def stamp(time: datetime.datetime | None) -> str | None:
+def stamp(time: Time | None) -> str | None:
     """Return a time in seconds, without a zone."""
     if time is None:
         return None
+    if isinstance(time, str):
+        return time[:_SECONDS]
     # As in dates.serialize.
     utc = time if time.tzinfo is datetime.UTC else time.astimezone(datetime.UTC)
     return utc.isoformat(' ', 'seconds')[:_SECONDS]

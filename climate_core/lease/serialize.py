@@ -9,9 +9,10 @@ from typing import Any
 
 from climate_common import dates, resource_types
 from climate_core.lease import floatingips, hosts, model, networks
+from climate_core.lease.listed import ListedEvent, ListedLease, ListedReservation
 
 
-def lease(one: model.Lease) -> dict[str, Any]:
+def lease(one: model.Lease | ListedLease) -> dict[str, Any]:
     """Return the lease without its reservations, its events and the times of its changes."""
     return {
         'id': one.id,
@@ -26,7 +27,7 @@ def lease(one: model.Lease) -> dict[str, Any]:
     }
 
 
-def reservation(one: model.Reservation) -> dict[str, Any]:
+def reservation(one: model.Reservation | ListedReservation) -> dict[str, Any]:
     """Return a reservation; what its plugin keeps stands beside the rest and never replaces it."""
     return {
         **params(one),
@@ -41,12 +42,12 @@ def reservation(one: model.Reservation) -> dict[str, Any]:
     }
 
 
-def params(one: model.Reservation) -> dict[str, Any]:
+def params(one: model.Reservation | ListedReservation) -> dict[str, Any]:
     """Return what the plugin keeps with a reservation and lets users see."""
     return {name: value for name, value in one.params.items() if not name.startswith('_')}
 
 
-def _allocated(one: model.Reservation) -> dict[str, Any]:
+def _allocated(one: model.Reservation | ListedReservation) -> dict[str, Any]:
     """Return what the calendar promises, by the names that users know."""
     match one.unit_kind:
         case hosts.KIND:
@@ -59,14 +60,14 @@ def _allocated(one: model.Reservation) -> dict[str, Any]:
     return {}
 
 
-def _network(one: model.Reservation) -> dict[str, Any]:
+def _network(one: model.Reservation | ListedReservation) -> dict[str, Any]:
     """Return the segment that is promised, and the id of the network when it is made."""
     segments = [networks.Segment.of(each.unit).facts for each in one.allocations[:1]]
     made = (one.progress or {}).get(networks.MADE)
     return {**(segments[0] if segments else {}), networks.MADE: made}
 
 
-def _made(one: model.Reservation) -> dict[str, Any]:
+def _made(one: model.Reservation | ListedReservation) -> dict[str, Any]:
     """Return what Blazar's clients read besides.
 
     It is what Blazar does before the end, and makes in Nova for room by sizes, of which only the
@@ -80,7 +81,7 @@ def _made(one: model.Reservation) -> dict[str, Any]:
     return {}
 
 
-def event(one: model.Event) -> dict[str, Any]:
+def event(one: model.Event | ListedEvent) -> dict[str, Any]:
     """Return an event."""
     return {
         'id': one.id,

@@ -33,7 +33,7 @@ def list_(backend: Backend, request: Request) -> webob.Response:
         limit=paging.limit(backend, request),
         parts=fields.parts(asked.get('fields')),
     )
-    found, more = backend.database.read(listing.page, query)
+    found, more = backend.database.read(listing.shown, query)
     places = backend.database.read(db.queue_positions, found)
     whole = (api_view.lease(each, places.get(each.id)) for each in found)
     wanted = asked.get('fields')

@@ -7,12 +7,13 @@ lease then, by the event ``end_reservation``. It stays so when the end date chan
 that is not later than its own end, or a change with ``partial`` gets more for it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, overload
 
 from climate_core import exceptions
 from climate_core.lease import model, schedule, states
+from climate_core.lease.listed import ListedEvent, ListedLease, Time
 from climate_core.lease.model import Lease
 
 _FOLLOWS = 'It ends with its lease.'
@@ -34,7 +35,11 @@ def read(values: Mapping[str, Any]) -> bool:
     return partial
 
 
-def times(lease: Lease) -> dict[str, datetime]:
+@overload
+def times(lease: Lease) -> dict[str, datetime]: ...
+@overload
+def times(lease: ListedLease) -> dict[str, Time]: ...
+def times(lease: Lease | ListedLease) -> Mapping[str, Time]:
     """Return when resources end that end before their lease, by the ids of their reservations."""
     ends = _events(lease)
     if not ends:
@@ -84,5 +89,9 @@ def add(before: Lease, after: Lease, reservation_ids: Iterable[str], now: dateti
     )
 
 
-def _events(lease: Lease) -> list[model.Event]:
+@overload
+def _events(lease: Lease) -> list[model.Event]: ...
+@overload
+def _events(lease: Lease | ListedLease) -> list[model.Event | ListedEvent]: ...
+def _events(lease: Lease | ListedLease) -> Sequence[model.Event | ListedEvent]:
     return [each for each in lease.events_of(model.END_RESERVATION) if each.open]

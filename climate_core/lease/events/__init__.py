@@ -10,7 +10,8 @@ A new type of event is
 ``tests/unit/lease/events/test_table.py`` names the place that is missing.
 """
 
-from typing import Final
+import operator
+from typing import Final, overload
 
 from climate_core.lease.events.base import (
     BY_USER,
@@ -30,6 +31,7 @@ from climate_core.lease.events.reallocate import ReallocateReservation
 from climate_core.lease.events.retry import RetryLease
 from climate_core.lease.events.room import MakeRoom
 from climate_core.lease.events.start import ReadyToStart, StartLease
+from climate_core.lease.listed import ListedEvent, ListedLease
 from climate_core.lease.model import Event, Lease
 
 __all__ = ['BY_USER', 'EventHandler', 'Stage', 'cancel_events', 'of', 'terminate']
@@ -53,14 +55,19 @@ TABLE: Final[tuple[EventHandler, ...]] = (
 )
 register(TABLE)
 
+_IN_ORDER: Final = operator.attrgetter('time', 'id')
 #: Types that the service makes and a user cannot give.
 OWN_TYPES: Final = frozenset(each.event_type for each in TABLE if not each.accepted)
 
 
-def visible(lease: Lease) -> tuple[Event, ...]:
+@overload
+def visible(lease: Lease) -> tuple[Event, ...]: ...
+@overload
+def visible(lease: ListedLease) -> tuple[ListedEvent, ...]: ...
+def visible(lease: Lease | ListedLease) -> tuple[Event | ListedEvent, ...]:
     """Return the events of a lease that users may see, by their times."""
     seen = (each for each in lease.events if not of(each.event_type).hidden)
-    return tuple(sorted(seen, key=lambda each: (each.time, each.id)))
+    return tuple(sorted(seen, key=_IN_ORDER))
 
 
 def named_by_user(event_type: str) -> bool:

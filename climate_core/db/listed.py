@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read what a list shows of leases.
+
+PyMySQL reads each value of a row in Python, and so most of what a list costs. There a lease comes
+as one JSON text with all that it has, which is read in C (:mod:`climate_core.db.packed_rows`).
+The other databases are asked for the rows of each table.
+"""
+
+import functools
+import itertools
+import json
+import operator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from climate_core.db import allocations, packed_rows, tables
+from climate_core.lease.listed import ListedEvent, ListedLease, ListedReservation
+
+_LEASE: Final = tables.LEASES
+_ID: Final = 0
+#: Where the rows of the parts of a lease have its id.
+_LEASE_ID: Final = 1
+_BY_CREATION: Final = operator.attrgetter('created_at', 'id')
+_BY_TIME: Final = operator.attrgetter('time', 'id')
+
+
+def _columns(table: sa.Table, kind: type[Any]) -> Sequence[sa.Column[Any]]:
+    return [table.c[name] for name in kind._fields if name in table.c]
+
+
+_COLUMNS: Final = _columns(_LEASE, ListedLease)
+#: By their names in the API.
+_PARTS: Final[Mapping[str, Sequence[sa.Column[Any]]]] = {
+    'reservations': _columns(tables.RESERVATIONS, ListedReservation),
+    'events': _columns(tables.EVENTS, ListedEvent),
+}
+
+
+def read(
+    session: orm.Session, select: sa.Select[Any], parts: Collection[str]
+) -> list[ListedLease]:
+    """Return leases in the order of a query: one statement with PyMySQL, else one for each table.
+
+    One more if the calendar promises something to one of them.
+
+    :param select: of leases
+    :param parts: which of ``reservations`` and ``events`` are read
+    """
+    found = None
+    if session.get_bind().dialect.driver == 'pymysql':
+        texts = session.scalars(select.with_only_columns(_text(frozenset(parts)))).all()
+        found = _unpacked(texts)
+    if found is None:
+        rows = session.execute(select.with_only_columns(*_COLUMNS)).all()
+        found = _assembled(session, rows, parts)
+    return _promised(session, found)
+
+
+@functools.cache
+def _text(parts: frozenset[str]) -> sa.ColumnElement[str]:
+    """Return a JSON array: of the lease, and for each part how many there are, and their arrays.
+
+    MariaDB cuts what JSON_ARRAYAGG returns at ``group_concat_max_len``, 1 MiB unless it was set.
+    """
+    pieces = [_literal('['), packed_rows.array(_COLUMNS)]
+    for name, columns in _PARTS.items():
+        all_of_them = sa.func.json_arrayagg(packed_rows.array(columns))
+        count = sa.func.concat(sa.func.count(), _literal(','))
+        query = sa.select(
+            sa.func.concat(count, sa.func.coalesce(all_of_them, _literal('[]')), type_=sa.Text())
+        )
+        mine = query.where(columns[_LEASE_ID] == _LEASE.c.id)
+        pieces.append(_literal(','))
+        pieces.append(mine.scalar_subquery() if name in parts else _literal('0,[]'))
+    return sa.func.concat(*pieces, _literal(']'), type_=sa.Text())
+
+
+def _literal(text: str) -> sa.ColumnElement[str]:
+    return sa.literal_column(f"'{text}'", sa.Text())
+
+
+def _unpacked(texts: Sequence[str | None]) -> list[ListedLease] | None:
+    """Make leases of such texts; None if one of them was too long for the database."""
+    try:
+        # All at once: that is read in C, too.
+        rows = json.loads(f'[{",".join(texts)}]')  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    if any(row[1] != len(row[2]) or row[3] != len(row[4]) for row in rows):
+        return None
+    packed_rows.convert(_COLUMNS, [row[0] for row in rows])
+    packed_rows.convert(_PARTS['reservations'], [each for row in rows for each in row[2]])
+    return [_lease(lease, held, events) for lease, _, held, _, events in rows]
+
+
+def _assembled(
+    session: orm.Session, found: Sequence[Sequence[Any]], parts: Collection[str]
+) -> list[ListedLease]:
+    """Make leases of rows, and of those of the other tables."""
+    ids = [row[_ID] for row in found]
+    kept: dict[tuple[str, str], list[Sequence[Any]]] = defaultdict(list)
+    for name in parts if ids else ():
+        for row in session.execute(_select(name), {'ids': ids}):
+            kept[name, row[_LEASE_ID]].append(row)
+    return [_lease(row, kept['reservations', row[_ID]], kept['events', row[_ID]]) for row in found]
+
+
+@functools.cache
+def _select(part: str) -> sa.Select[Any]:
+    columns = _PARTS[part]
+    ids: sa.BindParameter[Any] = sa.bindparam('ids', expanding=True)
+    return sa.select(*columns).where(columns[_LEASE_ID].in_(ids))
+
+
+def _lease(
+    row: Sequence[Any], held: Iterable[Sequence[Any]], events: Iterable[Sequence[Any]]
+) -> ListedLease:
+    reservations = sorted(itertools.starmap(ListedReservation, held), key=_BY_CREATION)
+    in_order = sorted(itertools.starmap(ListedEvent, events), key=_BY_TIME)
+    return ListedLease._make([*row, reservations, in_order])
+
+
+def _promised(session: orm.Session, found: list[ListedLease]) -> list[ListedLease]:
+    """Return leases with what the calendar promises to their reservations."""
+    held = (each for lease in found for each in lease.reservations)
+    ids = [each.id for each in held if each.unit_kind is not None]
+    if not ids:
+        return found
+    promises = allocations.find(session, ids)
+    return [
+        lease._replace(
+            reservations=[
+                each._replace(allocations=promises.get((each.id, False), ()))
+                for each in lease.reservations
+            ]
+        )
+        for lease in found
+    ]

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A list shows of each lease what is shown of it alone."""
+
+import json
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from climate_common.event_types import END_RESERVATION, RETRY
+from climate_core.db import leases, listed, listing, tables
+from climate_core.lease import api_view
+from tests.support.mixed import Mixed, a_network, some_addresses, some_hosts, thing
+from tests.support.world import World, at
+
+NOON, ONE, TWO = (f'2026-12-01 {hour}:00' for hour in (12, 13, 14))
+Query = listing.LeaseQuery
+
+
+def check(world: World, *settings: str, **query: Any) -> list[dict[str, Any]]:
+    """Compare a list with its leases, and return it.
+
+    :param settings: of the session that reads the list
+    """
+
+    def read(session: orm.Session) -> Any:
+        for each in settings:
+            session.execute(sa.text(f'SET SESSION {each}'))
+        return listing.shown(session, Query(**query))
+
+    found, more = world.database.read(read)
+    assert not more
+    shown = [api_view.lease(each) for each in found]
+    parts = query.get('parts', leases.PARTS)
+    alone = [world.database.read(leases.get, each.id, parts=parts) for each in found]
+    assert shown == [api_view.lease(each) for each in alone]
+    assert json.dumps(shown)
+    return shown
+
+
+@pytest.fixture
+def mixed(any_world: World) -> Mixed:
+    """Return a world that has a lease of each thing that the calendar promises."""
+    made = Mixed(any_world)
+    made.add_hosts(2)
+    made.add_addresses('203.0.113.20', '203.0.113.21')
+    made.add_segments(101)
+    things = [some_hosts(2), some_addresses(), a_network(), thing('instance')]
+    made.lease(ONE, TWO, things)
+    made.lease(ONE, TWO, [thing('instance')])
+    return made
+
+
+def test_what_the_calendar_promises_is_shown(mixed: Mixed) -> None:
+    shown = check(mixed.world)
+    assert [len(each['reservations']) for each in shown] == [4, 1]
+    assert {len(each.get('hosts', '..')) for each in shown[0]['reservations']} == {2}
+
+
+def test_what_ends_before_its_lease_has_a_date_of_its_own(mixed: Mixed) -> None:
+    lease, _ = mixed.world.database.read(listing.page, Query())[0]
+    address = lease.reservations[1]
+    values = {'event_type': END_RESERVATION, 'reservation_id': address.id}
+    with mixed.world.database.writer() as session:
+        event = tables.EVENTS.c
+        ended = sa.and_(event.lease_id == lease.id, event.event_type == 'before_end_lease')
+        assert session.execute(sa.update(tables.EVENTS).where(ended).values(values)).rowcount
+    shown = check(mixed.world)[0]
+    assert [each['id'] for each in shown['reservations'] if 'end_date' in each] == [address.id]
+
+
+def test_lease_that_waits_has_the_time_of_its_next_try(any_world: World) -> None:
+    lease_id = any_world.create('a')
+    with any_world.database.writer() as session:
+        session.execute(sa.update(tables.LEASES).values(status='WAITING', kind='retry'))
+        session.execute(sa.update(tables.EVENTS).values(event_type=RETRY, time=at(ONE)))
+    (shown,) = check(any_world)
+    assert shown['id'] == lease_id
+    assert shown['next_retry_at'] == '2026-12-01T13:00:00.000000'
+
+
+def test_parts_that_are_not_asked_for_are_empty(mixed: Mixed) -> None:
+    for parts in (set(), {'events'}, {'reservations'}):
+        for each in check(mixed.world, parts=parts):
+            assert {name for name in leases.PARTS if each[name]} == parts
+
+
+@pytest.mark.parametrize('setting', ['group_concat_max_len = 400', 'group_concat_max_len = 4'])
+def test_lease_that_is_too_long_for_one_text_is_shown_all_the_same(
+    mixed: Mixed, setting: str
+) -> None:
+    """MariaDB cuts texts that it makes of many rows, with no more than a warning."""
+    is_cut = mixed.world.database.engine.dialect.driver == 'pymysql'
+    assert len(check(mixed.world, *([setting] if is_cut else []))) == 2
+
+
+@pytest.mark.parametrize('text', [None, '[[],1,[],0,[]]', '[[],0,[],2,[[]]]', '[[],1,[["a"', ']'])
+def test_text_that_was_cut_is_not_read(text: str | None) -> None:
+    assert listed._unpacked([text]) is None
+
+
+def test_lease_of_the_release_before_shows_no_time_before_its_start(any_world: World) -> None:
+    any_world.create('a')
+    with any_world.database.writer() as session:
+        session.execute(sa.update(tables.LEASES).values(before_start=None))
+    assert check(any_world)[0]['before_start'] == []
