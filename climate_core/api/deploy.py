@@ -39,7 +39,9 @@ def _is_health(path: str) -> bool:
 def _authenticated(application: Any, conf: cfg.ConfigOpts) -> Any:
     if conf.api.auth_strategy == 'noauth':
         return auth.NoAuth(application)
-    return auth_token.AuthProtocol(auth.Keystone(application), {'oslo_config_config': conf})
+    # Nothing here reads the catalog of a token, which is written for each request otherwise.
+    options = {'oslo_config_config': conf, 'include_service_catalog': False}
+    return auth_token.AuthProtocol(auth.Keystone(application), options)
 
 
 #: Outermost first. The proxy's headers are read before anything makes links; every answer has a
