@@ -41,6 +41,11 @@ def _count() -> sa.CompoundSelect[Any]:
 
 #: Made once: that takes longer than to execute it.
 _COUNT: Final = _count()
+_LOCK: Final = (
+    sa.update(_PROJECT)
+    .where(_PROJECT.c.id == sa.bindparam('project_id'))
+    .values(generation=_PROJECT.c.generation + 1)
+)
 
 
 def lock(session: orm.Session, project_id: str, most: limits.Amounts | None) -> None:
@@ -51,8 +56,7 @@ def lock(session: orm.Session, project_id: str, most: limits.Amounts | None) -> 
     """
     if most is None:
         return
-    mine = sa.update(_PROJECT).where(_PROJECT.c.id == project_id)
-    if rows.change(session, mine.values(generation=_PROJECT.c.generation + 1)):
+    if rows.change(session, _LOCK, {'project_id': project_id}):
         return
     try:
         rows.insert(session, _PROJECT, [{'id': project_id, 'generation': 1}])

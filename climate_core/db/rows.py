@@ -149,10 +149,14 @@ def _change_some(session: orm.Session, kind: _Kind, some: Sequence[by_id.RowChan
     return session.connection().execute(statement, by_id.parameters(some)).rowcount
 
 
-def change(session: orm.Session, statement: sa.Update | sa.Delete) -> int:
+def change(
+    session: orm.Session,
+    statement: sa.Update | sa.Delete,
+    parameters: Mapping[str, Any] | None = None,
+) -> int:
     """Change or delete rows; return how many."""
     _write_changes(session)
-    return session.connection().execute(statement).rowcount
+    return session.connection().execute(statement, parameters).rowcount
 
 
 def _write_changes(session: orm.Session) -> None:
