@@ -6,9 +6,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from climate_core import no_eventlet
+from climate_core import unneeded
 
-with no_eventlet.hidden():
+with unneeded.hidden():
     from oslo_service import backend
 
     # Before anything that may import the rest of oslo.service, whose own default is eventlet.

@@ -9,9 +9,9 @@ import gc
 import os
 from typing import Any
 
-from climate_core import no_eventlet
+from climate_core import unneeded
 
-with no_eventlet.hidden():
+with unneeded.hidden():
     from oslo_log import log
 
     from climate_core import conf as configuration

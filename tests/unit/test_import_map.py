@@ -54,7 +54,7 @@ ROWS = (
     # Root modules that all may use.
     ('http_server',),
     ('concurrency', 'threads'),
-    ('backoff', 'context', 'exceptions', 'no_eventlet', 'report', 'test_points'),
+    ('backoff', 'context', 'exceptions', 'unneeded', 'report', 'test_points'),
 )
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}
 #: What the pure domain must not import.
