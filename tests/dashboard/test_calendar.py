@@ -254,6 +254,31 @@ class CalendarTest(PageTest):
         assert text.count('<a class="climate-bar') == 1
         assert f'can be extended until {NOW + 2 * DAY:%Y-%m-%d %H:%M} UTC' in text
 
+    def test_lease_of_resources_with_different_ends_has_a_bar_for_each(self) -> None:
+        ends = [NOW + DAY, NOW + 2 * DAY]
+        more = [NOW + 3 * DAY, NOW + 4 * DAY]
+        self.calendar.bars.return_value = [
+            bar(reservation_id=str(number), end_date=end, free_until=until)
+            for number, (end, until) in enumerate(zip(ends, more, strict=True))
+        ]
+        text = self.text(INDEX)
+        assert text.count('class="climate-label">lease1') == 1
+        assert text.count('<a class="climate-bar') == 2
+        for end, until in zip(ends, more, strict=True):
+            shown = [f'{each:%Y-%m-%d %H:%M} UTC' for each in (end, until)]
+            assert f'to {shown[0]}, can be extended until {shown[1]}"' in text
+            assert all(f'<td>{each}</td>' in text for each in shown)
+        # Both begin an hour before now; one lasts a day longer of seven.
+        parts = [
+            each.split('style="left: ')[1] for each in text.split('<a class="climate-bar')[1:]
+        ]
+        left, widths = zip(
+            *(each.split('"')[0].split('%; width: ') for each in parts), strict=True
+        )
+        assert left[0] == left[1]
+        first, second = (float(each.split('%')[0]) for each in widths)
+        assert second - first == pytest.approx(100 / 7, abs=0.01)
+
     def test_further_names_of_a_resource_are_in_the_language_of_the_user(self) -> None:
         names = ('203.0.113.7', '203.0.113.8', '203.0.113.9')
         found = bar(resource_type='virtual:floatingip', resource_names=names)

@@ -3,6 +3,7 @@
 
 import datetime
 import pathlib
+import uuid
 from collections.abc import Iterator
 from typing import Any
 from urllib import parse
@@ -70,6 +71,10 @@ def ask(
     return world.ask(
         application, 'GET', f'/v1/calendar?{text}', None, {**who, **(headers or {})}, status
     )
+
+
+def _has_given_back(lease: dict[str, Any]) -> bool:
+    return any(each['status'] == 'deleted' for each in lease['reservations'])
 
 
 def clock(text: str) -> str:
@@ -299,6 +304,35 @@ def test_reservation_that_was_given_back_ends_then(application: Any) -> None:
     path = f'/v1/leases/{lease["id"]}/reservations/{lease["reservations"][0]["id"]}'
     world.ask(application, 'DELETE', path, None, OURS, 204)
     assert ask(application).json['bars'] == []
+
+
+def test_host_that_is_given_back_while_its_lease_runs_ends_then(application: Any) -> None:
+    now, hour = datetime.datetime.now(datetime.UTC), datetime.timedelta(hours=1)
+    span = {'from': (now - hour).isoformat(), 'to': (now + 2 * hour).isoformat()}
+    thing = {'resource_type': 'test:thing', 'resource_id': str(uuid.uuid4())}
+    body = {'name': 'now', 'end_date': (now + hour).isoformat(), 'reservations': [HOST, thing]}
+    made = world.ask(application, 'POST', '/v1/leases', body, OURS, 201).json['lease']
+    lease = world.wait_for_lease(
+        application, made['id'], lambda lease: lease['status'] == 'ACTIVE', OURS
+    )
+
+    def bars() -> dict[str, Any]:
+        found = ask(application, free_until='true', **span).json['bars']
+        return {each['resource_type']: each for each in found}
+
+    before = bars()
+    assert before['physical:host']['end_date'] == lease['end_date']
+    assert before['physical:host']['free_until'] is not None
+    (host,) = (e for e in lease['reservations'] if e['resource_type'] == 'physical:host')
+    path = f'/v1/leases/{lease["id"]}/reservations/{host["id"]}'
+    world.ask(application, 'DELETE', path, None, OURS, 204)
+    world.wait_for_lease(application, lease['id'], _has_given_back, OURS)
+    after = bars()
+    ended = after['physical:host']
+    assert lease['start_date'] <= ended['end_date'] < lease['end_date']
+    assert (ended['start_date'], ended['free_until']) == (lease['start_date'], None)
+    # The rest of it goes on.
+    assert after['test:thing'] == before['test:thing']
 
 
 @pytest.fixture(scope='module')

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -170,12 +170,23 @@ def selects(database: Database) -> Iterator[list[str]]:
         sa.event.remove(database.engine, 'before_cursor_execute', note)
 
 
-def wait_for_status(application: Any, lease_id: str, status: str) -> dict[str, Any]:
-    """Return a lease when a thread of the manager has brought it to a status."""
+def wait_for_lease(
+    application: Any,
+    lease_id: str,
+    is_so: Callable[[Mapping[str, Any]], bool],
+    headers: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Return a lease when threads of the manager have brought it so far."""
     pause, deadline = threading.Event(), time.monotonic() + 60
     while True:
-        lease: dict[str, Any] = ask(application, 'GET', f'/v1/leases/{lease_id}').json['lease']
-        if lease['status'] == status:
+        answer = ask(application, 'GET', f'/v1/leases/{lease_id}', headers=headers, status=200)
+        lease: dict[str, Any] = answer.json['lease']
+        if is_so(lease):
             return lease
-        assert time.monotonic() < deadline, f'{status} expected: {lease}'
+        assert time.monotonic() < deadline, lease
         pause.wait(0.05)
+
+
+def wait_for_status(application: Any, lease_id: str, status: str) -> dict[str, Any]:
+    """Return a lease when it has a status."""
+    return wait_for_lease(application, lease_id, lambda lease: lease['status'] == status)

@@ -222,6 +222,22 @@ def test_host_wakes_before_its_lease(one):
     assert one.state() is None
 
 
+def test_host_is_put_to_sleep_once_in_a_cycle(one):
+    one.conf.set_override('min_cycle', 4 * 60 * 60, group='power')
+    one.worker = one.manager()
+    one.sleep()
+    one.database.write(host_power.wake, one.ids[0])
+    one.look(2)
+    assert (one.state(), one.sleeps()) == (None, [('cn1', NOON, NOON)])
+    # The usual cycle is over, and its own is not.
+    one.later(239)
+    one.sleep()
+    assert one.state() is None
+    one.later(1)
+    one.sleep()
+    assert one.state() is ASLEEP
+
+
 def test_host_that_woke_quickly_before_is_woken_later(one):
     one.sleep()
     one.change(wake_seconds=60)
