@@ -233,9 +233,14 @@ class ManagerService:
                 for each in looking:
                     each.nudge()
 
-            early = self.scheduler.look_early
             yield from listener.make(
-                conf, self.database, self.plugins, nudge, look_at_hosts, early
+                conf,
+                self.database,
+                self.plugins,
+                nudge,
+                look_at_hosts,
+                self.scheduler.look_early,
+                services_of(self.plugins),
             )
         if conf.metrics.listen:
             # Its address is taken at once: a manager that does not get it does not start.

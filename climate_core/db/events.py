@@ -58,6 +58,7 @@ class Services:
     """
 
     def __init__(self, types: Mapping[str, Collection[str]]) -> None:
+        self._types = types
         self._masks = {name: 1 << number for number, name in enumerate(types)}
         #: A column: the bits of the services that the event of a row may call.
         self.bits = self._column(types)
@@ -65,6 +66,10 @@ class Services:
     @property
     def names(self) -> Collection[str]:
         return self._masks.keys()
+
+    def of_type(self, resource_type: str) -> Collection[str]:
+        """Return the services that are called for a type of resource."""
+        return frozenset(name for name, types in self._types.items() if resource_type in types)
 
     def read(self, bits: int) -> Collection[str]:
         """Return the services of a value of that column."""

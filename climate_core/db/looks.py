@@ -37,10 +37,14 @@ class _Question:
 
 
 class EarlyLooks:
-    """Find events that may be looked at early; for those who ask at once in one statement."""
+    """Find events that may be looked at early; for those who ask at once in one statement.
 
-    def __init__(self, database: Database) -> None:
+    :param services: which services are called for an event
+    """
+
+    def __init__(self, database: Database, services: events.Services = events.NO_SERVICES) -> None:
         self._database = database
+        self._services = services
         self._batches = Batches(
             self._answer, lambda asked: (asked.resource_type, asked.resource_id), _MOST
         )
@@ -56,7 +60,9 @@ class EarlyLooks:
         """
         asked = _Question(resource_type, resource_id)
         self._batches.do(asked)
-        return asked.answer.result()
+        found = asked.answer.result()
+        services = self._services.of_type(resource_type)
+        return None if found is None else dataclasses.replace(found, services=services)
 
     def _answer(self, asked: Sequence[_Question]) -> None:
         by_type: dict[str, list[_Question]] = defaultdict(list)

@@ -138,6 +138,7 @@ class NotificationEndpoint:
 
     :param nudge: called when something was written that the engine should look at
     :param look_early: called with an event that the engine should look at before its time
+    :param services: which services are called for an event
     """
 
     def __init__(
@@ -146,6 +147,7 @@ class NotificationEndpoint:
         database: Database,
         nudge: Callable[[], None],
         look_early: Callable[[events.Due], None],
+        services: events.Services = events.NO_SERVICES,
     ) -> None:
         types = '|'.join(map(re.escape, sorted({*source.noted, *source.done})))
         self.filter_rule = messaging.NotificationFilter(
@@ -153,7 +155,7 @@ class NotificationEndpoint:
         )
         self._source = source
         self._database = database
-        self._early_looks = looks.EarlyLooks(database)
+        self._early_looks = looks.EarlyLooks(database, services)
         self._nudge = nudge
         self._look_early = look_early
 
@@ -226,18 +228,20 @@ def make(
     nudge: Callable[[], None] = lambda: None,
     look_at_hosts: Callable[[], None] = lambda: None,
     look_early: Callable[[events.Due], None] = lambda _due: None,
+    services: events.Services = events.NO_SERVICES,
 ) -> list[MessageServer]:
     """Make the listeners for these types; they hear nothing before their ``start``.
 
     :param nudge: called when something was written that the engine should look at
     :param look_at_hosts: called when something has happened to a nova-compute
     :param look_early: called with an event that the engine should look at before its time
+    :param services: which services are called for an event
     :returns: none for what is turned off
     """
     endpoints: dict[str, list[NotificationEndpoint | ComputeEndpoint]] = defaultdict(list)
     for source in SOURCES:
         if source.resource_type in types:
-            heard = NotificationEndpoint(source, database, nudge, look_early)
+            heard = NotificationEndpoint(source, database, nudge, look_early, services)
             endpoints[source.group].append(heard)
     if _OF_HOSTS & set(types):
         endpoints[SERVERS.group].append(ComputeEndpoint(look_at_hosts))

@@ -16,6 +16,7 @@ from climate_core.engine import scheduler
 from climate_core.engine.scheduler import Scheduler
 from climate_core.engine.shares import ThreadShares, services_of
 from climate_core.lease import events as lease_events
+from climate_core.plugins.base import Wait
 from tests.support.stopping import stop
 from tests.support.world import NOON, TYPE, Things, World, user
 
@@ -276,3 +277,27 @@ def test_project_that_has_just_a_lease_is_next_though_no_thread_is_free(loop: Lo
     loop.until(lambda: 'single' in loop.awake())
     before = [name for _, name in loop.things.journal].index('single')
     assert before <= 5
+
+
+def test_early_look_at_a_service_that_has_its_share_waits(loop: Loop) -> None:
+    loop.things.answers['wake', 'first'] = [Wait(600)]
+    lease_id = loop.create('first')
+    loop.scheduler.start()
+    loop.until(lambda: len(loop.things.calls) == 1 and loop.told['test:thing'] == 0)
+    loop.hang('s0', 's1', 's2')
+    for n in range(3):
+        loop.create(f's{n}')
+    loop.scheduler.nudge()
+    loop.wait_for_calls(3)
+    (start,) = (e for e in loop.world.lease(lease_id).events if e.event_type == 'start_lease')
+    now = loop.world.clock.now()
+    early = Due(start.id, lease_id, 'start_lease', start.generation, 2, now, True, {'test:thing'})
+    loop.scheduler.look_early(early)
+    loop.create('o')
+    loop.scheduler.nudge()
+    loop.until(lambda: 'o' in loop.awake())
+    # It was not claimed, only to be put off.
+    (still,) = (e for e in loop.world.lease(lease_id).events if e.event_type == 'start_lease')
+    assert still == start
+    loop.answer.set()
+    loop.until(lambda: 'first' in loop.awake())

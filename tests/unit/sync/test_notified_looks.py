@@ -167,3 +167,10 @@ def test_server_of_no_lease_costs_one_statement(database, looked, hear):
     statements = executed(database, lambda: hear(SERVERS, CREATED[0], other))
     assert len(statements) == 1
     assert not looked
+
+
+def test_early_look_counts_for_the_service_of_its_resource(database):
+    waiting(database, SERVER)
+    services = events.Services({'nova': ['virtual:instance'], 'cinder': ['virtual:volume']})
+    due = looks.EarlyLooks(database, services).find('virtual:instance', 'server-1')
+    assert set(due.services) == {'nova'}
