@@ -197,6 +197,9 @@ class Scheduler(PoolWorker[events.Due]):
         with self._changed:
             was_due = key in self._busy
             self._busy.discard(key)
+            if result is True:
+                # Another manager was faster, perhaps with the next ones, too.
+                self._waiting.clear()
         if was_due or isinstance(result, bool):
             return was_due or result is True
         at = time.monotonic() + (result - self._clock.now()).total_seconds()

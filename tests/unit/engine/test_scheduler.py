@@ -115,6 +115,32 @@ def test_one_that_is_slow_holds_up_nobody(world: World, start: Callable[..., Sch
     go_on.set()
 
 
+def test_it_reads_again_what_is_due_when_another_manager_was_faster(
+    world: World, start: Callable[..., Scheduler]
+) -> None:
+    found, tried, last = [], [], threading.Event()
+    for n in range(6):
+        world.create(f'thing{n}', end=NEVER)
+
+    def run(due: Due) -> bool:
+        tried.append(due.id)
+        if len(tried) == 1:
+            # The other manager has taken all of them; then there is one more.
+            _, found[:] = world.database.read(events.upcoming, 100)
+            for each in found:
+                world.database.write(events.claim, each.id, each.generation, 3600)
+            world.create('last', end=NEVER)
+        if due.id not in {each.id for each in found}:
+            world.database.write(events.claim, due.id, due.generation, 3600)
+            last.set()
+        return True
+
+    start(run, workers=1)
+    assert last.wait(PATIENCE)
+    # The first one, at most one more that had a thread already, and the last one.
+    assert len(tried) <= 3
+
+
 @pytest.mark.usefixtures('seconds')
 def test_it_sleeps_when_nothing_is_due(world: World) -> None:
     world.create('a', start='2098-01-01 00:00', end=NEVER)
