@@ -79,7 +79,7 @@ class Scheduler(PoolWorker[events.Due]):
         self._beaten = False
         #: Whether something was begun since it was asked.
         self._has_begun = False
-        #: Events that were due while they were worked on.
+        #: Events that were due, and others by then, while they were worked on.
         self._busy: set[str] = set()
         self._early: dict[str, events.Due] = {}
         database.listen(events.DUE, self.nudge)
@@ -96,12 +96,14 @@ class Scheduler(PoolWorker[events.Due]):
 
     def look(self) -> float | None:
         """Start work on what is due; return the seconds until there is something again."""
-        self._begin()
+        now = self._clock.now()
+        self._begin(now)
         if self._may_ask() and time.monotonic() >= self._next_question():
             self._ask()
-            self._begin()
+            now = self._clock.now()
+            self._begin(now)
         # The end of an event wakes it.
-        return self._seconds_to_sleep() if self._may_ask() else None
+        return self._seconds_to_sleep(now) if self._may_ask() else None
 
     def _wake(self) -> None:
         super().nudge()
@@ -116,16 +118,18 @@ class Scheduler(PoolWorker[events.Due]):
         at = 0.0 if self._unknown or has_more else self._ask_at
         return max(at, self._again_at) if self._waiting else at
 
-    def _seconds_to_sleep(self) -> float:
-        """Return the seconds until the next question, or until an early look may begin."""
+    def _seconds_to_sleep(self, begun_at: datetime.datetime) -> float:
+        """Return the seconds until the next question, or until an early look may begin.
+
+        :param begun_at: when those whose time had come were begun; what is left of them waits for
+            a thread, or for the question
+        """
         seconds = max(0.0, self._next_question() - time.monotonic())
-        if not self._early:
-            return seconds
-        now = self._clock.now()
         with self._changed:
-            early = [(each.next_at - now).total_seconds() for each in self._early.values()]
-        # Those whose time has come wait for a thread, or for the question.
-        return min([seconds, *(each for each in early if each > 0)])
+            early = [each.next_at for each in self._early.values() if each.next_at > begun_at]
+        if not early:
+            return seconds
+        return min(seconds, max(0.0, (min(early) - self._clock.now()).total_seconds()))
 
     def _ask(self) -> None:
         """Ask the database what is due, and when there is more."""
@@ -148,20 +152,26 @@ class Scheduler(PoolWorker[events.Due]):
                 seconds = (rows[len(due)].next_at - self._clock.now()).total_seconds()
         asked = time.monotonic()
         with self._changed:
-            self._waiting = {each.id: each for each in spread(due)}
+            self._waiting = {each.id: each for each in spread(due) if not self._is_begun(each)}
             self._has_more = len(due) >= window
             self._has_begun = False
             self._again_at = asked + max(_PAUSE, _PAUSE_FACTOR * (asked - began))
             self._ask_at = min(self._ask_at, asked + nap(seconds, self._idle_seconds))
 
-    def _begin(self) -> None:
+    def _is_begun(self, due: events.Due) -> bool:
+        """Tell whether an event is worked on; it may be due again after that if it has changed."""
+        begun = self._in_flight.get(due.id)
+        if begun is not None and begun.generation != due.generation:
+            self._busy.add(due.id)
+        return begun is not None
+
+    def _begin(self, now: datetime.datetime) -> None:
         """Begin what is due and has a thread: what may be looked at early comes last."""
         if self._waiting:
             self._submit_all(list(self._waiting.values()))
         # What is due and not begun yet is not kept waiting by looks at what is.
         if not self._early or self._unknown or (self._has_more and self._has_begun):
             return
-        now = self._clock.now()
         with self._changed:
             early = [each for each in self._early.values() if each.next_at <= now]
         self._submit_all(sorted(early, key=lambda each: each.next_at))
@@ -183,14 +193,13 @@ class Scheduler(PoolWorker[events.Due]):
             not to be begun
         """
         with self._changed:
-            is_begun = due.id in self._in_flight
-            if not is_begun and not self._shares.has_room(due):
+            if due.id in self._in_flight:
+                self._early.pop(due.id, None)
                 return None
-            if is_begun and due.id in self._waiting:
-                self._busy.add(due.id)
+            if not self._shares.has_room(due):
+                return None
             self._waiting.pop(due.id, None)
-            is_early = self._early.pop(due.id, None) is not None
-        return None if is_begun else is_early
+            return self._early.pop(due.id, None) is not None
 
     def _finished(self, key: str, item: events.Due, future: futures.Future[Any]) -> None:
         self._shares.end(key)

@@ -249,6 +249,58 @@ def test_look_ahead_of_time_comes_after_all_that_is_due(
     assert order.index('early') >= 8
 
 
+@pytest.mark.usefixtures('seconds')
+def test_early_look_whose_time_comes_while_it_looks_is_not_slept_through(world: World) -> None:
+    class Ticking:
+        """A clock that goes on by a second whenever it is read."""
+
+        def __init__(self) -> None:
+            self.reads = 0
+
+        def now(self) -> datetime.datetime:
+            self.reads += 1
+            return NOON + datetime.timedelta(seconds=self.reads)
+
+    clock = Ticking()
+    loop = Scheduler(world.database, clock, lambda due: False, 2, 600)  # type: ignore[arg-type]
+    assert loop.look() == 600
+    soon = clock.now() + datetime.timedelta(seconds=1.5)
+    loop.look_early(Due('early', 'lease', 'start_lease', 0, 2, soon, True))
+    # It is later than the moment of the look, and earlier than the moment after it.
+    assert loop.look() == 0
+    assert stop(loop)
+
+
+@pytest.mark.parametrize('is_changed', [False, True])
+def test_event_that_is_worked_on_is_due_again_only_if_it_was_changed(
+    world: World, seconds: list[float], is_changed: bool
+) -> None:
+    for n in range(3):
+        world.create(f'a{n}', end=NEVER)
+    go_on = threading.Event()
+
+    def run(_due: Due) -> bool:
+        assert go_on.wait(PATIENCE)
+        return False
+
+    loop = Scheduler(world.database, world.clock, run, 2, 600)
+    loop.look()
+    begun, left = dict(loop._in_flight), set(loop._waiting)
+    assert (len(begun), len(left)) == (2, 1)
+    if is_changed:
+        (first, _) = begun.values()
+        # Its claim has expired.
+        assert world.database.write(events.claim, first.id, first.generation, -1)
+    loop.nudge()
+    seconds[0] += 1
+    loop.look()
+    assert set(loop._waiting) == left
+    go_on.set()
+    assert stop(loop)
+    assert loop._unknown is is_changed
+    assert not loop._busy
+
+
 def test_look_waits_for_no_thread(world: World) -> None:
     go_on = threading.Event()
     for n in range(3):
