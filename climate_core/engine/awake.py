@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 
 from oslo_log import log
 
+from climate_core.cloud import errors
 from climate_core.db.clock import Clock
 from climate_core.db.events import Due
 from climate_core.engine import retry
@@ -73,9 +74,10 @@ class AwakeStarts:
         self._kept: collections.OrderedDict[str, model.Lease] = collections.OrderedDict()
 
     def keep(self, lease: model.Lease, event: model.Event) -> None:
-        """Keep a lease whose start goes on later."""
+        """Keep a lease whose start goes on later, unless it has more than one resource."""
         handler = events.of(event.event_type)
-        if not handler.done_when_awake or event.status != states.EventStatus.UNDONE:
+        goes_on = event.status == states.EventStatus.UNDONE
+        if not (handler.done_when_awake and goes_on and len(lease.reservations) == 1):
             return
         with self._lock:
             self._kept[event.id] = lease
@@ -109,7 +111,7 @@ class AwakeStarts:
     ) -> bool:
         try:
             return plugin.is_awake(lease, reservation)
-        except retry.EXPECTED as exc:
+        except (errors.Gone, *retry.EXPECTED) as exc:
             LOG.info('%s is looked at again: %s', reservation.id, exc)
         except Exception:
             LOG.exception('%s is looked at again', reservation.id)

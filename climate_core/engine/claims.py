@@ -31,6 +31,15 @@ class EventClaim:
     renew_at: float
     lost: bool = False
 
+    @property
+    def info(self) -> dict[str, str | None]:
+        """Return what is told of it at points and in the log."""
+        return {
+            'event_id': self.event_id,
+            'event_type': self.event_type,
+            'lease_id': self.lease_id,
+        }
+
 
 class Claims(Worker):
     """Take claims and keep them alive while their work goes on.

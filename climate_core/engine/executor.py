@@ -90,14 +90,9 @@ class EventExecutor:
             is new
         """
         context.of_event(due.id, due.lease_id)
-        found = self._awake.find(due)
-        if found is not None:
-            finish = functools.partial(self._finish_awake, found)
-            after = self.group.write(due.lease_id, finish)
-            if after is not None:
-                if self.seen_by:
-                    self.seen_by.claimed(due, self.clock.now())
-                return self._finished(after, due.id, _next_times(found.lease))
+        finished = self._run_awake(due)
+        if finished is not None:
+            return finished
         begun = self._claim(due)
         if begun is None:
             if self.seen_by:
@@ -108,7 +103,7 @@ class EventExecutor:
         if self.seen_by:
             self.seen_by.claimed(due, self.clock.now())
         try:
-            test_points.reached('event.claimed', **_info(claim))
+            test_points.reached('event.claimed', **claim.info)
             return self._work(begun)
         except ClaimLost:
             LOG.info('%s of lease %s was superseded', claim.event_type, claim.lease_id)
@@ -117,6 +112,21 @@ class EventExecutor:
             return True
         finally:
             self.claims.drop(claim)
+
+    def _run_awake(self, due: Due) -> datetime.datetime | bool | None:
+        """Finish a start whose resource is awake; None if it is to be claimed."""
+        found = self._awake.find(due)
+        if found is None:
+            return None
+        info = {'event_id': due.id, 'event_type': due.event_type, 'lease_id': due.lease_id}
+        test_points.reached('finish.before', **info)
+        after = self.group.write(due.lease_id, functools.partial(self._finish_awake, found))
+        if after is None:
+            return None
+        test_points.reached('finish.after', **info)
+        if self.seen_by:
+            self.seen_by.claimed(due, self.clock.now())
+        return self._finished(after, due.id, _next_times(found.lease))
 
     def _claim(self, due: Due) -> _Begun | None:
         """Claim an event and begin it, in one transaction."""
@@ -135,7 +145,7 @@ class EventExecutor:
             return True
         try:
             outcomes = self._act(claim, work)
-            test_points.reached('finish.before', **_info(claim))
+            test_points.reached('finish.before', **claim.info)
             finish = functools.partial(self._finish, claim, outcomes)
             after = self.group.write(claim.lease_id, finish)
         except ClaimLost:
@@ -144,7 +154,7 @@ class EventExecutor:
             if lease is not None:
                 self.allocations.end_again(lease)
             raise
-        test_points.reached('finish.after', **_info(claim))
+        test_points.reached('finish.after', **claim.info)
         return self._finished(after, claim.event_id, begun.known)
 
     def _finished(
@@ -301,7 +311,7 @@ class EventExecutor:
         """Make one remote call. Its failure is an outcome: the other resources go on."""
         if claim.lost:
             raise ClaimLost
-        info = _info(claim) | {'reservation_id': reservation.id if reservation else None}
+        info = claim.info | {'reservation_id': reservation.id if reservation else None}
         event = next(e for e in lease.events if e.id == claim.event_id)
         test_points.reached('remote.before', **info)
         try:
@@ -382,11 +392,3 @@ def _cause(event_id: str, event_type: str) -> history.Cause:
 def _next_times(lease: model.Lease) -> dict[str, datetime.datetime | None]:
     """Return when each event of a lease is due, by their ids."""
     return {each.id: each.next_at for each in lease.events}
-
-
-def _info(claim: EventClaim) -> dict[str, str | None]:
-    return {
-        'event_id': claim.event_id,
-        'event_type': claim.event_type,
-        'lease_id': claim.lease_id,
-    }

@@ -177,6 +177,10 @@ class Place:
             leases.expire_claims(self.database)
         return self._start(kill)
 
+    def notified(self, server: str, kill: str | None = None) -> Manager:
+        """Start a manager that Nova tells of a server after each look at its start."""
+        return self._start(kill, start_manager.run_notified, server)
+
     def _start(self, kill: str | None, *does: Any) -> Manager:
         started = Manager(self, kill, *does)
         self._managers.append(started)

@@ -5,6 +5,7 @@ Every point is told to the test, which is how it waits; at one of them the proce
 """
 
 import contextlib
+import functools
 import os
 import pathlib
 import signal
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from typing import Any
 
+import oslo_messaging as messaging
 import requests
 import sqlalchemy as sa
 
@@ -145,12 +147,52 @@ def _add_points() -> None:
 
 def run(config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connection) -> None:
     """Be climate-manager until the end of the process."""
+    _run(config, kill, log, tell, Hook)
+
+
+def run_notified(
+    config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connection, server: str
+) -> None:
+    """Be climate-manager, which Nova tells that a server runs after each look at a start."""
+    heard = config.with_name('notified.conf')
+    heard.write_text('[nova_notifications]\nenabled = true\n', encoding='utf-8')
+    conf = configuration.load([], [str(config)])
+
+    class NotifiedHook(Hook):
+        def __call__(self, name: str, info: dict[str, Any]) -> None:
+            super().__call__(name, info)
+            if (name, info['event_type']) == ('finish.after', 'start_lease'):
+                data = {'nova_object.data': {'uuid': server}}
+                self._nova.info({}, 'instance.create.end', data)
+
+        @functools.cached_property
+        def _nova(self) -> messaging.Notifier:
+            options = conf.nova_notifications
+            # The exchange of Nova, within this process.
+            conf.set_override('control_exchange', options.exchange)
+            transport = messaging.get_notification_transport(conf)
+            topics = options.topics[:1]
+            return messaging.Notifier(transport, 'nova', driver='messagingv2', topics=topics)
+
+    # It is the notification, and no look that comes soon, that finds it awake.
+    _run(config, kill, log, tell, NotifiedHook, 600.0, '--config-file', str(heard))
+
+
+def _run(
+    config: pathlib.Path,
+    kill: str | None,
+    log: pathlib.Path,
+    tell: Connection,
+    hook: type[Hook],
+    first_look: float = 0.02,
+    *words: str,
+) -> None:
     _begin(log)
     # The comparison looks at servers too, and each look is a step of the fake cloud.
     reconcile._FIRST_SECONDS = 3600.0
     # The fake cloud takes a step at each look, and needs no time for it.
     progress._FIRST = 0.02  # type: ignore[misc]
-    wakeable.WakeablePlugin._first_look = lambda self: 0.02  # type: ignore[method-assign]
+    wakeable.WakeablePlugin._first_look = lambda self: first_look  # type: ignore[method-assign]
     lane_plugin.LOOK = departures.LOOK = room_steps._LOOK = 0.02  # type: ignore[misc]
     host_watch._FIRST_SECONDS = 0.0
     host_power._FIRST_SECONDS = 0.0  # type: ignore[misc]
@@ -159,8 +201,8 @@ def run(config: pathlib.Path, kill: str | None, log: pathlib.Path, tell: Connect
     # What a dead manager was sending is sent again when its claim expires, in two seconds.
     webhooks._MARGIN = 1.0
     _add_points()
-    test_points.install(Hook(kill, tell))
-    manager.main(['--config-file', str(config)])
+    test_points.install(hook(kill, tell))
+    manager.main(['--config-file', str(config), *words])
 
 
 def request(

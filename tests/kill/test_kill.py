@@ -8,6 +8,7 @@ import pytest
 
 from tests.kill.deaths import (
     EVENT,
+    check_no_error,
     check_told,
     end,
     kills,
@@ -26,6 +27,31 @@ def test_killed_start_wakes_the_server_once(stage, kill):
 
     start(stage, kill, lease)
 
+    assert stage.cloud.effects()[server] == ['wake_up']
+    check_told(stage, 'lease.event.start_lease', kill)
+
+
+@pytest.mark.parametrize(
+    ('kill', 'left'),
+    [
+        ('finish.before:start_lease:2', 'UNDONE'),
+        ('finish.after:start_lease:2', 'DONE'),
+        ('outbox.before:lease.event.start_lease:1', 'DONE'),
+    ],
+)
+@pytest.mark.parametrize('stage', ENGINES, indirect=True)
+def test_killed_finish_of_a_server_that_is_awake_wakes_it_once(stage, kill, left):
+    (server,) = stage.cloud.servers(1, is_fast=True)
+    lease = leases.make(stage.database, [server], stage.cloud.trust())
+    leases.write(stage.database, lease)
+    stage.notified(server, kill).dies()
+    # It was not claimed for that look.
+    (event,) = stage.lease(lease).events_of('start_lease')
+    assert event.status == left
+    leases.end_waits(stage.database)
+    stage.manager()
+    stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
+    check_no_error(stage.lease(lease))
     assert stage.cloud.effects()[server] == ['wake_up']
     check_told(stage, 'lease.event.start_lease', kill)
 

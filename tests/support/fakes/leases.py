@@ -140,6 +140,15 @@ def due(lease: model.Lease) -> model.Lease:
     return dataclasses.replace(lease, end_date=end, events=events)
 
 
+def end_waits(database: Database) -> None:
+    """Have the next look of all that has begun and goes on later come now."""
+    event = tables.EVENTS.c
+    with database.writer() as session:
+        now = utcnow.now(session)
+        waits = sa.and_(event.status == 'UNDONE', event.time <= now)
+        session.execute(sa.update(tables.EVENTS).where(waits).values(next_at=now))
+
+
 def expire_claims(database: Database) -> None:
     """Let the time of all claims pass, of events, notifications and calls of webhooks."""
     claimed = {

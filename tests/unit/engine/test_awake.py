@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from climate_core import exceptions
+from climate_core import exceptions, test_points
+from climate_core.cloud import errors
 from climate_core.db import events, history
 from climate_core.db.events import Due
 from climate_core.lease import model, states
@@ -83,14 +84,24 @@ def test_what_is_not_awake_is_claimed_and_called(waiting: Waiting) -> None:
     assert (waiting.looks, waiting.calls, waiting.status) == (1, 2, 'ACTIVE')
 
 
-@pytest.mark.parametrize('trouble', [exceptions.Transient('away'), ValueError('a mistake')])
-def test_look_that_fails_leaves_it_to_the_call(waiting: Waiting, trouble: Exception) -> None:
+@pytest.mark.parametrize(
+    ('trouble', 'is_mistake'),
+    [
+        (exceptions.Transient('away'), False),
+        (errors.Gone('It is not there.'), False),
+        (ValueError('a mistake'), True),
+    ],
+)
+def test_look_that_fails_leaves_it_to_the_call(
+    waiting: Waiting, caplog: pytest.LogCaptureFixture, trouble: Exception, is_mistake: bool
+) -> None:
     def fail() -> bool:
         raise trouble
 
     waiting.see = fail
     waiting.run()
     assert (waiting.calls, waiting.status) == (2, 'ACTIVE')
+    assert any(each.exc_info for each in caplog.records) is is_mistake
 
 
 def test_event_that_is_due_by_the_database_is_claimed(waiting: Waiting) -> None:
@@ -162,3 +173,23 @@ def test_lease_with_more_resources_is_claimed(
     world.run_until_idle()
     waiting.run()
     assert (waiting.looks, waiting.status) == (0, 'ACTIVE')
+
+
+def test_lease_of_several_resources_is_not_kept(world: World) -> None:
+    for each in 'bc':
+        world.things.answers['wake', each] = [Wait(60.0)]
+    world.create('b', 'c', end=NEVER)
+    world.run_until_idle()
+    assert not world.executor._awake._kept
+
+
+def test_start_that_is_finished_so_passes_the_points_of_a_finish(waiting: Waiting) -> None:
+    due, seen = waiting.due(), []
+    test_points.install(lambda name, info: seen.append((name, info, waiting.status)))
+    try:
+        waiting.run(due)
+    finally:
+        test_points.install(None)
+    info = {'event_id': due.id, 'event_type': 'start_lease', 'lease_id': waiting.lease_id}
+    before, after = ('finish.before', info, 'STARTING'), ('finish.after', info, 'ACTIVE')
+    assert seen == [before, after]
