@@ -154,10 +154,36 @@ def _in_turn(
     """Select events that are due, one of each project, then another one of each.
 
     What frees something goes first when its time has come: of one that is tried again others are
-    not kept waiting. Of however many events are due, only so many are looked at that have been
-    due for longest and for shortest; and of what calls no service that is full, all if need be.
+    not kept waiting. What calls a service that is full takes turns with what calls none.
 
     :param mask: the bits of the services that are full
+    """
+    found = _looked_at(clock, limit, services, mask).c
+    order = (found.next_at, found.priority)
+    calls_full = found.bits.bitwise_and(mask)
+    alike = [calls_full, found.project_id]
+    by_project = sa.func.row_number().over(partition_by=alike, order_by=order)
+    turn = sa.case((found.frees == 1, 0), else_=by_project)
+    # Chance decides among the projects, so that none is always the last one.
+    chance = sa.case((found.frees == 1, 0.0), else_=sa.func.random())
+    named = {'calls_full': calls_full, 'turn': turn, 'chance': chance}
+    turns = sa.select(*found, *(each.label(name) for name, each in named.items()))
+    taken = turns.subquery('few_turns').c
+    place = sa.func.row_number().over(
+        partition_by=taken.calls_full,
+        order_by=(taken.turn, taken.chance, taken.next_at, taken.priority),
+    )
+    names = [taken[each.name] for each in rows.columns(_EVENT, Due)]
+    return sa.select(*names, taken.bits).order_by(place, taken.calls_full).limit(limit)
+
+
+def _looked_at(
+    clock: utcnow.TestClock | None, limit: int, services: Services, mask: int
+) -> sa.Subquery:
+    """Select events of which some are to be taken, with their projects.
+
+    Of however many events are due, only so many are looked at that have been due for longest and
+    for shortest; and of what calls no service that is full, all if need be.
     """
     column, is_due = _EVENT.c, _EVENT.c.next_at <= utcnow.expression(clock)
     oldest = sa.select(column.id).where(is_due).order_by(column.next_at, column.priority)
@@ -167,7 +193,7 @@ def _in_turn(
         parts.append(oldest.where(services.bits.bitwise_and(mask) == 0).limit(limit))
     ids = sa.union(*(sa.select(each.subquery('few').c.id) for each in parts)).subquery('few')
     frees = sa.and_(column.priority < _START, column.next_at == column.time)
-    found = (
+    return (
         sa.select(
             *rows.columns(_EVENT, Due),
             services.bits.label('bits'),
@@ -177,21 +203,7 @@ def _in_turn(
         .join_from(ids, _EVENT, column.id == ids.c.id)
         .join(_LEASE, _LEASE.c.id == column.lease_id)
         .subquery('few_found')
-    ).c
-    order = (found.next_at, found.priority)
-    held = found.bits.bitwise_and(mask)
-    by_project = sa.func.row_number().over(partition_by=[held, found.project_id], order_by=order)
-    turn = sa.case((found.frees == 1, 0), else_=by_project)
-    # Chance decides among the projects, so that none is always the last one.
-    chance = sa.case((found.frees == 1, 0.0), else_=sa.func.random())
-    turns = sa.select(*found, held.label('held'), turn.label('turn'), chance.label('chance'))
-    taken = turns.subquery('few_turns').c
-    place = sa.func.row_number().over(
-        partition_by=taken.held,
-        order_by=(taken.turn, taken.chance, taken.next_at, taken.priority),
     )
-    names = [taken[each.name] for each in rows.columns(_EVENT, Due)]
-    return sa.select(*names, taken.bits).order_by(place, taken.held).limit(limit)
 
 
 def _first(
@@ -344,19 +356,6 @@ def is_open(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElemen
 def is_done(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElement[bool]:
     """Return the condition that an event of a type has taken effect for a lease."""
     done = sa.and_(_EVENT.c.status == states.EventStatus.DONE, _EVENT.c.status_reason.is_(None))
-    return _exists(lease_id, event_type, done)
-
-
-def took_effect_at(
-    lease_id: sa.ColumnElement[str], event_type: str, time: sa.ColumnElement[Any]
-) -> sa.ColumnElement[bool]:
-    """Return the condition that an event of a type was taking effect at a time."""
-    done = sa.and_(
-        _EVENT.c.status == states.EventStatus.DONE,
-        _EVENT.c.status_reason.is_(None),
-        _EVENT.c.time <= time,
-        _EVENT.c.updated_at >= time,
-    )
     return _exists(lease_id, event_type, done)
 
 

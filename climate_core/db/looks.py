@@ -49,6 +49,11 @@ class EarlyLooks:
             self._answer, lambda asked: (asked.resource_type, asked.resource_id), _MOST
         )
 
+    @property
+    def waiting(self) -> int:
+        """Return how many wait for the answers of those who asked before."""
+        return self._batches.waiting
+
     def find(self, resource_type: str, resource_id: str) -> events.Due | None:
         """Find the event of the lease that waits for a resource, if one does.
 
@@ -106,7 +111,7 @@ def _early(
 
 def _query(clock: utcnow.TestClock | None) -> sa.Select[Any]:
     of_lease = _RESERVATION.alias()
-    held = sa.select(sa.func.count()).where(
+    resources = sa.select(sa.func.count()).where(
         of_lease.c.lease_id == _EVENT.c.lease_id, of_lease.c.hold == 1
     )
     now = utcnow.expression(clock)
@@ -115,7 +120,7 @@ def _query(clock: utcnow.TestClock | None) -> sa.Select[Any]:
             _RESERVATION.c.resource_id,
             *rows.columns(_EVENT, events.Due),
             _EVENT.c.updated_at,
-            held.scalar_subquery().label('held'),
+            resources.scalar_subquery().label('resources'),
             now.label('now'),
         )
         .join_from(_RESERVATION, _EVENT, _EVENT.c.lease_id == _RESERVATION.c.lease_id)

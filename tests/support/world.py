@@ -175,7 +175,7 @@ class World:
         if not sa.inspect(self.database.engine).has_table('leases'):
             tables.METADATA.create_all(self.database.engine)
 
-    def new_executor(self, claims: Claims | None = None) -> EventExecutor:
+    def new_executor(self, claims: Claims | None = None, **given: Any) -> EventExecutor:
         return EventExecutor(
             self.database,
             GroupCommit(self.database),
@@ -186,6 +186,7 @@ class World:
             self.operations.lease_calls,
             Backoff.of(self.conf),
             give_way=self.operations.give_way,
+            **given,
         )
 
     def wanted(self, thing: str) -> dict[str, str]:

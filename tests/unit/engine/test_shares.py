@@ -47,8 +47,7 @@ class Loop:
         self._ended = threading.Condition()
         self.told: dict[str, int] = {}
         shares = ThreadShares(WORKERS, 75, services_of(world.plugins), self._tell)
-        self._executor = world.new_executor()
-        self._executor.enter = shares.enter
+        self._executor = world.new_executor(enter=shares.enter)
         self.scheduler = Scheduler(world.database, world.clock, self._run, WORKERS, 600, shares)
 
     def _run(self, due: Due) -> datetime.datetime | bool:

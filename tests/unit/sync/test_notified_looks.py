@@ -3,8 +3,11 @@
 
 import dataclasses
 import datetime
+import threading
+from concurrent import futures
 
 import pytest
+import sqlalchemy as sa
 
 from climate_core.db import events, looks, utcnow
 from climate_core.lease import model, schedule
@@ -13,6 +16,7 @@ from climate_core.sync.listener import SERVERS, STACKS, VOLUMES
 from tests.support.fakes import leases
 from tests.support.world import executed
 
+PATIENCE = 60
 AGO, AHEAD = datetime.timedelta(seconds=-9), datetime.timedelta(seconds=20)
 
 
@@ -167,6 +171,46 @@ def test_server_of_no_lease_costs_one_statement(database, looked, hear):
     statements = executed(database, lambda: hear(SERVERS, CREATED[0], other))
     assert len(statements) == 1
     assert not looked
+
+
+def test_those_who_ask_at_once_share_a_statement(database):
+    waiting(database, {'resource_ids': ['server-1', 'server-2']})
+    waiting(database, {'resource_ids': ['server-3']})
+    waiting(database, VOLUME)
+    asked = [('virtual:instance', f'server-{n}') for n in range(1, 5)]
+    asked += [('virtual:volume', 'volume-1'), ('virtual:volume', 'server-1')]
+    early = looks.EarlyLooks(database)
+    alone = [early.find(*each) for each in asked]
+    assert [each is None for each in alone] == [False] * 3 + [True, False, True]
+
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait(*_):
+        if not begun.is_set():
+            begun.set()
+            assert go_on.wait(PATIENCE)
+
+    def ask_together():
+        with futures.ThreadPoolExecutor(len(asked) + 1) as pool:
+            # The first one keeps the others waiting, which are then asked for together.
+            first = pool.submit(early.find, 'virtual:stack', 'stack-1')
+            assert begun.wait(PATIENCE)
+            found = [pool.submit(early.find, *each) for each in asked]
+            while early.waiting < len(asked):
+                assert not first.done()
+            go_on.set()
+            for each, one in zip(found, alone, strict=True):
+                assert simplified(each.result()) == simplified(one)
+            assert first.result() is None
+
+    sa.event.listen(database.engine, 'before_cursor_execute', wait)
+    # One for the first one, and one for each type of the others.
+    assert len(executed(database, ask_together)) == 3
+
+
+def simplified(due):
+    """Return what is found of an event at any time."""
+    return due and (due.id, due.lease_id, due.generation, due.is_early)
 
 
 def test_early_look_counts_for_the_service_of_its_resource(database):
