@@ -231,9 +231,10 @@ def test_look_ahead_of_time_comes_after_all_that_is_due(
     for n in range(9):
         world.create(f'a{n}', end=NEVER)
     awaited, order = Awaited(world, wanted=9), []
-    told = threading.Event()
+    told, is_made = threading.Event(), threading.Event()
 
     def run(due: Due) -> datetime.datetime | bool:
+        assert is_made.wait(PATIENCE)
         order.append(due.id)
         if due.id == 'early':
             told.set()
@@ -244,6 +245,7 @@ def test_look_ahead_of_time_comes_after_all_that_is_due(
         return awaited(due)
 
     loop = start(run, workers=1)
+    is_made.set()
     assert awaited.done.wait(PATIENCE)
     assert told.wait(PATIENCE)
     assert order.index('early') >= 8
