@@ -8,7 +8,7 @@ GROUP = 'engine'
 OPTS: list[cfg.Opt] = [
     cfg.IntOpt(
         'workers',
-        default=16,
+        default=24,
         min=1,
         max=256,
         help='How many events one manager works on at the same time.',
