@@ -15,6 +15,7 @@ from tests.support.fakes import leases
 from tests.support.stacks import EMPTY
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
+HALF_AN_HOUR = datetime.timedelta(minutes=30)
 SERVERS = {name: {'type': 'OS::Nova::Server'} for name in ('a', 'b')}
 REQUEST = {
     'id': ID,
@@ -31,8 +32,11 @@ REQUEST = {
 }
 
 
-def placeholder(stage, resources, hold='now', starts=False):
-    """Return a lease that was just written, with its placeholder: starting now, or in an hour."""
+def placeholder(stage, resources, hold='now', starts=False, lead=None):
+    """Return a lease that was just written, with its placeholder: of now, or half an hour later.
+
+    :param lead: it is scheduled, and filled so long before its start
+    """
     lease = leases.make(stage.database, [], stage.cloud.trust())
     (made,) = stage.cloud.order(
         'stacks',
@@ -45,16 +49,17 @@ def placeholder(stage, resources, hold='now', starts=False):
         ],
     )
     now = lease.start_date
-    start = now if starts else now + datetime.timedelta(minutes=30)
+    start = now if starts else now + HALF_AN_HOUR
     params = {'name': 'web', 'hold': hold, 'on_end': 'delete'}
     reservation = model.new_reservation(lease.id, 'virtual:stack', made['id'], params, now)
     lease = dataclasses.replace(
         lease,
         start_date=start,
+        kind='immediate' if lead is None else 'scheduled',
         reservations=(reservation,),
         events=changes.create.first_events(lease.id, start, lease.end_date, None, (), now),
     )
-    preparing = {reservation.id: None} if hold == 'now' else {}
+    preparing = {reservation.id: lead} if hold == 'now' else {}
     return leases.write(stage.database, events.prepare.add(lease, preparing, now)), made['id']
 
 
@@ -93,27 +98,48 @@ def test_a_placeholder_that_nobody_asks_for_again(stage):
     assert stage.cloud.effects()[stack_id] == ['delete']
 
 
+def move_start(stage, lease, date):
+    rules = changes.update.UpdateRules()
+    leases.change(
+        stage.database,
+        lease.id,
+        lambda found, now: changes.update.apply(found, {'start_date': date}, now, rules),
+    )
+
+
 @pytest.mark.parametrize('look', [1, 2])
+@pytest.mark.parametrize('lead', [None, HALF_AN_HOUR], ids=['immediate', 'scheduled'])
 @pytest.mark.parametrize('point', EVENT)
-def test_killed_preparation_fills_the_stack_once(stage, point, look):
+def test_killed_preparation_fills_the_stack_once(stage, point, lead, look):
     """Between the lease and the filling, and in the midst of it."""
-    lease, stack_id = placeholder(stage, SERVERS)
+    lease, stack_id = placeholder(stage, SERVERS, lead=lead)
 
     stage.survive(f'{point}:prepare_reservation:{look}')
     stage.until(lambda: prepared(stage.lease(lease)) == 'DONE')
     assert servers(stage) == (2, 0)
     assert stage.cloud.effects()[stack_id] == ['update']
 
-    rules = changes.update.UpdateRules()
-    leases.change(
-        stage.database,
-        lease.id,
-        lambda found, now: changes.update.apply(found, {'start_date': 'now'}, now, rules),
-    )
+    move_start(stage, lease, 'now')
     stage.manager()
     stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
     check_no_error(stage.lease(lease))
     assert servers(stage) == (2, 2)
+
+
+@pytest.mark.parametrize('point', EVENT)
+def test_scheduled_stack_is_filled_when_its_start_comes_near(stage, point):
+    lead = datetime.timedelta(minutes=5)
+    lease, stack_id = placeholder(stage, SERVERS, lead=lead)
+    (event,) = lease.events_of(model.PREPARE)
+    assert event.time == lease.start_date - lead
+    near = lease.start_date - HALF_AN_HOUR + lead
+    move_start(stage, lease, near.isoformat())
+
+    stage.survive(f'{point}:prepare_reservation:1')
+    stage.until(lambda: prepared(stage.lease(lease)) == 'DONE')
+    assert stage.lease(lease).status == 'PENDING'
+    assert servers(stage) == (2, 0)
+    assert stage.cloud.effects()[stack_id] == ['update']
 
 
 @pytest.mark.parametrize('look', [1, 2])
