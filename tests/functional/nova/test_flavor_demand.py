@@ -6,9 +6,10 @@ from nova import objects
 from nova.scheduler import utils
 
 from climate_core import exceptions
-from climate_core.cloud import placement
+from climate_core.cloud import flavors, placement
 from climate_core.plugins.capacity import flavor_demand
 from climate_core.plugins.capacity.plugin import CapacityPlugin
+from climate_core.plugins.server.room import CommonHostRoom
 from climate_core.sync.hosts.refresh import HostRefresher
 from tests.functional.nova.host_leases import HostLeasesTest
 
@@ -101,6 +102,26 @@ def test_what_cannot_be_promised_is_refused_by_its_name(extra_specs, blamed, tol
     assert caught.value.field == 'flavor_id'
     assert blamed in str(caught.value)
     assert told in str(caught.value)
+
+
+class TestFlavorsWithinStacks(HostLeasesTest):
+    def test_private_flavor_is_known_by_its_name_and_by_its_id(self):
+        """The preview of a stack names it as the template does."""
+        conn, name = self.cloud.service(), 'private'
+        flavors.make_private(conn, flavors.Private(name, 2, 512, 1), {}, ())
+        listed = self.admin_api.api_get('/flavors/detail').body['flavors']
+        assert name not in {each['id'] for each in listed}
+        wanted = {'flavorRef': name, 'block_device_mapping_v2': []}
+        found = CommonHostRoom(conn).demand('one', {'server': wanted}, {})
+        # Its root disk is a volume.
+        assert found.amounts == {'VCPU': 2, 'MEMORY_MB': 512}
+
+    def test_flavor_that_is_gone_is_named(self):
+        with pytest.raises(exceptions.BadRequest, match='There is no flavor gone') as caught:
+            CommonHostRoom(self.cloud.service()).demand(
+                'one', {'server': {'flavorRef': 'gone'}}, {}
+            )
+        assert caught.value.field == 'template'
 
 
 class TestFlavorsOfCapacity(HostLeasesTest):
