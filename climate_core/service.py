@@ -304,12 +304,17 @@ class ManagerService:
     def _wrote_lease(self, lease: model.Lease, now: datetime.datetime) -> None:
         """Tell the engines, unless all of them look again long before something is due."""
         soon = now + datetime.timedelta(seconds=2 * self.conf.engine.idle_seconds)
-        if any(each.next_at is not None and each.next_at <= soon for each in lease.events):
-            self._wrote()
+        first = min((each.next_at for each in lease.events if each.next_at), default=None)
+        if first is not None and first <= soon:
+            self.scheduler.expect(first)
+            self._nudge_others()
 
     def _wrote(self) -> None:
         # Notifications wake their senders by a signal of the transaction.
         self.scheduler.nudge()
+        self._nudge_others()
+
+    def _nudge_others(self) -> None:
         try:
             self._client.nudge(self._hint)
         except messaging.MessagingException:

@@ -88,6 +88,19 @@ class Scheduler(PoolWorker[events.Due]):
         self._unknown = True
         self._wake()
 
+    def expect(self, due_at: datetime.datetime) -> None:
+        """Ask the database when something is due that was written, and not before that."""
+        if due_at <= self._clock.now():
+            self.nudge()
+            return
+        self._ask_by(due_at)
+        self._wake()
+
+    def _ask_by(self, due_at: datetime.datetime) -> None:
+        at = time.monotonic() + (due_at - self._clock.now()).total_seconds()
+        with self._changed:
+            self._ask_at = min(self._ask_at, at)
+
     def look_early(self, due: events.Due) -> None:
         """Work on an event at its ``next_at``, though the database has a later one."""
         with self._changed:
@@ -217,10 +230,8 @@ class Scheduler(PoolWorker[events.Due]):
                 self._waiting.clear()
         if was_due or isinstance(result, bool):
             return was_due or result is True
-        at = time.monotonic() + (result - self._clock.now()).total_seconds()
-        with self._changed:
-            # It sleeps for less; the database is not asked before that.
-            self._ask_at = min(self._ask_at, at)
+        # It sleeps for less; the database is not asked before that.
+        self._ask_by(result)
         return False
 
 

@@ -180,6 +180,38 @@ def test_database_is_not_asked_when_an_event_has_told_when_its_next_look_is(
     assert stop(loop)
 
 
+def test_lease_that_starts_later_is_asked_for_when_it_is_due(
+    world: World, seconds: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = Scheduler(world.database, world.clock, lambda due: False, 2, 600)
+    assert loop.look() == 600
+    now = world.clock.now()
+    monkeypatch.setattr(world.clock, 'now', lambda: now)
+    found: list[float | None] = []
+    loop.expect(now + datetime.timedelta(seconds=40))
+    # One that is due after it changes nothing.
+    loop.expect(now + datetime.timedelta(seconds=50))
+    assert world.statements(lambda: found.append(loop.look())) == []
+    assert found == [40]
+    seconds[0] += 40
+    assert len(world.statements(loop.look)) == 1
+    loop.expect(now)
+    assert len(world.statements(loop.look)) == 1
+    assert stop(loop)
+
+
+def test_lease_that_starts_later_is_started_though_nobody_asks_for_it_before(
+    world: World, start: Callable[..., Scheduler]
+) -> None:
+    awaited = Awaited(world)
+    loop = start(awaited)
+    soon = world.clock.now() + datetime.timedelta(seconds=0.3)
+    world.create('a', start=str(dates.serialize(soon)), end=NEVER)
+    loop.expect(soon)
+    assert awaited.done.wait(PATIENCE)
+    assert world.clock.now() >= soon
+
+
 def test_look_that_may_come_early_does_not_wait_for_its_time(
     world: World, start: Callable[..., Scheduler]
 ) -> None:

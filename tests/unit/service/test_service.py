@@ -188,13 +188,14 @@ def test_a_write_wakes_each_part_once_if_it_is_soon_due(
     start = manager.service.clock.now() + datetime.timedelta(seconds=ahead)
     nudged: list[str] = []
     manager.service.database.listen(outbox.FILLED, lambda: nudged.append('publisher'))
-    nudge = manager.service.scheduler.nudge
+    expect = manager.service.scheduler.expect
 
-    def noted() -> None:
+    def noted(due_at: datetime.datetime) -> None:
         nudged.append('scheduler')
-        nudge()
+        assert abs(due_at - start) < datetime.timedelta(seconds=1)
+        expect(due_at)
 
-    manager.service.scheduler.nudge = noted  # type: ignore[method-assign]
+    manager.service.scheduler.expect = noted  # type: ignore[method-assign]
     manager.client.create_lease(user(), _values('a', start_date=dates.serialize(start)))
     manager.told.wait_for('lease.create')
     # The publisher has what its own process writes.
