@@ -5,7 +5,7 @@ import dataclasses
 import datetime
 import functools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -38,10 +38,13 @@ def add(
     session: orm.Session,
     notices: Sequence[tuple[str, Mapping[str, Any]]],
     now: datetime.datetime,
+    *,
+    are_many: bool = False,
 ) -> list[tuple[str, dict[str, Any]]]:
     """Insert notifications into the outbox.
 
     :param notices: event types and payloads
+    :param are_many: whether a transaction writes so many that its process does not keep them all
     :returns: them again; each payload has got an ``event_id``, by which a receiver knows one that
         is sent twice
     """
@@ -49,7 +52,7 @@ def add(
         (kind, {**payload, 'event_id': uuidutils.generate_uuid()}) for kind, payload in notices
     ]
     sender: Sender | None = session.info.get(SENDER)
-    ttl = sender.seconds_for_new() if sender and told else None
+    ttl = sender.seconds_for_new() if sender and told and not are_many else None
     if sender is None or ttl is None:
         rows.enqueue(session, _ROW, told, now, FILLED)
         return told
@@ -121,3 +124,9 @@ def new_sent(session: orm.Session, sent: Sequence[NewNotification]) -> None:
 def sent(session: orm.Session, claim: str, ids: Sequence[int]) -> None:
     """Delete notifications that were sent under a claim."""
     rows.change(session, sa.delete(_ROW).where(_ROW.c.claim == claim, _ROW.c.id.in_(ids)))
+
+
+def release(session: orm.Session, claims: Collection[str]) -> None:
+    """Have any manager send what is left of claims, at once."""
+    left = sa.update(_ROW).where(_ROW.c.claim.in_(claims))
+    rows.change(session, left.values(claim=None, next_at=utcnow.now(session)))

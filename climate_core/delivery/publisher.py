@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Send the notifications of the outbox, at least once, and sleep while it is empty."""
 
-import collections
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -9,17 +8,19 @@ from typing import Any
 
 import oslo_messaging as messaging
 from oslo_config import cfg
+from oslo_log import log
 
 from climate_core import test_points
 from climate_core.db import outbox
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.db.outbox import NewNotification, Notification
+from climate_core.delivery.written import WrittenNotifications
 from climate_core.threads import Worker, nap
 
-#: How many notifications are claimed at once.
+LOG = log.getLogger(__name__)
+
+#: How many notifications are claimed or deleted at once.
 BATCH = 100
-#: How many that this process wrote may wait in it; what is more may be sent by any manager.
-MOST_NEW = 1000
 
 Send = Callable[[str, Mapping[str, Any]], None]
 
@@ -60,10 +61,10 @@ class Publisher(Worker):
         self._database = database
         self._send = send
         self._ttl = ttl
-        #: What this process has written and not sent, with the times when its claims expire.
-        self._new: collections.deque[tuple[NewNotification, float]] = collections.deque()
-        #: When the database is to be asked, by the monotonic clock.
-        self._ask_at = 0.0
+        self._written = WrittenNotifications()
+        #: Whether the database is to be asked now, and otherwise when, by the monotonic clock.
+        self._unknown = True
+        self._ask_at = math.inf
         database.listen(outbox.FILLED, self.nudge)
 
     def start(self) -> None:
@@ -75,37 +76,26 @@ class Publisher(Worker):
         super().stop()
 
     def nudge(self) -> None:
-        self._ask_at = 0.0
+        self._unknown = True
         super().nudge()
 
     def seconds_for_new(self) -> float | None:
-        return None if self.stopping or len(self._new) >= MOST_NEW else self._ttl
+        return None if self.stopping or not self._written.has_room() else self._ttl
 
     def take(self, notifications: Sequence[NewNotification], until: float) -> None:
-        self._new.extend((each, until) for each in notifications)
+        self._written.add(notifications, until)
         super().nudge()
 
     def look(self) -> float | None:
-        try:
-            while self._new and not self.stopping:
-                self._publish_new()
-        except BaseException:
-            # What is kept is sent when its claim expires.
-            self._ask_again(self._ttl)
-            raise
-        if self._ask_at <= time.monotonic() and not self.stopping:
-            self._ask_at = math.inf
-            try:
-                while (seconds := self.publish()) == 0 and not self.stopping:
-                    pass
-            except BaseException:
-                self._ask_at = 0.0
-                raise
-            self._ask_again(nap(seconds, self._idle_seconds))
+        while not self.stopping and (self._written or self._is_due()):
+            if self._written.has_expired():
+                # What comes after it is not to be sent before it.
+                self._leave_to_others()
+            self._publish_written()
+            # A queue that was full is emptied first: what it did not take is newer.
+            if self._is_due() and (self._written.is_open or not self._written):
+                self._ask()
         return max(0.0, self._ask_at - time.monotonic())
-
-    def _ask_again(self, seconds: float) -> None:
-        self._ask_at = min(self._ask_at, time.monotonic() + seconds)
 
     def publish(self) -> float | None:
         """Send what the database has that is due, at most a batch.
@@ -123,23 +113,64 @@ class Publisher(Worker):
         finally:
             if sent:
                 self._database.write(outbox.sent, claim.name, sent)
+        if len(sent) < len(claim.notifications):
+            self._database.write(outbox.release, [claim.name])
         return claim.due_in
 
-    def _publish_new(self) -> None:
+    def _run(self) -> None:
+        super()._run()
+        try:
+            self._leave_to_others()
+        except self.trouble as exc:
+            LOG.warning('What is not sent is left until its claim expires: %s', exc)
+
+    def _is_due(self) -> bool:
+        """Tell whether the database is to be asked."""
+        return self._unknown or self._ask_at <= time.monotonic()
+
+    def _ask(self) -> None:
+        """Send a batch of what the database has."""
+        self._unknown, self._ask_at = False, math.inf
+        try:
+            seconds = self.publish()
+        except BaseException:
+            self._unknown = True
+            raise
+        if seconds == 0:
+            self._unknown = True
+        self._ask_again(nap(seconds, self._idle_seconds))
+        if not self._unknown:
+            self._written.is_open = True
+
+    def _ask_again(self, seconds: float) -> None:
+        self._ask_at = min(self._ask_at, time.monotonic() + seconds)
+
+    def _publish_written(self) -> None:
         """Send what this process has written, at most a batch."""
+        if not self._written:
+            return
+        # Then claims have expired of what is not deleted, and of what managers wrote that died.
+        self._ask_again(self._ttl)
         sent: list[NewNotification] = []
         try:
-            while self._new and len(sent) < BATCH and not self.stopping:
-                item, until = self._new.popleft()
-                if until <= time.monotonic():
-                    # Another manager may have it by now.
-                    self._ask_at = 0.0
-                    continue
+            while self._may_send() and len(sent) < BATCH:
+                item = self._written.pop()
                 self._send_one(item)
                 sent.append(item)
         finally:
             if sent:
                 self._database.write(outbox.new_sent, sent)
+
+    def _may_send(self) -> bool:
+        """Tell whether the next one that this process has written may be sent."""
+        return bool(self._written) and not self._written.has_expired() and not self.stopping
+
+    def _leave_to_others(self) -> None:
+        """Give up the claims of what this process has written and not sent."""
+        claims = self._written.clear()
+        if claims:
+            self._unknown = True
+            self._database.write(outbox.release, claims)
 
     def _send_one(self, item: Notification | NewNotification) -> None:
         test_points.reached('outbox.before', event_type=item.event_type)

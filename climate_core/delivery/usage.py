@@ -67,5 +67,5 @@ class UsageReporter(Worker):
         uses = itertools.groupby(db.uses_by_lease(session, period), lambda use: use.lease_id)
         told = ((notice.TYPE, notice.payload(list(each), period)) for _, each in uses)
         while batch := list(itertools.islice(told, _BATCH)):
-            outbox.add(session, batch, now)
+            outbox.add(session, batch, now, are_many=True)
         return 0.0

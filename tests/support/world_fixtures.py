@@ -20,8 +20,8 @@ def documented_payloads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     wrong: list[str] = []
     add = outbox.add
 
-    def checked(*args: Any) -> list[tuple[str, dict[str, Any]]]:
-        told = add(*args)
+    def checked(*args: Any, **kw: Any) -> list[tuple[str, dict[str, Any]]]:
+        told = add(*args, **kw)
         for event_type, payload in told:
             wrong.extend(problems(event_type, payload))
         return told

@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The publisher: at least once, by one manager at a time, through oslo.messaging."""
 
+import functools
+import itertools
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
 import oslo_messaging as messaging
 import pytest
+from oslo_db import exception as db_exc
 from oslo_messaging.notify import _impl_test
 from sqlalchemy import orm
 
 from climate_core import notifications
 from climate_core.db import outbox
-from climate_core.delivery import publisher
+from climate_core.delivery import publisher, written
 from climate_core.delivery.publisher import Publisher
 from tests.support.stopping import stop
 from tests.support.world import Time, World
@@ -114,9 +117,12 @@ def test_what_its_process_writes_is_sent_without_being_read(any_world: World) ->
         assert done.wait(PATIENCE)
         assert stop(made)
 
-    kinds = [each.split()[0] for each in any_world.statements(create)]
+    statements = any_world.statements(create)
+    kinds = [each.split()[0] for each in statements if 'notifications' in each]
     assert told == [('lease.create', each) for each in lease_ids]
+    assert kinds.count('INSERT') == 2
     assert kinds.count('DELETE') in (1, 2)
+    assert set(kinds) == {'INSERT', 'DELETE'}
     # It asks once, when it starts.
     assert sum('notifications' in each for each in any_world.statements(made.publish)) == 1
     assert any_world.told() == []
@@ -151,7 +157,7 @@ def test_what_was_rolled_back_is_not_sent(world: World) -> None:
 def test_publisher_that_has_too_much_leaves_it_to_others(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publisher, 'MOST_NEW', 2)
+    monkeypatch.setattr(written, 'MOST', 2)
     made = Publisher(world.database, lambda *_: None, 600, 60)
     world.database.info[outbox.SENDER] = made
     for each in 'abc':
@@ -196,3 +202,149 @@ def test_new_one_whose_claim_expired_is_left_to_the_database(world: World, time:
     made.look()
     assert sent == ['lease.create']
     assert world.told() == []
+
+
+class Heard:
+    """What a publisher sends: the resources of leases, with what happens meanwhile."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.names: list[str] = []
+        self.meanwhile: dict[str, Callable[[], object]] = {}
+        self.publisher = Publisher(world.database, self._send, 600, 60)
+
+    def _send(self, event_type: str, payload: Mapping[str, Any]) -> None:
+        name = payload['name']
+        self.names.append(name)
+        self.meanwhile.pop(name, lambda: None)()
+
+    def create(self, *names: str) -> None:
+        for each in names:
+            self.world.create(each, name=each)
+
+    def create_elsewhere(self, *names: str) -> None:
+        """Have them written by a process that does not claim them."""
+        self.world.database.info.pop(outbox.SENDER, None)
+        self.create(*names)
+        self.world.database.info[outbox.SENDER] = self.publisher
+
+
+@pytest.fixture
+def heard(world: World) -> Heard:
+    made = Heard(world)
+    made.publisher.look()
+    world.database.info[outbox.SENDER] = made.publisher
+    return made
+
+
+@pytest.mark.parametrize('is_claimed_when_written', [True, False])
+def test_what_is_not_sent_when_it_stops_is_left_to_others_at_once(
+    world: World, is_claimed_when_written: bool
+) -> None:
+    heard = Heard(world)
+    if is_claimed_when_written:
+        world.database.info[outbox.SENDER] = heard.publisher
+        heard.publisher.look()
+    heard.create('a', 'b', 'c')
+    heard.meanwhile['a'] = heard.publisher.stop
+    heard.publisher.start()
+    assert heard.publisher.wait(monotonic() + PATIENCE)
+    assert heard.names == ['a']
+    assert world.told() == ['lease.create'] * 2
+
+
+def test_publisher_that_cannot_leave_what_is_not_sent_ends(
+    world: World, monkeypatch: pytest.MonkeyPatch, time: Time
+) -> None:
+    heard = Heard(world)
+    heard.publisher.look()
+    world.database.info[outbox.SENDER] = heard.publisher
+    heard.create('a', 'b')
+    heard.meanwhile['a'] = heard.publisher.stop
+
+    def fail(*_: Any) -> None:
+        raise db_exc.DBConnectionError
+
+    monkeypatch.setattr(outbox, 'release', fail)
+    heard.publisher.start()
+    assert heard.publisher.wait(monotonic() + PATIENCE)
+    assert world.told() == []
+    time.forward(seconds=61)
+    assert world.told() == ['lease.create']
+
+
+def test_manager_at_work_asks_for_what_others_left_when_a_claim_has_expired(
+    heard: Heard,
+) -> None:
+    heard.create('a')
+    assert 59 < (heard.publisher.look() or 0) <= 60
+    assert heard.names == ['a']
+
+
+def test_what_the_database_has_is_not_kept_waiting_by_what_is_written(
+    heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publisher, 'BATCH', 1)
+    heard.create('a')
+    heard.create_elsewhere('other')
+    for one, following in itertools.pairwise('abcde'):
+        heard.meanwhile[one] = functools.partial(heard.create, following)
+    heard.publisher.look()
+    assert heard.names == ['a', 'other', 'b', 'c', 'd', 'e']
+
+
+def test_what_had_no_room_is_sent_before_what_is_written_later(
+    heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(written, 'MOST', 2)
+    heard.create('a', 'b', 'c')
+    heard.meanwhile['b'] = functools.partial(heard.create, 'd')
+    heard.meanwhile['c'] = functools.partial(heard.create, 'e')
+    heard.publisher.look()
+    assert heard.names == ['a', 'b', 'c', 'd', 'e']
+    # Nothing is left that is older: it is claimed again as it is written.
+    heard.create('f')
+    assert heard.world.told() == []
+    heard.publisher.look()
+    assert heard.names[5:] == ['f']
+
+
+def test_what_comes_after_one_whose_claim_expired_is_sent_after_it(
+    world: World, heard: Heard, time: Time
+) -> None:
+    now = monotonic()
+    world.database.info[outbox.SENDER] = lost = Lost()
+    heard.create('a')
+    time.forward(seconds=61)
+    heard.create('b')
+    first, second = lost.taken
+    heard.publisher.take([first], now - 1)
+    heard.publisher.take([second], now + 60)
+    heard.publisher.look()
+    assert heard.names == ['a', 'b']
+
+
+def test_nudge_counts_while_the_next_question_is_put_off(
+    heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread nudges it between two of its instructions."""
+    made, nudges = heard.publisher, [1]
+    questions: list[int] = []
+    publish = made.publish
+
+    def now() -> float:
+        if questions and nudges:
+            nudges.pop()
+            made.nudge()
+        return monotonic()
+
+    def ask() -> float | None:
+        questions.append(1)
+        return publish()
+
+    monkeypatch.setattr(made, 'publish', ask)
+    monkeypatch.setattr(publisher.time, 'monotonic', now)
+    made.nudge()
+    for _ in range(2):
+        made.look()
+    assert len(questions) == 2

@@ -14,6 +14,7 @@ from climate_core import exceptions
 from climate_core.db import limits, outbox, tables
 from climate_core.db import usage as db
 from climate_core.delivery import usage as engine
+from climate_core.delivery.publisher import Publisher
 from climate_core.delivery.usage import UsageReporter
 from climate_core.lease import usage
 from climate_core.notifications import schemas
@@ -252,6 +253,18 @@ def test_many_leases_are_told_in_batches(
     assert all(len(payload['resources']) == 3 for payload in payloads)
 
 
+def test_usage_of_many_leases_is_left_to_any_manager(
+    world: World, time: Time, one: UsageReporter
+) -> None:
+    for number in range(3):
+        world.create(f'a{number}', end='2026-12-01 18:00')
+    time.forward(hours=1, minutes=5)
+    # This one would keep it all in its memory.
+    world.database.info[outbox.SENDER] = Publisher(world.database, lambda *_: None, 600, 60)
+    all_of_it(one)
+    assert len(told(world)) == 3
+
+
 def test_usage_of_many_leases_costs_the_same_statements(world: World, time: Time) -> None:
     one = teller(world)
     time.forward(minutes=5)
@@ -274,7 +287,7 @@ def test_it_is_told_with_its_row_or_not_at_all(
     world.create('a', end='2026-12-01 18:00')
     time.forward(hours=1)
 
-    def broken(*_: Any) -> None:
+    def broken(*_: Any, **__: Any) -> None:
         raise db_exc.DBError('away')
 
     with monkeypatch.context() as patch:

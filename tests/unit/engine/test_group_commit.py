@@ -3,6 +3,7 @@
 
 import dataclasses
 import datetime
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,7 @@ from sqlalchemy import orm
 from climate_core.db import events, history, rows, store
 from climate_core.db import leases as db_leases
 from climate_core.engine.group_commit import GroupCommit, Superseded
+from climate_core.lease import states
 from climate_core.lease.history import Cause
 from climate_core.lease.model import START, Lease
 from climate_core.lease.results import Change
@@ -217,3 +219,25 @@ def test_what_is_read_in_a_group_is_written_before(group: Group) -> None:
         return db_leases.get(session, lease.id).name
 
     assert group.write(*((each, read) for each in leases)) == ['lease1*'] * 2
+
+
+def test_event_is_claimed_before_what_it_becomes_is_written(group: Group) -> None:
+    """The second change has the generation of the claim; alike ones come first in the group."""
+    leases = [group.world.create(each, end=NEVER) for each in 'ab']
+
+    def skip(is_claimed: bool, session: orm.Session, lease: Lease | None) -> None:
+        assert lease is not None
+        (start,) = lease.events_of(START)
+        if is_claimed:
+            assert events.claim(session, start.id, start.generation, 60)
+            start = dataclasses.replace(
+                start, status=states.EventStatus.IN_PROGRESS, generation=start.generation + 1
+            )
+        done = dataclasses.replace(start, status=states.EventStatus.DONE, next_at=None)
+        assert events.update(session, start, done)
+
+    skips = (functools.partial(skip, is_claimed) for is_claimed in (False, True))
+    assert group.write(*zip(leases, skips, strict=True)) == [None, None]
+    assert group.commits == 1
+    found = [group.world.lease(each).events_of(START)[0] for each in leases]
+    assert [(each.status, each.generation) for each in found] == [('DONE', 0), ('DONE', 1)]
