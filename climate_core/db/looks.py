@@ -57,8 +57,8 @@ class EarlyLooks:
     def find(self, resource_type: str, resource_id: str) -> events.Due | None:
         """Find the event of the lease that waits for a resource, if one does.
 
-        An event on which a manager works is left alone: that look may have come too early, and the
-        next one comes when it would have come anyway.
+        If a manager works on it, that look may have come too early: the next one comes after it,
+        with the generation that it leaves. Whether it is over by then the claim tells.
 
         :returns: the event, to be taken at its ``next_at``, which the database does not have; None
             if it is looked at as soon without that
@@ -92,20 +92,21 @@ def _find(
     query = utcnow.statement(session, _query)
     found: dict[str, events.Due | None] = {}
     for row in session.execute(query, {'of_type': resource_type, 'ids': list(resource_ids)}):
-        resource_id, *values, updated_at, resources, read_at = row
+        resource_id, *values, status, updated_at, resources, read_at = row
+        looked_at = read_at if status == states.EventStatus.IN_PROGRESS else updated_at
         if resource_id not in found:
-            found[resource_id] = _early(events.Due(*values), updated_at, resources, read_at)
+            found[resource_id] = _early(events.Due(*values), looked_at, resources, read_at)
     return found
 
 
 def _early(
     due: events.Due,
-    updated_at: datetime.datetime | None,
+    looked_at: datetime.datetime | None,
     resources: int,
     read_at: datetime.datetime,
 ) -> events.Due | None:
     apart = datetime.timedelta(seconds=max(APART, resources / _RESOURCES_A_SECOND))
-    at = max(read_at, updated_at + apart) if updated_at else read_at
+    at = max(read_at, looked_at + apart) if looked_at else read_at
     return dataclasses.replace(due, next_at=at, is_early=True) if at < due.next_at else None
 
 
@@ -119,6 +120,7 @@ def _query(clock: utcnow.TestClock | None) -> sa.Select[Any]:
         sa.select(
             _RESERVATION.c.resource_id,
             *rows.columns(_EVENT, events.Due),
+            _EVENT.c.status,
             _EVENT.c.updated_at,
             resources.scalar_subquery().label('resources'),
             now.label('now'),
@@ -128,9 +130,10 @@ def _query(clock: utcnow.TestClock | None) -> sa.Select[Any]:
             _RESERVATION.c.resource_type == sa.bindparam('of_type'),
             _RESERVATION.c.resource_id.in_(sa.bindparam('ids', expanding=True)),
             _RESERVATION.c.hold == 1,
-            _EVENT.c.status == states.EventStatus.UNDONE,
+            _EVENT.c.status.in_(sorted(states.OPEN)),
             _EVENT.c.time <= now,
             _EVENT.c.next_at > now,
         )
-        .order_by(_EVENT.c.next_at)
+        # One that waits comes before one on which a manager works.
+        .order_by(_EVENT.c.status != states.EventStatus.UNDONE, _EVENT.c.next_at)
     )

@@ -191,6 +191,8 @@ class EventExecutor:
         # Of a group it is known later whether the claim is ours, and all begin again if not.
         if lease is None or found is None or found.generation != due.generation:
             return None
+        if due.is_early and found.status != states.EventStatus.UNDONE:
+            return None
         claim = self.claims.claim(session, due)
         if claim is None:
             return None

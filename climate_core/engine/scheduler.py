@@ -206,8 +206,11 @@ class Scheduler(PoolWorker[events.Due]):
             not to be begun
         """
         with self._changed:
-            if due.id in self._in_flight:
-                self._early.pop(due.id, None)
+            begun, early = self._in_flight.get(due.id), self._early.get(due.id)
+            if begun is not None:
+                # What was told before the work on it began is seen by that, and only that.
+                if early is not None and early.generation <= begun.generation:
+                    del self._early[due.id]
                 return None
             if not self._shares.has_room(due):
                 return None

@@ -2,9 +2,9 @@
 """Hear what Nova, Cinder and Heat notify of the resources of leases.
 
 Changes outside of a lease are recorded. What was asked for at a start or an end, and is done, is
-looked at now and not only at the next look. Nothing depends on it: the comparison of
-:mod:`climate_core.sync.reconcile` and the next look make up for a notification that is lost, or
-that comes while a manager is looking at the lease already, or just before it dies.
+looked at now and not only at the next look, and once more if a manager is looking at it already.
+Nothing depends on it: the comparison of :mod:`climate_core.sync.reconcile` and the next look make
+up for a notification that is lost, or comes just before its manager dies.
 
 Facts: Nova's event types of unversioned notifications begin with ``compute.``, and the id is
 ``instance_id``; versioned ones have ``uuid`` in ``nova_object.data`` (nova/compute/utils.py

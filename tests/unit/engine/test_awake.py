@@ -2,17 +2,18 @@
 """A start whose resource is awake is finished in one transaction; any other one as always."""
 
 import dataclasses
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from climate_core import exceptions, test_points
 from climate_core.cloud import errors
-from climate_core.db import events, history
+from climate_core.db import events, history, looks
 from climate_core.db.events import Due
 from climate_core.lease import model, states
 from climate_core.plugins.base import Wait
-from tests.support.world import World
+from tests.support.world import TYPE, Time, World
 
 NEVER = '2099-01-01 00:00'
 
@@ -193,3 +194,67 @@ def test_start_that_is_finished_so_passes_the_points_of_a_finish(waiting: Waitin
     info = {'event_id': due.id, 'event_type': 'start_lease', 'lease_id': waiting.lease_id}
     before, after = ('finish.before', info, 'STARTING'), ('finish.after', info, 'ACTIVE')
     assert seen == [before, after]
+
+
+@pytest.fixture
+def at(world: World) -> Iterator[Callable[[str, Callable[[], None]], None]]:
+    """Have something happen once when a manager comes to a point."""
+    waits: dict[str, Callable[[], None]] = {}
+    test_points.install(lambda name, _info: waits.pop(name, lambda: None)())
+    yield waits.__setitem__
+    test_points.install(None)
+    assert not waits
+
+
+@pytest.mark.parametrize('is_of_another', [False, True])
+def test_notification_that_comes_while_a_manager_works_counts_after_that(
+    waiting: Waiting,
+    at: Callable[[str, Callable[[], None]], None],
+    time: Time,
+    is_of_another: bool,
+) -> None:
+    world = waiting.world
+    find = functools.partial(looks.EarlyLooks(world.database).find, TYPE, 'a')
+    found: list[Due | None] = []
+    time.forward(minutes=1)
+    world.things.answers['wake', 'a'] = [Wait(60.0)]
+    at('finish.before', lambda: found.append(find()))
+    (due,) = world.due()
+    world.executor.run(due)
+    (early,) = found
+    assert early is not None
+    assert (early.is_early, waiting.status) == (True, 'STARTING')
+    early_by = (early.next_at - world.clock.now()).total_seconds()
+    assert 0 < early_by <= looks.APART
+    # It is awake, which only the manager that asked for that can tell by a look.
+    executor = world.new_executor() if is_of_another else world.executor
+    executor.run(early)
+    assert (waiting.status, waiting.looks) == ('ACTIVE', 0 if is_of_another else 1)
+    assert waiting.start.generation == early.generation + 1
+
+
+def test_look_at_what_another_manager_works_on_or_has_done_writes_nothing(
+    waiting: Waiting, at: Callable[[str, Callable[[], None]], None], time: Time
+) -> None:
+    world, other = waiting.world, waiting.world.new_executor()
+    early: list[Due] = []
+    kinds: list[str] = []
+
+    def look() -> None:
+        statements = world.statements(lambda: other.run(early[0]))
+        kinds.extend(each.split()[0] for each in statements)
+
+    def find_and_look() -> None:
+        found = looks.EarlyLooks(world.database).find(TYPE, 'a')
+        assert found is not None
+        early.append(found)
+        look()
+
+    time.forward(minutes=1)
+    at('finish.before', find_and_look)
+    (due,) = world.due()
+    world.executor.run(due)
+    assert waiting.status == 'ACTIVE'
+    look()
+    # Each time one statement locks the lease and another one reads it.
+    assert kinds == ['SELECT'] * 4

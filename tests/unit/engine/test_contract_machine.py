@@ -149,7 +149,7 @@ class Contract(Users):
         point=st.sampled_from(HOLDING),
         request=st.none() | st.sampled_from(_ENDS),
         seconds=st.sampled_from([0, 61, 61, 3600]),
-        others=st.sampled_from(['work', 'work', 'claim']),
+        others=st.sampled_from(['work', 'work', 'claim', 'tell']),
     )
     def a_manager_is_late(
         self,
@@ -160,12 +160,16 @@ class Contract(Users):
         seconds: int,
         others: str,
     ) -> None:
-        """Stop a manager on its way; a user or another manager is faster; then it goes on."""
+        """Stop a manager on its way; a user or another manager is faster; then it goes on.
+
+        Or what its resources have done is told, which is looked at at once and after that.
+        """
         self.time_passes_until_something_is_due()
         choice = self.world.due()
         if not choice:
             return
         due = data.draw(st.sampled_from(choice))
+        told: list[events.Due] = []
 
         def meanwhile() -> None:
             self.disturbed.add(due.lease_id)
@@ -173,8 +177,9 @@ class Contract(Users):
                 self.make_request(due.lease_id, data, None, request)
             self.time.forward(seconds=seconds)
             rest, self.world.ledger.mood = self.world.ledger.mood, []
-            for row in self.world.due():
-                if others == 'work':
+            told.extend(self._told_of(due.lease_id) if others == 'tell' else ())
+            for row in told or self.world.due():
+                if others != 'claim':
                     self.world.executor.run(row)
                 elif self.world.claim(row):
                     break
@@ -183,6 +188,8 @@ class Contract(Users):
         self.world.ledger.mood = mood
         self.world.arm(None, None, point, meanwhile)
         self._survive(self.world.executor.run, due)
+        for early in told:
+            self._survive(self.world.executor.run, early)
 
     @rule(mood=_moods)
     def all_that_is_due_is_done(self, mood: list[str]) -> None:
@@ -206,13 +213,16 @@ class Contract(Users):
         self.world.ledger.mood = [answer]
         for due in self.world.due():
             self._survive(self.world.executor.run, due)
-        live = self.world.lease(data.draw(st.sampled_from(self.leases))).live
-        for each in live[:1]:
-            early = looks.EarlyLooks(self.world.database).find(*each.key)
-            if early is not None:
-                self.world.ledger.mood = mood
-                self.world.arm(killed_at, death)
-                self._survive(self.world.executor.run, early)
+        for early in self._told_of(data.draw(st.sampled_from(self.leases))):
+            self.world.ledger.mood = mood
+            self.world.arm(killed_at, death)
+            self._survive(self.world.executor.run, early)
+
+    def _told_of(self, lease_id: str) -> list[events.Due]:
+        """Return what is to be looked at early when a thing of a lease tells what it has done."""
+        found = looks.EarlyLooks(self.world.database)
+        live = self.world.lease(lease_id).live[:1]
+        return [early for each in live if (early := found.find(*each.key)) is not None]
 
     @rule(data=st.data(), kind=st.sampled_from(['retry', 'retry', 'immediate']), death=DEATHS)
     def others_are_faster(self, data: st.DataObject, kind: str, death: int | None) -> None:

@@ -4,6 +4,7 @@
 import datetime
 import pathlib
 import threading
+import time
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -70,6 +71,13 @@ class Awaited:
         if len(self.world.things.journal) >= self.wanted:
             self.done.set()
         return again
+
+
+def await_idle(loop: Scheduler) -> None:
+    """Wait for the end of what two workers have begun."""
+    deadline = time.monotonic() + PATIENCE
+    while loop.room < 2:
+        assert time.monotonic() < deadline
 
 
 def test_scheduler_that_is_nudged_takes_what_is_due(
@@ -333,6 +341,39 @@ def test_event_that_is_worked_on_is_due_again_only_if_it_was_changed(
     assert stop(loop)
     assert loop._unknown is is_changed
     assert not loop._busy
+
+
+@pytest.mark.parametrize(('later', 'looks'), [(0, 1), (1, 2)])
+def test_look_ahead_of_time_comes_after_the_work_that_it_is_told_in(
+    world: World, later: int, looks: int
+) -> None:
+    """What was found before that was claimed is seen by it."""
+    lease_id = world.create('a', end=NEVER)
+    (event,) = (e for e in world.lease(lease_id).events if e.event_type == 'start_lease')
+    taken: list[Due] = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    def run(due: Due) -> bool:
+        taken.append(due)
+        begun.set()
+        assert go_on.wait(PATIENCE)
+        return False
+
+    loop = Scheduler(world.database, world.clock, run, 2, 600)
+    loop.look()
+    assert begun.wait(PATIENCE)
+    now = world.clock.now()
+    told = Due(event.id, lease_id, 'start_lease', event.generation + later, 2, now, True)
+    loop.look_early(told)
+    loop.look()
+    assert len(taken) == 1
+    world.database.write(events.claim, event.id, event.generation, 600)
+    go_on.set()
+    await_idle(loop)
+    loop.look()
+    await_idle(loop)
+    assert stop(loop)
+    assert taken[1:] == [told] * (looks - 1)
 
 
 def test_look_waits_for_no_thread(world: World) -> None:

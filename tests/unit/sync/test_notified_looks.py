@@ -9,7 +9,7 @@ from concurrent import futures
 import pytest
 import sqlalchemy as sa
 
-from climate_core.db import events, looks, utcnow
+from climate_core.db import events, looks, tables, utcnow
 from climate_core.lease import model, schedule
 from climate_core.sync import listener
 from climate_core.sync.listener import SERVERS, STACKS, VOLUMES
@@ -126,11 +126,27 @@ def test_lease_that_was_not_looked_at_yet_is_looked_at_at_once(database, looked,
     assert seconds(database, looked, lease) <= 0
 
 
-def test_event_on_which_a_manager_works_is_left_alone(database, looked, hear):
+def test_event_on_which_a_manager_works_is_looked_at_again_after_that(database, looked, hear):
     lease = waiting(database, SERVER, status='IN_PROGRESS')
     hear(SERVERS, *CREATED)
     assert leases.read(database, lease.id) == lease
-    assert not looked
+    assert 0 < seconds(database, looked, lease) <= looks.APART
+    # Before the manager has finished it cannot be taken.
+    (due,) = looked
+    assert not database.write(events.claim, due.id, due.generation, 30, True)
+
+
+def test_event_that_waits_comes_before_one_on_which_a_manager_works(database_url):
+    database = leases.create(database_url)
+    lease = waiting(database, SERVER)
+    now = database.read(utcnow.read)
+    with database.engine.begin() as connection:
+        its_end = tables.EVENTS.c.event_type == model.END
+        at_work = {'status': 'IN_PROGRESS', 'time': now, 'next_at': now + AHEAD / 2}
+        connection.execute(tables.EVENTS.update().where(its_end).values(**at_work))
+    due = looks.EarlyLooks(database).find('virtual:instance', 'server-1')
+    assert seconds(database, [due], lease) <= 0
+    database.dispose()
 
 
 def test_event_whose_time_has_not_come_is_left_alone(database, looked, hear):
@@ -147,7 +163,9 @@ def test_look_that_may_come_early_is_found_in_each_database(database_url):
     assert seconds(database, [due], lease) <= 0
     claims = [database.write(events.claim, due.id, due.generation, 30, True) for _ in range(2)]
     assert claims == [True, False]
-    assert looks.EarlyLooks(database).find('virtual:instance', 'server-1') is None
+    again = looks.EarlyLooks(database).find('virtual:instance', 'server-1')
+    assert again.generation == due.generation + 1
+    assert not database.write(events.claim, again.id, again.generation, 30, True)
     database.dispose()
 
 

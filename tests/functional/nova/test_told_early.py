@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova tells that a server is awake while the manager that asked for it is still at work."""
+
+import threading
+
+from climate_core import test_points
+from climate_core.db import looks
+from climate_core.engine.scheduler import Scheduler
+from climate_core.lease import model
+from climate_core.sync.listener import SERVERS, NotificationEndpoint
+from tests.functional.nova.made_servers import END, START, MadeServersTest
+from tests.support.stopping import stop
+
+PATIENCE, WORKERS = 60, 4
+DONE = 'instance.create.end'
+
+
+class Signalling(Scheduler):
+    """Tells when the work on an event is over and the next one may begin."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.over = threading.Semaphore(0)
+
+    def _finished(self, *args):
+        super()._finished(*args)
+        self.over.release()
+
+    def work(self):
+        """Begin what is due, and wait for the end of it."""
+        self.look()
+        while self.room < WORKERS:
+            assert self.over.acquire(timeout=PATIENCE)
+
+
+class TestToldEarly(MadeServersTest):
+    def setUp(self):
+        super().setUp()
+        world = self.world
+        self.scheduler = Signalling(world.database, world.clock, world.executor.run, WORKERS, 600)
+        self.endpoint = NotificationEndpoint(
+            SERVERS, world.database, self.scheduler.nudge, self.scheduler.look_early
+        )
+        self.server = self.boot({'reserved': 'True', 'lease_params': '{"name": "lease"}'})
+        self.assert_status(self.server, 'RESERVED')
+        reservation = {'resource_type': 'virtual:instance', 'resource_id': self.server['id']}
+        body = {'name': 'lease', 'start_date': START, 'end_date': END}
+        body['reservations'] = [reservation]
+        self.lease_id = self.create_lease(self.api.project_id, 'fake', body)
+        self.addCleanup(test_points.install, None)
+
+    def work(self, **later):
+        """Have the lease looked at once, at a later time."""
+        self.time.forward(**later)
+        self.scheduler.nudge()
+        self.scheduler.work()
+
+    def hear(self, point, _info):
+        """Start the server, and hand over what Nova tells of it, before this look is written."""
+        if point == 'finish.before':
+            test_points.install(None)
+            self.notifier.reset()
+            self.deliver(self.message)
+            (told,) = self.notifier.wait_for_versioned_notifications(DONE)
+            message = {}, told['publisher_id'], told['event_type'], told['payload'], {}
+            assert self.endpoint.filter_rule.match(*message)
+            self.endpoint.info(*message)
+
+    def test_lease_is_active_without_waiting_for_the_next_look(self):
+        with self.messages_kept() as queue:
+            self.work(hours=1)
+            self.assert_status(self.server, 'RESERVED', 'scheduling')
+        (self.message,) = queue
+        test_points.install(self.hear)
+        self.work(seconds=5)
+        assert self.state(self.lease_id)[0] == 'STARTING'
+        self.time.forward(seconds=looks.APART)
+        (start,) = self.world.lease(self.lease_id).events_of(model.START)
+        assert start.next_at > self.time()
+        self.scheduler.work()
+        assert self.state(self.lease_id)[0] == 'ACTIVE'
+        self.assert_status(self.server, 'ACTIVE')
+        assert stop(self.scheduler)
