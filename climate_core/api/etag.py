@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read and write the generation of a lease in the headers ``ETag`` and ``If-Match``.
 
-What has no generation has a digest of its body, for ``If-None-Match``.
+What has no generation has a digest of its body, for ``If-None-Match``. For that the generation is
+of no use: a lease shows more than it counts. Without a new generation an event of it is claimed
+and becomes IN_PROGRESS, it gets another place in the queue, a host that it is promised has another
+name, and another release of the API shows it in another way. Nor is there anything to gain:
+authorising the caller takes the one statement that reads all of the lease, and the rest of
+answering with it takes a fiftieth of a request. Who waits for a change of a lease is told by
+notifications and webhooks.
 """
 
 import hashlib

@@ -65,7 +65,8 @@ def test_what_ends_before_its_lease_has_a_date_of_its_own(mixed: Mixed) -> None:
     with mixed.world.database.writer() as session:
         event = tables.EVENTS.c
         ended = sa.and_(event.lease_id == lease.id, event.event_type == 'before_end_lease')
-        assert session.execute(sa.update(tables.EVENTS).where(ended).values(values)).rowcount
+        changed = sa.update(tables.EVENTS).where(ended).values(values)
+        assert session.connection().execute(changed).rowcount
     shown = check(mixed.world)[0]
     assert [each['id'] for each in shown['reservations'] if 'end_date' in each] == [address.id]
 
