@@ -20,7 +20,9 @@ from tests.support.world import TYPE, Things, Time
 Row = Mapping[str, Any]
 Rows = Mapping[str, list[Row]]
 
-BASE, PARENT, MADE, HOST = 'test:base', 'test:parent', 'test:made', resource_types.HOST
+BASE, PARENT = 'test:base', 'test:parent'
+#: Servers are things that are made for a lease; hosts are promised by the calendar.
+MADE, HOST = resource_types.SERVER, resource_types.HOST
 #: Type -> rank at the start, rank at the end.
 RANKS = {
     HOST: (Things.rank + 10, Things.rank + 10),
@@ -218,10 +220,15 @@ class PromisedThings(Others):
 
 
 class MadeThings(Others):
-    """Things that are made for their lease; ``made`` has them by their reservations."""
+    """Things that are made for their lease.
+
+    :ivar made: they, by their reservations
+    :ivar homeless: those for which there was no room
+    """
 
     resource_type = MADE
     rank, _ = RANKS[MADE]
+    preemptible = True
 
     def __init__(
         self, ledger: Ledger, fresh: Callable[[], str], is_held: Callable[[str], bool]
@@ -229,12 +236,13 @@ class MadeThings(Others):
         super().__init__(ledger)
         self._fresh, self._is_held = fresh, is_held
         self.made: dict[str, str] = {}
+        self.homeless: set[str] = set()
 
     def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
-        params = {'name': values['name'], model.GROUP: uuidutils.generate_uuid()}
+        params = {'name': values['server']['name'], model.GROUP: uuidutils.generate_uuid()}
         first, *others = (
             Claimed(f'{model.UNMADE}{uuidutils.generate_uuid()}', params, {'servers': 1})
-            for _ in range(values['count'])
+            for _ in range(values['server']['count'])
         )
         return dataclasses.replace(first, others=others)
 
@@ -248,13 +256,18 @@ class MadeThings(Others):
         return dataclasses.replace(claimed, prepare=True, prepare_before=LEAD)
 
     def matches_request(self, reservation: model.Reservation, values: Mapping[str, Any]) -> bool:
-        return reservation.params['name'] == values.get('name')
+        return reservation.params['name'] == values.get('server', {}).get('name')
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         return {'servers': 1}
 
     def prepare(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
         if reservation.is_made:
+            if self._ledger.mood[:1] == ['no_room']:
+                # As a server for which Nova finds no host once it is asked for.
+                self._ledger.mood.pop(0)
+                self.homeless.add(reservation.resource_id)
+                raise exceptions.NoRoom('Others were faster.')
             return None
         answer = self._ledger.mood.pop(0) if self._ledger.mood else 'done'
         if answer == 'wait':
@@ -295,6 +308,20 @@ class MadeThings(Others):
             self._discard(reservation)
             return None
         return super().end(lease, reservation)
+
+    def preempt(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+        return self._ledger.preempt(lease, reservation)
+
+    def present(self) -> list[str]:
+        """Return the things that are there, and so take room."""
+        given_up = {e.thing for e in self._ledger.effects if e.action == 'preempt'}
+        state = self._ledger.state
+        return [
+            each
+            for each in self.made.values()
+            if state[each] == 'awake'
+            or (state[each] == 'asleep' and each not in given_up | self.homeless)
+        ]
 
     def _discard(self, reservation: model.Reservation) -> None:
         thing = self.made.pop(reservation.id, None)

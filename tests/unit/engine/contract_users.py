@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What users do in the contract's state machine: they have leases made, and change them."""
 
+import contextlib
 import functools
 import itertools
 import uuid
@@ -13,13 +14,21 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from oslo_utils import uuidutils
 
 from climate_core import exceptions
-from climate_core.operations import forecasting
+from climate_core.cloud import servers
+from climate_core.operations import forecasting, server_preemption
 from climate_core.operations.leases import LeaseOperations
+from climate_core.plugins.common_pool.emptying import RunningServer
 from tests.support.world import TYPE, user
 from tests.unit.engine.contract_invariants import Invariants
 from tests.unit.engine.contract_requests import HOOKS, MINUTES, REQUESTS, Asker
 from tests.unit.engine.contract_things import HOST, MADE
-from tests.unit.engine.contract_world import THINGS, Boundless, ContractWorld, Killed
+from tests.unit.engine.contract_world import (
+    THINGS,
+    Boundless,
+    ContractWorld,
+    FullHost,
+    Killed,
+)
 
 _things = st.lists(st.sampled_from(THINGS), max_size=3)
 _lengths = st.sampled_from([10, 60, 90, 180, 1, 0])
@@ -36,6 +45,16 @@ EXTRAS = st.fixed_dictionaries(
 DEATHS = st.sampled_from([None] * 24 + [*range(13)])
 
 
+def _read_servers(
+    _cloud: Any, _context: Any, wanted: Mapping[str, Mapping[str, Any]]
+) -> list[RunningServer]:
+    return [
+        RunningServer(id=f'{place}.{n}', amounts={'VCPU': 1})
+        for place, each in wanted.items()
+        for n in range(each['count'])
+    ]
+
+
 @functools.cache
 def _world() -> ContractWorld:
     return ContractWorld()
@@ -50,10 +69,15 @@ class Users(RuleBasedStateMachine):
         self.world.reset()
         # In the order in which they are made, so that an example is the same each time.
         ids = (str(uuid.UUID(int=n)) for n in itertools.count(1000))
-        self.same_ids = mock.patch.object(uuidutils, 'generate_uuid', ids.__next__)
-        self.same_ids.start()
-        self.room = mock.patch.dict(forecasting._ROOMS, {MADE: Boundless})
-        self.room.start()
+        self.patches = contextlib.ExitStack()
+        for patch in (
+            mock.patch.object(uuidutils, 'generate_uuid', ids.__next__),
+            mock.patch.dict(forecasting._ROOMS, {MADE: Boundless}),
+            mock.patch.object(forecasting, 'read_servers', _read_servers),
+            mock.patch.object(server_preemption, 'CommonHostRoom', FullHost),
+            mock.patch.object(servers, 'get', return_value={'status': 'ACTIVE'}),
+        ):
+            self.patches.enter_context(patch)
         self.time = self.world.ledger.time
         self.judge = Invariants(self.world)
         self.leases: list[str] = []
@@ -148,9 +172,27 @@ class Users(RuleBasedStateMachine):
         death: int | None,
     ) -> None:
         """Have a lease for which things are made; of the kind retry it may wait again."""
-        wanted = {'resource_type': MADE, 'name': f'made{len(self.made)}', 'count': count}
+        wanted = self._to_make(count)
         end = self._end(start, length, is_fixed)
         self._have(start, end, death, kind=kind, reservations=[wanted])
+
+    @rule(
+        kind=st.sampled_from(['immediate', 'scheduled']),
+        count=st.integers(1, 2),
+        start=st.none() | MINUTES,
+        length=_lengths,
+        death=DEATHS,
+    )
+    def have_things_made_that_give_way(
+        self, kind: str, count: int, start: int | None, length: int, death: int | None
+    ) -> None:
+        """Have a preemptible lease for which things are made."""
+        wanted = self._to_make(count)
+        more = {'kind': kind, 'preemptible': True, 'reservations': [wanted]}
+        self._have(start, self._end(start, length), death, **more)
+
+    def _to_make(self, count: int) -> dict[str, Any]:
+        return {'resource_type': MADE, 'server': {'name': f'made{len(self.made)}', 'count': count}}
 
     @precondition(lambda self: self.made)
     @rule(data=st.data(), death=DEATHS)

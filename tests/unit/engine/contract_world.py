@@ -20,6 +20,7 @@ from climate_core.operations.draft import Draft
 from climate_core.plugins.base import Wait
 from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import Nouns
+from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.sync import retired_trusts
 from tests.support.world import NOON, TYPE, World
 from tests.unit.engine.contract_things import (
@@ -80,6 +81,23 @@ class Boundless:
         return {}
 
 
+class FullHost:
+    """The one host for things that are made, as the preemption of servers sees it: it is full."""
+
+    nouns, hosts = Nouns(), (TargetHost(name='host', free={'VCPU': 0}),)
+
+    def __init__(self, made: MadeThings) -> None:
+        self.places = dict.fromkeys(made.present(), 'host')
+
+    def demand(
+        self, name: str, params: Mapping[str, Any], amounts: Mapping[str, int]
+    ) -> RunningServer:
+        return RunningServer(id=name, amounts={'VCPU': 1})
+
+    def released(self, amounts: Mapping[str, int]) -> Mapping[str, int]:
+        return {'VCPU': 1}
+
+
 class InstantRoomMaker:
     """Empty rooms in no time, as the mood of the ledger is."""
 
@@ -124,7 +142,9 @@ class ContractWorld(World):
         self.plugins |= {kind: made(self.ledger) for kind, made in others.items()}
         self.made = MadeThings(self.ledger, self.fresh, self._is_held)
         self.plugins[MADE] = self.made
-        self.operations.queue.cloud = mock.Mock(spec=['service', 'user'])
+        cloud = mock.Mock(spec=['service', 'user'], service=lambda: self.made)
+        self.operations.queue.cloud = self.operations.preemption.servers.cloud = cloud
+        self.conf.register_opts(ServerPlugin.options, group=MADE)
         self.conf.set_override('retry_interval', 60, group='queue')
         self.conf.set_override('max_retries', 3, group='queue')
         room: Any = InstantRoomMaker(self)
@@ -155,6 +175,7 @@ class ContractWorld(World):
         self.executor.allocations.calendar = self.calendar
         self.ledger.forget()
         self.made.made.clear()
+        self.made.homeless.clear()
         self.trusts.present.clear()
         self.trusts.trouble.clear()
         self.operations.owner_trusts._known._kept.clear()

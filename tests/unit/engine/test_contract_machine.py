@@ -51,8 +51,8 @@ SHAPES: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]] = {
     'missed': ({}, ['wait', 'late', 'end']),
     'losing': ({}, ['wait', 'remove']),
 }
-#: One of all rooms that runs, and gives way to others.
-_FILLER = 'filler'
+#: One of all rooms, and one of things that were made, that run and give way to others.
+_FILLER, _SERVERS = 'filler', 'servers'
 #: What is tried most between two steps of a manager that loses its claim.
 _ENDS = ('delete', 'end', 'remove', 'move', 'join', 'start')
 
@@ -65,12 +65,18 @@ class Contract(Users):
         self.judged = 0
 
     @initialize(
-        things=st.integers(1, 3), shape=st.sampled_from([*sorted(SHAPES), _FILLER]), extras=EXTRAS
+        things=st.integers(1, 3),
+        shape=st.sampled_from([*sorted(SHAPES), _FILLER, _SERVERS]),
+        extras=EXTRAS,
     )
     def begin(self, things: int, shape: str, extras: Mapping[str, Any]) -> None:
         """Have a lease that is somewhere on its way, with things that nobody else wants."""
         if shape == _FILLER:
             self.book_rooms(ROOMS, 'others', None, 180, None)
+            self.world.run_until_idle()
+            return
+        if shape == _SERVERS:
+            self.have_things_made_that_give_way('immediate', things, None, 180, None)
             self.world.run_until_idle()
             return
         given, mood = SHAPES[shape]
@@ -242,6 +248,27 @@ class Contract(Users):
         """Give a lease that gives way its notice; then a manager that works on it may die."""
         fillers = self._fillers()
         self.book_rooms(rooms, 'nothing', None, 60, None)
+        self._give_way(fillers, mood, killed_at, death)
+
+    @precondition(lambda self: self._fillers())
+    @rule(count=st.integers(1, 2), mood=_moods, killed_at=_points, death=DEATHS)
+    def others_need_the_room_of_servers(
+        self, count: int, mood: list[str], killed_at: str | None, death: int | None
+    ) -> None:
+        """Find no room for what was made for a lease, so that others give way to it."""
+        fillers, before = self._fillers(), len(self.leases)
+        self.have_things_made('immediate', count, None, 60, True, None)
+        for answer in ('done', 'no_room') if len(self.leases) > before else ():
+            for due in self.world.due():
+                if due.lease_id == self.leases[-1]:
+                    self.world.ledger.mood = [answer]
+                    self._survive(self.world.executor.run, due)
+        self._give_way(fillers, mood, killed_at, death)
+
+    def _give_way(
+        self, fillers: set[str], mood: list[str], killed_at: str | None, death: int | None
+    ) -> None:
+        """Let the notice of leases pass, and work on them."""
         self.time.forward(seconds=self.world.conf.queue.preemption_notice + 1)
         for due in self.world.due():
             if due.lease_id in fillers:
@@ -304,8 +331,7 @@ class Contract(Users):
         try:
             self._come_to_the_end()
         finally:
-            self.room.stop()
-            self.same_ids.stop()
+            self.patches.close()
 
     def _come_to_the_end(self) -> None:
         self.time.forward(days=1)
@@ -327,6 +353,26 @@ class Contract(Users):
         self.world.delete_retired_trusts()
         self.judge.no_trust_is_kept_for_a_later_lease()
         self.judge.everything_is_told()
+
+
+def test_the_machine_has_servers_give_way_and_run_again() -> None:
+    machine = Contract()
+    try:
+        machine.begin(2, _SERVERS, {})
+        machine.check()
+        machine.others_need_the_room_of_servers(1, [], None, None)
+        machine.check()
+        world, (mine, other) = machine.world, machine.leases
+        assert [world.lease(each).status for each in (mine, other)] == ['WAITING', 'WAITING']
+        ours = [each.resource_id for each in world.lease(mine).live]
+        assert [world.ledger.done(each) for each in ours] == [['wake', 'preempt']] * 2
+        for _ in range(10):
+            world.run_until_idle(minutes=1)
+            machine.check()
+        assert [world.lease(each).status for each in (mine, other)] == ['ACTIVE', 'ACTIVE']
+        assert [world.ledger.done(each) for each in ours] == [['wake', 'preempt', 'wake']] * 2
+    finally:
+        machine.teardown()
 
 
 TestContract = Contract.TestCase
