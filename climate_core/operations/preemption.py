@@ -139,7 +139,6 @@ class Preemption:
     ) -> None:
         draft = Draft(lease, (), now, preempted=found.leases, given_up_at=found.time)
         self.preempt(session, draft)
-        signal(session, events.DUE)
 
     def preempt(self, session: orm.Session, draft: Draft) -> None:
         """Have leases give up what the lease of a draft needs; from its start on that is free.
@@ -159,6 +158,8 @@ class Preemption:
             waits = change.lease.status == states.LeaseStatus.WAITING
             self.promises.give_up(session, lease, draft.now if waits else time)
             LOG.info('Lease %s is preempted by lease %s', lease_id, draft.lease.id)
+        if draft.preempted:
+            signal(session, events.DUE)
 
     def _chosen(self, draft: Draft, found: Mapping[str, Preemptible]) -> Draft | None:
         lease = draft.lease

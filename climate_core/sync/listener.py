@@ -2,7 +2,7 @@
 """Hear what Nova, Cinder and Heat notify of the resources of leases.
 
 Changes outside of a lease are recorded. What was asked for at a start or an end, and is done, is
-looked at now and not only at the next look, and once more if a manager is looking at it already.
+looked at now and not only at the next look, and once more if this manager is looking at it.
 Nothing depends on it: the comparison of :mod:`climate_core.sync.reconcile` and the next look make
 up for a notification that is lost, or comes just before its manager dies.
 

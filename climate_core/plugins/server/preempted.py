@@ -108,10 +108,13 @@ def hold(context: EndContext, server: Mapping[str, Any]) -> Wait | None:
     is_kept = context.on_end not in ('delete', 'nothing')
     if not was_given_up or not is_kept or status not in ASLEEP or task:
         return None
-    if context.progress.asked == _HELD:
+    asked = context.progress.asked
+    if asked == _HELD:
         return context.wait() if context.age < _ON_ITS_WAY else None
     ending = _ENDS.format(context.lease.id)
-    if is_ours(server) and server.get('locked_reason') != ending:
+    # Any lock refuses the request, that of an administrator too. Once something else was asked
+    # for, ours has been there for long enough.
+    if asked is not None or (server.get('locked') and server.get('locked_reason') != ending):
         return None
     return context.ask(_HELD, lambda: _lock(context, ending))
 

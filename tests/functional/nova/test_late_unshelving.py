@@ -87,3 +87,12 @@ class TestLateUnshelving(ServerPreemptionTest):
         with pytest.raises(errors.Busy):
             self.act(*self.late[0])
         self.assert_ended()
+
+    def test_lock_of_an_administrator_is_respected(self):
+        server = self.server(self.filler)
+        self.act(self.cloud.service(), server['id'], 'lock', {'locked_reason': 'Evidence.'})
+        self.world.operations.end_lease(self.owner(), self.filler)
+        self.until(self.filler, 'TERMINATED')
+        (server,) = self.api.get_servers(detail=True)
+        shown = self.show(server)
+        assert (shown['locked'], shown['locked_reason']) == (True, 'Evidence.')
