@@ -16,7 +16,7 @@ _SIZES: Final = (1, 2, 4, 8, 16, 32)
 
 
 class RowChange(NamedTuple):
-    """What becomes of a row.
+    """Say what one row becomes.
 
     :param generation: the one that was read, by which it is known; None: it is changed in any case
     :param values: column -> new value

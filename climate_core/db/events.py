@@ -9,8 +9,8 @@ manager that died is followed by any other.
 import dataclasses
 import datetime
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import orm
@@ -18,8 +18,6 @@ from sqlalchemy import orm
 from climate_core.db import rows, tables, utcnow
 from climate_core.db.engine import signal
 from climate_core.lease import events, model, states
-
-T = TypeVar('T')
 
 _EVENT, _LEASE, _RESERVATION = tables.EVENTS, tables.LEASES, tables.RESERVATIONS
 _IS_OPEN = _EVENT.c.status.in_(sorted(states.OPEN))
@@ -118,26 +116,16 @@ def upcoming(
         more are due, the projects take turns, and what calls no service that is full does with
         what does
     """
-    clock = session.info.get(utcnow.CLOCK)
-    found = session.execute(_made(_first, clock, limit, services)).all()
+    found = session.execute(utcnow.statement(session, _first, limit, services)).all()
     if not found:
         return None, []
     read = sorted((_due(row[1:], services) for row in found), key=_rank)
     if len(read) >= limit and read[limit - 1].next_at <= found[0][0]:
         # Another manager may have claimed some in between: the next one is known all the same.
-        in_turn = session.execute(_made(_in_turn, clock, limit, services, services.mask(full)))
-        read = [_due(row, services) for row in in_turn] + read[limit:]
+        mask = services.mask(full)
+        query = utcnow.statement(session, _in_turn, limit, services, mask)
+        read = [_due(row, services) for row in session.execute(query)] + read[limit:]
     return found[0][0], read
-
-
-def _made(make: Callable[..., T], clock: utcnow.TestClock | None, *args: Any) -> T:
-    """Return a statement; by the clock of the database it is made once."""
-    return _made_once(make, *args) if clock is None else make(clock, *args)
-
-
-@functools.lru_cache(maxsize=64)
-def _made_once(make: Callable[..., Any], *args: Any) -> Any:
-    return make(None, *args)
 
 
 def _rank(due: Due) -> tuple[datetime.datetime, int]:

@@ -74,7 +74,7 @@ class NewNotification(NamedTuple):
 
 
 class Sender(Protocol):
-    """What sends the notifications that its process writes: they are claimed as they are written.
+    """Send the notifications that its process writes: they are claimed as they are written.
 
     If the process dies they are sent when the claim expires, like those of any claim.
     """

@@ -66,7 +66,7 @@ def _insert(table: sa.Table) -> sa.Insert:
 
 
 class _Together:
-    """What the leases of a group write, until it is written in one statement for alike rows."""
+    """Collect what the leases of a group write, and write alike rows in one statement."""
 
     def __init__(self) -> None:
         self.inserts: dict[sa.Table, list[Mapping[str, Any]]] = defaultdict(list)

@@ -37,18 +37,19 @@ def expression(
     return sa.literal(clock() + datetime.timedelta(seconds=offset), tables.Time())
 
 
-def statement(session: orm.Session, make: Callable[[TestClock | None], T]) -> T:
+def statement(session: orm.Session, make: Callable[..., T], *args: Any) -> T:
     """Return a statement that has the time in it; by the clock of the database it is made once.
 
     :param make: a function of a module, which makes it by a clock, see :func:`expression`
+    :param args: what else it is given, few different ones
     """
     clock = session.info.get(CLOCK)
-    return _made_once(make) if clock is None else make(clock)
+    return _made_once(make, *args) if clock is None else make(clock, *args)
 
 
-@functools.cache
-def _made_once(make: Callable[[TestClock | None], Any]) -> Any:
-    return make(None)
+@functools.lru_cache(maxsize=256)
+def _made_once(make: Callable[..., Any], *args: Any) -> Any:
+    return make(None, *args)
 
 
 def read(session: orm.Session) -> datetime.datetime:
