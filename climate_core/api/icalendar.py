@@ -9,7 +9,7 @@ from typing import Final
 from climate_common import resource_types
 from climate_core.lease import model
 from climate_core.lease.events import end
-from climate_core.lease.states import LeaseStatus
+from climate_core.lease.states import LeaseStatus, ReservationStatus
 
 #: How often calendars ask at most, as far as they heed it.
 _REFRESH: Final = datetime.timedelta(minutes=15)
@@ -63,8 +63,9 @@ def _status(lease: model.Lease) -> str:
 
 
 def _description(lease: model.Lease) -> str:
-    # What was given back is in it no more; a lease that is over is shown with what it had.
-    shown = lease.live or lease.reservations
+    # What is given back is in it no more; a lease that ends or is over is shown with all it had.
+    kept = [each for each in lease.live if each.status != ReservationStatus.DELETING]
+    shown = kept or lease.reservations
     types = Counter(resource_types.api_name(each.resource_type) for each in shown)
     lines = [f'Lease {lease.id}', f'Status: {lease.status}', f'Kind: {lease.kind}']
     lines += [f'{count} x {name}' for name, count in sorted(types.items())]
