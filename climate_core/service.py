@@ -112,6 +112,7 @@ class ManagerService:
         self.queue = QueueWorker(self.database, operations.queue.look)
         self.publisher = publisher.Publisher(
             self.database,
+            self.clock,
             send or publisher.notifier(conf),
             conf.engine.idle_seconds,
             conf.engine.claim_ttl,

@@ -4,7 +4,6 @@
 import dataclasses
 import datetime
 import functools
-import time
 from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol
@@ -52,15 +51,15 @@ def add(
         (kind, {**payload, 'event_id': uuidutils.generate_uuid()}) for kind, payload in notices
     ]
     sender: Sender | None = session.info.get(SENDER)
-    ttl = sender.seconds_for_new() if sender and told and not are_many else None
-    if sender is None or ttl is None:
+    # What tells of a request has its time, which may be long ago: the claim begins now.
+    expiry = sender.expiry_of_new() if sender and told and not are_many else None
+    if sender is None or expiry is None:
         rows.enqueue(session, _ROW, told, now, FILLED)
         return told
     name = uuidutils.generate_uuid()
-    expires = now + datetime.timedelta(seconds=ttl)
-    rows.enqueue(session, _ROW, told, now, None, claim=name, next_at=expires)
+    rows.enqueue(session, _ROW, told, now, None, claim=name, next_at=expiry.at)
     mine = [NewNotification(name, payload['event_id'], kind, payload) for kind, payload in told]
-    after_commit(session, functools.partial(sender.take, mine, time.monotonic() + ttl))
+    after_commit(session, functools.partial(sender.take, mine, expiry.monotonic))
     return told
 
 
@@ -73,14 +72,21 @@ class NewNotification(NamedTuple):
     payload: Mapping[str, Any]
 
 
+class Expiry(NamedTuple):
+    """When a claim ends, by the clock of the database and by the monotonic one of this process."""
+
+    at: datetime.datetime
+    monotonic: float
+
+
 class Sender(Protocol):
     """Send the notifications that its process writes: they are claimed as they are written.
 
     If the process dies they are sent when the claim expires, like those of any claim.
     """
 
-    def seconds_for_new(self) -> float | None:
-        """Return for how long new ones are claimed; None: others may send them."""
+    def expiry_of_new(self) -> Expiry | None:
+        """Return when the claim of new ones ends; None: others may send them."""
 
     def take(self, notifications: Sequence[NewNotification], until: float) -> None:
         """Send these, which are committed; quick.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Send the notifications of the outbox, at least once, and sleep while it is empty."""
 
+import datetime
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,7 @@ from oslo_log import log
 
 from climate_core import test_points
 from climate_core.db import outbox
+from climate_core.db.clock import Clock
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.db.outbox import NewNotification, Notification
 from climate_core.delivery.written import WrittenNotifications
@@ -56,9 +58,12 @@ class Publisher(Worker):
     # To claim them one by one was half of what a manager did while many leases were created.
     spacing = 0.05
 
-    def __init__(self, database: Database, send: Send, idle_seconds: float, ttl: float) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, send: Send, idle_seconds: float, ttl: float
+    ) -> None:
         super().__init__(idle_seconds)
         self._database = database
+        self._clock = clock
         self._send = send
         self._ttl = ttl
         self._written = WrittenNotifications()
@@ -79,8 +84,12 @@ class Publisher(Worker):
         self._unknown = True
         super().nudge()
 
-    def seconds_for_new(self) -> float | None:
-        return None if self.stopping or not self._written.has_room() else self._ttl
+    def expiry_of_new(self) -> outbox.Expiry | None:
+        if self.stopping or not self._written.has_room():
+            return None
+        # First the monotonic one: this process lets go before others take.
+        until = time.monotonic() + self._ttl
+        return outbox.Expiry(self._clock.now() + datetime.timedelta(seconds=self._ttl), until)
 
     def take(self, notifications: Sequence[NewNotification], until: float) -> None:
         self._written.add(notifications, until)

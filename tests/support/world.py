@@ -168,7 +168,7 @@ class World:
         self.executor = self.new_executor()
         self.sent: list[tuple[str, Mapping[str, Any]]] = []
         self.publisher = publisher.Publisher(
-            self.database, lambda *item: self.sent.append(item), 600, 60
+            self.database, self.clock, lambda *item: self.sent.append(item), 600, 60
         )
 
     def _create(self) -> None:

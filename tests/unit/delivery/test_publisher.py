@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The publisher: at least once, by one manager at a time, through oslo.messaging."""
 
+import datetime
 import functools
 import itertools
 import threading
@@ -29,7 +30,7 @@ def test_it_goes_through_the_configured_driver(world: World) -> None:
     world.conf.set_override('host', 'here', group='manager')
     _impl_test.reset()
     lease_id = world.create('a')
-    Publisher(world.database, publisher.notifier(world.conf), 600, 60).publish()
+    Publisher(world.database, world.clock, publisher.notifier(world.conf), 600, 60).publish()
     ((_, message, priority, _),) = _impl_test.NOTIFICATIONS
     assert priority == 'INFO'
     assert message['publisher_id'] == 'climate.here'
@@ -56,7 +57,7 @@ def test_what_cannot_be_sent_is_kept_and_the_rest_not_sent_again(
 
     ids = [world.create('a'), world.create('b')]
     with pytest.raises(messaging.MessageDeliveryFailure):
-        Publisher(world.database, fail, 600, 60).publish()
+        Publisher(world.database, world.clock, fail, 600, 60).publish()
     assert world.told() == []
     time.forward(seconds=61)
     assert world.told() == ['lease.create'] * (2 - before)
@@ -73,7 +74,7 @@ def test_it_runs_when_nudged_and_survives_trouble(world: World) -> None:
             raise trouble.pop()
         done.set()
 
-    made = Publisher(world.database, send, 600, 60)
+    made = Publisher(world.database, world.clock, send, 600, 60)
     made.start()
     world.create('a')
     made.nudge()
@@ -88,12 +89,13 @@ def test_it_runs_when_nudged_and_survives_trouble(world: World) -> None:
 class Lost:
     """A manager that dies with what it has written."""
 
-    def __init__(self, ttl: float | None = 60) -> None:
-        self.ttl = ttl
+    def __init__(self, world: World, ttl: float = 60) -> None:
+        self.world = world
+        self.ttl = datetime.timedelta(seconds=ttl)
         self.taken: list[outbox.NewNotification] = []
 
-    def seconds_for_new(self) -> float | None:
-        return self.ttl
+    def expiry_of_new(self) -> outbox.Expiry:
+        return outbox.Expiry(self.world.clock.now() + self.ttl, monotonic() + self.ttl.seconds)
 
     def take(self, notifications: Sequence[outbox.NewNotification], until: float) -> None:
         self.taken += notifications
@@ -107,7 +109,7 @@ def test_what_its_process_writes_is_sent_without_being_read(any_world: World) ->
         if len(told) == 2:
             done.set()
 
-    made = Publisher(any_world.database, send, 600, 60)
+    made = Publisher(any_world.database, any_world.clock, send, 600, 60)
     made.look()
     made.start()
     lease_ids = []
@@ -131,7 +133,7 @@ def test_what_its_process_writes_is_sent_without_being_read(any_world: World) ->
 def test_what_a_manager_wrote_that_died_is_sent_when_its_claim_expires(
     world: World, time: Time
 ) -> None:
-    world.database.info[outbox.SENDER] = lost = Lost()
+    world.database.info[outbox.SENDER] = lost = Lost(world)
     world.create('a')
     (kept,) = lost.taken
     assert world.told() == []
@@ -142,7 +144,7 @@ def test_what_a_manager_wrote_that_died_is_sent_when_its_claim_expires(
 
 def test_what_was_rolled_back_is_not_sent(world: World) -> None:
     lease = world.lease(world.create('a'))
-    world.database.info[outbox.SENDER] = lost = Lost()
+    world.database.info[outbox.SENDER] = lost = Lost(world)
 
     def fail(session: orm.Session) -> None:
         now = world.clock.now()
@@ -158,7 +160,7 @@ def test_publisher_that_has_too_much_leaves_it_to_others(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(written, 'MOST', 2)
-    made = Publisher(world.database, lambda *_: None, 600, 60)
+    made = Publisher(world.database, world.clock, lambda *_: None, 600, 60)
     world.database.info[outbox.SENDER] = made
     for each in 'abc':
         world.create(each)
@@ -166,7 +168,7 @@ def test_publisher_that_has_too_much_leaves_it_to_others(
 
 
 def test_publisher_that_stops_leaves_it_to_others(world: World) -> None:
-    made = Publisher(world.database, lambda *_: None, 600, 60)
+    made = Publisher(world.database, world.clock, lambda *_: None, 600, 60)
     made.start()
     assert stop(made)
     world.create('a')
@@ -179,7 +181,7 @@ def test_new_one_that_cannot_be_sent_is_sent_when_its_claim_expires(
     def fail(event_type: str, payload: Mapping[str, Any]) -> None:
         raise messaging.MessageDeliveryFailure('no bus')
 
-    made = Publisher(world.database, fail, 600, 60)
+    made = Publisher(world.database, world.clock, fail, 600, 60)
     made.look()
     world.database.info[outbox.SENDER] = made
     world.create('a')
@@ -193,9 +195,9 @@ def test_new_one_that_cannot_be_sent_is_sent_when_its_claim_expires(
 
 def test_new_one_whose_claim_expired_is_left_to_the_database(world: World, time: Time) -> None:
     sent: list[str] = []
-    made = Publisher(world.database, lambda *item: sent.append(item[0]), 600, 60)
+    made = Publisher(world.database, world.clock, lambda *item: sent.append(item[0]), 600, 60)
     made.look()
-    world.database.info[outbox.SENDER] = lost = Lost()
+    world.database.info[outbox.SENDER] = lost = Lost(world)
     world.create('a')
     time.forward(seconds=61)
     made.take(lost.taken, monotonic() - 1)
@@ -211,7 +213,7 @@ class Heard:
         self.world = world
         self.names: list[str] = []
         self.meanwhile: dict[str, Callable[[], object]] = {}
-        self.publisher = Publisher(world.database, self._send, 600, 60)
+        self.publisher = Publisher(world.database, world.clock, self._send, 600, 60)
 
     def _send(self, event_type: str, payload: Mapping[str, Any]) -> None:
         name = payload['name']
@@ -313,7 +315,7 @@ def test_what_comes_after_one_whose_claim_expired_is_sent_after_it(
     world: World, heard: Heard, time: Time
 ) -> None:
     now = monotonic()
-    world.database.info[outbox.SENDER] = lost = Lost()
+    world.database.info[outbox.SENDER] = lost = Lost(world)
     heard.create('a')
     time.forward(seconds=61)
     heard.create('b')
@@ -322,6 +324,23 @@ def test_what_comes_after_one_whose_claim_expired_is_sent_after_it(
     heard.publisher.take([second], now + 60)
     heard.publisher.look()
     assert heard.names == ['a', 'b']
+
+
+def test_notification_of_a_request_that_took_long_is_sent_once(
+    world: World, heard: Heard, time: Time
+) -> None:
+    world.database.info.pop(outbox.SENDER)
+    lease, begun = world.lease(world.create('a', name='a')), world.clock.now()
+    told = world.told()
+    world.database.info[outbox.SENDER] = heard.publisher
+    time.forward(seconds=61)
+    notice = notifications.make('lease.update', lease, begun)
+    world.database.write(lambda session: outbox.add(session, [notice], begun) and None)
+    # Another manager asks before this one has sent it.
+    assert world.told() == told
+    heard.publisher.look()
+    assert heard.names == ['a']
+    assert world.told() == told
 
 
 def test_nudge_counts_while_the_next_question_is_put_off(

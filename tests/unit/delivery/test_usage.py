@@ -260,7 +260,9 @@ def test_usage_of_many_leases_is_left_to_any_manager(
         world.create(f'a{number}', end='2026-12-01 18:00')
     time.forward(hours=1, minutes=5)
     # This one would keep it all in its memory.
-    world.database.info[outbox.SENDER] = Publisher(world.database, lambda *_: None, 600, 60)
+    world.database.info[outbox.SENDER] = Publisher(
+        world.database, world.clock, lambda *_: None, 600, 60
+    )
     all_of_it(one)
     assert len(told(world)) == 3
 
