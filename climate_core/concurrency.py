@@ -114,22 +114,23 @@ class Batches(Generic[T]):
         self._work, self._key, self._most = work, key, most
         self._free = at_once
         self._waiting: list[_Turn[T]] = []
-        self._lock = threading.Lock()
+        self._changed = threading.Condition(threading.Lock())
 
-    @property
-    def waiting(self) -> int:
-        """Return how many items wait for a batch."""
-        return len(self._waiting)
+    def await_waiting(self, count: int, seconds: float) -> bool:
+        """Wait until so many items wait for a batch; tell whether that came in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: len(self._waiting) >= count, seconds)
 
     def do(self, item: T) -> None:
         """Do an item, perhaps with others, and return when it is done."""
         turn = _Turn(item)
-        with self._lock:
+        with self._changed:
             if self._free:
                 self._free -= 1
                 turn.leads = True
             else:
                 self._waiting.append(turn)
+                self._changed.notify_all()
         if not turn.leads:
             turn.come.wait()
         if turn.leads:
@@ -146,7 +147,7 @@ class Batches(Generic[T]):
 
     def _next_batch(self, first: _Turn[T]) -> list[_Turn[T]]:
         batch = {self._key(first.item): first}
-        with self._lock:
+        with self._changed:
             for each in self._waiting:
                 if len(batch) < self._most:
                     batch.setdefault(self._key(each.item), each)
@@ -156,7 +157,7 @@ class Batches(Generic[T]):
 
     def _hand_over(self) -> None:
         """Have the first one that waits do the next batch."""
-        with self._lock:
+        with self._changed:
             if not self._waiting:
                 self._free += 1
                 return

@@ -272,8 +272,13 @@ class ManagerService:
         return not late
 
     def _close_bus(self, deadline: float) -> None:
+        def close() -> None:
+            # They may have at once what this one has left.
+            self._nudge_others()
+            self._transport.cleanup()
+
         # oslo.messaging waits for its heartbeat, which waits for a RabbitMQ that may be away.
-        closing = threading.Thread(target=self._transport.cleanup, name='bus', daemon=True)
+        closing = threading.Thread(target=close, name='bus', daemon=True)
         closing.start()
         closing.join(min(CLOSE_SECONDS, threads.seconds_left(deadline)))
         if closing.is_alive():

@@ -212,10 +212,10 @@ class PoolWorker(Worker, Generic[T]):
             del self._in_flight[key]
             last = not self._in_flight
             self._changed.notify_all()
-        if future.cancelled() or failed or self._is_more(key, future.result(), last):
+        if future.cancelled() or failed or self._is_more(item, future.result(), last):
             self.nudge()
 
-    def _is_more(self, key: Any, result: Any, last: bool) -> bool:  # noqa: ARG002
+    def _is_more(self, item: T, result: Any, last: bool) -> bool:  # noqa: ARG002
         """Tell whether to look again after the work on a thing.
 
         :param result: what the work returned

@@ -45,26 +45,22 @@ class EarlyLooks:
     def __init__(self, database: Database, services: events.Services = events.NO_SERVICES) -> None:
         self._database = database
         self._services = services
-        self._batches = Batches(
+        self.batches: Batches[_Question] = Batches(
             self._answer, lambda asked: (asked.resource_type, asked.resource_id), _MOST
         )
-
-    @property
-    def waiting(self) -> int:
-        """Return how many wait for the answers of those who asked before."""
-        return self._batches.waiting
 
     def find(self, resource_type: str, resource_id: str) -> events.Due | None:
         """Find the event of the lease that waits for a resource, if one does.
 
         If a manager works on it, that look may have come too early: the next one comes after it,
-        with the generation that it leaves. Whether it is over by then the claim tells.
+        with the generation that it leaves. Whether it is over by then the claim tells: if another
+        manager works on it for longer, the next look is the one that comes without being told.
 
         :returns: the event, to be taken at its ``next_at``, which the database does not have; None
             if it is looked at as soon without that
         """
         asked = _Question(resource_type, resource_id)
-        self._batches.do(asked)
+        self.batches.do(asked)
         found = asked.answer.result()
         services = self._services.of_type(resource_type)
         return None if found is None else dataclasses.replace(found, services=services)

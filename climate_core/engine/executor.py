@@ -95,7 +95,7 @@ class EventExecutor:
             return finished
         begun = self._claim(due)
         if begun is None:
-            if self.seen_by:
+            if self.seen_by and not due.is_early:
                 self.seen_by.beaten(due)
             return True
         claim = begun.claim

@@ -104,7 +104,10 @@ class Scheduler(PoolWorker[events.Due]):
     def look_early(self, due: events.Due) -> None:
         """Work on an event at its ``next_at``, though the database has a later one."""
         with self._changed:
-            self._early[due.id] = due
+            kept = self._early.get(due.id)
+            # Threads tell of them in any order; what is older now is a claim that fails.
+            if kept is None or kept.generation <= due.generation:
+                self._early[due.id] = due
         self._wake()
 
     def look(self) -> float | None:
@@ -223,11 +226,12 @@ class Scheduler(PoolWorker[events.Due]):
         # The next one that waits may begin.
         self._wake()
 
-    def _is_more(self, key: str, result: datetime.datetime | bool, last: bool) -> bool:  # noqa: ARG002
+    def _is_more(self, item: events.Due, result: datetime.datetime | bool, last: bool) -> bool:  # noqa: ARG002
         with self._changed:
-            was_due = key in self._busy
-            self._busy.discard(key)
-            if result is True:
+            was_due = item.id in self._busy
+            self._busy.discard(item.id)
+            # An early look comes to nothing when there is nothing left to look at.
+            if result is True and not item.is_early:
                 # Another manager was faster, perhaps with the next ones, too.
                 self._beaten = True
                 self._waiting.clear()

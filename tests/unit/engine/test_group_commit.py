@@ -5,7 +5,6 @@ import dataclasses
 import datetime
 import functools
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from typing import Any
@@ -55,9 +54,7 @@ class Group:
         leader = self.pool.submit(self.group.write, 'none', first)
         assert inside.wait(PATIENCE)
         begun = [self.pool.submit(self.group.write, *each) for each in writes]
-        deadline = time.monotonic() + PATIENCE
-        while self.group.batches.waiting < len(writes):
-            assert time.monotonic() < deadline
+        assert self.group.batches.await_waiting(len(writes), PATIENCE)
 
         def go_on() -> None:
             release.set()

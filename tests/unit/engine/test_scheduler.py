@@ -4,7 +4,6 @@
 import datetime
 import pathlib
 import threading
-import time
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -75,9 +74,8 @@ class Awaited:
 
 def await_idle(loop: Scheduler) -> None:
     """Wait for the end of what two workers have begun."""
-    deadline = time.monotonic() + PATIENCE
-    while loop.room < 2:
-        assert time.monotonic() < deadline
+    with loop._changed:
+        assert loop._changed.wait_for(lambda: loop.room == 2, PATIENCE)
 
 
 def test_scheduler_that_is_nudged_takes_what_is_due(
@@ -374,6 +372,53 @@ def test_look_ahead_of_time_comes_after_the_work_that_it_is_told_in(
     await_idle(loop)
     assert stop(loop)
     assert taken[1:] == [told] * (looks - 1)
+
+
+def test_older_one_of_two_early_looks_is_dropped(world: World) -> None:
+    taken: list[Due] = []
+
+    def run(due: Due) -> bool:
+        taken.append(due)
+        return False
+
+    loop = Scheduler(world.database, world.clock, run, 2, 600)
+    now = world.clock.now()
+    told = [Due('event', 'lease', 'start_lease', n, 2, now, True) for n in (1, 2, 1)]
+    for each in told:
+        loop.look_early(each)
+    loop.look()
+    assert stop(loop)
+    assert taken == [told[1]]
+
+
+def test_early_look_that_comes_to_nothing_drops_nothing_that_is_due(world: World) -> None:
+    lease_id = world.create('a', end=NEVER)
+    world.run()
+    (event,) = (e for e in world.lease(lease_id).events if e.event_type == 'start_lease')
+    go_on = threading.Event()
+    results: list[datetime.datetime | bool] = []
+
+    def run(due: Due) -> datetime.datetime | bool:
+        assert go_on.wait(PATIENCE)
+        if due.is_early:
+            results.append(world.executor.run(due))
+        return due.is_early and results[0]
+
+    loop = Scheduler(world.database, world.clock, run, 2, 600)
+    loop.look()
+    # The look that finished the event has seen all that was told.
+    now = world.clock.now()
+    loop.look_early(Due(event.id, lease_id, 'start_lease', event.generation, 2, now, True))
+    loop.look()
+    for n in range(3):
+        world.create(f'a{n}', end=NEVER)
+    loop.nudge()
+    loop.look()
+    assert len(loop._waiting) == 2
+    go_on.set()
+    assert stop(loop)
+    assert results == [True]
+    assert (len(loop._waiting), loop._beaten) == (2, False)
 
 
 def test_look_waits_for_no_thread(world: World) -> None:

@@ -179,6 +179,19 @@ def test_its_own_hint_is_no_news(run: Callable[..., Running]) -> None:
     assert one._hint.auth_token is None
 
 
+def test_stop_tells_the_others_before_it_leaves_the_bus(
+    run: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = run('one').service, run('two').service
+    nudged = threading.Event()
+    two.nudge = nudged.set  # type: ignore[method-assign]
+    heard: list[bool] = []
+    monkeypatch.setattr(service, 'CLOSE_SECONDS', PATIENCE)
+    monkeypatch.setattr(one._transport, 'cleanup', lambda: heard.append(nudged.wait(PATIENCE / 2)))
+    assert one.stop()
+    assert heard == [True]
+
+
 @pytest.mark.parametrize(('ahead', 'woken'), [(1100, ['scheduler']), (1300, [])])
 def test_a_write_wakes_each_part_once_if_it_is_soon_due(
     run: Callable[..., Running], ahead: int, woken: list[str]
