@@ -28,7 +28,9 @@ OPTS: list[cfg.Opt] = [
         default=30.0,
         min=1.0,
         help='Seconds after which the work of a manager that died is taken up by another, or by '
-        'itself after a restart. A manager that lives renews its claims three times as often.',
+        'itself after a restart. A manager that lives renews its claims three times as often. '
+        'Notifications that it left are sent as soon by a manager that is started, is told of a '
+        'change or sends some itself, and by one that does nothing else within idle_seconds.',
     ),
     cfg.FloatOpt(
         'idle_seconds',
