@@ -144,6 +144,7 @@ RESERVATIONS = _table(
     sa.Column('parent_id', sa.String(NAME_LENGTH)),
     sa.Column('progress', Json),
     sa.Column('unit_kind', sa.String(66)),
+    sa.Column('given_up', sa.Boolean),
     # A resource is reserved once. Also: who holds this resource?
     sa.UniqueConstraint('resource_type', 'resource_id', 'hold', name='reservations_hold_key'),
     # Reservations of a lease.

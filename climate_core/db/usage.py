@@ -63,12 +63,15 @@ _HELD = sa.case(
     (_IS_MADE_WHEN_GRANTED, sa.func.coalesce(_GRANTED, _LEASE.c.start_date)),
     else_=_RESERVATION.c.created_at,
 )
-# What a preempted lease has given up says so, also while it still has the rest, and when it ends
-# before that is given up. The lease lacks it until the wait that follows is over, or its end.
+# What a preempted lease has given up is told apart, also while it still has the rest, and when it
+# ends before that is given up; what the release before has written says so in its reason. The
+# lease lacks it until the wait that follows is over, or its end.
 _IS_GIVEN_UP = sa.and_(
     _LEASE.c.preemptible.is_(True),
     _RESERVATION.c.status == states.ReservationStatus.DELETED,
-    _RESERVATION.c.status_reason.startswith(preempt.GIVEN_UP),
+    sa.func.coalesce(
+        _RESERVATION.c.given_up, _RESERVATION.c.status_reason.startswith(preempt.GIVEN_UP)
+    ),
 )
 _HAS_AGAIN = events.first_over(_LEASE.c.id, model.RETRY, _RESERVATION.c.freed_at)
 _LOST_UNTIL = sa.case(

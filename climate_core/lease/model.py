@@ -78,6 +78,8 @@ class Reservation:
     :param allocations: what the calendar promises it, in a stable order
     :param released: what the calendar promised it and gave to it no more while its lease ran, as
         a host that died
+    :param given_up: whether it is what its lease had until it gave way to another one; None: the
+        release before has written it, and tells it by the reason
     """
 
     id: str
@@ -99,6 +101,7 @@ class Reservation:
     unit_kind: str | None = None
     allocations: tuple[Allocation, ...] = ()
     released: tuple[Allocation, ...] = ()
+    given_up: bool | None = False
 
     @property
     def key(self) -> Key:

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The migrations lead to the tables of ``climate_core.db.tables``, on each database."""
 
+import datetime
+import pathlib
+from typing import Any
+
 import pytest
 import sqlalchemy as sa
 from alembic import autogenerate, script
@@ -9,7 +13,9 @@ from oslo_config import cfg
 
 from climate_core import conf as config
 from climate_core.db import migration, tables
+from climate_core.db import usage as db_usage
 from climate_core.db.engine import Database
+from climate_core.lease import usage
 
 
 @pytest.fixture
@@ -192,6 +198,66 @@ def test_trusts_of_leases_are_found_after_an_upgrade_that_was_cut_off(
     migration.upgrade(conf)
     with Database(conf).engine.connect() as connection:
         assert _differences(connection) == []
+
+
+def test_column_that_is_there_already_is_left(conf: cfg.ConfigOpts) -> None:
+    migration.upgrade(conf, '0037')
+    with Database(conf).engine.begin() as connection:
+        connection.execute(sa.text('ALTER TABLE reservations ADD COLUMN given_up BOOLEAN'))
+    migration.upgrade(conf)
+    with Database(conf).engine.connect() as connection:
+        assert _differences(connection) == []
+
+
+@pytest.mark.parametrize('revision', [*migration._order()])
+def test_upgrade_from_each_version_leads_to_the_models(
+    tmp_path: pathlib.Path, revision: str
+) -> None:
+    conf = config.load([], [])
+    conf.set_override('connection', f'sqlite:///{tmp_path}/old.sqlite', group='database')
+    migration.upgrade(conf, revision)
+    migration.upgrade(conf)
+    with Database(conf).engine.connect() as connection:
+        assert _differences(connection) == []
+
+
+@pytest.mark.parametrize('revision', ['0020', '0036'])
+def test_what_was_given_up_before_is_told_by_its_reason(
+    conf: cfg.ConfigOpts, revision: str
+) -> None:
+    """The older ones of these releases know nothing of the columns that came later."""
+    migration.upgrade(conf, revision)
+    now = datetime.datetime(2026, 12, 1, 12)
+    hour = datetime.timedelta(hours=1)
+    period = usage.Span(*(each.replace(tzinfo=datetime.UTC) for each in (now, now + hour)))
+    lease = {
+        **dict.fromkeys(('id', 'name', 'project_id', 'user_id', 'status', 'start_policy'), 'a'),
+        **dict.fromkeys(('generation', 'priority'), 1),
+        'kind': 'immediate',
+        'degraded': False,
+        'preemptible': True,
+        'created_at': now - hour,
+        'start_date': now - hour,
+        'end_date': now + hour,
+    }
+    reasons = {'b': 'Given up for another lease on 2026-12-01 12:00:00 UTC.', 'c': 'Over.'}
+    engine = Database(conf).engine
+    with engine.begin() as connection:
+        _insert(connection, 'leases', lease)
+        for name, reason in reasons.items():
+            held = {'id': name, 'lease_id': 'a', 'resource_type': 't', 'resource_id': name}
+            flags = dict.fromkeys(('missing_resources', 'resources_changed'), False)
+            freed = {'freed_at': now, 'status': 'deleted', 'status_reason': reason, 'params': '{}'}
+            created = {'created_at': now - hour, 'amounts': '{"servers": 1}'}
+            _insert(connection, 'reservations', {**held, **flags, **freed, **created})
+    migration.upgrade(conf)
+    found = Database(conf).read(lambda session: list(db_usage.uses(session, period)))
+    assert [each.resource_id for each in found] == ['b']
+
+
+def _insert(connection: sa.Connection, table: str, values: dict[str, Any]) -> None:
+    names, marks = ', '.join(values), ', '.join(f':{name}' for name in values)
+    connection.execute(sa.text(f'INSERT INTO {table} ({names}) VALUES ({marks})'), values)
 
 
 def test_expand_takes_nothing_away_and_contract_does(conf: cfg.ConfigOpts) -> None:

@@ -24,7 +24,8 @@ DONE: Final = 'lease.event.preempt_lease'
 #: The reason of a lease that waits.
 REASON: Final = 'Another lease needs what it was promised. It waits until there is enough again.'
 _GIVING_UP: Final = 'Another lease needs what it has, which is given up.'
-#: How the reason of what was given up begins; the date follows. Usage is told by it.
+#: How the reason of what was given up begins; the date follows. Usage is told by it where the
+#: release before has written it.
 GIVEN_UP: Final = 'Given up for another lease on '
 
 
@@ -114,6 +115,7 @@ def _as_it_was(lease: Lease, reservation: Reservation, now: datetime) -> Reserva
         resource_id=made if promised else reservation.resource_id,
         status=_R.DELETED,
         status_reason=f'{GIVEN_UP}{dates.sentence(now)}.',
+        given_up=True,
         amounts=held,
         progress=None,
         created_at=_held_since(lease, reservation),

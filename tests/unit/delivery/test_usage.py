@@ -78,15 +78,23 @@ def test_usage_is_read_from_each_database(any_world: World) -> None:
         assert [(each.lease_id, each.amounts, each.lost_until) for each in found] == [
             (lease_id, {'servers': 1}, None)
         ]
-    with any_world.database.engine.begin() as connection:
-        why = 'Given up for another lease on 2026-12-01 12:00:00 UTC.'
-        ended = {'status': 'deleted', 'hold': None, 'freed_at': now - HOUR, 'status_reason': why}
-        connection.execute(tables.RESERVATIONS.update().values(**ended))
-        connection.execute(tables.LEASES.update().values(preemptible=True))
-    (lost,) = any_world.database.read(lambda session: list(db.uses(session, period)))
     ends = any_world.lease(lease_id).end_date
-    assert (lost.freed_at, lost.lost_until) == (now - HOUR, ends)
-    assert [lost.reserved(period), lost.preempted(period)] == [None, period]
+    ended = {'status': 'deleted', 'hold': None, 'freed_at': now - HOUR}
+    why = 'Given up for another lease on 2026-12-01 12:00:00 UTC.'
+    for given_up, reason, is_lost in (
+        (True, None, True),
+        (False, why, False),
+        # The release before has written these.
+        (None, why, True),
+        (None, None, False),
+    ):
+        with any_world.database.engine.begin() as connection:
+            values = {**ended, 'given_up': given_up, 'status_reason': reason}
+            connection.execute(tables.RESERVATIONS.update().values(**values))
+            connection.execute(tables.LEASES.update().values(preemptible=True))
+        found = any_world.database.read(lambda session: list(db.uses(session, period)))
+        told = [(e.freed_at, e.lost_until, e.reserved(period), e.preempted(period)) for e in found]
+        assert told == [(now - HOUR, ends, None, period)] * is_lost
 
 
 def test_usage_is_told_after_each_hour(world: World, time: Time) -> None:

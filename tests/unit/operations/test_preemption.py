@@ -205,6 +205,7 @@ def test_what_is_given_up_first_is_in_the_usage_too(hotel: Hotel) -> None:
         ('deleted', {'hosts': 1}),
         ('deleted', {'hosts': 1}),
     ]
+    assert [each.given_up for each in found] == [False, False, True, True]
     world.run_until_idle(hours=4)
     ended = world.lease(lease_id)
     assert ended.status == 'TERMINATED'
