@@ -58,6 +58,8 @@ project_domain_name = Default"""
 
 #: Seconds to spare between the last create and the moment the leases are due.
 AHEAD = 4
+#: How many times as long as it took a create may take: others use the machine, too.
+_SLOWER = 4
 DAYS = 500
 
 
@@ -167,18 +169,23 @@ class Climate(Side):
             'by resource': f'{path}&resource_type=virtual:instance&resource_id={self._server}',
         }
 
+    def _moment_after(self, creates: int) -> float:
+        """Return a moment, unix time, before which so many leases can be created."""
+        seconds = AHEAD + _SLOWER * creates * self._seconds_per_create
+        return float(math.ceil(time.time() + seconds))
+
     def arrange(self, count: int) -> float:
         """Create the leases through the API, early enough."""
         servers = self._servers(count)
         self._due = set(servers)
-        at = float(math.ceil(time.time() + AHEAD + 2 * count * self._seconds_per_create))
+        at = self._moment_after(count)
         self._create(map(_reservation, servers), at)
         return at
 
     def arrange_volumes(self, count: int) -> float:
         """Create leases of a volume each; return when they are due."""
         made = self.cloud.order('volumes', [{'project_id': PROJECT_ID}] * count)
-        at = float(math.ceil(time.time() + AHEAD + 2 * count * self._seconds_per_create))
+        at = self._moment_after(count)
         volume = {'resource_type': 'virtual:volume', 'amounts': {'volumes': 1, 'gigabytes': 3}}
         self._create(({**volume, 'resource_id': each['id']} for each in made), at)
         return at

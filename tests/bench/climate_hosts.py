@@ -2,7 +2,6 @@
 """Climate with hosts of its own, for leases of hosts, as its operators enrol them."""
 
 import datetime
-import math
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ from sqlalchemy import orm
 
 from climate_core.db import tables, utcnow
 from tests.bench import calendar
-from tests.bench.climate import AHEAD, Climate
+from tests.bench.climate import Climate
 from tests.bench.processes import Process, Processes
 from tests.bench.servers import MariaDB, RabbitMQ
 
@@ -88,7 +87,7 @@ class ClimateHosts(Climate):
 
     def arrange(self, count: int) -> float:
         self._known = set(self.cloud.started())
-        at = float(math.ceil(time.time() + AHEAD + 2 * count * self._seconds_per_create))
+        at = self._moment_after(count)
         self._create([hosts(1)] * count, at)
         return at
 

@@ -8,7 +8,6 @@ import argparse
 import dataclasses
 import functools
 import itertools
-import math
 import pathlib
 import sys
 import threading
@@ -20,7 +19,7 @@ from typing import Any
 from climate_core.db.calendar import LATE
 from tests.bench import web
 from tests.bench.__main__ import say
-from tests.bench.climate import AHEAD, Climate
+from tests.bench.climate import Climate
 from tests.bench.cloud import NOVA
 from tests.bench.costs import Costs, Refused, ask, print_costs
 from tests.bench.meter import Meter, Probe
@@ -68,8 +67,7 @@ class ClimateNetworks(Climate):
 
     def due(self, reservations: Sequence[Mapping[str, Any]]) -> tuple[float, list[str]]:
         """Create leases that start together; return when, and their ids."""
-        spare = AHEAD + 2 * len(reservations) * self._seconds_per_create
-        at = float(math.ceil(time.time() + spare))
+        at = self._moment_after(len(reservations))
         return at, self._create(reservations, at)
 
     def end(self, lease_id: str) -> None:
