@@ -46,7 +46,7 @@ class Due:
     priority: int
     next_at: datetime.datetime
     is_early: bool = False
-    services: Collection[str] = ()
+    services: frozenset[str] = frozenset()
 
 
 class Services:
@@ -58,6 +58,7 @@ class Services:
     def __init__(self, types: Mapping[str, Collection[str]]) -> None:
         self._types = types
         self._masks = {name: 1 << number for number, name in enumerate(types)}
+        self._read: dict[int, frozenset[str]] = {}
         #: A column: the bits of the services that the event of a row may call.
         self.bits = self._column(types)
 
@@ -65,13 +66,17 @@ class Services:
     def names(self) -> Collection[str]:
         return self._masks.keys()
 
-    def of_type(self, resource_type: str) -> Collection[str]:
+    def of_type(self, resource_type: str) -> frozenset[str]:
         """Return the services that are called for a type of resource."""
         return frozenset(name for name, types in self._types.items() if resource_type in types)
 
-    def read(self, bits: int) -> Collection[str]:
+    def read(self, bits: int) -> frozenset[str]:
         """Return the services of a value of that column."""
-        return frozenset(name for name, bit in self._masks.items() if bits & bit)
+        found = self._read.get(bits)
+        if found is None:
+            found = frozenset(name for name, bit in self._masks.items() if bits & bit)
+            self._read[bits] = found
+        return found
 
     def mask(self, names: Collection[str]) -> int:
         """Return the bits of services."""
@@ -106,26 +111,37 @@ def upcoming(
     limit: int,
     services: Services = NO_SERVICES,
     full: Collection[str] = (),
+    are_many: bool = False,
 ) -> tuple[datetime.datetime | None, list[Due]]:
     """Read the events that are due, the first one that is not yet, and the database's time.
 
     :param services: what is told of each event
     :param full: the services for which no more is begun now
+    :param are_many: whether more than ``limit`` are expected to be due; then it costs less
     :returns: the time, None when there is no event; and, in the order in which they are to be
         done, at most ``limit`` events that are due, followed by the one that will be next. If
         more are due, the projects take turns, and what calls no service that is full does with
         what does
     """
-    found = session.execute(utcnow.statement(session, _first, limit, services)).all()
+    first = utcnow.statement(session, _first, 1 if are_many else limit, services)
+    found = session.execute(first).all()
     if not found:
         return None, []
+    now: datetime.datetime = found[0][0]
     read = sorted((_due(row[1:], services) for row in found), key=_rank)
-    if len(read) >= limit and read[limit - 1].next_at <= found[0][0]:
+    if are_many or (len(read) >= limit and read[limit - 1].next_at <= now):
         # Another manager may have claimed some in between: the next one is known all the same.
-        mask = services.mask(full)
-        query = utcnow.statement(session, _in_turn, limit, services, mask)
-        read = [_due(row, services) for row in session.execute(query)] + read[limit:]
-    return found[0][0], read
+        read = _read_in_turn(session, limit, services, full) + [e for e in read if e.next_at > now]
+    return now, read
+
+
+def _read_in_turn(
+    session: orm.Session, limit: int, services: Services, full: Collection[str]
+) -> list[Due]:
+    """Read events that are due; by their rank unless there may be more."""
+    query = utcnow.statement(session, _in_turn, limit, services, services.mask(full))
+    read = [_due(row, services) for row in session.execute(query)]
+    return read if len(read) >= limit else sorted(read, key=_rank)
 
 
 def _rank(due: Due) -> tuple[datetime.datetime, int]:
@@ -133,7 +149,9 @@ def _rank(due: Due) -> tuple[datetime.datetime, int]:
 
 
 def _due(row: Sequence[Any], services: Services) -> Due:
-    return dataclasses.replace(Due(*row[:-1]), services=services.read(row[-1]))
+    event_id, lease_id, event_type, generation, priority, next_at, bits = row
+    called = services.read(bits)
+    return Due(event_id, lease_id, event_type, generation, priority, next_at, services=called)
 
 
 def _in_turn(

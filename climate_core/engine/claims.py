@@ -78,8 +78,11 @@ class Claims(Worker):
     def hold(self, claim: EventClaim) -> None:
         """Keep a claim alive until it is dropped."""
         with self._changed:
+            is_first = all(claim.renew_at < each.renew_at for each in self._held)
             self._held.add(claim)
-        self.nudge()
+        # For the others it wakes up early enough.
+        if is_first:
+            self.nudge()
 
     def drop(self, claim: EventClaim) -> None:
         """Stop renewing a claim."""

@@ -11,6 +11,7 @@ import dataclasses
 import datetime
 import itertools
 import math
+import operator
 import random
 import time
 from collections.abc import Callable, Iterable
@@ -155,7 +156,9 @@ class Scheduler(PoolWorker[events.Due]):
         window = self._window * (_BEATEN_FACTOR if self._beaten else 1)
         self._beaten = False
         try:
-            now, rows = self._database.read(events.upcoming, window, services, self._shares.full())
+            now, rows = self._database.read(
+                events.upcoming, window, services, self._shares.full(), self._has_more
+            )
         except BaseException:
             self._unknown = True
             raise
@@ -190,17 +193,23 @@ class Scheduler(PoolWorker[events.Due]):
             return
         with self._changed:
             early = [each for each in self._early.values() if each.next_at <= now]
-        self._submit_all(sorted(early, key=lambda each: each.next_at))
+        self._submit_all(sorted(early, key=operator.attrgetter('next_at')))
 
     def _submit_all(self, found: Iterable[events.Due]) -> None:
+        # Of many that call the same services only the first finds out that these have no room.
+        full: set[frozenset[str]] = set()
         for due in found:
             if self.stopping or self.room <= 0:
                 return
+            if due.services in full and due.id not in self._in_flight:
+                continue
             if (is_early := self._take(due)) is not None:
                 self._has_begun = True
                 due = dataclasses.replace(due, is_early=is_early)
                 self._shares.begin(due)
                 self.submit(due.id, due)
+            elif not self._shares.has_room(due):
+                full.add(due.services)
 
     def _take(self, due: events.Due) -> bool | None:
         """Take an event from those that wait.

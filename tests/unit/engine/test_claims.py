@@ -3,6 +3,7 @@
 
 import datetime
 import math
+import time
 from concurrent import futures
 
 import pytest
@@ -10,10 +11,11 @@ import pytest
 from climate_common import dates
 from climate_core.db import events, leases, store
 from climate_core.db.engine import Stale
-from climate_core.engine.claims import Claims
+from climate_core.engine.claims import Claims, EventClaim
 from climate_core.lease import changes
 from climate_core.lease.history import Cause
 from climate_core.plugins.base import Wait
+from tests.support.stopping import stop
 from tests.support.world import Time, World, statuses
 
 NEVER = '2099-01-01 00:00'
@@ -99,6 +101,37 @@ def test_renewing_keeps_a_claim_and_notices_its_loss(any_world: World) -> None:
     assert _claim(world, again)
     claims.renew(claim.renew_at)
     assert claim.lost
+
+
+def test_only_a_claim_that_is_renewed_before_the_others_wakes_the_thread_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = Claims(world.database, ttl=30)
+    nudged: list[str] = []
+    for name, renew_at in (('first', 50.0), ('later', 60.0), ('earlier', 40.0)):
+        monkeypatch.setattr(claims, 'nudge', lambda name=name: nudged.append(name))
+        claims.hold(EventClaim(name, 'lease', 'start_lease', 1, renew_at))
+    assert nudged == ['first', 'earlier']
+
+
+def test_claim_that_did_not_wake_the_thread_up_is_renewed_in_time(world: World) -> None:
+    ids = [world.create(name, end=NEVER) for name in 'ab']
+    claims = Claims(world.database, ttl=1.5)
+    made = [world.database.write(claims.claim, due) for due in world.due()]
+    assert len(made) == len(ids)
+    first, second = (claim for claim in made if claim is not None)
+    claims.start()
+    try:
+        claims.hold(first)
+        claims.hold(second)
+        claims.drop(first)
+        before = second.renew_at
+        deadline = time.monotonic() + 60
+        while second.renew_at == before:
+            assert time.monotonic() < deadline
+    finally:
+        assert stop(claims)
+    assert not second.lost
 
 
 def test_who_lost_a_claim_touches_nothing_more(world: World) -> None:

@@ -189,6 +189,30 @@ def test_ends_that_get_no_answer_do_not_keep_others_from_starting(loop: Loop) ->
     loop.until(lambda: 'o' in loop.awake())
 
 
+def test_look_asks_once_about_a_service_that_many_wait_for(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f's{n}' for n in range(12)]
+    loop.hang(*names)
+    for name in names:
+        loop.create(name)
+    loop.scheduler.look()
+    loop.wait_for_calls(3)
+    asked: list[str] = []
+    has_room = ThreadShares.has_room
+
+    def noted(shares: ThreadShares, due: Due) -> bool:
+        asked.append(due.id)
+        return has_room(shares, due)
+
+    monkeypatch.setattr(ThreadShares, 'has_room', noted)
+    loop.scheduler.look()
+    # Once to take one, and once to tell why it was not taken; again if it asks the database.
+    assert 1 <= len(asked) <= 4
+    for name in names:
+        loop.things.answers['wake', name].clear()
+
+
 @pytest.mark.parametrize(('leases', 'statements'), [(8, 1), (40, 2)])
 def test_look_costs_the_same_while_a_service_does_not_answer(
     loop: Loop, leases: int, statements: int, monkeypatch: pytest.MonkeyPatch
@@ -214,7 +238,7 @@ def test_look_costs_the_same_while_a_service_does_not_answer(
 
 
 def due(number: int, *services: str) -> Due:
-    return Due(str(number), 'lease', 'start_lease', 0, 2, NOON, services=services)
+    return Due(str(number), 'lease', 'start_lease', 0, 2, NOON, services=frozenset(services))
 
 
 def test_each_service_has_a_share_of_what_the_others_leave() -> None:
@@ -290,7 +314,8 @@ def test_early_look_at_a_service_that_has_its_share_waits(loop: Loop) -> None:
     loop.wait_for_calls(3)
     (start,) = (e for e in loop.world.lease(lease_id).events if e.event_type == 'start_lease')
     now = loop.world.clock.now()
-    early = Due(start.id, lease_id, 'start_lease', start.generation, 2, now, True, {'test:thing'})
+    called = frozenset({'test:thing'})
+    early = Due(start.id, lease_id, 'start_lease', start.generation, 2, now, True, called)
     loop.scheduler.look_early(early)
     loop.create('o')
     loop.scheduler.nudge()

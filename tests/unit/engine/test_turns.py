@@ -30,6 +30,39 @@ def test_next_event_is_known_though_the_projects_take_turns(any_world: World) ->
     assert found[2].lease_id == later
 
 
+def test_many_that_are_expected_are_read_as_when_they_are_found(any_world: World) -> None:
+    for number in range(9):
+        any_world.create(f'a{number}', end='2099-01-01 00:00')
+    any_world.create('b', end='2099-01-01 00:00', context=user('project2'))
+    later = any_world.create('later', start='2098-01-01 00:00', end='2099-01-01 00:00')
+    now, found = any_world.database.read(events.upcoming, 4, are_many=True)
+    assert now is not None
+    assert [each.next_at <= now for each in found] == [True] * 4 + [False]
+    assert found[4].lease_id == later
+    projects = {any_world.lease(each.lease_id).project_id for each in found[:2]}
+    assert projects == {'project1', 'project2'}
+
+
+def test_few_are_read_in_their_order_though_many_were_expected(any_world: World) -> None:
+    for number in range(3):
+        any_world.create(f'a{number}', end='2099-01-01 00:00')
+    any_world.create('b', end='2099-01-01 00:00', context=user('project2'))
+    any_world.create('later', start='2098-01-01 00:00', end='2099-01-01 00:00')
+    expected = any_world.database.read(events.upcoming, 9)[1]
+    found = any_world.database.read(events.upcoming, 9, are_many=True)[1]
+    assert sorted(found, key=lambda each: each.id) == sorted(expected, key=lambda each: each.id)
+    order = [(each.next_at, each.priority) for each in found]
+    assert order == sorted(order)
+
+
+def test_none_is_due_though_many_were_expected(any_world: World) -> None:
+    assert any_world.database.read(events.upcoming, 9, are_many=True) == (None, [])
+    any_world.create('later', start='2098-01-01 00:00', end='2099-01-01 00:00')
+    now, found = any_world.database.read(events.upcoming, 9, are_many=True)
+    assert now is not None
+    assert [each.event_type for each in found] == ['start_lease']
+
+
 def test_what_frees_something_goes_before_what_takes_it(world: World, time: Time) -> None:
     for number in range(9):
         world.create(f'a{number}', end='2026-12-01 13:00', before_end_notification=0)
