@@ -12,16 +12,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from keystoneauth1 import exceptions as ksa
-from keystoneauth1 import loading, plugin, service_token
+from keystoneauth1 import plugin, service_token
 from keystoneauth1 import session as ks_session
 from oslo_config import cfg
-from oslo_context import context
 
-from climate_core.cloud import auth, errors
-from climate_core.conf import cloud as cloud_conf
+from climate_core.cloud import auth, errors, session
 
 if TYPE_CHECKING:
-    import requests
     from openstack import connection
 
     from climate_core.context import RequestContext
@@ -30,19 +27,6 @@ if TYPE_CHECKING:
 _OWNER_SECONDS = 1800.0
 #: What Keystone answers if a trust gives no token any more.
 _REFUSED = (ksa.Unauthorized, ksa.Forbidden, ksa.NotFound)
-
-
-class _Session(ks_session.Session):
-    """Sends the id of what this thread works on: a request, or ``req-<event id>``.
-
-    Connections are kept and shared by threads, so it cannot be a property of the connection.
-    """
-
-    def request(self, *args: Any, **kw: Any) -> 'requests.Response':
-        current = context.get_current()
-        if current is not None and not kw.get('global_request_id'):
-            kw['global_request_id'] = current.global_id
-        return super().request(*args, **kw)
 
 
 class Cloud:
@@ -61,7 +45,7 @@ class Cloud:
 
     @functools.cached_property
     def _base(self) -> ks_session.Session:
-        return loading.load_session_from_conf_options(self.conf, cloud_conf.GROUP)
+        return session.load(self.conf)
 
     @functools.cached_property
     def _service_auth(self) -> plugin.BaseAuthPlugin:
@@ -143,7 +127,7 @@ class Cloud:
         from openstack import connection
 
         base = self._base
-        session = _Session(
+        own = session.Session(
             auth=identity,
             session=base.session,
             verify=base.verify,
@@ -159,7 +143,7 @@ class Cloud:
             'block_storage_endpoint_override': options.block_storage_endpoint_override,
         }
         return connection.Connection(
-            session=session,
+            session=own,
             name='climate',
             region_name=options.region_name,
             **{key: value for key, value in settings.items() if value},
