@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core.db import allocations, packed_rows, tables
+from climate_core.db import rows as db_rows
 from climate_core.lease.listed import ListedEvent, ListedLease, ListedReservation
 
 _LEASE: Final = tables.LEASES
@@ -28,15 +29,11 @@ _BY_CREATION: Final = operator.attrgetter('created_at', 'id')
 _BY_TIME: Final = operator.attrgetter('time', 'id')
 
 
-def _columns(table: sa.Table, kind: type[Any]) -> Sequence[sa.Column[Any]]:
-    return [table.c[name] for name in kind._fields if name in table.c]
-
-
-_COLUMNS: Final = _columns(_LEASE, ListedLease)
+_COLUMNS: Final = db_rows.columns(_LEASE, ListedLease)
 #: By their names in the API.
 _PARTS: Final[Mapping[str, Sequence[sa.Column[Any]]]] = {
-    'reservations': _columns(tables.RESERVATIONS, ListedReservation),
-    'events': _columns(tables.EVENTS, ListedEvent),
+    'reservations': db_rows.columns(tables.RESERVATIONS, ListedReservation),
+    'events': db_rows.columns(tables.EVENTS, ListedEvent),
 }
 
 

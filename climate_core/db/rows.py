@@ -38,8 +38,9 @@ class _Kind(NamedTuple):
 
 
 def columns(table: sa.Table, kind: type[Any]) -> list[sa.Column[Any]]:
-    """Return the columns that the fields of a dataclass have, in their order."""
-    names = (field.name for field in dataclasses.fields(kind))
+    """Return the columns that the fields of a dataclass or a named tuple have, in their order."""
+    is_dataclass = dataclasses.is_dataclass(kind)
+    names = [each.name for each in dataclasses.fields(kind)] if is_dataclass else kind._fields
     return [table.c[name] for name in names if name in table.c]
 
 
