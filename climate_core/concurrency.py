@@ -101,7 +101,8 @@ class Batches(Generic[T]):
     :param work: does the items of a batch. It raises nothing: each of them keeps its outcome
     :param key: of those with the same key only one is done by a batch
     :param most: the most items of a batch
-    :param at_once: how many batches there may be at once
+    :param at_once: how many batches of a line there may be at once
+    :param line: those of different lines neither share a batch nor wait for each other
     """
 
     def __init__(
@@ -110,9 +111,11 @@ class Batches(Generic[T]):
         key: Callable[[T], Hashable],
         most: int,
         at_once: int = 1,
+        line: Callable[[T], Hashable] = lambda _: None,
     ) -> None:
         self._work, self._key, self._most = work, key, most
-        self._free = at_once
+        self._at_once, self._line = at_once, line
+        self._busy: Counter[Hashable] = Counter()
         self._waiting: list[_Turn[T]] = []
         self._changed = threading.Condition(threading.Lock())
 
@@ -123,10 +126,10 @@ class Batches(Generic[T]):
 
     def do(self, item: T) -> None:
         """Do an item, perhaps with others, and return when it is done."""
-        turn = _Turn(item)
+        turn, line = _Turn(item), self._line(item)
         with self._changed:
-            if self._free:
-                self._free -= 1
+            if self._busy[line] < self._at_once:
+                self._busy[line] += 1
                 turn.leads = True
             else:
                 self._waiting.append(turn)
@@ -141,26 +144,29 @@ class Batches(Generic[T]):
         try:
             self._work([each.item for each in batch])
         finally:
-            self._hand_over()
+            self._hand_over(self._line(first.item))
             for each in batch:
                 each.come.set()
 
     def _next_batch(self, first: _Turn[T]) -> list[_Turn[T]]:
-        batch = {self._key(first.item): first}
+        batch, line = {self._key(first.item): first}, self._line(first.item)
         with self._changed:
             for each in self._waiting:
-                if len(batch) < self._most:
+                if len(batch) < self._most and self._line(each.item) == line:
                     batch.setdefault(self._key(each.item), each)
             chosen = list(batch.values())
             self._waiting = [each for each in self._waiting if each not in chosen]
         return chosen
 
-    def _hand_over(self) -> None:
-        """Have the first one that waits do the next batch."""
+    def _hand_over(self, line: Hashable) -> None:
+        """Have the first one of a line that waits do the next batch."""
         with self._changed:
-            if not self._waiting:
-                self._free += 1
+            turn = next((each for each in self._waiting if self._line(each.item) == line), None)
+            if turn is None:
+                self._busy[line] -= 1
+                if not self._busy[line]:
+                    del self._busy[line]
                 return
-            turn = self._waiting.pop(0)
+            self._waiting.remove(turn)
         turn.leads = True
         turn.come.set()

@@ -121,6 +121,12 @@ class RecentCache(Generic[T]):
         self._lock = threading.Lock()
         self._kept: collections.OrderedDict[str, tuple[float, T]] = collections.OrderedDict()
 
+    def find(self, key: str) -> T | None:
+        """Return what is kept under the key; None if nothing is."""
+        with self._lock:
+            found = self._find(key)
+        return None if found is None else found[1]
+
     def get(self, key: str, make: Callable[[], T]) -> T:
         """Return what is kept under the key; make it, outside of the lock, if nothing is.
 

@@ -234,18 +234,18 @@ def _read_event(row: Sequence[Any]) -> Event:
     return Event(**dict(zip(_EVENT_NAMES, row, strict=True)))
 
 
-def insert(session: orm.Session, lease: Lease, shares_trust: bool = False) -> None:
-    """Write a new lease without its reservations and events; DBDuplicateEntry: its id is taken.
+def insert(session: orm.Session, new: Sequence[Lease]) -> None:
+    """Write leases without their reservations and events; DBDuplicateEntry: an id is taken."""
+    rows.insert(session, _LEASE, [columns(each) for each in new])
 
-    :param shares_trust: whether its trust is one that it shares
+
+def insert_sharing(session: orm.Session, lease: Lease) -> None:
+    """Write a lease, as :func:`insert`, that shares its trust.
+
     :raises climate_core.db.owner_trusts.Retired: that is not to be shared any more
     """
-    new = columns(lease)
-    if not shares_trust:
-        rows.insert(session, _LEASE, [new])
-        return
-    done = session.connection().execute(_INSERT_SHARING, {**new, 'taken': lease.trust_id})
-    if done.rowcount != 1:
+    new = {**columns(lease), 'taken': lease.trust_id}
+    if session.connection().execute(_INSERT_SHARING, new).rowcount != 1:
         raise owner_trusts.Retired
 
 

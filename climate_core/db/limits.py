@@ -79,13 +79,16 @@ def check(
     project_id: str,
     adding: limits.Amounts,
     most: limits.Amounts | None,
-) -> None:
+) -> limits.Amounts | None:
     """Check a project's limits, if it has any; LimitExceeded if they would be exceeded.
 
     With :func:`lock` the answer is true until the end of the transaction.
+
+    :returns: what the project then holds; None: it has no limits
     """
-    if most is not None:
-        limits.check(most, used(session, project_id), adding)
+    if most is None:
+        return None
+    return limits.with_more(most, used(session, project_id), adding)
 
 
 def held(session: orm.Session, project_id: str) -> list[limits.HeldAmounts]:

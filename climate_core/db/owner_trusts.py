@@ -44,6 +44,18 @@ KEPT_SECONDS: Final = 3600.0
 _FIRST_SECONDS, _MOST_SECONDS = 1200.0, 86400.0
 
 
+#: Locks them as the statement does that writes a lease alone. Made once.
+_LIVE: Final = (
+    sa.select(_TRUST.c.trust_id)
+    .where(
+        _TRUST.c.trust_id.in_(sa.bindparam('wanted', expanding=True)),
+        _TRUST.c.retired_at.is_(None),
+    )
+    .order_by(_TRUST.c.trust_id)
+    .with_for_update(read=True)
+)
+
+
 class Retired(Exception):
     """The trust was retired since it was found, so no lease may be written with it."""
 
@@ -91,6 +103,14 @@ def if_live(
     """Select these values, once if a trust may be taken, and not at all if it may not."""
     query = sa.select(*values).select_from(_TRUST)
     return query.where(_TRUST.c.trust_id == trust_id, _TRUST.c.retired_at.is_(None))
+
+
+def live(session: orm.Session, ids: Collection[str]) -> set[str]:
+    """Return which of these may be taken until the end of the transaction."""
+    if not ids:
+        return set()
+    wanted = {'wanted': sorted(ids)}
+    return set(session.connection().execute(_LIVE, wanted).scalars())
 
 
 def use(session: orm.Session, trust_id: str) -> Use:

@@ -3,7 +3,8 @@
 
 import dataclasses
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import orm
 
@@ -24,6 +25,14 @@ from climate_core.lease.history import Cause, entry
 from climate_core.lease.results import Change
 
 
+class NewLease(NamedTuple):
+    """A lease to write, when it was made, and who or what made it, for the history."""
+
+    lease: model.Lease
+    now: datetime.datetime
+    cause: Cause
+
+
 def create(
     session: orm.Session,
     lease: model.Lease,
@@ -37,13 +46,33 @@ def create(
     :raises oslo_db.exception.DBDuplicateEntry: its id is taken, or a resource is reserved
     :raises climate_core.db.owner_trusts.Retired: its trust is not to be shared any more
     """
-    leases.insert(session, lease, shares_trust)
-    reservations.insert(session, lease.reservations)
-    events.insert(session, list(lease.events))
-    history.add(session, entry(None, lease, cause, now))
-    _tell(session, lease, {'lease.create': None}, now)
-    if lease.status == states.LeaseStatus.WAITING:
-        signal(session, events.QUEUED)
+    if shares_trust:
+        leases.insert_sharing(session, lease)
+    else:
+        leases.insert(session, [lease])
+    _create_contents(session, [NewLease(lease, now, cause)])
+
+
+def create_all(session: orm.Session, new: Sequence[NewLease]) -> None:
+    """Write new leases with all that belongs to them, in five statements.
+
+    Whether their trusts may be shared the caller has looked at in this transaction.
+
+    :raises oslo_db.exception.DBDuplicateEntry: an id is taken, or a resource is reserved
+    """
+    leases.insert(session, [each.lease for each in new])
+    with rows.written_together(session):
+        _create_contents(session, new)
+
+
+def _create_contents(session: orm.Session, new: Sequence[NewLease]) -> None:
+    reservations.insert(session, [r for each in new for r in each.lease.reservations])
+    events.insert(session, [e for each in new for e in each.lease.events])
+    for lease, now, cause in new:
+        history.add(session, entry(None, lease, cause, now))
+        _tell(session, lease, {'lease.create': None}, now)
+        if lease.status == states.LeaseStatus.WAITING:
+            signal(session, events.QUEUED)
 
 
 def save(

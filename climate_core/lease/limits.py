@@ -79,6 +79,18 @@ def check(limits: Amounts, used: Amounts, adding: Amounts) -> None:
         raise exceptions.LimitExceeded(message, field=over[0])
 
 
+def fits(limits: Amounts, used: Amounts, adding: Amounts) -> bool:
+    """Tell whether :func:`check` would accept an addition."""
+    return not _over(limits, used, adding)
+
+
+def with_more(most: Amounts | None, used: Amounts, adding: Amounts) -> Amounts:
+    """Return what is used with an addition; LimitExceeded as :func:`check` if there are limits."""
+    if most is not None:
+        check(most, used, adding)
+    return {name: used.get(name, 0) + number for name, number in adding.items()}
+
+
 def available_from(
     limits: Amounts, adding: Amounts, held: Iterable[HeldAmounts], now: datetime.datetime
 ) -> datetime.datetime | None:
@@ -90,11 +102,11 @@ def available_from(
     used = {name: sum(each.amounts.get(name, 0) for each in going) for name in adding}
     time = now
     for each in going:
-        if not _over(limits, used, adding):
+        if fits(limits, used, adding):
             return time
         used = {name: used[name] - each.amounts.get(name, 0) for name in used}
         time = max(now, each.end)
-    return None if _over(limits, used, adding) else time
+    return time if fits(limits, used, adding) else None
 
 
 def _over(limits: Amounts, used: Amounts, adding: Amounts) -> list[str]:

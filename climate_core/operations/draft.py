@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from climate_core.lease import model
+from climate_core.lease import model, states
 from climate_core.lease.request import LeaseRequest
 
 
@@ -51,3 +51,8 @@ class Draft:
     emptied: tuple[int, ...] = ()
     preempted: tuple[str, ...] = ()
     given_up_at: datetime.datetime | None = None
+
+    @property
+    def may_wait(self) -> bool:
+        """Return whether it is a new lease that may wait until there is enough for it."""
+        return self.before is None and self.lease.kind == states.LeaseKind.RETRY

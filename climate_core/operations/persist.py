@@ -14,12 +14,13 @@ from climate_core.db import leases, owner_trusts, store
 from climate_core.db import limits as db_limits
 from climate_core.db.engine import TROUBLE, Database, Stale
 from climate_core.lease import changes, limits, model, states
-from climate_core.lease.history import Cause, user_cause
+from climate_core.lease.history import user_cause
 from climate_core.operations import forecasting
 from climate_core.operations.build import check_generation
 from climate_core.operations.draft import Draft, Item
 from climate_core.operations.duplicates import DUPLICATE, find_answer, noticed
 from climate_core.operations.making_room import RoomMaker
+from climate_core.operations.new_leases import NewLeases, Writing, is_plain, keep_trust
 from climate_core.operations.preemption import GIVE_WAY, Preemption
 from climate_core.operations.promises import Promises
 from climate_core.operations.provision import Provisioned, Provisioner
@@ -63,6 +64,10 @@ class WritePath:
     room: RoomMaker
     preemption: Preemption
 
+    def __post_init__(self) -> None:
+        trusts = self.provisioner.owner_trusts
+        self.new_leases = NewLeases(self.database, trusts, self.quota, self.persist)
+
     def write_draft(self, context: RequestContext, draft: Draft) -> Written:
         """Write what a request adds, or find that it is written already.
 
@@ -78,13 +83,15 @@ class WritePath:
             return Written(find_answer(self.database, context, draft, exc))
 
     def _write(self, context: RequestContext, draft: Draft) -> Written:
-        most = self.quota.check_quota(draft.lease, draft.now, draft.before)
+        # Before the transaction counts nothing is made for it.
+        is_cheap = is_plain(draft) and all(each.reservation.is_made for each in draft.items)
+        most = self.quota.check_quota(draft.lease, draft.now, draft.before, is_cheap=is_cheap)
         draft = self._admit(context, draft)
         done = self.provisioner.provision(context, draft)
         action = 'lease.create' if draft.before is None else 'reservation.create'
         cause = user_cause(context, action)
         try:
-            lease = self._persist_with_trust(context, draft, done, most, cause)
+            lease = self._persist_with_trust(context, Writing(draft, done, most, cause))
         except _MAYBE_WRITTEN:
             found = self.provisioner.discard(done, draft)
             if found is None:
@@ -104,15 +111,13 @@ class WritePath:
             forecasting.admit(self.database, self.room.cloud, context, draft)
         except exceptions.NotEnough as exc:
             found = self.preemption.find_servers(draft)
-            if _may_wait(draft):
+            if draft.may_wait:
                 waits = exc.message if found is None else GIVE_WAY
                 return dataclasses.replace(found or draft, waits=waits)
             if found is None:
                 raise
             return found
-        behind = _may_wait(draft) and self.database.read(
-            leases.is_any_waiting, draft.lease.priority
-        )
+        behind = draft.may_wait and self.database.read(leases.is_any_waiting, draft.lease.priority)
         return dataclasses.replace(draft, waits=_BEHIND) if behind else draft
 
     def _admit_promised(self, draft: Draft) -> Draft:
@@ -139,66 +144,53 @@ class WritePath:
             return preempted
         return dataclasses.replace(draft, proposed=proposed or frozenset())
 
-    def _persist_with_trust(
-        self,
-        context: RequestContext,
-        draft: Draft,
-        done: Provisioned,
-        most: limits.Amounts | None,
-        cause: Cause,
-    ) -> model.Lease:
+    def _persist_with_trust(self, context: RequestContext, writing: Writing) -> model.Lease:
         """Write a draft; with another trust if the one that it was to share is retired by now."""
         for _ in range(_TRUSTS):
             try:
-                return self._persist(draft, done, most, cause)
+                return self._persist(writing)
             except owner_trusts.Retired:
-                self.provisioner.replace_trust(context, done)
+                self.provisioner.replace_trust(context, writing.done)
         raise exceptions.ServiceUnavailable(
             'The trust of the owner was retired while the lease was written, several times: try '
             'again.'
         )
 
-    def _persist(
-        self, draft: Draft, done: Provisioned, most: limits.Amounts | None, cause: Cause
-    ) -> model.Lease:
+    def _persist(self, writing: Writing) -> model.Lease:
         """Write a draft; if others were faster it waits, or preempts other leases, if it may."""
+        draft = writing.draft
+        if is_plain(draft):
+            return self.new_leases.write(writing)
         try:
-            return self.database.write(self.persist, draft, done, most, cause)
+            return self.database.write(self.persist, writing)
         except exceptions.NotEnough as exc:
             found = (
                 dataclasses.replace(draft, waits=exc.message, preempted=())
-                if _may_wait(draft)
+                if draft.may_wait
                 else self.preemption.find(draft)
             )
             if found is None:
                 raise
-            return self.database.write(self.persist, found, done, most, cause)
+            return self.database.write(self.persist, writing._replace(draft=found))
 
-    def persist(
-        self,
-        session: orm.Session,
-        draft: Draft,
-        done: Provisioned,
-        most: limits.Amounts | None,
-        cause: Cause,
-    ) -> model.Lease:
+    def persist(self, session: orm.Session, writing: Writing) -> model.Lease:
         """Write a new lease, or let reservations join one that is locked first.
 
-        :param most: the limits of the project; None: none
         :raises oslo_db.exception.DBDuplicateEntry: its id, or a resource, is taken
         :raises climate_core.exceptions.NotEnough: the calendar has not what it demands
         """
+        draft, done, most, cause = writing
         project_id = draft.lease.project_id
         db_limits.lock(session, project_id, most)
         if draft.before is None:
             lease = done.new_lease(draft)
             if draft.emptied:
                 lease = self.room.add(session, draft, lease)
-            elif draft.waits or _may_wait(draft):
+            elif draft.waits or draft.may_wait:
                 lease = self.queue.add(draft, lease)
             adding = limits.amounts(lease.live, leases=1)
-            db_limits.check(session, project_id, adding, most)
-            shares = self._keep_trust(session, done)
+            self.quota.note(project_id, db_limits.check(session, project_id, adding, most))
+            shares = keep_trust(session, self.provisioner.owner_trusts, done)
             store.create(session, lease, draft.now, cause, shares)
             self.preemption.preempt(session, draft)
             if lease.status in states.UNGRANTED:
@@ -215,12 +207,6 @@ class WritePath:
         change = changes.add_reservations.apply(lease, missing, draft.now, preparing)
         after = store.save(session, lease, change, draft.now, cause)
         return self._promise(session, draft, after, missing)
-
-    def _keep_trust(self, session: orm.Session, done: Provisioned) -> bool:
-        """Let others share a new trust; return whether the lease shares one that is there."""
-        assert done.trust is not None
-        self.provisioner.owner_trusts.keep(session, done.trust)
-        return not done.trust.is_new
 
     def _promise(
         self,
@@ -253,7 +239,3 @@ class WritePath:
                 'being given back; the name is free when that is done.',
                 field='name',
             )
-
-
-def _may_wait(draft: Draft) -> bool:
-    return draft.before is None and draft.lease.kind == states.LeaseKind.RETRY

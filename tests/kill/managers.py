@@ -200,6 +200,11 @@ class Place:
         token = self.cloud.token('alice')
         return self._start(kill, start_manager.request, token, name, *given)
 
+    def create_at_once(self, *given: Mapping[str, Any], kill: str | None = None) -> Manager:
+        """Have leases of alice made by requests that come at once."""
+        token = self.cloud.token('alice')
+        return self._start(kill, start_manager.create_at_once, token, *given)
+
     def operate(self, name: str, *given: Any, kill: str | None = None) -> Manager:
         """Have an operation on hosts done."""
         return self._start(kill, start_manager.operate, name, *given)

@@ -37,6 +37,9 @@ from climate_core.sync import reconcile, retired_trusts
 from climate_core.sync.hosts import power as host_power
 from climate_core.sync.hosts import watch as host_watch
 
+#: Seconds for which creates that come at once wait for each other.
+_PATIENCE = 60.0
+
 
 class Connections:
     """Count the database connections that are in use, and keep them away while it stands still.
@@ -219,6 +222,48 @@ def request(
     :param token: hers
     :param name: of the operation
     """
+    context, operations = _of_alice(config, log, token)
+    test_points.install(Hook(kill, tell))
+    getattr(operations, name)(context, *given)
+
+
+def create_at_once(
+    config: pathlib.Path,
+    kill: str | None,
+    log: pathlib.Path,
+    tell: Connection,
+    token: str,
+    *given: Any,
+) -> None:
+    """Create leases for alice, in threads whose names are ``create``.
+
+    All of them come while the first one is about to commit.
+    """
+    context, operations = _of_alice(config, log, token)
+    groups = operations.write_path.new_leases.groups
+    come = threading.Event()
+
+    class WaitingHook(Hook):
+        def __call__(self, name: str, info: dict[str, Any]) -> None:
+            if name == 'commit.before' and not come.is_set():
+                groups.batches.await_waiting(len(given) - 1, _PATIENCE)
+                come.set()
+            super().__call__(name, info)
+
+    test_points.install(WaitingHook(kill, tell))
+    threads = [
+        threading.Thread(target=operations.create_lease, args=(context, each), name='create')
+        for each in given
+    ]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+
+
+def _of_alice(
+    config: pathlib.Path, log: pathlib.Path, token: str
+) -> tuple[RequestContext, LeaseOperations]:
     _begin(log)
     conf = configuration.load([], [str(config)])
     cloud, database = Cloud(conf), Database(conf)
@@ -233,9 +278,7 @@ def request(
     # What was not done is undone by the next manager at once.
     reduction.UNDO_SECONDS = 0  # type: ignore[misc]
     _add_points()
-    test_points.install(Hook(kill, tell))
-    operations = LeaseOperations(conf, database, Clock(database), plugins, Trusts(cloud))
-    getattr(operations, name)(context, *given)
+    return context, LeaseOperations(conf, database, Clock(database), plugins, Trusts(cloud))
 
 
 def operate(

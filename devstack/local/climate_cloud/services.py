@@ -18,6 +18,8 @@ UWSGI = [
 ]  # fmt: skip
 #: Requests that one process answers at once.
 THREADS = 4
+#: A manager writes together what is created at once.
+CLIMATE_THREADS = 8
 
 
 def answers(url: str) -> bool:
@@ -77,6 +79,7 @@ class Services:
             self._api(
                 'climate',
                 'climate_core.wsgi.api',
+                threads=CLIMATE_THREADS,
                 OS_CLIMATE_CONFIG_FILES=file('climate'),
             ),
         ]

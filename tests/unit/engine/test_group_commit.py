@@ -54,7 +54,7 @@ class Group:
         leader = self.pool.submit(self.group.write, 'none', first)
         assert inside.wait(PATIENCE)
         begun = [self.pool.submit(self.group.write, *each) for each in writes]
-        assert self.group.batches.await_waiting(len(writes), PATIENCE)
+        assert self.group.groups.batches.await_waiting(len(writes), PATIENCE)
 
         def go_on() -> None:
             release.set()

@@ -8,6 +8,7 @@ import pytest
 from oslo_db import exception as db_exc
 
 from climate_core import exceptions
+from climate_core.db import limits as db
 from climate_core.db import tables
 from climate_core.lease import model
 from tests.support.quotas import (
@@ -176,15 +177,60 @@ def test_nothing_is_asked_while_it_is_off(world: World) -> None:
 
 def test_limits_cost_the_same_statements_for_any_number(world: World) -> None:
     limit(world)
-    world.create('first')
-    # One to count, and in the transaction one to lock and one to count again.
-    assert len(world.statements(lambda: world.create('a'))) == 5 + 1 + 2
+    # One to count, and in the transaction one to lock, one to count again, and one for the row
+    # that is locked from now on.
+    assert len(world.statements(lambda: world.create('first'))) == 5 + 1 + 3
+    # What the transaction before it has counted spares the first count.
+    assert len(world.statements(lambda: world.create('a'))) == 5 + 2
     many = [f'x{number}' for number in range(50)]
     lease_id = world.create(*many, end=LATER)
-    assert len(world.statements(lambda: world.create('b'))) == 5 + 1 + 2
+    assert len(world.statements(lambda: world.create('b'))) == 5 + 2
     joins = len(world.statements(lambda: world.join(lease_id, 'c')))
     world.conf.set_override('enabled', False, group='limits')
     assert joins == len(world.statements(lambda: world.join(lease_id, 'd'))) + 1 + 2
+
+
+def test_create_asks_keystone_again_before_it_is_refused_by_what_was_counted(
+    world: World,
+) -> None:
+    keystone = limit(world, leases=2)
+    world.create('a')
+    # Another manager has created one since that was counted.
+    quota = world.operations.quota
+    noted = dict(world.database.read(db.used, 'project1'))
+    world.create('b')
+    quota.note('project1', noted)
+    keystone.remembered, keystone.most = keystone.most, {**keystone.most, 'leases': 3}
+    keystone.asked.clear()
+    world.create('c')
+    assert keystone.asked == ['project1']
+
+    quota.note('project1', noted)
+    with pytest.raises(exceptions.LimitExceeded) as refused:
+        world.create('d')
+    assert 'limit of 3, 3 in use' in str(refused.value)
+    assert used(world)['leases'] == 3
+
+
+def test_create_is_not_refused_by_what_was_counted_before_others_were_deleted(
+    world: World,
+) -> None:
+    limit(world, leases=1)
+    lease_id = world.create('a')
+    world.delete(lease_id)
+    world.run_until_idle()
+    world.create('b')
+
+
+def test_external_service_is_not_asked_about_what_the_limits_refuse(world: World) -> None:
+    limit(world, leases=1)
+    external = judge(world)
+    world.create('a')
+    external.creates.clear()
+    world.operations.quota.note('project1', {})
+    with pytest.raises(exceptions.LimitExceeded):
+        world.create('b')
+    assert not external.creates
 
 
 def test_a_dry_run_says_when_there_is_room(world: World) -> None:
