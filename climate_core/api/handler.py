@@ -23,6 +23,8 @@ class Application:
             microversion.check(request)
             # Public paths accept any query string, since clients and probes add their own.
             request.environ[PARAMETERS] = query.read(request, route.query)
+            if request.method == 'POST' and route.request_schema is None:
+                request.read_nothing()
         try:
             response = route.handler(self._backend, request, **variables)
         except exceptions.UnknownProperty as error:

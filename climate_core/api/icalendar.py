@@ -37,7 +37,8 @@ def render(name: str, leases: Iterable[model.Lease]) -> bytes:
     calendar.add('version', '2.0')
     calendar.add('x-wr-calname', name)
     calendar.add('refresh-interval', _REFRESH, parameters={'VALUE': 'DURATION'})
-    calendar.add('x-published-ttl', _REFRESH)
+    # The library does not know the type of this property, and would write 0:15:00.
+    calendar.add('x-published-ttl', icalendar.vDuration(_REFRESH))
     for lease in leases:
         event = icalendar.Event()
         changed = (lease.updated_at or lease.created_at).replace(microsecond=0)

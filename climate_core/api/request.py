@@ -73,6 +73,17 @@ class Request(webob.Request):
         validation.check(values, schema)
         return cast(dict[str, Any], values)
 
+    def read_nothing(self) -> None:
+        """Check that there is no body, or none that asks for anything: an empty object.
+
+        :raises climate_core.exceptions.BadRequest: there is one
+        """
+        body = self.body.strip()
+        if body not in (b'', b'{}', b'null'):
+            raise exceptions.BadRequest(
+                f'{self.path_info} takes no body: leave it out, or send {{}}.'
+            )
+
 
 def answer(status: int, body: Mapping[str, Any] | None = None) -> webob.Response:
     """Make a response; without a body it has no content type either."""

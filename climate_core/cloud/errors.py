@@ -72,8 +72,14 @@ def message(response: requests.Response) -> str:
     try:
         body = response.json()
     except ValueError:
-        return response.text[:200].strip() or str(response.reason)
+        return _text(response) or str(response.reason)
     return _sentence(body) or str(response.reason)
+
+
+def _text(response: requests.Response) -> str:
+    """Return the start of what is no JSON; nothing of a page for browsers, as Glance's errors."""
+    text = response.text.strip()
+    return '' if text.startswith('<') else text[:200]
 
 
 def _sentence(body: Any) -> str:
@@ -113,7 +119,7 @@ def read(response: requests.Response, service: str, name: str | None = None) -> 
     if missing is None and name is not None and name not in found:
         missing = repr(name)
     if missing:
-        text = response.text[:200].strip()
+        text = _text(response) or response.reason
         raise exceptions.Transient(f'{service} answered without {missing}: {text}')
     return found if name is None else found[name]
 

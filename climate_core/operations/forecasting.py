@@ -216,8 +216,12 @@ def check(
     except NotExpected as exc:
         ahead = last + moments.duration(_AHEAD)
         windows = forecast.windows(servers, last - first, first, ahead)
-        later = next((dates.serialize(moments.time_of(each)) for each, _ in windows), None)
-        raise exceptions.NotEnough(f'{field}: {exc}', field, later) from exc
+        later = next((moments.time_of(each) for each, _ in windows), None)
+        told = f'{field}: {exc}'
+        if later is None:
+            raise exceptions.NotEnough(told, field) from exc
+        told += f' It would do from {dates.sentence(later)} on.'
+        raise exceptions.NotEnough(told, field, dates.serialize(later)) from exc
 
 
 def find(

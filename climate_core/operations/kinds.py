@@ -45,9 +45,11 @@ def of(asked: str | None, items: Sequence[Item]) -> str:
             field='kind',
         )
     if not items:
+        retry = asked == LeaseKind.RETRY
+        may_be_made = 'servers or volumes' if retry else 'servers, volumes or stacks'
         raise exceptions.BadRequest(
             f'A lease of the kind {asked} must ask for hosts, capacity, floating IPs or '
-            'networks, or for servers, volumes or stacks that are made for it.',
+            f'networks, or for {may_be_made} that are made for it.',
             field='kind',
         )
     if held:

@@ -34,6 +34,8 @@ _NO_FIELDS: Mapping[str, str] = {}
 _NUMBERED = 'segment_id'
 #: Properties that are lists; their values have commas between.
 _LISTS = ('required_floatingips', 'network_tags')
+#: Properties that are true or false, and how they are written.
+_BOOLEANS = {'affinity': {'true': True, 'false': False}}
 
 
 def now() -> datetime.datetime:
@@ -123,7 +125,8 @@ def secret(text: str | None, file: str | None) -> str:
 def mapping(option: str, text: str) -> dict[str, Any]:
     """Read a mapping: ``key=value,...`` or a JSON object.
 
-    Whole numbers become integers, except in ids; properties that are lists become lists.
+    Whole numbers become integers, except in ids; properties that are lists become lists, and
+    ``affinity`` becomes true or false.
     """
     if text.lstrip().startswith('{'):
         return _json(option, text)
@@ -143,6 +146,8 @@ def mapping(option: str, text: str) -> dict[str, Any]:
 def _value(key: str, text: str) -> Any:
     if key in _LISTS:
         return [each.strip() for each in text.split(',') if each.strip()]
+    if key in _BOOLEANS:
+        return _BOOLEANS[key].get(text.lower(), text)
     is_number = _INTEGER.fullmatch(text) and (key == _NUMBERED or not key.endswith('id'))
     return int(text) if is_number else text
 

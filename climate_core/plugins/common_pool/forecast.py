@@ -189,7 +189,7 @@ class Forecast:
             if not told:
                 return f'{of}: the others {nouns.unfit}.'
             little = f'there is too little {", ".join(told)}'
-            return f'{of} for one of the {nouns.server}s, but {little}.'
+            return f'{of} by their kind, but {little} for one of the {nouns.server}s.'
         number = words.counted(len(asked.servers), nouns.server)
         return f'Each would find room alone, but {number} do not fit together.'
 

@@ -130,6 +130,12 @@ def statuses(application: Any, token: str) -> list[str]:
     return [str(event['status']) for event in calendar.walk('VEVENT')]
 
 
+def test_feed_says_how_often_it_may_be_read(application: Any) -> None:
+    lines = read(application, create(application)['token']).text.splitlines()
+    assert 'X-PUBLISHED-TTL:PT15M' in lines
+    assert 'REFRESH-INTERVAL;VALUE=DURATION:PT15M' in lines
+
+
 def test_feed_that_is_known_is_not_sent_again(application: Any) -> None:
     token = create(application)['token']
     tag = read(application, token).headers['ETag']

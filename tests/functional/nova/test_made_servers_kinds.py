@@ -40,7 +40,7 @@ class TestScheduled(SmallHostTest):
         assert self.state(lease_id) == ('ERROR', ['error'] * 2)
         reason = self.world.lease(lease_id).status_reason
         assert 'No valid host was found' in reason
-        assert 'there is too little VCPU on 1 host.' in reason
+        assert 'there is too little VCPU on 1 host for one of the servers.' in reason
         assert self.servers() == [('other', 'ACTIVE')]
         assert self.used() == 1
         self.world.run_until_idle(minutes=10)

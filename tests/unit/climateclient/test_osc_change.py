@@ -293,6 +293,9 @@ def test_reservation_set_changes_that_reservation(run, http, sent, lease, which)
             {'amount': 2, 'required_floatingips': ['203.0.113.20', '203.0.113.21']},
         ),
         ('network_tags=red,blue', {'network_tags': ['red', 'blue']}),
+        ('affinity=false', {'affinity': False}),
+        ('affinity=True', {'affinity': True}),
+        ('affinity=None', {'affinity': 'None'}),
     ],
 )
 def test_property_has_the_type_that_the_api_takes(run, http, sent, lease, text, sent_values):

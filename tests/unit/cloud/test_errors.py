@@ -53,7 +53,8 @@ def test_status_of_an_answer_raises_its_error(status, kind):
         ({'message': 'Flat.'}, 'Flat.'),
         ({'a': 1, 'b': {'c': {'message': 'Deeper.'}}}, 'Deeper.'),
         ([1], 'Because'),
-        (b'<html>', '<html>'),
+        (b'out of order', 'out of order'),
+        (b'<html>\n <head>\n  <title>404 Not Found</title>', 'Because'),
         (b'', 'Because'),
     ],
 )

@@ -86,8 +86,10 @@ def test_best_effort_says_that_it_is_for_hosts(asked: list[Item]) -> None:
 
 
 def test_retry_of_nothing_names_all_that_can_wait() -> None:
-    with pytest.raises(exceptions.BadRequest, match='hosts, capacity, floating IPs or networks'):
+    with pytest.raises(exceptions.BadRequest) as caught:
         kinds.of('retry', [])
+    assert 'hosts, capacity, floating IPs or networks' in caught.value.message
+    assert 'for servers or volumes that are made for it' in caught.value.message
 
 
 def test_each_kind_that_a_resource_can_have_has_a_test() -> None:
