@@ -64,7 +64,8 @@ class StackPlugin(wakeable.WakeablePlugin):
     title = 'Stack'
     service = 'heat'
     description = 'A Heat stack whose reserved servers and volumes are woken together, in order.'
-    rank = 5
+    # After hosts, which its servers may run on.
+    rank = 6
     rank_at_end = 100
     owner_only = True
     options = (

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 import pytest
 
 from climate_core import exceptions
+from climate_core.engine import ranks
 from climate_core.lease import model
 from climate_core.plugins.base import Wait
 from climate_core.plugins.floatingip.held import HeldFloatingIpPlugin
 from climate_core.plugins.floatingip.plugin import FloatingIpPlugin
+from climate_core.plugins.host.plugin import HostPlugin
 from climate_core.plugins.network.plugin import NetworkPlugin
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.stack.plugin import StackPlugin
@@ -101,6 +103,16 @@ def test_the_order_of_a_life(world: RankedWorld, things: str, woken: str, ended:
     world.things.journal.clear()
     assert world.settle(lease_id, hours=2).status == 'TERMINATED'
     assert world.things.journal == [('end', each) for each in ended.split()]
+
+
+def test_hosts_are_open_before_a_stack_is_woken_or_filled() -> None:
+    """Its servers may be those that enter them."""
+    plugins = {each.resource_type: each for each in (HostPlugin, StackPlugin)}
+    names = (StackPlugin.resource_type, HostPlugin.resource_type)
+    both = [model.new_reservation('lease', each, each, {}, NOON) for each in names]
+    for ascending, expected in ((True, names[::-1]), (False, names)):
+        found = ranks.in_order(both, plugins, ascending)  # type: ignore[arg-type]
+        assert [[each.resource_type for each in some] for some in found] == [[e] for e in expected]
 
 
 @pytest.mark.parametrize('trouble', [Wait(7), exceptions.Transient('It is away.')])
