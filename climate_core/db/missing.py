@@ -11,7 +11,7 @@ from climate_core.db import events, leases, reservations, rows, store, tables, u
 from climate_core.db.engine import Database
 from climate_core.lease import changes, states
 from climate_core.lease.history import Cause
-from climate_core.lease.model import PREEMPT
+from climate_core.lease.model import PREEMPT, Lease
 from climate_core.lease.results import Change
 
 _FOUND = Cause('resource.lost')
@@ -26,6 +26,13 @@ def mark_lost(
     :returns: whether anything was written
     """
     return database.write(_mark_lost, lease_id, reasons, cause)
+
+
+def lost(session: orm.Session, lease_id: str, ids: Collection[str]) -> set[str]:
+    """Return those reservations whose resource is gone that :func:`mark_lost` would note."""
+    lease = _going_on(session, lease_id)
+    found = [] if lease is None else changes.lost_resources.find(lease, ids)
+    return {each.id for each in found}
 
 
 def mark_resource_lost(
@@ -122,11 +129,17 @@ def stray_trusts(session: orm.Session, mine: Collection[str], seconds: float) ->
     return sorted(session.scalars(old))
 
 
+def _going_on(session: orm.Session, lease_id: str, lock: bool = False) -> Lease | None:
+    """Find a lease that is not ending; one that is finds out by itself what is gone."""
+    lease = leases.find(session, lease_id, lock=lock)
+    return None if lease is None or lease.status in states.ENDING else lease
+
+
 def _mark_lost(
     session: orm.Session, lease_id: str, reasons: Mapping[str, str], cause: Cause
 ) -> bool:
-    lease = leases.find(session, lease_id, lock=True)
-    if lease is None or lease.status in states.ENDING:
+    lease = _going_on(session, lease_id, lock=True)
+    if lease is None:
         return False
     now = utcnow.read(session)
     change = changes.lost_resources.apply(lease, reasons, now)

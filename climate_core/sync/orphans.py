@@ -2,6 +2,7 @@
 """Find resources without a lease, and reservations without a resource."""
 
 import contextlib
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
@@ -45,10 +46,28 @@ def resources(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
         yield from sorted(each.resource_id for each in part if each.reservation_id in left)
 
 
+def lost(
+    database: Database, plugin: ResourcePlugin, lease_id: str | None = None
+) -> Iterator[tuple[Reservation, str]]:
+    """Yield the reservations that have lost their resource, and what happened to it.
+
+    By the rule of :func:`climate_core.db.missing.mark_lost`, which the manager's comparison
+    leaves it to: what a lease has freed itself, as a server that found no room, is not lost.
+
+    :param lease_id: only those of this lease
+    """
+    by_lease = defaultdict[str, list[tuple[Reservation, str]]](list)
+    for held, reason in reservations_without_resource(database, plugin, lease_id):
+        by_lease[held.lease_id].append((held, reason))
+    for each, gone in by_lease.items():
+        noted = database.read(missing.lost, each, [held.id for held, _ in gone])
+        yield from ((held, reason) for held, reason in gone if held.id in noted)
+
+
 def reservations_without_resource(
     database: Database, plugin: ResourcePlugin, lease_id: str | None = None
 ) -> Iterator[tuple[Reservation, str]]:
-    """Yield the reservations whose resource is gone, and what happened to it.
+    """Yield the reservations whose resource is gone, lost or not, and what happened to it.
 
     :param lease_id: only those of this lease
     """

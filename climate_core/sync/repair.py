@@ -130,7 +130,7 @@ class Repair:
     def _lost(self, lease_id: str | None) -> Iterator[tuple[Reservation, str]]:
         for plugin in self._plugins.values():
             with orphans.unseen(plugin.title, self.unseen):
-                yield from orphans.reservations_without_resource(self._database, plugin, lease_id)
+                yield from orphans.lost(self._database, plugin, lease_id)
 
     def resources(self, now: datetime.datetime, safe_seconds: float) -> Iterator[Repaired]:
         """Delete the resources that wait for a lease that is not there, or were left by one.

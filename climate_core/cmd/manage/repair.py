@@ -127,7 +127,7 @@ def _find(database: Database, plugin: ResourcePlugin, now: datetime.datetime) ->
         since = plugin.unleased_since(each)
         age = (now - since).total_seconds() if since else None
         yield Orphan('resource', kind, each, None, None, age, plugin.orphaned)
-    for held, reason in orphans.reservations_without_resource(database, plugin):
+    for held, reason in orphans.lost(database, plugin):
         yield Orphan('reservation', kind, held.resource_id, held.lease_id, held.id, None, reason)
 
 

@@ -16,27 +16,37 @@ _LATE = timedelta(hours=1)
 _BY_STACK = 'It was deleted, by its stack or by hand.'
 
 
+def find(lease: Lease, ids: Collection[str]) -> list[Reservation]:
+    """Return those of the reservations whose resource is gone that have lost it.
+
+    What is being taken out of the lease, or could not be prepared, is not lost: its own event
+    finds it gone.
+    """
+    leaving = prepare.unprepared(lease)
+    gone = (each for each in lease.live if each.id in ids and each.id not in leaving)
+    return [each for each in gone if each.status != _R.DELETING]
+
+
 def apply(lease: Lease, reasons: Mapping[str, str], now: datetime) -> Change:
     """Return a lease whose resources went away without it.
 
-    What is being taken out of the lease, or could not be prepared, is not lost: its own event
-    finds it gone. And what belongs to another resource of the lease, as a server to its stack, is
-    that one's business: its user may have updated it so that it has less.
+    Only what :func:`find` returns is lost. And what belongs to another resource of the lease, as a
+    server to its stack, is that one's business: its user may have updated it so that it has less.
 
     :param reasons: reservation id -> what happened to its resource
     """
-    leaving = prepare.unprepared(lease)
     lost = [
         _gone(r, None if _belongs(lease, r, now) else reasons[r.id], now)
-        for r in lease.live
-        if r.id in reasons and r.id not in leaving and r.status != _R.DELETING
+        for r in find(lease, reasons.keys())
     ]
     if not lost:
         return Change(lease)
     after = lease.with_reservations(*lost)
     told = results.summarize_errors(lost)
     if after.live:
-        return Change(_going_on(lease, after, leaving, now), {'lease.update': told})
+        return Change(
+            _going_on(lease, after, prepare.unprepared(lease), now), {'lease.update': told}
+        )
     # A service that counts the time from start to end must hear of an end that comes early, too.
     notifications = {'lease.update': told, end.DONE: told}
     if lease.status == _L.DELETING:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """climate-manage lease stuck, orphans and repair, on the fake cloud."""
 
+import dataclasses
 import datetime
 import json
 import pathlib
@@ -200,6 +201,24 @@ def test_repair_marks_what_is_lost(
     assert leases.read(database, other.id).status == 'ACTIVE'
     assert run('repair', '--yes') == 0
     assert run('orphans') == 0
+
+
+@pytest.mark.parametrize('status', ['ERROR', 'DELETING'])
+def test_what_a_lease_has_freed_itself_is_not_lost(
+    run: Run, world: FakeServers, database: Database, capsys: Capsys, status: str
+) -> None:
+    made = leases.make(database, [nova.add(world.state)['id']], world.trust(), status=status)
+    [held] = made.reservations
+    world.destroy(held.resource_id)
+    now = made.created_at
+    failed = model.new_event(made.id, model.PREPARE, now, now, held.id)
+    failed = dataclasses.replace(failed, status='ERROR', next_at=None)
+    held = dataclasses.replace(held, status='error', status_reason='No valid host was found.')
+    leases.write(database, made.with_reservations(held).with_events(failed))
+    before = leases.read(database, made.id)
+    for words in (('orphans',), ('repair',), ('repair', '--yes')):
+        assert run(*words) == 0, capsys.readouterr().out
+    assert leases.read(database, made.id) == before
 
 
 def test_both_sides_are_listed(
