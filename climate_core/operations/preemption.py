@@ -106,7 +106,9 @@ class Preemption:
         if draft.before is not None:
             return None
         lease, asked = draft.lease, draft.asked
-        if asked is not None and asked.lasts is not None:
+        # An immediate one is granted at once, and ends at its end date whatever Nova finds then.
+        may_end_later = lease.kind != states.LeaseKind.IMMEDIATE
+        if may_end_later and asked is not None and asked.lasts is not None:
             lease = dataclasses.replace(lease, duration=round(asked.lasts.total_seconds()))
         found = self.servers.find(lease, draft.now)
         if found is None:

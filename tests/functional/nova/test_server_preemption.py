@@ -15,7 +15,7 @@ from climate_core.db import usage as db
 from climate_core.lease import usage
 from climate_core.sync import locks
 from tests.functional.nova.hosts import Crash
-from tests.functional.nova.made_servers import END, HOUR, START
+from tests.functional.nova.made_servers import END, HOUR, IMAGE, START
 from tests.functional.nova.preemption import ServerPreemptionTest
 from tests.support.world import NOON
 
@@ -173,24 +173,46 @@ class TestServerPreemption(ServerPreemptionTest):
         self.look_around()
         assert self.state(filler)[0] == 'ACTIVE'
 
+    def dry_run(self, **more):
+        """Ask what would become of a lease of two servers."""
+        server = {'name': 'web', 'flavorRef': self.flavor['id'], 'imageRef': IMAGE, 'count': 2}
+        wanted = {'resource_type': 'virtual:instance', 'server': server}
+        body = {'name': 'other', 'start_date': START, 'reservations': [wanted], **more}
+        return self.world.operations.check_lease(self.owner(), body)
+
     def test_dry_run_tells_that_others_would_give_way(self):
         filler = self.run_preemptible()
-        server = {'name': 'web', 'flavorRef': self.flavor['id'], 'count': 2}
-        server['imageRef'] = '155d900f-4e14-4e4c-a73d-069cbf4541e6'
-        wanted = {'resource_type': 'virtual:instance', 'server': server}
         for kind in ('immediate', 'scheduled'):
-            found = self.world.operations.check_lease(
-                self.owner(),
-                {
-                    'name': 'other',
-                    'start_date': START,
-                    'end_date': END,
-                    'kind': kind,
-                    'reservations': [wanted],
-                },
-            )
+            found = self.dry_run(end_date=END, kind=kind)
             assert found['granted'], found
         assert self.world.lease(filler).preempted_at is None
+
+    def test_immediate_lease_must_be_longer_than_others_take_to_give_way(self):
+        filler = self.run_preemptible()
+        for minutes, status in ((4, 'ERROR'), (7, 'ERROR'), (8, 'WAITING')):
+            times = {'start_date': 'now', 'duration': minutes * 60}
+            checked = self.dry_run(**times)
+            other = self.lease(more={**times, 'end_date': None}, name='other', count=2)
+            self.look_around(10)
+            granted = status == 'WAITING'
+            assert (checked['granted'], checked['waits'], self.state(other)[0]) == (
+                granted,
+                granted,
+                status,
+            )
+            assert len(checked['refusals']) == (not granted)
+            assert bool(self.world.lease(filler).preempted_at) == granted
+            self.world.operations.delete_lease(self.owner(), other)
+            self.look_around(2)
+
+    def test_one_that_waits_and_is_short_has_its_time_after_others_gave_way(self):
+        filler = self.run_preemptible()
+        times = {'start_date': 'now', 'duration': 240, 'kind': 'scheduled'}
+        assert self.dry_run(**times)['granted']
+        other = self.lease(more={**times, 'end_date': None}, name='other', count=2)
+        self.until(filler, 'WAITING')
+        lease = self.until(other, 'ACTIVE')
+        assert lease.end_date > NOON + NOTICE + datetime.timedelta(seconds=240)
 
 
 class TestPreemptedServers(ServerPreemptionTest):
