@@ -103,13 +103,15 @@ class Reservations:
         """
         path = f'/servers/{server_id}/os-instance-actions'
         actions = self._read(path, 'instanceActions')
-        wake_ups = [each['request_id'] for each in actions if each['action'] == 'wake_up']
+        # Nova lists the last one first, and tells times in seconds.
+        wake_ups = [each['request_id'] for each in actions[::-1] if each['action'] == 'wake_up']
         starts = []
         for each in wake_ups:
             events = self._read(f'{path}/{each}', 'instanceAction')['events']
             results = {event['event']: event['result'] for event in events}
             if BUILD in results:
-                starts.append((events[0]['start_time'], results.get(FAILURE, results[BUILD])))
+                began = min(event['start_time'] for event in events)
+                starts.append((began, results.get(FAILURE, results[BUILD])))
         return [result for _, result in sorted(starts, key=lambda start: start[0])]
 
     def _read(self, path: str, key: str) -> Any:
