@@ -165,7 +165,7 @@ class Scheduler(PoolWorker[events.Due]):
         due: list[events.Due] = []
         seconds = None
         if now is not None:
-            self._clock.observe(now)
+            self._clock.observe(now, began)
             due = [row for row in rows if row.next_at <= now]
             if len(due) < len(rows):
                 seconds = (rows[len(due)].next_at - self._clock.now()).total_seconds()
