@@ -28,7 +28,7 @@ _MOST: Final = 32
 
 
 class Writing(NamedTuple):
-    """What is written of a request.
+    """Hold what the transaction of a request writes, and by what it is judged.
 
     :param most: the limits of the project; None: none
     """
@@ -78,7 +78,7 @@ class NewLeases:
         most = next((each.most for each in group if each.most is not None), None)
         db_limits.lock(session, project_id, most)
         used: limits.Amounts = {} if most is None else db_limits.used(session, project_id)
-        shared = {_trust_id(each) for each in group if _shares(each)}
+        shared = {_trust_id(each) for each in group if _shares(each.done)}
         live = db_trusts.live(session, shared)
         outcomes: list[Outcome[model.Lease]] = []
         new: list[store.NewLease] = []
@@ -112,11 +112,11 @@ def keep_trust(session: orm.Session, owner_trusts: OwnerTrusts, done: Provisione
     """Let others share a new trust; return whether the lease shares one that is there."""
     assert done.trust is not None
     owner_trusts.keep(session, done.trust)
-    return not done.trust.is_new
+    return _shares(done)
 
 
-def _shares(writing: Writing) -> bool:
-    return writing.done.trust is not None and not writing.done.trust.is_new
+def _shares(done: Provisioned) -> bool:
+    return done.trust is not None and not done.trust.is_new
 
 
 def _trust_id(writing: Writing) -> str:
@@ -135,6 +135,6 @@ def _check(
     :raises climate_core.exceptions.LimitExceeded: that is too much
     :raises climate_core.db.owner_trusts.Retired: its trust is not to be shared any more
     """
-    if _shares(writing) and _trust_id(writing) not in live:
+    if _shares(writing.done) and _trust_id(writing) not in live:
         raise db_trusts.Retired
     return limits.with_more(writing.most, used, limits.amounts(lease.live, leases=1))
