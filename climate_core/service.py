@@ -32,6 +32,7 @@ from climate_core.engine.allocations import AllocationKeeper
 from climate_core.engine.claims import Claims
 from climate_core.engine.executor import EventExecutor
 from climate_core.engine.group_commit import GroupCommit
+from climate_core.engine.preparation import Preparation
 from climate_core.engine.queue import QueueWorker
 from climate_core.engine.scheduler import Scheduler
 from climate_core.engine.shares import ThreadShares, services_of
@@ -121,7 +122,13 @@ class ManagerService:
         self.rpc = self._make_rpc(operations)
         #: What finishes work in progress, and what begins work; both in the order of their start.
         self._finishing = [self.claims, self.publisher, *filter(None, [self.webhooks])]
-        self._beginning = [self.scheduler, self.queue, *self._make_intake(watch)]
+        self.preparation = self._make_preparation()
+        self._beginning = [
+            self.scheduler,
+            self.queue,
+            *filter(None, [self.preparation]),
+            *self._make_intake(watch),
+        ]
         self._stopped = threading.Event()
 
     def _make_operations(self) -> LeaseOperations:
@@ -162,6 +169,14 @@ class ManagerService:
         return Scheduler(
             self.database, self.clock, executor.run, engine.workers, engine.idle_seconds, shares
         )
+
+    def _make_preparation(self) -> Preparation | None:
+        seconds = self.conf.engine.prepare_seconds
+        types = [name for name, each in self.plugins.items() if each.wakes_as_owner]
+        if not seconds or not types:
+            return None
+        idle = self.conf.engine.idle_seconds
+        return Preparation(self.database, self.clock, self.cloud.prepare, types, seconds, idle)
 
     def _make_webhooks(self) -> webhooks.Sender | None:
         if not self.conf.webhooks.enabled:
@@ -298,6 +313,11 @@ class ManagerService:
     def _nudged(self, hint: context.RequestContext) -> None:
         if hint.request_id != self._hint.request_id:
             self.nudge()
+            self._prepare_what_is_new()
+
+    def _prepare_what_is_new(self) -> None:
+        if self.preparation is not None:
+            self.preparation.look_again()
 
     def _retire_trust(self, trust_id: str) -> None:
         """Let no new lease share a trust that Keystone refuses; those that have it keep it."""
@@ -313,11 +333,14 @@ class ManagerService:
         first = min((each.next_at for each in lease.events if each.next_at), default=None)
         if first is not None and first <= soon:
             self.scheduler.expect(first)
+            if self.preparation is not None:
+                self.preparation.expect(lease)
             self._nudge_others()
 
     def _wrote(self) -> None:
         # Notifications wake their senders by a signal of the transaction.
         self.scheduler.nudge()
+        self._prepare_what_is_new()
         self._nudge_others()
 
     def _nudge_others(self) -> None:

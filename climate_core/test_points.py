@@ -4,7 +4,8 @@
 They cost one comparison. Nothing in production installs a hook.
 
 ``event.claimed``, ``remote.before``, ``remote.after``, ``finish.before``, ``finish.after``,
-``outbox.before``, ``outbox.after``, ``webhook.before``, ``webhook.after``;
+``outbox.before``, ``outbox.after``, ``webhook.before``, ``webhook.after``, ``preparation.before``,
+``preparation.after``;
 and ``make.after``, when something was made for a lease that is not written yet.
 """
 

@@ -121,10 +121,10 @@ class RecentCache(Generic[T]):
         self._lock = threading.Lock()
         self._kept: collections.OrderedDict[str, tuple[float, T]] = collections.OrderedDict()
 
-    def find(self, key: str) -> T | None:
-        """Return what is kept under the key; None if nothing is."""
+    def find(self, key: str, seconds: float = 0.0) -> T | None:
+        """Return what is kept under the key, for so many seconds more; None if nothing is."""
         with self._lock:
-            found = self._find(key)
+            found = self._find(key, seconds)
         return None if found is None else found[1]
 
     def get(self, key: str, make: Callable[[], T]) -> T:
@@ -149,9 +149,9 @@ class RecentCache(Generic[T]):
         with self._lock:
             self._put(key, made)
 
-    def _find(self, key: str) -> tuple[float, T] | None:
+    def _find(self, key: str, seconds: float = 0.0) -> tuple[float, T] | None:
         found = self._kept.get(key)
-        if found is None or self._clock() >= found[0] + self._seconds:
+        if found is None or self._clock() + seconds >= found[0] + self._seconds:
             return None
         self._kept.move_to_end(key)
         return found

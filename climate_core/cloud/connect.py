@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from keystoneauth1 import exceptions as ksa
 from keystoneauth1 import plugin, service_token
 from keystoneauth1 import session as ks_session
+from keystoneauth1.identity import base
 from oslo_config import cfg
 
 from climate_core.cloud import auth, errors, session
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Seconds that an owner's connection is kept; its token is renewed by keystoneauth when needed.
 _OWNER_SECONDS = 1800.0
+#: Seconds before its end in which keystoneauth replaces a token.
+_LEAST_SECONDS = base.BaseIdentityPlugin.MIN_TOKEN_LIFE_SECONDS
 #: What Keystone answers if a trust gives no token any more.
 _REFUSED = (ksa.Unauthorized, ksa.Forbidden, ksa.NotFound)
 
@@ -87,10 +90,32 @@ class Cloud:
             service user
         """
 
-        def make() -> 'connection.Connection':
-            return self._connect(auth.owner(self.conf, trust_id, self._service_auth))
+        conn = self._owners.get(trust_id, lambda: self._make_owner(trust_id))
+        self._accept(trust_id, conn)
+        return conn
 
-        conn = self._owners.get(trust_id, make)
+    def prepare(self, trust_id: str, seconds: float) -> bool:
+        """Have a token of this trust that :meth:`owner` finds for so many seconds.
+
+        It raises what :meth:`owner` does. Who needs the connection meanwhile does not wait for it.
+
+        :returns: whether Keystone was asked for one
+        """
+        kept = self._owners.find(trust_id, seconds)
+        if kept is not None and not _expires(kept, seconds):
+            return False
+        conn = self._make_owner(trust_id)
+        self._accept(trust_id, conn)
+        with errors.translated('Keystone'):
+            self._service_auth.get_token(self._base)
+        self._owners.put(trust_id, conn)
+        return True
+
+    def _make_owner(self, trust_id: str) -> 'connection.Connection':
+        return self._connect(auth.owner(self.conf, trust_id, self._service_auth))
+
+    def _accept(self, trust_id: str, conn: 'connection.Connection') -> None:
+        """Have a token of a trust for a connection."""
         with errors.translated('Keystone'):
             try:
                 conn.session.get_token()
@@ -100,7 +125,6 @@ class Cloud:
                 except errors.TrustRefused:
                     self.on_refusal(trust_id)
                     raise
-        return conn
 
     def roles(self, trust_id: str) -> list[str]:
         """Return the names of the roles that a trust gives, by a new token: as it is now.
@@ -148,3 +172,10 @@ class Cloud:
             region_name=options.region_name,
             **{key: value for key, value in settings.items() if value},
         )
+
+
+def _expires(conn: 'connection.Connection', seconds: float) -> bool:
+    """Tell whether a connection needs another token within so many seconds, or has none."""
+    identity: Any = conn.session.auth
+    access = identity.user_auth.auth_ref
+    return access is None or access.will_expire_soon(seconds + _LEAST_SECONDS)

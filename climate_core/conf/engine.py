@@ -61,4 +61,14 @@ OPTS: list[cfg.Opt] = [
         help='How long a manager that is told to stop lets the work in progress go on. What is '
         'not finished then is taken up when its claim expires.',
     ),
+    cfg.FloatOpt(
+        'prepare_seconds',
+        default=60.0,
+        min=0.0,
+        max=600.0,
+        help='How long before the start of a lease each manager begins to ask Keystone for the '
+        'token of its owner, at a moment that chance chooses, so that only the wake-up is sent at '
+        'the start. A trust that Keystone refuses is told then (the notification '
+        'lease.event.start_lease.warning). 0 turns it off.',
+    ),
 ]

@@ -208,6 +208,10 @@ _FIELDS: Mapping[str, Mapping[str, Any]] = {
         **_LEASE,
         'reason': _value('string', 'What went wrong.', minLength=1),
     },
+    'lease.event.start_lease.warning': {
+        **_LEASE,
+        'reason': _value('string', 'What will go wrong.', minLength=1),
+    },
 }
 
 KINDS: tuple[NotificationType, ...] = (

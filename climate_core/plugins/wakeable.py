@@ -84,6 +84,7 @@ class WakeablePlugin(base.ResourcePlugin):
 
     required: ClassVar[Sequence[str]] = ('resource_id',)
     changeable = ('on_end',)
+    wakes_as_owner = True
 
     #: The calls to its service: a module of ``cloud``, with ``get``, ``delete``, ``every_id``
     #: and ``check_all_visible``.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which requests share the trust of an owner, by the tokens of the real Keystone."""
+"""Which requests share the trust of an owner, and what is told if Keystone refuses it."""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -12,7 +12,9 @@ from keystoneauth1.identity import v3
 from climate_core.api.auth import is_own
 from climateclient import exceptions
 from climateclient.client import Client
-from tests.cloud.people import REGION, Person, at
+from tests.cloud.hearing import Hearing
+from tests.cloud.people import REGION, Person, at, wait_for
+from tests.cloud.reserving import Reserving
 
 Lease = Callable[[Client], str]
 
@@ -120,3 +122,25 @@ def test_user_with_other_roles_has_another_trust(
     lease(again.client)
     assert len(again.trusts()) == 2
     assert first in again.trusts()
+
+
+def test_trust_that_is_gone_is_told_before_the_start_fails(
+    colleague: Person, bus: Hearing
+) -> None:
+    """It is deleted before the managers ask for its token, a minute before the start."""
+    volumes = Reserving(colleague)
+    try:
+        volume = volumes.reserve(start=at(seconds=120), end=at(hours=1))
+        lease_id = volumes.lease_of(volume.id).id
+        (trust,) = colleague.trusts()
+        colleague.sdk.identity.delete(f'/OS-TRUST/trusts/{trust}')
+        told = wait_for(lambda: colleague.leases.get(lease_id).status_reason, 'the trouble')
+        assert told.startswith('The start will fail: Keystone does not accept the trust')
+        assert colleague.leases.get(lease_id).status == 'PENDING'
+        assert bus.wait_for('lease.event.start_lease.warning', lease_id)['reason'] == told
+        failed = colleague.wait_lease(lease_id, 'ERROR')
+        assert 'will fail' not in failed.status_reason
+        actions = [each.action for each in colleague.leases.history(lease_id)]
+        assert actions.count('trust.refused') == 1
+    finally:
+        volumes.clean()

@@ -10,6 +10,7 @@ import os
 import pathlib
 import signal
 import threading
+import types
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from typing import Any
@@ -27,6 +28,7 @@ from climate_core.context import RequestContext
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
 from climate_core.delivery import webhooks
+from climate_core.engine import preparation
 from climate_core.operations import reduction, room_steps
 from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
@@ -197,6 +199,8 @@ def _run(
     progress._FIRST = 0.02  # type: ignore[misc]
     wakeable.WakeablePlugin._first_look = lambda self: first_look  # type: ignore[method-assign]
     lane_plugin.LOOK = departures.LOOK = room_steps._LOOK = 0.02  # type: ignore[misc]
+    # What is to be prepared is so at once.
+    preparation.random = types.SimpleNamespace(uniform=lambda least, _most: least)  # type: ignore[assignment]
     host_watch._FIRST_SECONDS = 0.0
     host_power._FIRST_SECONDS = 0.0  # type: ignore[misc]
     host_power._LOOK = 0.05  # type: ignore[misc]

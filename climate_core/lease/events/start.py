@@ -14,6 +14,7 @@ _L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
 
 DONE: Final = 'lease.event.start_lease'
 FAILED: Final = 'lease.event.start_lease.error'
+WARNING: Final = 'lease.event.start_lease.warning'
 #: What is made for the lease tells when it is there; this is for when that is lost.
 _WHILE_MADE: Final = Outcome(Result.WAIT, 60.0)
 #: The reason to skip a start.
@@ -32,6 +33,7 @@ class StartLease(base.EventHandler):
     notifications = {
         DONE: 'its start is done: everything runs',
         FAILED: 'something of it cannot be started, or was not started before its end',
+        WARNING: 'it is known shortly before its start that this will fail',
     }
     priority = 2
     cancelled_by = base.Stage.END_BEGINS

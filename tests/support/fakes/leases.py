@@ -73,13 +73,14 @@ def make(
     trust_id: str | None = None,
     on_end: str = 'delete',
     lasting: datetime.timedelta = datetime.timedelta(hours=1),
+    starts_in: datetime.timedelta = datetime.timedelta(0),
     volume_ids: Sequence[str] = (),
     volume_end: str = 'delete',
     stack_ids: Sequence[str] = (),
     stack_end: str = 'delete',
     **fields: Any,
 ) -> model.Lease:
-    """Build a lease of alice that starts now.
+    """Build a lease of alice that starts now, or later.
 
     :param resource_ids: of servers
     :param on_end: of the servers
@@ -91,8 +92,8 @@ def make(
     member = {'stack_id': stack_ids[0]} if stack_ids else {}
     return build.lease(
         lease_id=lease_id,
-        start=now,
-        end=now + lasting,
+        start=now + starts_in,
+        end=now + starts_in + lasting,
         now=now,
         **{
             'name': 'lease1',

@@ -9,7 +9,7 @@ from climate_core import context, exceptions
 from climate_core.cloud import Cloud, errors, servers
 from climate_core.cloud import volumes as cloud_volumes
 from tests.conformance.world import reserved
-from tests.support.fakes import cinder, nova
+from tests.support.fakes import cinder, keystone, nova
 
 
 def test_nothing_is_sent_before_the_first_call(world):
@@ -155,3 +155,53 @@ def test_refused_trust_is_told_each_time(world):
     with pytest.raises(exceptions.Transient):
         Cloud(world.conf).owner(trust_id)
     assert told == [other]
+
+
+def test_prepared_token_is_the_one_of_the_start(world):
+    trust_id = world.trust()
+    with world.counted() as sent:
+        assert world.cloud.prepare(trust_id, 60.0)
+        assert not world.cloud.prepare(trust_id, 60.0)
+    assert [each.startswith('POST') for each in sent] == [True]
+    with world.counted() as sent:
+        world.cloud.owner(trust_id)
+    assert sent == []
+
+
+@pytest.mark.parametrize('seconds', [keystone.HOURS * 3600, 1800.0])
+def test_token_that_would_end_too_soon_is_replaced(world, seconds):
+    trust_id = world.trust()
+    kept = world.cloud.owner(trust_id)
+    with world.counted() as sent:
+        assert world.cloud.prepare(trust_id, seconds)
+    assert len(sent) == 1
+    assert world.cloud.owner(trust_id) is not kept
+
+
+def test_token_of_the_service_is_prepared_with_that_of_an_owner(world):
+    trust_id = world.trust()
+    cloud = Cloud(world.conf)
+    assert cloud.prepare(trust_id, 60.0)
+    before = len(world.state.requests)
+    headers = cloud.owner(trust_id).session.get_auth_headers()
+    assert headers.keys() >= {'X-Auth-Token', 'X-Service-Token'}
+    assert len(world.state.requests) == before
+
+
+def test_trust_that_is_not_prepared_is_refused_as_at_the_start(world):
+    told = []
+    world.cloud.on_refusal = told.append
+    trust_id = world.trust()
+    world.trusts.delete(trust_id)
+    with pytest.raises(errors.TrustRefused):
+        world.cloud.prepare(trust_id, 60.0)
+    assert told == [trust_id]
+
+
+def test_keystone_that_is_away_takes_no_token_away(world):
+    trust_id = world.trust()
+    kept = world.cloud.owner(trust_id)
+    world.fault('POST', '/auth/tokens', 503)
+    with pytest.raises(exceptions.Transient):
+        world.cloud.prepare(trust_id, 1800.0)
+    assert world.cloud.owner(trust_id) is kept

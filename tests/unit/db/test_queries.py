@@ -24,6 +24,7 @@ from climate_core.db import (
     outbox,
     reservations,
     rows,
+    starts,
     store,
     tables,
     utcnow,
@@ -319,6 +320,8 @@ _SCANS = {
         lambda s: leases.find(s, 'x'),
         lambda s: hosts.is_kept(s, 'x'),
         lambda s: reservations.to_be_made(s, TYPE),
+        lambda s: starts.coming(s, [TYPE], 600, 300),
+        lambda s: starts.to_tell(s, [TYPE], 'x', 60, False, 100),
     ],
     ids=[
         'list',
@@ -332,6 +335,8 @@ _SCANS = {
         'get',
         'kept',
         'to_be_made',
+        'coming_starts',
+        'starts_to_tell',
     ],
 )
 def test_an_index_serves_it(any_world: World, query: Callable[[orm.Session], Any]) -> None:

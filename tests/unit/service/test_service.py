@@ -4,6 +4,7 @@
 import datetime
 import json
 import pathlib
+import random
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -14,8 +15,10 @@ from oslo_config import cfg
 
 from climate_common import dates
 from climate_core import exceptions, service
+from climate_core.cloud import Cloud
 from climate_core.db import leases, outbox, owner_trusts, tables
 from climate_core.db.engine import Database
+from climate_core.engine import preparation
 from climate_core.lease.trust_scope import TrustScope
 from climate_core.rpc.client import ManagerClient
 from climate_core.service import ManagerService
@@ -177,6 +180,55 @@ def test_its_own_hint_is_no_news(run: Callable[..., Running]) -> None:
     assert nudged == ['one']
     # It is the context of no user.
     assert one._hint.auth_token is None
+
+
+class _Prepared:
+    """The clouds that were asked for a token, and a way to wait for them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._changed = threading.Condition()
+        self._asked: set[Cloud] = set()
+        monkeypatch.setattr(Cloud, 'prepare', lambda cloud, *_: self._prepare(cloud))
+        monkeypatch.setattr(random, 'uniform', lambda least, _most: least)
+
+    def _prepare(self, cloud: Cloud) -> bool:
+        with self._changed:
+            self._asked.add(cloud)
+            self._changed.notify_all()
+        return True
+
+    def wait_for(self, *managers: Running) -> bool:
+        clouds = {each.service.cloud for each in managers}
+        with self._changed:
+            found = self._changed.wait_for(lambda: clouds <= self._asked, PATIENCE)
+            self._asked.clear()
+        return found
+
+
+def test_lease_that_starts_soon_is_prepared_by_each_manager(
+    run: Callable[..., Running], things: Things, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Things, 'wakes_as_owner', True)
+    monkeypatch.setattr(preparation, '_APART', 0.0)
+    prepared = _Prepared(monkeypatch)
+    one, two = run('one'), run('two')
+    soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=50)
+    start = soon.strftime('%Y-%m-%dT%H:%M:%SZ')
+    lease_id = one.client.create_lease(user(), _values('a', start_date=start))
+    assert prepared.wait_for(one, two)
+    # It is the trust that matters, not the lease: what changes is looked at again.
+    one.client.update_lease(user(), lease_id, {'name': 'other'})
+    assert prepared.wait_for(one, two)
+    assert things.state == {'a': 'asleep'}
+
+
+@pytest.mark.parametrize(('wakes', 'seconds'), [(True, 0), (False, 60)])
+def test_nothing_is_prepared_where_it_is_turned_off_or_no_token_is_needed(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, wakes: bool, seconds: int
+) -> None:
+    monkeypatch.setattr(Things, 'wakes_as_owner', wakes)
+    conf = configure(f'sqlite:///{tmp_path}/climate.sqlite', prepare_seconds=seconds)
+    assert ManagerService(conf, plugins={TYPE: Things()}, trusts=Trusts()).preparation is None
 
 
 def test_stop_tells_the_others_before_it_leaves_the_bus(

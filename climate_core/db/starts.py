@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read which leases start soon with the rights of their owners."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from climate_core.db import tables, utcnow
+from climate_core.lease import events, states
+from climate_core.lease.changes import start_trouble
+
+_EVENT, _LEASE, _RESERVATION = tables.EVENTS, tables.LEASES, tables.RESERVATIONS
+_STARTS = [each for each in events.TABLE if each.done_when_awake]
+
+
+class ComingStart(NamedTuple):
+    """The first start with a trust.
+
+    :param seconds: how long it is until then
+    :param may_be_told: whether a lease that has this trust and starts soon has a reason for its
+        status, perhaps that its start will fail
+    """
+
+    trust_id: str
+    seconds: float
+    may_be_told: bool
+
+
+def coming(
+    session: orm.Session, types: Sequence[str], seconds: float, limit: int
+) -> list[ComingStart]:
+    """Return the trusts with which leases start within so many seconds, the first ones first.
+
+    :param types: of the resources of which a lease has one
+    """
+    query = utcnow.statement(session, _coming, tuple(types), seconds, limit)
+    found = session.execute(query)
+    return [
+        ComingStart(trust_id, (first - now).total_seconds(), bool(reasons))
+        for trust_id, first, reasons, now in found
+    ]
+
+
+def to_tell(
+    session: orm.Session,
+    types: Sequence[str],
+    trust_id: str,
+    seconds: float,
+    is_told: bool,
+    limit: int,
+) -> list[str]:
+    """Return the ids of leases with a trust that start within so many seconds, first ones first.
+
+    :param is_told: whether they say already that their start will fail
+    """
+    clock = session.info.get(utcnow.CLOCK)
+    told = sa.func.coalesce(_LEASE.c.status_reason, '').contains(start_trouble.TOLD)
+    query = _starts(sa.select(_LEASE.c.id), clock, types, seconds)
+    mine = query.where(_LEASE.c.trust_id == trust_id, told if is_told else ~told)
+    return list(session.scalars(mine.order_by(_EVENT.c.next_at, _LEASE.c.id).limit(limit)))
+
+
+def _coming(
+    clock: utcnow.TestClock | None, types: tuple[str, ...], seconds: float, limit: int
+) -> sa.Select[tuple[object, ...]]:
+    first = sa.func.min(_EVENT.c.next_at).label('first')
+    columns = (_LEASE.c.trust_id, first, sa.func.count(_LEASE.c.status_reason))
+    now = utcnow.expression(clock).label('now')
+    query = _starts(sa.select(*columns, now), clock, types, seconds)
+    mine = query.where(_LEASE.c.trust_id.is_not(None)).group_by(_LEASE.c.trust_id)
+    return mine.order_by(first, _LEASE.c.trust_id).limit(limit)
+
+
+def _starts(
+    query: sa.Select[tuple[object, ...]],
+    clock: utcnow.TestClock | None,
+    types: Sequence[str],
+    seconds: float,
+) -> sa.Select[tuple[object, ...]]:
+    """Select of the starts that are not begun, and of their leases."""
+    mine = sa.exists().where(
+        _RESERVATION.c.lease_id == _LEASE.c.id,
+        _RESERVATION.c.resource_type.in_(types),
+        _RESERVATION.c.status == states.ReservationStatus.PENDING,
+    )
+    return query.select_from(_EVENT.join(_LEASE, _LEASE.c.id == _EVENT.c.lease_id)).where(
+        _EVENT.c.next_at > utcnow.expression(clock),
+        _EVENT.c.next_at <= utcnow.expression(clock, seconds),
+        # As the index has it.
+        _EVENT.c.priority.in_({each.priority for each in _STARTS}),
+        _EVENT.c.event_type.in_([each.event_type for each in _STARTS]),
+        _EVENT.c.status == states.EventStatus.UNDONE,
+        _LEASE.c.status == states.LeaseStatus.PENDING,
+        mine,
+    )

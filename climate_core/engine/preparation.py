@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ask for the tokens of owners shortly before their leases start, and tell what will not work.
+
+At the start nothing is sent then but the wake-up. Each manager does so for itself, at a moment
+that chance chooses, since each has its own tokens. A start does not wait for it and does not need
+it: what is not prepared in time asks for its token itself.
+"""
+
+import dataclasses
+import math
+import random
+import time
+from collections.abc import Callable, Collection
+from typing import Final
+
+from oslo_log import log
+from sqlalchemy import orm
+
+from climate_core import exceptions, test_points
+from climate_core.cloud import errors
+from climate_core.db import leases, starts, store
+from climate_core.db.clock import Clock
+from climate_core.db.engine import Database
+from climate_core.lease import model
+from climate_core.lease.changes import start_trouble
+from climate_core.lease.history import Cause
+from climate_core.threads import Worker
+
+LOG = log.getLogger(__name__)
+
+#: What starts sooner than in so many seconds asks for its token itself.
+_SOON: Final = 2.0
+#: Owners of whom no more are prepared at a time: those whose leases start first.
+_MOST: Final = 300
+#: Leases that are told of one trust at a time.
+_MOST_TOLD: Final = 100
+#: Seconds in which the first look at the database comes, at a moment that chance chooses, after
+#: the start of a manager or a hint; and the least seconds from one look to the next.
+_FIRST: Final = 2.0
+_APART: Final = 10.0
+
+
+@dataclasses.dataclass(slots=True)
+class _Owner:
+    """An owner whose lease starts; times are those of the monotonic clock.
+
+    :param ask_at: when to ask for the token
+    :param starts_at: when the first of their leases starts
+    :param may_be_told: whether a lease of theirs may say that its start will fail
+    """
+
+    ask_at: float
+    starts_at: float
+    may_be_told: bool = False
+
+
+class Preparation(Worker):
+    """Ask for tokens, one at a time and at most ten in a second.
+
+    The database is asked at long intervals for all that starts until the next time, and when
+    others have written something; what this manager writes it is told.
+
+    :param token: has a token for a trust that is good for so many seconds; tells whether it asked
+        Keystone. It raises what :meth:`climate_core.cloud.Cloud.prepare` does
+    :param types: the types of resources that are woken with the rights of the owner
+    :param seconds: how long before the start this begins
+    :param idle_seconds: how long the managers do not tell each other of what is due later
+    """
+
+    name = 'preparation'
+    # A bug in it must not end the manager.
+    trouble = (Exception,)
+    complaint = 'Some leases are not prepared for their starts; they start all the same'
+    spacing = 0.1
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        token: Callable[[str, float], bool],
+        types: Collection[str],
+        seconds: float,
+        idle_seconds: float,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        period = max(seconds, idle_seconds)
+        super().__init__(period)
+        self._database = database
+        self._clock = clock
+        self._token = token
+        self._types = tuple(sorted(types))
+        self._seconds = seconds
+        self._period = period
+        self._monotonic = monotonic
+        self._owners: dict[str, _Owner] = {}
+        self._read_at = monotonic() + random.uniform(0.0, _FIRST)
+        self._was_read_at = -math.inf
+
+    def expect(self, lease: model.Lease) -> None:
+        """Prepare the start of a lease that this manager has written."""
+        start = lease.event(model.START)
+        types = {each.resource_type for each in lease.reservations}
+        if not (start and start.open and lease.trust_id) or types.isdisjoint(self._types):
+            return
+        left = (start.time - self._clock.now()).total_seconds()
+        if self._plan(lease.trust_id, left):
+            self.nudge()
+
+    def look_again(self) -> None:
+        """Read soon what starts: something was written that this manager does not know."""
+        self._read_within(random.uniform(0.0, _FIRST))
+        self.nudge()
+
+    def look(self) -> float | None:
+        if self._monotonic() >= self._read_at:
+            self._read()
+        now = self._monotonic()
+        with self._changed:
+            due = {name: each for name, each in self._owners.items() if each.ask_at <= now}
+        for trust_id in sorted(due, key=lambda name: due[name].starts_at):
+            with self._changed:
+                owner = self._owners.pop(trust_id)
+            # The next one comes after the pause.
+            if self.stopping or self._prepare(trust_id, owner):
+                break
+        with self._changed:
+            first = min((each.ask_at for each in self._owners.values()), default=math.inf)
+        return max(0.0, min(first, self._read_at) - self._monotonic())
+
+    def _read_within(self, seconds: float) -> None:
+        at = max(self._monotonic() + seconds, self._was_read_at + _APART)
+        with self._changed:
+            self._read_at = min(self._read_at, at)
+
+    def _read(self) -> None:
+        """Read what starts until the next time."""
+        now = self._was_read_at = self._monotonic()
+        with self._changed:
+            self._read_at = now + self._period
+        until = self._period + self._seconds
+        found = self._database.read(starts.coming, self._types, until, _MOST)
+        for each in found:
+            self._plan(each.trust_id, each.seconds, each.may_be_told)
+        if len(found) == _MOST:
+            # There are more, and room for them when these have started.
+            self._read_within(found[-1].seconds)
+
+    def _plan(self, trust_id: str, left: float, may_be_told: bool = False) -> bool:
+        """Plan to ask for a token within the time that is left; tell whether that is news.
+
+        :param left: seconds until a lease with this trust starts
+        """
+        if left < _SOON:
+            return False
+        now, window = self._monotonic(), min(self._seconds, left)
+        asks_in = random.uniform(max(0.0, left - self._seconds), left - window / 2)
+        new = _Owner(now + asks_in, now + left, may_be_told)
+        with self._changed:
+            known = self._owners.get(trust_id)
+            if known is not None and known.starts_at <= new.starts_at:
+                known.may_be_told |= may_be_told
+                return False
+            self._owners[trust_id] = new
+            if len(self._owners) > _MOST:
+                del self._owners[max(self._owners, key=lambda name: self._owners[name].starts_at)]
+        return True
+
+    def _prepare(self, trust_id: str, owner: _Owner) -> bool:
+        """Have a token of a trust; tell whether Keystone was asked."""
+        left = owner.starts_at - self._monotonic()
+        try:
+            was_asked = self._token(trust_id, max(0.0, left) + self._seconds)
+        except errors.TrustRefused as exc:
+            self._look_at_trouble_again()
+            self._tell(trust_id, str(exc))
+            return True
+        except exceptions.Transient as exc:
+            LOG.info('There is no token for a lease that starts in %d seconds: %s', left, exc)
+            self._look_at_trouble_again()
+            return True
+        # What was kept says nothing of what Keystone thinks now.
+        if was_asked and owner.may_be_told:
+            self._tell(trust_id, None)
+        return was_asked
+
+    def _look_at_trouble_again(self) -> None:
+        """Read again what starts: this finds what has no token yet."""
+        self._read_within(self._seconds / 4)
+
+    def _tell(self, trust_id: str, reason: str | None) -> None:
+        """Write to the leases that start soon why they will not; None: they will."""
+        found = self._database.read(
+            starts.to_tell, self._types, trust_id, self._seconds, reason is None, _MOST_TOLD
+        )
+        for lease_id in found:
+            if self.stopping:
+                return
+            info = {'event_type': model.START, 'lease_id': lease_id}
+            test_points.reached('preparation.before', **info)
+            self._database.write(self._write, lease_id, trust_id, reason)
+            test_points.reached('preparation.after', **info)
+
+    def _write(
+        self, session: orm.Session, lease_id: str, trust_id: str, reason: str | None
+    ) -> None:
+        lease = leases.find(session, lease_id, lock=True)
+        if lease is None or lease.trust_id != trust_id:
+            return
+        change = start_trouble.apply(lease, reason)
+        if change.lease is lease:
+            return
+        cause = (
+            Cause('trust.accepted') if reason is None else Cause('trust.refused', failure=reason)
+        )
+        store.save(session, lease, change, self._clock.now(), cause)
