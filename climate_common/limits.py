@@ -19,6 +19,10 @@ TIME_LENGTH = 64
 NAME_LENGTH = 255
 #: Something to read, and nothing that a database or a terminal chokes on.
 NAME_PATTERN = r'(?=.*\S)[^\u0000-\u001f\ud800-\udfff]*'
+#: What a name is, for errors.
+NAME = f'a text of 1 to {NAME_LENGTH} characters, not only blanks, and without control characters'
+#: A text to compare with: nothing that a database chokes on.
+TEXT_PATTERN = r'[^\u0000-\u001f]*'
 #: Characters of a type of resource.
 TYPE_LENGTH = 66
 #: The name of a trait in Placement.
@@ -87,9 +91,7 @@ def check_name(value: object) -> str:
     """
     if isinstance(value, str) and len(value) <= NAME_LENGTH and _NAME.fullmatch(value):
         return value
-    raise ValueError(
-        f'It must be a text of 1 to {NAME_LENGTH} characters, without control characters.'
-    )
+    raise ValueError(f'It must be {NAME}.')
 
 
 def check_event_type(value: object) -> str:

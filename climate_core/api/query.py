@@ -2,13 +2,15 @@
 """Read the parameters of a query string by what the route table says about them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import webob
 
 from climate_core import exceptions
 from climate_core.api import validation
 
+#: The largest number that databases have.
+_LARGEST: Final = 2**63 - 1
 _BOOLEANS = {'true': True, '1': True, 'false': False, '0': False}
 
 
@@ -44,16 +46,21 @@ def _value(name: str, given: Sequence[str], schema: Mapping[str, Any]) -> Any:
         return parts
     if len(given) > 1:
         raise exceptions.BadRequest(f'{name}: may be given only once.', field=name)
-    value = _typed(given[0], schema['type'])
+    text = given[0]
+    if schema['type'] == 'integer':
+        return _integer(name, text, schema)
+    value = _BOOLEANS.get(text.lower(), text) if schema['type'] == 'boolean' else text
     validation.check(value, schema, name)
     return value
 
 
-def _typed(text: str, kind: str) -> Any:
-    """Return the value, or the text as it is, which the schema refuses then."""
-    if kind == 'boolean':
-        return _BOOLEANS.get(text.lower(), text)
+def _integer(name: str, text: str, schema: Mapping[str, Any]) -> int:
+    least, most = schema['minimum'], schema['maximum']
     # Not all that int() takes: it knows the digits of every script, signs and underscores.
-    if kind == 'integer' and text.isascii() and text.isdigit() and len(text) < 20:
+    if text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most:
         return int(text)
-    return text
+    # The largest that a database has says nothing to users.
+    bound = '' if most == _LARGEST else f' to {most}'
+    raise exceptions.BadRequest(
+        f'{name}: must be an integer from {least}{bound or " on"}, not {text!r:.40}.', field=name
+    )

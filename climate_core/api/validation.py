@@ -11,6 +11,7 @@ import jsonschema
 from jsonschema.exceptions import ValidationError, best_match
 from oslo_utils import uuidutils
 
+from climate_common import limits
 from climate_core import exceptions
 
 _FORMATS = jsonschema.FormatChecker(formats=())
@@ -61,6 +62,8 @@ def _blame(error: ValidationError) -> tuple[list[str | int], str]:
     if rule == 'oneOf':
         names = [name for each in allowed for name in each['required']]
         path.append(next((n for n in reversed(names) if n in error.instance), names[0]))
+    if rule == 'pattern' and allowed in _PATTERNS_TOLD:
+        return path, f'must be {_PATTERNS_TOLD[allowed]}.'
     if rule == 'pattern' and 'description' in error.schema:
         return path, f'is not valid: {error.schema["description"]}'
     told = _ALLOWED.get(rule, str)(allowed)
@@ -88,6 +91,17 @@ _FORMATS_TOLD = {
     'uuid': 'a UUID with dashes',
     'ipv4': 'an IPv4 address, as 203.0.113.20',
 }
+#: Patterns whose descriptions do not say in words what fits them.
+_PATTERNS_TOLD = {
+    limits.json_pattern(pattern): told
+    for pattern, told in (
+        (limits.NAME_PATTERN, limits.NAME),
+        (limits.PROJECT_PATTERN, 'the id of a project'),
+        (limits.PROPERTY_PATTERN, 'the name of a property, as availability_zone'),
+        (limits.TEXT_PATTERN, 'a text without control characters'),
+        (limits.WEBHOOK_EVENT_PATTERN, 'a type of notifications, or a pattern as "lease.event.*"'),
+    )
+}
 #: How what a rule allows is told.
 _ALLOWED: dict[str, Callable[[Any], str]] = {
     'type': _types,
@@ -100,7 +114,7 @@ _SENTENCES = {
     'type': 'must be {1}.',
     'enum': 'must be one of {1}.',
     'format': 'must be {1}.',
-    'pattern': 'has characters that are not allowed, or none that can be read: {1}.',
+    'pattern': 'has characters that are not allowed.',
     'minLength': 'must not be empty.',
     'maxLength': 'must not be longer than {1} characters.',
     'minimum': 'must be at least {1}.',

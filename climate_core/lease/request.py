@@ -131,8 +131,9 @@ def _check_time(
     earliest = now - timedelta(seconds=rules.late_start_seconds)
     if asked.start < earliest:
         errors.add(times.past('start', 'start_date', now))
-    if any(time < earliest for _, time in asked.events):
-        errors.add(times.past('time of an event', 'events', now))
+    for number, (kind, time) in enumerate(asked.events):
+        if time < earliest:
+            errors.add(times.past(f'time of the event {kind}', f'events[{number}].time', now))
     if asked.end <= now:
         errors.add(exceptions.InvalidDate('The end must be in the future.', 'end_date'))
 
@@ -312,15 +313,17 @@ def events(
     given: Sequence[Mapping[str, Any]], end: datetime, now: datetime
 ) -> tuple[tuple[str, datetime], ...]:
     """Read types and times of the events that a user gives; BadRequest if one may not be."""
-    return tuple(_event(item, end, now) for item in given)
+    return tuple(_event(item, f'events[{n}]', end, now) for n, item in enumerate(given))
 
 
-def _event(item: Mapping[str, Any], end: datetime, now: datetime) -> tuple[str, datetime]:
-    kind = _checked(limits.check_event_type, item.get('event_type'), 'events')
-    time = times.date(item.get('time') or item.get('event_date'), now, 'events')
+def _event(
+    item: Mapping[str, Any], field: str, end: datetime, now: datetime
+) -> tuple[str, datetime]:
+    kind = _checked(limits.check_event_type, item.get('event_type'), f'{field}.event_type')
+    time = times.date(item.get('time') or item.get('event_date'), now, f'{field}.time')
     if time > end:
         raise exceptions.InvalidDate(
             f'The event {kind} must not be after the end of the lease ({dates.sentence(end)}).',
-            field='events',
+            field=f'{field}.time',
         )
     return kind, time

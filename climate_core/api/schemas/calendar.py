@@ -48,7 +48,7 @@ QUERY: Final[dict[str, dict[str, Any]]] = {
     'properties': {
         'type': 'array',
         'maxItems': PROPERTIES,
-        'items': {'type': 'string', 'pattern': f'^{limits.PROPERTY_PATTERN}(?!\\n)$'},
+        'items': {'type': 'string', 'pattern': limits.json_pattern(limits.PROPERTY_PATTERN)},
         'description': 'Names of properties of hosts by which capacity is told apart, as '
         f'availability_zone or an extra property; {PROPERTIES} at most.',
     },

@@ -9,12 +9,11 @@ from climate_core.db import listing
 from climate_core.lease import states
 
 _DIRECTIONS = ('asc', 'desc')
-#: Text to compare with: nothing that a database chokes on.
 _TEXT: dict[str, Any] = {
     'type': 'string',
     'minLength': 1,
     'maxLength': limits.NAME_LENGTH,
-    'pattern': r'^[^\u0000-\u001f]*(?!\n)$',
+    'pattern': limits.json_pattern(limits.TEXT_PATTERN),
 }
 
 

@@ -188,7 +188,8 @@ def _check_move(lease: Lease, moved: Mapping[str, datetime], now: datetime, late
 
 def _give(lease: Lease, given: Sequence[Mapping[str, Any]], now: datetime, late: float) -> Lease:
     """Replace the events that the user gave before by these."""
-    wanted = Counter(request.events(given, lease.end_date, now))
+    read = request.events(given, lease.end_date, now)
+    wanted = Counter(read)
     kept = []
     for event in lease.events:
         known = (event.event_type, event.time)
@@ -198,11 +199,13 @@ def _give(lease: Lease, given: Sequence[Mapping[str, Any]], now: datetime, late:
             wanted[known] -= 1
         kept.append(event)
     for kind, time in wanted.elements():
+        field = f'events[{read.index((kind, time))}]'
         if not events.named_by_user(kind):
             raise exceptions.BadRequest(
-                f'{kind} follows from before_start and before_end_date.', field='events'
+                f'{kind} follows from before_start and before_end_date.',
+                field=f'{field}.event_type',
             )
         if time < now - timedelta(seconds=late):
-            raise times.past('time of an event', 'events', now)
+            raise times.past(f'time of the event {kind}', f'{field}.time', now)
         kept.append(model.new_event(lease.id, kind, time, now))
     return dataclasses.replace(lease, events=tuple(kept))

@@ -9,7 +9,8 @@ from climate_core import exceptions
 from climate_core.api import query
 
 DECLARED: dict[str, Any] = {
-    'limit': {'type': 'integer', 'minimum': 1},
+    'limit': {'type': 'integer', 'minimum': 1, 'maximum': 2**63 - 1},
+    'count': {'type': 'integer', 'minimum': 0, 'maximum': 9},
     'deleted': {'type': 'boolean'},
     'name': {'type': 'string', 'maxLength': 5},
     'status': {'type': 'array', 'items': {'type': 'string', 'enum': ['ON', 'OFF']}},
@@ -68,6 +69,24 @@ def test_wrong_query_is_refused_and_names_the_field(text: str, field: str | None
     assert (caught.value.field or None) == field
 
 
+@pytest.mark.parametrize(
+    ('text', 'said'),
+    [
+        ('limit=-1', "limit: must be an integer from 1 on, not '-1'."),
+        ('limit=0', "limit: must be an integer from 1 on, not '0'."),
+        ('limit=', "limit: must be an integer from 1 on, not ''."),
+        ('count=ten', "count: must be an integer from 0 to 9, not 'ten'."),
+        ('count=10', "count: must be an integer from 0 to 9, not '10'."),
+    ],
+)
+def test_wrong_number_is_refused_with_what_would_be_right(text: str, said: str) -> None:
+    with pytest.raises(exceptions.BadRequest) as caught:
+        read(text)
+    assert caught.value.message == said
+
+
 def test_what_is_not_known_is_told_with_what_is() -> None:
-    with pytest.raises(exceptions.BadRequest, match='Known are: deleted, limit, name, status'):
+    with pytest.raises(
+        exceptions.BadRequest, match='Known are: count, deleted, limit, name, status'
+    ):
         read('colour=red')

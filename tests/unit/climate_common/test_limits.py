@@ -21,7 +21,7 @@ def test_right_value_is_returned(check, values) -> None:
 
 
 WRONG = {
-    (limits.check_name, 'must be a text of 1 to 255 characters'): [
+    (limits.check_name, 'must be a text of 1 to 255 characters, not only blanks'): [
         *(None, 7, '', ' ', 'x' * 256, 'a\nb', 'a\n', 'a\x00b', 'a\x1bb', 'a\ud800b'),
     ],
     (limits.check_event_type, 'must be lower-case letters'): [

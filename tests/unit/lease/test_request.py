@@ -73,13 +73,27 @@ def test_read_request_returns_fields(values, fields) -> None:
         ),
         ({**END, 'before_end_date': '2026-12-01 15:00'}, 'before_end_date', 'between the start'),
         ({**END, 'before_start': [0]}, 'before_start', 'integers'),
-        ({**END, 'events': [{'event_type': 'note', 'time': '+3h'}]}, 'events', 'after the end'),
         (
-            {**END, 'events': [{'event_type': 'note', 'time': '2026-12-01 11:00'}]},
-            'events',
-            'past',
+            {**END, 'events': [{'event_type': 'note', 'time': '+3h'}]},
+            'events[0].time',
+            'after the end',
         ),
-        ({**END, 'events': [{'event_type': 'end_lease', 'time': 'now'}]}, 'events', 'end_lease'),
+        (
+            {
+                **END,
+                'events': [
+                    {'event_type': 'note', 'time': '+1h'},
+                    {'event_type': 'late', 'time': '2026-12-01 11:00'},
+                ],
+            },
+            'events[1].time',
+            'event late must not be in the past',
+        ),
+        (
+            {**END, 'events': [{'event_type': 'end_lease', 'time': 'now'}]},
+            'events[0].event_type',
+            'end_lease',
+        ),
         ({**END, 'webhook': 'http://x/'}, 'webhook', 'must be an object'),
     ],
 )

@@ -68,7 +68,7 @@ def test_everything_that_is_wrong_is_said(world: World) -> None:
     assert not answer['granted']
     assert _refused(answer) == [
         ('request.invalid', 'name'),
-        ('request.invalid', 'events'),
+        ('request.invalid', 'events[0].event_type'),
         ('request.invalid', 'before_start'),
         ('lease.invalid_webhook', 'webhook.url'),
         ('lease.invalid_date', 'start_date'),

@@ -44,7 +44,7 @@ def test_before_end_can_be_off_or_chosen(world: World) -> None:
     [
         ({'name': ''}, 'name'),
         ({'end_date': None}, 'end_date'),
-        ({'events': [{'event_type': 'end_lease', 'time': LATER}]}, 'events'),
+        ({'events': [{'event_type': 'end_lease', 'time': LATER}]}, 'events[0].event_type'),
         ({'reservations': [{'resource_type': 'no:such'}]}, 'reservations[0].resource_type'),
         (
             {'reservations': [{'resource_type': TYPE, 'resource_id': 'unknown'}]},

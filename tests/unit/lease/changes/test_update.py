@@ -93,8 +93,25 @@ def test_events_of_the_user_are_replaced() -> None:
         ({'status': 'TERMINATED'}, {'before_end_date': TWO}, exceptions.InvalidState, None),
         ({}, {'reservations': [{'id': 'other'}]}, exceptions.ReservationNotFound, None),
         *(
-            ({}, {'events': [{'event_type': kind, 'time': ONE_}]}, exceptions.BadRequest, 'events')
-            for kind in ('before_end_lease', 'end_lease', 'x.error')
+            (
+                {},
+                {
+                    'events': [
+                        {'event_type': 'fine', 'time': ONE_},
+                        {'event_type': kind, 'time': time},
+                    ]
+                },
+                error,
+                f'events[1].{field}',
+            )
+            for kind, time, error, field in (
+                ('before_end_lease', ONE_, exceptions.BadRequest, 'event_type'),
+                ('end_lease', ONE_, exceptions.BadRequest, 'event_type'),
+                ('x.error', ONE_, exceptions.BadRequest, 'event_type'),
+                ('late', '2026-12-01 10:00', exceptions.InvalidDate, 'time'),
+                ('later', '2026-12-01 20:00', exceptions.InvalidDate, 'time'),
+                ('never', 'soon', exceptions.InvalidDate, 'time'),
+            )
         ),
     ],
 )
