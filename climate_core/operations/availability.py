@@ -43,21 +43,8 @@ def find_windows(
     """
     now = builder.clock.now()
     length = times.duration(values['duration'])
-    since = times.date(values.get('from') or 'now', now, 'from')
-    if since < now - timedelta(seconds=builder.conf.manager.late_start_seconds):
-        # A lease could not start then either.
-        raise times.past('earliest start', 'from', now)
-    # Clients show whole seconds, and the time between them is to be the duration.
-    earliest = dates.round_up(max(now, since))
-    latest = times.date(values['to'], now, 'to') if values.get('to') else earliest + _USUAL
-    if latest > earliest + _FARTHEST:
-        raise exceptions.InvalidDate(
-            f'to: must be {_FARTHEST.days} days after from at the latest.', field='to'
-        )
-    if latest < times.end_after(earliest, length):
-        raise exceptions.InvalidDate(
-            'to: must leave room for the duration after from, or after now.', field='to'
-        )
+    late = timedelta(seconds=builder.conf.manager.late_start_seconds)
+    earliest, latest = _read_period(values, now, late, length)
     limit = values.get('limit', _WINDOWS)
     if any('server' in each for each in values['reservations']):
         servers = _servers(cloud, context, values['reservations'])
@@ -76,6 +63,40 @@ def find_windows(
             )
     found = promises.windows(items, length, earliest, latest, limit)
     return [_serialize_window(each.start, each.end, guaranteed=True) for each in found]
+
+
+def _read_period(
+    values: Mapping[str, Any], now: datetime, late: timedelta, length: timedelta
+) -> tuple[datetime, datetime]:
+    """Return when a lease of this length starts at the earliest and ends at the latest.
+
+    :param late: how long ago the start may be
+    :raises climate_core.exceptions.BadRequest: naming the field that was given
+    """
+    since = times.date(values.get('from') or 'now', now, 'from')
+    if since < now - late:
+        # A lease could not start then either.
+        raise times.past('earliest start', 'from', now)
+    # Clients show whole seconds, and the time between them is to be the duration.
+    earliest = dates.round_up(max(now, since))
+    last = times.end_after(earliest, _FARTHEST, 'from')
+    to = values.get('to')
+    if length > _FARTHEST:
+        told = f'duration: must be {_FARTHEST.days} days at most.'
+        raise exceptions.InvalidDuration(told, field='duration')
+    if not to:
+        if length > _USUAL:
+            told = f'duration: must be {_USUAL.days} days at most if to is not given.'
+            raise exceptions.InvalidDuration(told, field='duration')
+        return earliest, earliest + _USUAL
+    latest, first = times.date(to, now, 'to'), earliest + length
+    if not first <= latest <= last:
+        raise exceptions.InvalidDate(
+            f'to: must be from {dates.sentence(first)} to {dates.sentence(last)}: the duration '
+            f'after from, and {_FARTHEST.days} days after it at the latest.',
+            field='to',
+        )
+    return earliest, latest
 
 
 def _servers(

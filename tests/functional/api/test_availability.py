@@ -152,6 +152,10 @@ def hosts(**values: Any) -> dict[str, str]:
         ({'from': '2020-01-01 10:00'}, 'from'),
         ({'to': f'{DAY} 10:30'}, 'to'),
         ({'to': '2101-01-01'}, 'to'),
+        ({'from': '9999-12-01 10:00'}, 'from'),
+        ({'duration': '31d'}, 'duration'),
+        ({'duration': '400000d'}, 'duration'),
+        ({'duration': '400000d', 'to': f'{DAY} 12:00'}, 'duration'),
         ({'limit': 0}, 'limit'),
     ],
 )
@@ -161,6 +165,26 @@ def test_bad_questions_name_the_field(application: Any, query: dict[str, Any], f
     # The field is named once, if it is, and as a whole.
     name, said = field.rpartition('.')[2], answered['error_message']
     assert not said.removeprefix(f'{field}: ').startswith(f'{name}: ')
+
+
+@pytest.mark.parametrize(
+    ('query', 'said'),
+    [
+        ({'duration': '31d'}, 'duration: must be 30 days at most if to is not given.'),
+        ({'duration': '367d', 'to': f'{DAY} 12:00'}, 'duration: must be 366 days at most.'),
+        ({'to': f'{DAY} 10:30'}, f'to: must be from {DAY} 11:00 UTC to '),
+    ],
+)
+def test_too_long_a_question_says_what_would_be_right(
+    application: Any, query: dict[str, Any], said: str
+) -> None:
+    assert availability(application, 400, **query)['error_message'].startswith(said)
+
+
+def test_long_duration_is_looked_for_where_the_question_leaves_room(application: Any) -> None:
+    until = str(datetime.date.fromisoformat(DAY) + datetime.timedelta(days=40))
+    windows = availability(application, duration='31d', to=f'{until} 10:00')['windows']
+    assert len(windows) == 1
 
 
 @pytest.mark.parametrize('text', ['[', '[{', 'physical:host'])
