@@ -7,6 +7,7 @@ does not name counts as 0: so do all amounts of reservations that the first rele
 
 import dataclasses
 import datetime
+import math
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -36,7 +37,8 @@ def check_length(start: datetime.datetime, end: datetime.datetime, most: float) 
     """Refuse a lease that is longer than ``most`` seconds, if that is not 0, by LeaseTooLong."""
     seconds = (end - start).total_seconds()
     if most and seconds > most:
-        message = f'A lease may be {_span(most)} long at most, not {_span(seconds)}.'
+        # Rounded up: what is a part of a second too long would look like what is allowed.
+        message = f'A lease may be {_span(most)} long at most, not {_span(math.ceil(seconds))}.'
         raise exceptions.LeaseTooLong(message, field='end_date')
 
 

@@ -29,7 +29,9 @@ def end_after(start: datetime, duration: timedelta, field: str = 'duration') -> 
 
 def past(what: str, field: str, now: datetime) -> exceptions.InvalidDate:
     """Return the error of a time that is past; it says what time it is."""
-    text = f'The {what} must not be in the past: it is {dates.sentence(now)} now.'
+    # In whole seconds that have come: a sentence rounds up, and would name the next one.
+    shown = dates.sentence(now.replace(microsecond=0))
+    text = f'The {what} must not be in the past: it is {shown} now.'
     return exceptions.InvalidDate(text, field=field)
 
 

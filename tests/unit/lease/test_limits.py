@@ -21,6 +21,11 @@ def test_lease_that_is_too_long_is_refused() -> None:
     assert caught.value.status == 403
 
 
+def test_lease_that_is_a_part_of_a_second_too_long_does_not_look_as_if_it_were_allowed() -> None:
+    with pytest.raises(exceptions.LeaseTooLong, match=r'1:00:00 long at most, not 1:00:01'):
+        limits.check_length(NOW, NOW + HOUR + datetime.timedelta(milliseconds=400), 3600)
+
+
 def test_start_too_far_ahead_is_refused() -> None:
     limits.check_ahead(NOW + HOUR, NOW, 3600)
     limits.check_ahead(NOW + 1000 * HOUR, NOW, 0)

@@ -32,3 +32,8 @@ def test_error_names_the_field(kind, read) -> None:
         read()
     assert caught.value.field == 'given'
     assert 'must' in caught.value.message
+
+
+def test_past_time_is_compared_with_a_second_that_has_come() -> None:
+    error = times.past('end', 'end_date', NOW + datetime.timedelta(milliseconds=400))
+    assert error.message.endswith('it is 2026-12-01 12:00 UTC now.')
