@@ -5,12 +5,11 @@ It carries the reservation's id, so that it is made once however often the end i
 Block Storage API v3, ``/backups`` (with metadata since 3.43) and ``/snapshots``.
 """
 
-import contextlib
 import enum
 from typing import TYPE_CHECKING, Any
 
 from climate_common import limits
-from climate_core.cloud import errors, volumes
+from climate_core.cloud import volumes
 from climate_core.cloud.services import Copy
 
 if TYPE_CHECKING:
@@ -82,6 +81,9 @@ def disown(conn: 'connection.Connection', kind: CopyKind, copy_id: str) -> None:
 
 
 def delete(conn: 'connection.Connection', kind: CopyKind, copy_id: str) -> None:
-    """Delete a copy; one that is gone is fine."""
-    with contextlib.suppress(errors.Gone):
-        volumes.CINDER.ask(conn, 'DELETE', f'/{kind}s/{copy_id}')
+    """Delete a copy.
+
+    :raises climate_core.cloud.errors.Gone: it is, or no cinder-backup could delete it: Cinder
+        answers 404 for both (cinder/backup/api.py API.delete, ServiceNotFound)
+    """
+    volumes.CINDER.ask(conn, 'DELETE', f'/{kind}s/{copy_id}')

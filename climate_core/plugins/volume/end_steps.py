@@ -159,8 +159,13 @@ def _copied(kind: CopyKind, then: Step, *, broken: bool = False) -> Step:
 def _incomplete(context: EndContext, volume: Volume, kind: CopyKind, copy: Copy) -> Wait:
     if copy.status == 'error':
         reason = copy.reason or volumes.reason(context.conn, copy.id)
-        copies.delete(context.conn, kind, copy.id)
-        raise context.failure(f'Cinder could not make the {kind} of the volume: {reason}')
+        told = f'Cinder could not make the {kind} of the volume: {reason}'
+        try:
+            copies.delete(context.conn, kind, copy.id)
+        except errors.EXPECTED as exc:
+            # Most often there is no cinder-backup. None other is made before it is gone.
+            told = f'{told.rstrip(".")}. The failed {kind} {copy.id} could not be deleted: {exc}'
+        raise context.failure(told)
     if copy.status == 'error_deleting':
         raise exceptions.Transient(
             f'The {kind} {copy.id} of the volume failed and cannot be deleted. An administrator '

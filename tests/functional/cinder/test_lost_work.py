@@ -5,11 +5,13 @@ import datetime
 from types import SimpleNamespace
 from unittest import mock
 
+import pytest
 from cinder import objects
 from cinder.volume import volume_types
 from oslo_utils import uuidutils
 
-from climate_core.cloud import volumes
+from climate_core import exceptions
+from climate_core.cloud import copies, volumes
 from climate_core.plugins.progress import END, Progress
 from climate_core.plugins.step_context import EndContext
 from climate_core.plugins.volume import end_steps, lost_steps
@@ -163,3 +165,31 @@ class TestLostWork(LeaseServiceTest):
         assert self.look(made, 'delete', minutes / 2).repair == 'unmanage'
         self.assert_gone(made)
         assert made['id'] in self.array.volumes
+
+    def test_failed_backup_that_no_cinder_backup_can_delete_is_told(self):
+        made = self.available(size=2)
+        backup = objects.Backup(
+            self.ctxt,
+            volume_id=made['id'],
+            status='error',
+            fail_reason='Service not found for creating backup.',
+            size=2,
+            user_id='alice',
+            project_id=ALICES,
+            service='x',
+            metadata={copies.KEY: leases.reservation(made['id']).id},
+        )
+        backup.create()
+        told = (
+            'Service not found for creating backup. The failed backup '
+            f'{backup.id} could not be deleted: Cinder answered 404: .*cinder-backup'
+        )
+        for _ in range(2):
+            with pytest.raises(exceptions.Transient, match=told):
+                self.look(made, 'backup')
+        with (
+            mock.patch(BACKUP_HOST, return_value='host2'),
+            pytest.raises(exceptions.Transient, match=r'for creating backup\.?$'),
+        ):
+            self.look(made, 'backup')
+        assert objects.Backup.get_by_id(self.ctxt, backup.id).status == 'deleting'

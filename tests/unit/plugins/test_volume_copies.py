@@ -66,6 +66,27 @@ def test_a_copy_that_failed_is_told_and_made_again(volumes, on_end, reason, afte
     assert asked(case) == [on_end, on_end, *after]
 
 
+@pytest.mark.parametrize('status_code', [404, 400, 503])
+def test_copy_that_failed_is_told_even_if_it_cannot_be_deleted_then(volumes, status_code):
+    """With 404 Cinder answers that it has no cinder-backup, too."""
+    case = woken(volumes, 'backup', backup_failures=1)
+    volumes.fault('DELETE', '/backups/', status_code)
+    with pytest.raises(exceptions.Transient) as caught:
+        case.end()
+    (backup,) = volumes.state.backups.values()
+    told = str(caught.value)
+    assert 'could not make the backup of the volume: The object store is full. ' in told
+    assert f'failed backup {backup["id"]} could not be deleted: ' in told
+    assert f' {status_code}: ' in told
+    # It is deleted when that is possible, and another one is made only then.
+    with pytest.raises(exceptions.Transient, match='object store is full'):
+        case.end()
+    assert asked(case) == ['backup']
+    assert volumes.state.backups == {}
+    case.end()
+    assert asked(case) == ['backup', 'backup', 'delete']
+
+
 def test_a_failed_copy_that_cannot_be_deleted(volumes):
     case = woken(volumes, 'backup')
     case.end_once()
