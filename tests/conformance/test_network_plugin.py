@@ -527,6 +527,8 @@ def test_lease_whose_network_is_deleted_has_lost_it(world):
     world.state.networks.pop(shown(lease)['network_id'])
     told = world.plugin.find_missing(found)
     assert [*told] == [lease.reservations[0].id]
+    name = lease.reservations[0].params['network_name']
+    assert told[lease.reservations[0].id].startswith(f'Network {name} (')
     assert world.ended(lease).status == 'TERMINATED'
 
 

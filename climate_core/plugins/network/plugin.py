@@ -242,12 +242,14 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
         made = {e.id: e.progress[MADE] for e in reservations if e.progress and MADE in e.progress}
         if not made:
             return {}
+        names = {each.id: each.params['network_name'] for each in reservations}
         conn = self.cloud.service()
         # Without the right to see every project each network would look gone.
         neutron.check_all_visible(conn, 'networks')
         there = neutron.existing(conn, self.neutron_noun, made.values())
         return {
-            reservation_id: f'Network {each} was deleted outside of the lease.'
+            reservation_id: f'Network {names[reservation_id]} ({each}) was deleted outside of '
+            'the lease.'
             for reservation_id, each in made.items()
             if each not in there
         }
