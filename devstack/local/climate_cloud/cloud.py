@@ -81,7 +81,11 @@ class Cloud:
         self.say(f'the cloud is up ({time.monotonic() - started:.0f} s)')
         if self.settings.horizon:
             passwords = self.settings.state / 'clouds.yaml'
-            self.say(f'Horizon: {self.horizon.url} (demo and admin; passwords: {passwords})')
+            *users, last = (*identity.MEMBERS, 'admin')
+            self.say(
+                f'Horizon: {self.horizon.url} (users: {", ".join(users)} and {last}; passwords: '
+                f'{passwords})'
+            )
 
     def _check_ports(self) -> None:
         for service in self.services().values():

@@ -47,6 +47,18 @@ def test_failed_command_of_horizon_is_told_and_done_again(made: horizon.Horizon)
                 made.collect()
 
 
+def test_all_users_of_the_cloud_are_named_when_it_is_up(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cloud = Cloud(Settings(state=tmp_path, horizon=True))
+    with (
+        mock.patch.multiple(cloud, _check_ports=mock.DEFAULT, _prepare=mock.DEFAULT),
+        mock.patch('climate_cloud.steps.run'),
+    ):
+        cloud.up(0)
+    assert '(users: demo, alt and admin; passwords: ' in capsys.readouterr().out
+
+
 @pytest.mark.parametrize('on', [True, False])
 def test_horizon_is_a_process_only_if_it_is_asked_for(tmp_path: pathlib.Path, on: bool) -> None:
     cloud = Cloud(Settings(state=tmp_path, horizon=on))
