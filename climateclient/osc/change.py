@@ -28,8 +28,8 @@ class SetLease(command.ShowOne):
             metavar='<reservation>',
             action='append',
             default=[],
-            help='Take a resource out of the lease and end it: id of the reservation or of the '
-            'resource (repeat for several)',
+            help='Take a resource out of the lease and end it: id of the reservation, or id or '
+            'name of its resource (repeat for several)',
         )
         options.add_events(parser)
         parser.add_argument(
@@ -56,7 +56,9 @@ class SetLease(command.ShowOne):
             changes['duration'] = arguments.duration('--for', parsed_args.length)
         events = [arguments.event(text) for text in parsed_args.event]
         lease = leases.find(parsed_args.lease)
-        removed = [reservation.select(lease, each) for each in parsed_args.remove_reservation]
+        removed = [
+            reservation.select(lease, each, self) for each in parsed_args.remove_reservation
+        ]
         end = options.new_end(parsed_args, lease.end_date)
         changes |= {
             'end': end,

@@ -86,7 +86,7 @@ class CreateLease(command.ShowOne):
 
         result = leases.dry_run(parsed_args.name, **properties)
         self._refused = not (result.granted or result.waits)
-        return output.dry_run(result)
+        return output.dry_run(result, parsed_args.kind)
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         return super().run(parsed_args) or int(self._refused)

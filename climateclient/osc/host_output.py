@@ -12,8 +12,8 @@ from climate_common import dates
 from climateclient import host_models
 from climateclient.osc.output import TimeColumn
 
-SHORT = ('ID', 'Name', 'Pool', 'Reservable', 'Power', 'VCPUs', 'Memory MB', 'Disk GB')
-LONG = (*SHORT, 'Service', 'Zone', 'State', 'Lanes', 'Shared', 'Reason', 'Extra')
+SHORT = ('ID', 'Name', 'Pool', 'Reservable', 'Shared', 'Power', 'VCPUs', 'Memory MB', 'Disk GB')
+LONG = (*SHORT, 'Service', 'Zone', 'State', 'Lanes', 'Reason', 'Extra')
 ALLOCATIONS = ('Host ID', 'Host', 'Reservation', 'Lease', 'Lease Name', 'Start', 'End')
 USAGE = ('Host', 'Start', 'End', 'Hours asleep', 'kWh saved')
 PROPERTIES = ('Property', 'Private', 'Values')
@@ -90,6 +90,7 @@ def row(host: host_models.Host, long: bool) -> tuple[Any, ...]:
         host.hypervisor_hostname,
         host.pool,
         host.reservable,
+        host.shared,
         host.power,
         host.vcpus,
         host.memory_mb,
@@ -97,7 +98,7 @@ def row(host: host_models.Host, long: bool) -> tuple[Any, ...]:
     )
     if not long:
         return short
-    rest = (host.service_name, host.availability_zone, host.state, host.lanes, host.shared)
+    rest = (host.service_name, host.availability_zone, host.state, host.lanes)
     return (*short, *rest, host.disabled_reason, JsonColumn(dict(host.extra)))
 
 

@@ -167,9 +167,15 @@ def entry(one: models.HistoryEntry, long: bool) -> tuple[Any, ...]:
     return (one.id, *short, one.user_id, one.request_id) if long else short
 
 
-def dry_run(one: models.DryRun) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """Return the outcome of a dry run, as cliff's ShowOne takes it."""
+def dry_run(
+    one: models.DryRun, kind: str | None = None
+) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """Return the outcome of a dry run, as cliff's ShowOne takes it.
+
+    :param kind: of the lease, if one was asked for
+    """
     fields = {
+        'outcome': _outcome(one, kind),
         'granted': one.granted,
         'waits': one.waits,
         'refusals': RefusalsColumn(one.refusals),
@@ -178,6 +184,19 @@ def dry_run(one: models.DryRun) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         'end_date': TimeColumn(one.end_date),
     }
     return tuple(fields), tuple(fields.values())
+
+
+def _outcome(one: models.DryRun, kind: str | None) -> str:
+    """Return what ``granted`` and ``waits`` mean together, as a sentence."""
+    if one.granted and one.waits:
+        return 'The lease would be made, and wait until preemptible leases have given way to it.'
+    if one.granted:
+        return 'The lease would be granted.'
+    if one.waits and kind == 'best_effort':
+        return 'The lease would be made, and wait until shared hosts are emptied for it.'
+    if one.waits:
+        return 'The lease would be made, and wait until there is enough for it.'
+    return 'The lease would be refused.'
 
 
 def reservation(one: models.Reservation) -> tuple[tuple[str, ...], tuple[Any, ...]]:

@@ -2,6 +2,8 @@
 """``openstack lease reservation add|set|remove``."""
 
 import argparse
+import contextlib
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from osc_lib import exceptions
@@ -69,7 +71,7 @@ class SetReservation(command.ShowOne):
             raise exceptions.CommandError('Nothing to change: give --on-end or --property.')
         leases = options.leases(self)
         lease = leases.find(parsed_args.lease)
-        found = select(lease, parsed_args.reservation)
+        found = select(lease, parsed_args.reservation, self)
         kind = resources.kind(found)
         resources.check_on_end(parsed_args, [kind])
         params |= resources.on_end(parsed_args, kind)
@@ -88,18 +90,24 @@ class RemoveReservation(command.Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         leases = options.leases(self)
         lease = leases.find(parsed_args.lease)
-        for each in [select(lease, text) for text in parsed_args.reservation]:
+        for each in [select(lease, text, self) for text in parsed_args.reservation]:
             leases.remove_reservation(lease.id, each.id)
 
 
-def select(lease: Any, text: str) -> Any:
-    """Return the live reservation of a lease with this id or that of its resource.
+def select(lease: Any, text: str, cmd: command.Command | None = None) -> Any:
+    """Return the live reservation of a lease with this id, or the id or the name of its resource.
 
+    :param cmd: looks a name up, with a few requests; None: only ids are known
     :raises osc_lib.exceptions.CommandError: there is none
     """
+    from climateclient.leases import is_uuid
+
     live = [each for each in lease.reservations if each.status in LIVE]
     for each in live:
         if text in (each.id, each.resource_id):
+            return each
+    if cmd and not is_uuid(text):
+        for each in _named(cmd, live, text):
             return each
     known = ', '.join(f'{each.id} ({each.resource_type} {each.resource_id})' for each in live)
     raise exceptions.CommandError(
@@ -107,10 +115,25 @@ def select(lease: Any, text: str) -> Any:
     )
 
 
+def _named(cmd: command.Command, live: Iterable[Any], text: str) -> Iterator[Any]:
+    """Yield the reservations whose resource has this name."""
+    from openstack import exceptions as sdk
+
+    by_type: dict[str, list[Any]] = {}
+    for each in live:
+        by_type.setdefault(resources.kind(each)['resource_type'], []).append(each)
+    for name, same in by_type.items():
+        kind = {'resource_type': name}
+        if resources.has_name(kind):
+            with contextlib.suppress(sdk.NotFoundException):
+                found = resources.find(cmd, kind, text)
+                yield from (each for each in same if each.resource_id == found)
+
+
 def _add_reservation(parser: argparse.ArgumentParser, **more: Any) -> None:
     parser.add_argument(
         'reservation',
         metavar='<reservation>',
-        help='Id of a reservation or of its resource',
+        help='Id of a reservation, or id or name of its resource',
         **more,
     )

@@ -129,7 +129,7 @@ def named(cmd: command.Command, parsed_args: argparse.Namespace) -> list[dict[st
     found = [
         {
             'resource_type': resource_types.api_name(kind['resource_type']),
-            'resource_id': _find(cmd, kind, name),
+            'resource_id': find(cmd, kind, name),
         }
         for kind, name in _named(parsed_args)
     ]
@@ -208,7 +208,11 @@ def _named(parsed_args: argparse.Namespace) -> list[tuple[dict[str, Any], str]]:
     ]
 
 
-def _find(cmd: command.Command, kind: dict[str, Any], name: str) -> str:
+def find(cmd: command.Command, kind: Mapping[str, Any], name: str) -> str:
+    """Return the id of a resource of a type that :func:`has_name`; asks its service.
+
+    :raises openstack.exceptions.SDKException: none has this name or id, or several have it
+    """
     if kind['resource_type'] == resource_types.SERVER:
         return str(options.clients(cmd).compute.find_server(name, ignore_missing=False).id)
     sdk = options.clients(cmd).sdk_connection
@@ -220,3 +224,8 @@ def _find(cmd: command.Command, kind: dict[str, Any], name: str) -> str:
         # Its name is its address.
         return str(sdk.network.find_ip(name, ignore_missing=False).id)
     return str(sdk.volume.find_volume(name, ignore_missing=False).id)
+
+
+def has_name(kind: Mapping[str, Any]) -> bool:
+    """Tell whether resources of a type, see :func:`kind`, have names that their service knows."""
+    return kind['resource_type'] in _NAMED

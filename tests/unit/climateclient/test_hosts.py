@@ -298,11 +298,13 @@ def test_host_is_kept_on_or_may_sleep(run, http, served, option, kept):
     assert sent.json() == {'kept_on': kept}
 
 
-def test_list_shows_which_hosts_sleep(run, http):
-    hosts = [host(power='asleep'), host(id='2')]
+@pytest.mark.parametrize('long', [[], ['--long']])
+def test_list_shows_which_hosts_sleep_and_which_are_shared(run, http, long):
+    hosts = [host(power='asleep'), host(id='2', shared=True)]
     http.get(URL, json={'hosts': hosts})
-    rows = json.loads(run('lease', 'host', 'list', '-f', 'json'))
+    rows = json.loads(run('lease', 'host', 'list', *long, '-f', 'json'))
     assert [each['Power'] for each in rows] == ['asleep', 'awake']
+    assert [each['Shared'] for each in rows] == [False, True]
 
 
 def test_usage_of_hosts_is_shown(run, http):

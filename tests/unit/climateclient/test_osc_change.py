@@ -269,8 +269,8 @@ def test_reservation_add_sends_the_resource_and_its_end(run, http, sent, lease):
     assert SERVER_ID in out
 
 
-@pytest.mark.parametrize('which', [RESERVATION_ID, SERVER_ID])
-def test_reservation_set_changes_that_reservation(run, http, sent, lease, which):
+@pytest.mark.parametrize('which', [RESERVATION_ID, SERVER_ID, 'vm1'])
+def test_reservation_set_changes_that_reservation(run, http, sent, lease, resources, which):
     http.put(RESERVATION, json={'reservation': samples.reservation(on_end='shelve')})
     out = run(
         *('lease', 'reservation', 'set', LEASE_ID, which, '-f', 'json'),
@@ -310,9 +310,12 @@ def test_reservation_set_refuses_an_unknown_on_end(fail, sent, lease):
     assert sent('PUT') == []
 
 
-def test_reservation_remove_deletes_by_resource_id(openstack, http, lease):
+@pytest.mark.parametrize('which', [SERVER_ID, 'vm1'])
+@pytest.mark.parametrize('of', [LEASE_ID, 'lease1'])
+def test_reservation_remove_deletes_by_id_or_name(openstack, http, lease, resources, of, which):
+    http.get(f'{LEASES}?name=lease1', json={'leases': [samples.lease()]})
     http.delete(RESERVATION, status_code=204)
-    status, out, err = openstack('lease', 'reservation', 'remove', LEASE_ID, SERVER_ID)
+    status, out, err = openstack('lease', 'reservation', 'remove', of, which)
     assert (status, out, err) == (0, '', '')
     assert http.last_request.method == 'DELETE'
 
@@ -322,9 +325,12 @@ def test_reservation_remove_deletes_by_resource_id(openstack, http, lease):
     [
         (['add', LEASE_ID], 'Nothing to add'),
         (['set', LEASE_ID, SERVER_ID], 'Nothing to change'),
+        (['remove', LEASE_ID, OTHER_ID], f'has no reservation "{OTHER_ID}"'),
         (['remove', LEASE_ID, 'x'], 'has no reservation "x"'),
     ],
 )
 def test_wrong_options_of_a_reservation_are_refused(fail, http, lease, argv, words):
+    http.get(f'{samples.NOVA}/servers/x', status_code=404, json={})
+    http.get(f'{samples.NOVA}/servers/detail?name=x', json={'servers': []})
     err = fail('lease', 'reservation', *argv)
     assert words in err

@@ -308,45 +308,6 @@ def test_wait_ends_with_what_became_of_the_lease(
     assert ('ACTIVE' in out) == ('ACTIVE' in words)
 
 
-@pytest.fixture
-def checked(http):
-    refusal = samples.error(409, 'Server vm1 is reserved.', 'reservation.resource_reserved')
-    answer = {
-        'granted': False,
-        'refusals': [refusal | {'field': 'reservations[0]'}],
-        'available_from': '2026-11-22T06:00:00.100000',
-        'start_date': '2026-11-21T04:00:00.000000',
-        'end_date': '2026-11-21T06:00:00.000000',
-    }
-    http.post(f'{LEASES}?dry_run=true', json={'dry_run': answer})
-    return answer
-
-
-def test_dry_run_shows_refusals(openstack, sent, checked):
-    status, out, err = openstack('lease', 'create', 'lease1', '--for', '2h', '--dry-run')
-    assert (status, err) == (1, '')
-    assert 'reservations[0]: Server vm1 is reserved. (reservation.resource_reserved)' in out
-    assert '2026-11-22 07:00:01+01:00' in out
-    (body,) = sent('POST')
-    assert body['name'] == 'lease1'
-
-
-@pytest.mark.parametrize(
-    'answer',
-    [
-        {'granted': True, 'refusals': [], 'available_from': None},
-        # A lease that would wait is not refused.
-        {'granted': False, 'waits': True},
-    ],
-)
-def test_dry_run_shows_what_would_be_granted(run, checked, answer):
-    checked |= answer
-    out = run('lease', 'create', 'lease1', '--for', '2h', '--dry-run', '-f', 'json')
-    shown = json.loads(out)
-    assert {name: shown[name] for name in answer} == answer
-    assert shown['end_date'] == '2026-11-21T06:00:00+00:00'
-
-
 def test_kind_of_a_new_lease(run, fail, sent, created):
     create = ('lease', 'create', 'lease1', '--for', '2h')
     run(*create, '--kind', 'retry', '--max-retries', '3', '--priority', '0')
@@ -365,11 +326,6 @@ def test_lease_that_gives_way_to_others(run, sent, created):
     run(*create, '--preemptible')
     run(*create)
     assert [each.get('preemptible') for each in sent('POST')] == [True, None]
-
-
-def test_dry_run_does_not_wait(fail, checked):
-    err = fail('lease', 'create', 'lease1', '--for', '2h', '--dry-run', '--wait')
-    assert 'leave out --wait' in err
 
 
 def test_create_with_all_terms(run, http, sent, created, monkeypatch):
