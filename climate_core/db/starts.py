@@ -2,7 +2,7 @@
 """Read which leases start soon with the rights of their owners."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import orm
@@ -12,7 +12,9 @@ from climate_core.lease import events, states
 from climate_core.lease.changes import start_trouble
 
 _EVENT, _LEASE, _RESERVATION = tables.EVENTS, tables.LEASES, tables.RESERVATIONS
-_STARTS = [each for each in events.TABLE if each.done_when_awake]
+_STARTS: Final = [each for each in events.TABLE if each.done_when_awake]
+#: Of more starts only the first ones are looked at.
+_MOST: Final = 20000
 
 
 class ComingStart(NamedTuple):
@@ -55,43 +57,53 @@ def to_tell(
 
     :param is_told: whether they say already that their start will fail
     """
-    clock = session.info.get(utcnow.CLOCK)
+    event = _starts(session.info.get(utcnow.CLOCK), seconds)
     told = sa.func.coalesce(_LEASE.c.status_reason, '').contains(start_trouble.TOLD)
-    query = _starts(sa.select(_LEASE.c.id), clock, types, seconds)
+    query = _of_leases(sa.select(_LEASE.c.id), event, types)
     mine = query.where(_LEASE.c.trust_id == trust_id, told if is_told else ~told)
-    return list(session.scalars(mine.order_by(_EVENT.c.next_at, _LEASE.c.id).limit(limit)))
+    return list(session.scalars(mine.order_by(event.c.next_at, _LEASE.c.id).limit(limit)))
 
 
 def _coming(
     clock: utcnow.TestClock | None, types: tuple[str, ...], seconds: float, limit: int
-) -> sa.Select[tuple[object, ...]]:
-    first = sa.func.min(_EVENT.c.next_at).label('first')
-    columns = (_LEASE.c.trust_id, first, sa.func.count(_LEASE.c.status_reason))
+) -> sa.Select[Any]:
+    event = _starts(clock, seconds)
+    first = sa.func.min(event.c.next_at).label('first')
     now = utcnow.expression(clock).label('now')
-    query = _starts(sa.select(*columns, now), clock, types, seconds)
+    columns = (_LEASE.c.trust_id, first, sa.func.count(_LEASE.c.status_reason), now)
+    query = _of_leases(sa.select(*columns), event, types)
     mine = query.where(_LEASE.c.trust_id.is_not(None)).group_by(_LEASE.c.trust_id)
     return mine.order_by(first, _LEASE.c.trust_id).limit(limit)
 
 
-def _starts(
-    query: sa.Select[tuple[object, ...]],
-    clock: utcnow.TestClock | None,
-    types: Sequence[str],
-    seconds: float,
-) -> sa.Select[tuple[object, ...]]:
-    """Select of the starts that are not begun, and of their leases."""
-    mine = sa.exists().where(
+def _starts(clock: utcnow.TestClock | None, seconds: float) -> sa.Subquery:
+    """Select the starts of so many seconds that are not begun."""
+    column = _EVENT.c
+    return (
+        sa.select(column.lease_id, column.next_at)
+        .where(
+            column.next_at > utcnow.expression(clock),
+            column.next_at <= utcnow.expression(clock, seconds),
+            # As the index has it.
+            column.priority.in_({each.priority for each in _STARTS}),
+            column.event_type.in_([each.event_type for each in _STARTS]),
+            column.status == states.EventStatus.UNDONE,
+        )
+        .order_by(column.next_at)
+        # With a limit it is these that are read first, and not all leases that wait.
+        .limit(_MOST)
+        .subquery('few')
+    )
+
+
+def _of_leases(query: sa.Select[Any], event: sa.Subquery, types: Sequence[str]) -> sa.Select[Any]:
+    """Select from starts those of leases that are woken with the rights of their owners."""
+    # One index serves it, of however many reservations; EXISTS may become a scan of all.
+    mine = sa.select(sa.func.count()).where(
         _RESERVATION.c.lease_id == _LEASE.c.id,
         _RESERVATION.c.resource_type.in_(types),
         _RESERVATION.c.status == states.ReservationStatus.PENDING,
     )
-    return query.select_from(_EVENT.join(_LEASE, _LEASE.c.id == _EVENT.c.lease_id)).where(
-        _EVENT.c.next_at > utcnow.expression(clock),
-        _EVENT.c.next_at <= utcnow.expression(clock, seconds),
-        # As the index has it.
-        _EVENT.c.priority.in_({each.priority for each in _STARTS}),
-        _EVENT.c.event_type.in_([each.event_type for each in _STARTS]),
-        _EVENT.c.status == states.EventStatus.UNDONE,
-        _LEASE.c.status == states.LeaseStatus.PENDING,
-        mine,
+    return query.select_from(event.join(_LEASE, _LEASE.c.id == event.c.lease_id)).where(
+        _LEASE.c.status == states.LeaseStatus.PENDING, mine.scalar_subquery() > 0
     )
