@@ -101,7 +101,6 @@ class Batches(Generic[T]):
     :param work: does the items of a batch. It raises nothing: each of them keeps its outcome
     :param key: of those with the same key only one is done by a batch
     :param most: the most items of a batch
-    :param at_once: how many batches of a line there may be at once
     :param line: those of different lines neither share a batch nor wait for each other
     """
 
@@ -110,12 +109,10 @@ class Batches(Generic[T]):
         work: Callable[[Sequence[T]], None],
         key: Callable[[T], Hashable],
         most: int,
-        at_once: int = 1,
         line: Callable[[T], Hashable] = lambda _: None,
     ) -> None:
-        self._work, self._key, self._most = work, key, most
-        self._at_once, self._line = at_once, line
-        self._busy: Counter[Hashable] = Counter()
+        self._work, self._key, self._most, self._line = work, key, most, line
+        self._busy: set[Hashable] = set()
         self._waiting: list[_Turn[T]] = []
         self._changed = threading.Condition(threading.Lock())
 
@@ -128,8 +125,8 @@ class Batches(Generic[T]):
         """Do an item, perhaps with others, and return when it is done."""
         turn, line = _Turn(item), self._line(item)
         with self._changed:
-            if self._busy[line] < self._at_once:
-                self._busy[line] += 1
+            if line not in self._busy:
+                self._busy.add(line)
                 turn.leads = True
             else:
                 self._waiting.append(turn)
@@ -163,9 +160,7 @@ class Batches(Generic[T]):
         with self._changed:
             turn = next((each for each in self._waiting if self._line(each.item) == line), None)
             if turn is None:
-                self._busy[line] -= 1
-                if not self._busy[line]:
-                    del self._busy[line]
+                self._busy.discard(line)
                 return
             self._waiting.remove(turn)
         turn.leads = True

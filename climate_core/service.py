@@ -30,8 +30,8 @@ from climate_core.delivery import metrics, publisher, webhooks
 from climate_core.delivery.usage import UsageReporter
 from climate_core.engine.allocations import AllocationKeeper
 from climate_core.engine.claims import Claims
+from climate_core.engine.event_pool import EventPool
 from climate_core.engine.executor import EventExecutor
-from climate_core.engine.group_commit import GroupCommit
 from climate_core.engine.preparation import Preparation
 from climate_core.engine.queue import QueueWorker
 from climate_core.engine.scheduler import Scheduler
@@ -152,10 +152,11 @@ class ManagerService:
             engine.service_share,
             services_of(self.plugins),
             self.metrics.threads,
+            # As many again are claimed before there is a thread for them.
+            places=2 * engine.workers,
         )
         executor = EventExecutor(
             self.database,
-            GroupCommit(self.database),
             self.clock,
             self.claims,
             self.plugins,
@@ -166,9 +167,8 @@ class ManagerService:
             operations.give_way,
             shares.enter,
         )
-        return Scheduler(
-            self.database, self.clock, executor.run, engine.workers, engine.idle_seconds, shares
-        )
+        pool = EventPool(self.database, executor.work, engine.workers, shares)
+        return Scheduler(self.database, self.clock, pool, engine.idle_seconds)
 
     def _make_preparation(self) -> Preparation | None:
         seconds = self.conf.engine.prepare_seconds

@@ -11,7 +11,8 @@ OPTS: list[cfg.Opt] = [
         default=24,
         min=1,
         max=256,
-        help='How many events one manager works on at the same time.',
+        help='How many threads one manager has to call services for events. As many events again '
+        'are claimed meanwhile, so that many are written in one transaction.',
     ),
     cfg.IntOpt(
         'service_share',

@@ -9,7 +9,8 @@ import contextlib
 import dataclasses
 import datetime
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any
 
 from oslo_log import log
 from sqlalchemy import orm
@@ -21,10 +22,12 @@ from climate_core.db.clock import Clock
 from climate_core.db.engine import TROUBLE, Database, Stale
 from climate_core.db.events import Due
 from climate_core.delivery import metrics
-from climate_core.engine import group_commit, ranks, retry
+from climate_core.engine import ranks, retry
 from climate_core.engine.allocations import AllocationKeeper
 from climate_core.engine.awake import AwakeStart, AwakeStarts
 from climate_core.engine.claims import Claims, EventClaim
+from climate_core.engine.group_commit import Superseded, Write
+from climate_core.engine.steps import CALLS, Result, Step, Work, run_alone
 from climate_core.lease import events, history, model, results, states
 from climate_core.lease.events import wait_again
 from climate_core.plugins.base import Done, ResourcePlugin, Wait
@@ -38,7 +41,7 @@ _TROUBLE: tuple[type[Exception], ...] = (Stale, *TROUBLE)
 _THREAD_SECONDS = 1.0
 
 
-class ClaimLost(group_commit.Superseded):
+class ClaimLost(Superseded):
     """A claim expired and another manager has the event, or the event was superseded."""
 
 
@@ -58,7 +61,6 @@ class _Begun:
 class EventExecutor:
     """Execute events that are due.
 
-    :param group: writes what became of a lease, together with others
     :param plugins: resource type -> plugin
     :param allocations: gives back what was promised to reservations that hold it no more
     :param lease_calls: name -> what a handler with this ``lease_call`` has done for a lease
@@ -69,7 +71,6 @@ class EventExecutor:
     """
 
     database: Database
-    group: group_commit.GroupCommit
     clock: Clock
     claims: Claims
     plugins: Mapping[str, ResourcePlugin]
@@ -83,17 +84,19 @@ class EventExecutor:
     def __post_init__(self) -> None:
         self._awake = AwakeStarts(self.plugins, self.clock, self.enter)
 
-    def run(self, due: Due) -> datetime.datetime | bool:
-        """Claim an event and work on it.
-
-        :returns: when the first of what is new is due; True if that is not known; False: nothing
-            is new
-        """
+    def run(self, due: Due) -> Result:
+        """Do all the work on an event in this thread."""
         context.of_event(due.id, due.lease_id)
-        finished = self._run_awake(due)
-        if finished is not None:
-            return finished
-        begun = self._claim(due)
+        return run_alone(self.database, self.work(due))
+
+    def work(self, due: Due) -> Work:
+        """Claim an event and work on it, step by step."""
+        if due.is_early:
+            yield CALLS
+            finished = yield from self._finish_awake(due)
+            if finished is not None:
+                return finished
+        begun: _Begun | None = yield from self._claim(due)
         if begun is None:
             if self.seen_by and not due.is_early:
                 self.seen_by.beaten(due)
@@ -104,7 +107,7 @@ class EventExecutor:
             self.seen_by.claimed(due, self.clock.now())
         try:
             test_points.reached('event.claimed', **claim.info)
-            return self._work(begun)
+            return (yield from self._do(begun))
         except ClaimLost:
             LOG.info('%s of lease %s was superseded', claim.event_type, claim.lease_id)
             if self.seen_by:
@@ -113,14 +116,14 @@ class EventExecutor:
         finally:
             self.claims.drop(claim)
 
-    def _run_awake(self, due: Due) -> datetime.datetime | bool | None:
+    def _finish_awake(self, due: Due) -> Generator[Step, Any, Result | None]:
         """Finish a start whose resource is awake; None if it is to be claimed."""
         found = self._awake.find(due)
         if found is None:
             return None
         info = {'event_id': due.id, 'event_type': due.event_type, 'lease_id': due.lease_id}
         test_points.reached('finish.before', **info)
-        after = self.group.write(due.lease_id, functools.partial(self._finish_awake, found))
+        after = yield Write(due.lease_id, functools.partial(self._save_awake, found))
         if after is None:
             return None
         test_points.reached('finish.after', **info)
@@ -128,26 +131,27 @@ class EventExecutor:
             self.seen_by.claimed(due, self.clock.now())
         return self._finished(after, due.id, _next_times(found.lease))
 
-    def _claim(self, due: Due) -> _Begun | None:
+    def _claim(self, due: Due) -> Generator[Step, Any, _Begun | None]:
         """Claim an event and begin it, in one transaction."""
         try:
-            return self.group.write(due.lease_id, functools.partial(self._begin, due))
+            begun: _Begun | None = yield Write(due.lease_id, functools.partial(self._begin, due))
         except Exception:
             # Its claim was rolled back with it. With one of its own it is tried again when that
             # expires, and not at once.
             with contextlib.suppress(*_TROUBLE):
                 self.database.write(self.claims.claim, due)
             raise
+        return begun
 
-    def _work(self, begun: _Begun) -> datetime.datetime | bool:
+    def _do(self, begun: _Begun) -> Work:
         claim, work = begun.claim, begun.work
         if work.skip_reason is not None:
             return True
+        yield CALLS
         try:
             outcomes = self._act(claim, work)
             test_points.reached('finish.before', **claim.info)
-            finish = functools.partial(self._finish, claim, outcomes)
-            after = self.group.write(claim.lease_id, finish)
+            after = yield Write(claim.lease_id, functools.partial(self._finish, claim, outcomes))
         except ClaimLost:
             # Ended again, so that what was begun late holds nothing.
             lease = self.database.read(leases.find, claim.lease_id)
@@ -162,8 +166,8 @@ class EventExecutor:
         after: model.Lease,
         event_id: str,
         known: Mapping[str, datetime.datetime | None],
-    ) -> datetime.datetime | bool:
-        """Tell what became of an event; return what :meth:`run` does.
+    ) -> Result:
+        """Tell what became of an event; return the result of the work on it.
 
         :param known: when each event of the lease was due before that, by their ids
         """
@@ -176,7 +180,7 @@ class EventExecutor:
         new = (e.next_at for e in after.events if e.next_at != known.get(e.id))
         return min(filter(None, new), default=False)
 
-    def _finish_awake(
+    def _save_awake(
         self, found: AwakeStart, session: orm.Session, lease: model.Lease | None
     ) -> model.Lease | None:
         """Finish a start of which nothing is left to do; None if the lease is another one now."""

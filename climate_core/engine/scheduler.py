@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sleep until an event is due, and hand all due events to workers, with bounded concurrency.
+"""Sleep until an event is due, and hand all due events to threads, with bounded concurrency.
 
 One indexed query says what is due and when to wake up next; a write of something that is due
-earlier nudges the scheduler. What is due and has no thread yet is kept: when a thread is free, the
-next of it begins without a query. A service has only a share of the threads, see
+earlier nudges the scheduler. What is due and has no place yet is kept: when others are done, the
+next of it begin without a query. A service has only a share of the places, see
 :mod:`climate_core.engine.shares`: what would call one that has it waits, and others go past it.
 """
 
@@ -14,17 +14,22 @@ import math
 import operator
 import random
 import time
-from collections.abc import Callable, Iterable
-from concurrent import futures
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
+
+from oslo_log import log
 
 from climate_core.db import events
 from climate_core.db.clock import Clock
 from climate_core.db.engine import TROUBLE, Database
+from climate_core.engine.event_pool import Ended
 from climate_core.engine.shares import ThreadShares
-from climate_core.threads import PoolWorker, nap
+from climate_core.engine.steps import Result
+from climate_core.threads import Worker, nap, seconds_left
 
-#: While something that is due waits for a thread: the least seconds from one question to the
+LOG = log.getLogger(__name__)
+
+#: While something that is due waits for a place: the least seconds from one question to the
 #: database to the next, and how many times as long as its answer took.
 _PAUSE: Final = 0.25
 _PAUSE_FACTOR: Final = 1
@@ -32,46 +37,48 @@ _PAUSE_FACTOR: Final = 1
 _BEATEN_FACTOR: Final = 4
 
 
-class Scheduler(PoolWorker[events.Due]):
-    """Hand events that are due to workers.
+class Pool(Protocol):
+    """What works on events, see :class:`climate_core.engine.event_pool.EventPool`."""
+
+    shares: ThreadShares
+
+    @property
+    def places(self) -> int:
+        """Return how many events may be worked on at the same time."""
+
+    def begin(self, batch: Sequence[events.Due], ended: Ended) -> None:
+        """Work on events; ``ended`` is called once for each of them."""
+
+    def close(self) -> None:
+        """Begin no other step."""
+
+
+class Scheduler(Worker):
+    """Hand events that are due to threads.
 
     The database is asked when the next event is due that it told of, or an earlier one that an
     event leaves behind, and when something may be due that nobody has told.
 
-    :param run: works on one event; returns when something new is due, or whether that may be now
-    :param workers: how many at the same time
     :param idle_seconds: the longest sleep
-    :param shares: how many threads each service may have; None: all
     """
 
     name = 'scheduler'
-    prefix = 'event'
-    interrupted = (
-        '{item.event_type} of lease {item.lease_id} was interrupted; it is resumed when its claim '
-        'expires'
-    )
     trouble = TROUBLE
     complaint = 'The database does not answer'
 
-    def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        run: Callable[[events.Due], datetime.datetime | bool],
-        workers: int,
-        idle_seconds: float,
-        shares: ThreadShares | None = None,
-    ) -> None:
-        super().__init__(workers, idle_seconds, run)
+    def __init__(self, database: Database, clock: Clock, pool: Pool, idle_seconds: float) -> None:
+        super().__init__(idle_seconds)
         self._database = database
         self._clock = clock
-        self._shares = shares or ThreadShares(workers, 100)
-        self._shares.freed = self._wake
-        self._window = workers * 4
+        self._pool, self._shares = pool, pool.shares
+        self._shares.freed.append(self._wake)
+        self._window = pool.places * 4
+        #: Events that are worked on, by their ids.
+        self._in_flight: dict[str, events.Due] = {}
         #: Whether the database is to be asked now, and otherwise when, by the monotonic clock.
         self._unknown = True
         self._ask_at = math.inf
-        #: Not before this, while something that is due waits for a thread.
+        #: Not before this, while something that is due waits for a place.
         self._again_at = 0.0
         #: Events that are due and not begun, by their ids, and whether the database has more.
         self._waiting: dict[str, events.Due] = {}
@@ -84,6 +91,19 @@ class Scheduler(PoolWorker[events.Due]):
         self._busy: set[str] = set()
         self._early: dict[str, events.Due] = {}
         database.listen(events.DUE, self.nudge)
+
+    @property
+    def room(self) -> int:
+        """Return on how many more events work may begin now."""
+        return self._pool.places - len(self._in_flight)
+
+    def wait(self, deadline: float) -> bool:
+        if not super().wait(deadline):
+            return False
+        with self._changed:
+            all_ended = self._changed.wait_for(lambda: not self._in_flight, seconds_left(deadline))
+        self._pool.close()
+        return all_ended
 
     def nudge(self) -> None:
         self._unknown = True
@@ -152,7 +172,7 @@ class Scheduler(PoolWorker[events.Due]):
         """Ask the database what is due, and when there is more."""
         self._unknown, self._ask_at = False, math.inf
         began, services = time.monotonic(), self._shares.services
-        # Of more than the threads of all managers take at once they choose different ones.
+        # Of more than all managers take at once they choose different ones.
         window = self._window * (_BEATEN_FACTOR if self._beaten else 1)
         self._beaten = False
         try:
@@ -185,7 +205,7 @@ class Scheduler(PoolWorker[events.Due]):
         return begun is not None
 
     def _begin(self, now: datetime.datetime) -> None:
-        """Begin what is due and has a thread: what may be looked at early comes last."""
+        """Begin what is due and has a place: what may be looked at early comes last."""
         if self._waiting:
             self._submit_all(list(self._waiting.values()))
         # What is due and not begun yet is not kept waiting by looks at what is.
@@ -198,18 +218,19 @@ class Scheduler(PoolWorker[events.Due]):
     def _submit_all(self, found: Iterable[events.Due]) -> None:
         # Of many that call the same services only the first finds out that these have no room.
         full: set[frozenset[str]] = set()
+        begun: list[events.Due] = []
         for due in found:
             if self.stopping or self.room <= 0:
-                return
+                break
             if due.services in full and due.id not in self._in_flight:
                 continue
             if (is_early := self._take(due)) is not None:
-                self._has_begun = True
-                due = dataclasses.replace(due, is_early=is_early)
-                self._shares.begin(due)
-                self.submit(due.id, due)
+                begun.append(dataclasses.replace(due, is_early=is_early))
             elif not self._shares.has_room(due):
                 full.add(due.services)
+        if begun:
+            self._has_begun = True
+            self._pool.begin(begun, self._ended)
 
     def _take(self, due: events.Due) -> bool | None:
         """Take an event from those that wait.
@@ -227,28 +248,31 @@ class Scheduler(PoolWorker[events.Due]):
             if not self._shares.has_room(due):
                 return None
             self._waiting.pop(due.id, None)
+            self._in_flight[due.id] = due
+            self._shares.begin(due)
             return self._early.pop(due.id, None) is not None
 
-    def _finished(self, key: str, item: events.Due, future: futures.Future[Any]) -> None:
-        self._shares.end(key)
-        super()._finished(key, item, future)
-        # The next one that waits may begin.
-        self._wake()
-
-    def _is_more(self, item: events.Due, result: datetime.datetime | bool, last: bool) -> bool:  # noqa: ARG002
+    def _ended(self, due: events.Due, result: Result | None, error: BaseException | None) -> None:
+        if error is not None:
+            told = '%s of lease %s was interrupted; it is resumed when its claim expires'
+            LOG.error(told, due.event_type, due.lease_id, exc_info=error)
+        self._shares.end(due.id)
         with self._changed:
-            was_due = item.id in self._busy
-            self._busy.discard(item.id)
+            del self._in_flight[due.id]
+            was_due = due.id in self._busy
+            self._busy.discard(due.id)
             # An early look comes to nothing when there is nothing left to look at.
-            if result is True and not item.is_early:
+            if result is True and not due.is_early:
                 # Another manager was faster, perhaps with the next ones, too.
                 self._beaten = True
                 self._waiting.clear()
-        if was_due or isinstance(result, bool):
-            return was_due or result is True
-        # It sleeps for less; the database is not asked before that.
-        self._ask_by(result)
-        return False
+            if isinstance(result, datetime.datetime):
+                # It sleeps for less; the database is not asked before that.
+                self._ask_by(result)
+            if error is not None or was_due or result is True:
+                self._unknown = True
+            # The next one that waits may begin.
+            self._wake()
 
 
 def spread(due: Iterable[events.Due]) -> list[events.Due]:

@@ -3,7 +3,8 @@
 
 A service that does not answer keeps each thread that calls it until the call times out. So it has
 only a share of those that the other services leave: whatever one of them does, the events of the
-others find threads that are free.
+others find threads that are free. Of the events that are claimed and wait for a thread it has the
+same share.
 """
 
 import threading
@@ -27,79 +28,39 @@ def _service(plugin: ResourcePlugin) -> str:
     return plugin.service or plugin.resource_type
 
 
-class ThreadShares:
-    """Count the threads by the service that each of them calls.
+class _Share:
+    """Count events by the services that they may call.
 
-    An event that may call several services counts for each of them until it calls the first one,
-    and then for the one that it called last.
+    An event that may call several counts for each of them until it calls the first one, and then
+    for the one that it called last.
 
-    :param workers: how many threads there are
-    :param percent: how many of the threads that others leave one service may have
-    :param services: the services, and the types of resources for which each is called
-    :param seen_by: is told how many threads call a service
+    :param size: how many events there may be
+    :param percent: how many of those that others leave may be of one service
+    :param seen_by: is told how many are of a service
     """
 
-    def __init__(
-        self,
-        workers: int,
-        percent: int,
-        services: Services = NO_SERVICES,
-        seen_by: Callable[[str, int], None] = lambda _service, _threads: None,
-    ) -> None:
-        self._workers = workers
-        self._percent = percent
-        self.services = services
-        self._seen_by = seen_by
+    def __init__(self, size: int, percent: int, seen_by: Callable[[str, int], None]) -> None:
+        self._size, self._percent, self._seen_by = size, percent, seen_by
         self._at: dict[str, Collection[str]] = {}
         self._counts: dict[str, int] = defaultdict(int)
-        self._lock = threading.Lock()
-        #: Called when an event needs a service no more that it might have called.
-        self.freed: Callable[[], None] = lambda: None
 
-    def has_room(self, due: Due) -> bool:
-        """Tell whether another event may begin."""
-        with self._lock:
-            return all(self._counts[each] < self._most(each) for each in due.services)
+    def has_room(self, service: str) -> bool:
+        """Tell whether there may be another event of a service."""
+        count = self._counts[service]
+        left = self._size - (len(self._at) - count)
+        return count < max(1, left * self._percent // 100)
 
-    def full(self) -> set[str]:
-        """Return the services for which no other event may begin."""
-        with self._lock:
-            return {each for each in self.services.names if self._counts[each] >= self._most(each)}
+    def may_go_on(self, event_id: str, service: str) -> bool:
+        """Tell whether an event may go on to a service, whatever the others have."""
+        others = self._counts[service] - (service in self._at.get(event_id, ()))
+        return others < max(1, self._size * self._percent // 100)
 
-    def begin(self, due: Due) -> None:
-        """Count the thread of an event that begins."""
-        with self._lock:
-            self._move(due.id, due.services)
+    def is_at(self, event_id: str, service: str) -> bool:
+        """Tell whether an event counts for this service alone."""
+        return set(self._at.get(event_id, ())) == {service}
 
-    def enter(self, event_id: str, plugin: ResourcePlugin) -> bool:
-        """Count the thread of an event for the service of the plugin that it is about to call.
-
-        :returns: whether it may; if not, the service has as many threads as it may have at all
-        """
-        service = _service(plugin)
-        with self._lock:
-            at = set(self._at.get(event_id, ()))
-            if at == {service}:
-                return True
-            most = max(1, self._workers * self._percent // 100)
-            if self._counts[service] - (service in at) >= most:
-                return False
-            self._move(event_id, (service,))
-        if at:
-            self.freed()
-        return True
-
-    def end(self, event_id: str) -> None:
-        """Count the thread of an event no more."""
-        with self._lock:
-            self._move(event_id, None)
-
-    def _most(self, service: str) -> int:
-        """Return how many threads a service may have now."""
-        left = self._workers - (len(self._at) - self._counts[service])
-        return max(1, left * self._percent // 100)
-
-    def _move(self, event_id: str, services: Collection[str] | None) -> None:
+    def move(self, event_id: str, services: Collection[str] | None) -> Collection[str]:
+        """Count an event for these services, None: no more; return those before."""
         before = self._at.pop(event_id, ())
         if services is not None:
             self._at[event_id] = services
@@ -109,3 +70,84 @@ class ThreadShares:
             self._counts[each] += 1
         for each in {*before, *(services or ())}:
             self._seen_by(each, self._counts[each])
+        return before
+
+
+class ThreadShares:
+    """Count the events that are worked on, and the threads, by the service that each calls.
+
+    :param workers: how many threads there are
+    :param percent: how many of the threads that others leave one service may have
+    :param services: the services, and the types of resources for which each is called
+    :param seen_by: is told how many threads call a service
+    :param places: how many events may be worked on; None: as many as there are threads
+    """
+
+    def __init__(
+        self,
+        workers: int,
+        percent: int,
+        services: Services = NO_SERVICES,
+        seen_by: Callable[[str, int], None] = lambda _service, _threads: None,
+        places: int | None = None,
+    ) -> None:
+        self.services = services
+        self.places = workers if places is None else places
+        self._events = _Share(self.places, percent, lambda _service, _events: None)
+        self._threads = _Share(workers, percent, seen_by)
+        self._lock = threading.Lock()
+        #: Called when an event needs a service no more that it might have called.
+        self.freed: list[Callable[[], None]] = []
+
+    def has_room(self, due: Due) -> bool:
+        """Tell whether the work on another event may begin."""
+        with self._lock:
+            return all(self._events.has_room(each) for each in due.services)
+
+    def full(self) -> set[str]:
+        """Return the services for which no other event may begin."""
+        with self._lock:
+            return {each for each in self.services.names if not self._events.has_room(each)}
+
+    def begin(self, due: Due) -> None:
+        """Count an event that begins."""
+        with self._lock:
+            self._events.move(due.id, due.services)
+
+    def has_thread(self, due: Due) -> bool:
+        """Tell whether another thread may call services for an event."""
+        with self._lock:
+            return all(self._threads.has_room(each) for each in due.services)
+
+    def take_thread(self, due: Due) -> None:
+        """Count the thread that is about to call services for an event."""
+        with self._lock:
+            self._threads.move(due.id, due.services)
+
+    def enter(self, event_id: str, plugin: ResourcePlugin) -> bool:
+        """Count an event, and its thread, for the service of the plugin that it is about to call.
+
+        :returns: whether it may; if not, the service has as many threads as it may have at all
+        """
+        service = _service(plugin)
+        with self._lock:
+            if self._threads.is_at(event_id, service):
+                return True
+            if not self._threads.may_go_on(event_id, service):
+                return False
+            before = self._threads.move(event_id, (service,))
+            self._events.move(event_id, (service,))
+        if before:
+            for freed in self.freed:
+                freed()
+        return True
+
+    def leave_thread(self, event_id: str) -> None:
+        """Count the thread of an event no more."""
+        with self._lock:
+            self._threads.move(event_id, None)
+
+    def end(self, event_id: str) -> None:
+        """Count an event no more."""
+        with self._lock:
+            self._events.move(event_id, None)

@@ -24,7 +24,6 @@ from climate_core.delivery import publisher
 from climate_core.engine.allocations import AllocationKeeper
 from climate_core.engine.claims import Claims
 from climate_core.engine.executor import EventExecutor
-from climate_core.engine.group_commit import GroupCommit
 from climate_core.lease import model
 from climate_core.lease.trust_scope import TrustScope
 from climate_core.operations.leases import LeaseOperations
@@ -178,7 +177,6 @@ class World:
     def new_executor(self, claims: Claims | None = None, **given: Any) -> EventExecutor:
         return EventExecutor(
             self.database,
-            GroupCommit(self.database),
             self.clock,
             claims or self.claims,
             self.plugins,

@@ -4,9 +4,7 @@
 import dataclasses
 import datetime
 import functools
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent import futures
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -16,56 +14,46 @@ from sqlalchemy import orm
 
 from climate_core.db import events, history, rows, store
 from climate_core.db import leases as db_leases
-from climate_core.engine.group_commit import GroupCommit, Superseded
+from climate_core.db.groups import Outcome
+from climate_core.engine import group_commit
+from climate_core.engine.group_commit import Superseded, Write
 from climate_core.lease import states
 from climate_core.lease.history import Cause
 from climate_core.lease.model import START, Lease
 from climate_core.lease.results import Change
 from tests.support.world import World, executed
 
-PATIENCE = 60
 NEVER = '2099-01-01 00:00'
 THEN = datetime.datetime(2026, 11, 1, 12)
-Write = Callable[[orm.Session, Lease | None], Any]
+Function = Callable[[orm.Session, Lease | None], Any]
 
 
 class Group:
-    """Writes leases in threads that wait behind one whose transaction stays open."""
+    """Writes for several leases."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.group = GroupCommit(world.database, writers=1)
-        self.pool = futures.ThreadPoolExecutor(8)
         self.sql: list[str] = []
-        # That of the first one does not count.
-        self.commits = -1
+        self.commits = 0
 
-    def write(self, *writes: tuple[str, Write]) -> list[Any]:
-        """Have all of these wait, and then write; return their results, or what they raised.
+    def write(self, *writes: tuple[str, Function]) -> list[Any]:
+        """Return the results, or what was raised.
 
         :param writes: the id of a lease, and what is done with it
         """
-        inside, release = threading.Event(), threading.Event()
+        outcomes: list[Outcome[Any]] = []
 
-        def first(_session: orm.Session, _lease: Lease | None) -> None:
-            inside.set()
-            assert release.wait(PATIENCE)
+        def write() -> None:
+            made = [Write(*each) for each in writes]
+            outcomes.extend(group_commit.write_all(self.world.database, made))
 
-        leader = self.pool.submit(self.group.write, 'none', first)
-        assert inside.wait(PATIENCE)
-        begun = [self.pool.submit(self.group.write, *each) for each in writes]
-        assert self.group.groups.batches.await_waiting(len(writes), PATIENCE)
-
-        def go_on() -> None:
-            release.set()
-            futures.wait([leader, *begun], PATIENCE)
-
+        self.commits = 0
         sa.event.listen(self.world.database.engine, 'commit', self._count)
         try:
-            self.sql = [statement for statement, _ in executed(self.world.database, go_on)]
+            self.sql = [statement for statement, _ in executed(self.world.database, write)]
         finally:
             sa.event.remove(self.world.database.engine, 'commit', self._count)
-        return [each.exception() or each.result() for each in begun]
+        return [error or result for result, error in outcomes]
 
     def _count(self, connection: sa.Connection) -> None:
         self.commits += bool(connection.get_execution_options().get('climate_writes'))
@@ -80,10 +68,8 @@ class Group:
 
 
 @pytest.fixture
-def group(any_world: World) -> Iterator[Group]:
-    made = Group(any_world)
-    with made.pool:
-        yield made
+def group(any_world: World) -> Group:
+    return Group(any_world)
 
 
 def rename(session: orm.Session, lease: Lease | None) -> int:
@@ -132,19 +118,13 @@ def test_lease_that_cannot_be_written_keeps_no_other_from_being_written(group: G
     assert [group.renamings(each) for each in leases] == [1, 0, 1]
 
 
-def test_two_events_of_a_lease_are_written_one_after_the_other(group: Group) -> None:
-    lease = group.world.create('a', end=NEVER)
-    assert sorted(group.write((lease, rename), (lease, rename))) == [0, 1]
-    assert (group.names([lease]), group.renamings(lease)) == (['lease1**'], 2)
-
-
 def test_lease_that_is_gone_is_none(group: Group) -> None:
     lease = group.world.create('a', end=NEVER)
     results = group.write((lease, rename), ('gone', lambda _, found: found))
     assert results == [0, None]
 
 
-def test_database_that_fails_fails_all_and_the_next_are_written(
+def test_connection_that_is_lost_is_told_to_all(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leases = [group.world.create(each, end=NEVER) for each in 'ab']
@@ -156,9 +136,10 @@ def test_database_that_fails_fails_all_and_the_next_are_written(
 
     with monkeypatch.context() as patched:
         patched.setattr(group.world.database, 'write', refuse)
-        with pytest.raises(db_exc.DBConnectionError):
-            group.group.write(leases[0], lambda _session, _lease: None)
-    assert group.write(*((each, rename) for each in leases)) == [0, 0]
+        results = group.write(*((each, rename) for each in leases))
+    assert [type(each) for each in results] == [db_exc.DBConnectionError] * 2
+    # It was committed all the same, so it is not written again by each alone.
+    assert [group.renamings(each) for each in leases] == [1, 1]
 
 
 def test_row_that_the_database_refuses_keeps_no_other_lease_from_being_written(

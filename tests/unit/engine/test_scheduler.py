@@ -18,6 +18,7 @@ from climate_core.db.events import Due
 from climate_core.engine import scheduler
 from climate_core.engine.scheduler import Scheduler, spread
 from climate_core.plugins.base import Wait
+from tests.support.pools import WholeEvents
 from tests.support.stopping import stop
 from tests.support.world import NOON, World
 
@@ -39,7 +40,7 @@ def start(world: World) -> Iterator[Callable[..., Scheduler]]:
     def make(
         run: Callable[[Due], datetime.datetime | bool], workers: int = 2, idle: float = 600
     ) -> Scheduler:
-        loop = Scheduler(world.database, world.clock, run, workers, idle)
+        loop = Scheduler(world.database, world.clock, WholeEvents(run, workers), idle)
         loops.append(loop)
         loop.start()
         return loop
@@ -150,7 +151,7 @@ def test_it_reads_again_what_is_due_when_another_manager_was_faster(
 @pytest.mark.usefixtures('seconds')
 def test_it_sleeps_when_nothing_is_due(world: World) -> None:
     world.create('a', start='2098-01-01 00:00', end=NEVER)
-    loop = Scheduler(world.database, world.clock, lambda due: False, 2, 600)
+    loop = Scheduler(world.database, world.clock, WholeEvents(lambda due: False, 2), 600)
     found: list[float | None] = []
     seen = world.statements(lambda: found.append(loop.look()))
     assert len(seen) == 1
@@ -160,7 +161,7 @@ def test_it_sleeps_when_nothing_is_due(world: World) -> None:
 
 @pytest.mark.usefixtures('seconds')
 def test_it_sleeps_when_there_is_nothing_at_all(world: World) -> None:
-    loop = Scheduler(world.database, world.clock, lambda due: False, 2, 77)
+    loop = Scheduler(world.database, world.clock, WholeEvents(lambda due: False, 2), 77)
     assert loop.look() == 77
     assert stop(loop)
 
@@ -177,7 +178,7 @@ def test_database_is_not_asked_when_an_event_has_told_when_its_next_look_is(
         done.set()
         return result
 
-    loop = Scheduler(world.database, world.clock, run, 2, 600)
+    loop = Scheduler(world.database, world.clock, WholeEvents(run, 2), 600)
     loop.look()
     assert done.wait(PATIENCE)
     found: list[float | None] = []
@@ -189,7 +190,7 @@ def test_database_is_not_asked_when_an_event_has_told_when_its_next_look_is(
 def test_lease_that_starts_later_is_asked_for_when_it_is_due(
     world: World, seconds: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loop = Scheduler(world.database, world.clock, lambda due: False, 2, 600)
+    loop = Scheduler(world.database, world.clock, WholeEvents(lambda due: False, 2), 600)
     assert loop.look() == 600
     now = world.clock.now()
     monkeypatch.setattr(world.clock, 'now', lambda: now)
@@ -254,7 +255,7 @@ def test_look_ahead_of_time_that_is_due_by_now_is_still_one(
         done.set()
         return False
 
-    loop = Scheduler(world.database, world.clock, run, 2, 600)
+    loop = Scheduler(world.database, world.clock, WholeEvents(run, 2), 600)
     loop.look_early(Due(event.id, lease_id, 'start_lease', 0, 2, world.clock.now(), True))
     loop.look()
     assert done.wait(PATIENCE)
@@ -302,7 +303,7 @@ def test_early_look_whose_time_comes_while_it_looks_is_not_slept_through(world: 
             return NOON + datetime.timedelta(seconds=self.reads)
 
     clock = Ticking()
-    loop = Scheduler(world.database, clock, lambda due: False, 2, 600)  # type: ignore[arg-type]
+    loop = Scheduler(world.database, clock, WholeEvents(lambda due: False, 2), 600)  # type: ignore[arg-type]
     assert loop.look() == 600
     soon = clock.now() + datetime.timedelta(seconds=1.5)
     loop.look_early(Due('early', 'lease', 'start_lease', 0, 2, soon, True))
@@ -323,7 +324,7 @@ def test_event_that_is_worked_on_is_due_again_only_if_it_was_changed(
         assert go_on.wait(PATIENCE)
         return False
 
-    loop = Scheduler(world.database, world.clock, run, 2, 600)
+    loop = Scheduler(world.database, world.clock, WholeEvents(run, 2), 600)
     loop.look()
     begun, left = dict(loop._in_flight), set(loop._waiting)
     assert (len(begun), len(left)) == (2, 1)
@@ -357,7 +358,7 @@ def test_look_ahead_of_time_comes_after_the_work_that_it_is_told_in(
         assert go_on.wait(PATIENCE)
         return False
 
-    loop = Scheduler(world.database, world.clock, run, 2, 600)
+    loop = Scheduler(world.database, world.clock, WholeEvents(run, 2), 600)
     loop.look()
     assert begun.wait(PATIENCE)
     now = world.clock.now()
@@ -381,7 +382,7 @@ def test_older_one_of_two_early_looks_is_dropped(world: World) -> None:
         taken.append(due)
         return False
 
-    loop = Scheduler(world.database, world.clock, run, 2, 600)
+    loop = Scheduler(world.database, world.clock, WholeEvents(run, 2), 600)
     now = world.clock.now()
     told = [Due('event', 'lease', 'start_lease', n, 2, now, True) for n in (1, 2, 1)]
     for each in told:
@@ -404,7 +405,7 @@ def test_early_look_that_comes_to_nothing_drops_nothing_that_is_due(world: World
             results.append(world.executor.run(due))
         return due.is_early and results[0]
 
-    loop = Scheduler(world.database, world.clock, run, 2, 600)
+    loop = Scheduler(world.database, world.clock, WholeEvents(run, 2), 600)
     loop.look()
     # The look that finished the event has seen all that was told.
     now = world.clock.now()
@@ -425,7 +426,9 @@ def test_look_waits_for_no_thread(world: World) -> None:
     go_on = threading.Event()
     for n in range(3):
         world.create(f'a{n}', end=NEVER)
-    loop = Scheduler(world.database, world.clock, lambda due: go_on.wait(PATIENCE), 2, 600)
+    loop = Scheduler(
+        world.database, world.clock, WholeEvents(lambda due: go_on.wait(PATIENCE), 2), 600
+    )
     loop.look()
     # The end of one of the two wakes it, and nothing is to be asked until then.
     found: list[float | None] = []

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Work on the events of a scheduler without their steps."""
+
+from collections.abc import Callable, Sequence
+from concurrent import futures
+
+from climate_core.db.events import Due
+from climate_core.engine.event_pool import Ended
+from climate_core.engine.shares import ThreadShares
+from climate_core.engine.steps import Result
+
+
+class WholeEvents:
+    """Run each event from its beginning to its end in one thread.
+
+    :param run: works on one
+    :param workers: how many threads, and events at the same time
+    """
+
+    def __init__(self, run: Callable[[Due], Result], workers: int) -> None:
+        self.shares = ThreadShares(workers, 100)
+        self.places = workers
+        self._run = run
+        self._pool = futures.ThreadPoolExecutor(workers)
+
+    def begin(self, batch: Sequence[Due], ended: Ended) -> None:
+        for each in batch:
+            self._pool.submit(self._work, each, ended)
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False)
+
+    def _work(self, due: Due, ended: Ended) -> None:
+        try:
+            result = self._run(due)
+        except BaseException as exc:
+            ended(due, None, exc)
+            raise
+        ended(due, result, None)

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events are claimed and finished together, and none of them waits for others to come."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from climate_core.db import events
+from climate_core.db.events import Due
+from climate_core.engine import event_pool
+from climate_core.engine.event_pool import EventPool
+from climate_core.engine.group_commit import Superseded, Write
+from climate_core.engine.shares import ThreadShares
+from climate_core.engine.steps import CALLS, Result, Work
+from climate_core.lease import model, states
+from tests.support.world import World
+
+PATIENCE = 60
+NEVER = '2099-01-01 00:00'
+
+
+class Pool:
+    """A pool with two threads and eight places."""
+
+    def __init__(self, world: World, workers: int = 2, places: int = 8) -> None:
+        self.world = world
+        shares = ThreadShares(workers, 100, places=places)
+        self.pool = EventPool(world.database, self._work, workers, shares)
+        self.ended: dict[str, Result | BaseException | None] = {}
+        self._ended = threading.Condition()
+        self.asked, self.answer = threading.Semaphore(0), threading.Event()
+        self.works: dict[str, Callable[[Due], Work]] = {}
+        self.commits = 0
+        sa.event.listen(world.database.engine, 'commit', self._count)
+
+    def begin(self, *due: Due) -> None:
+        self.pool.begin(due, self._end)
+
+    def lease(self, name: str) -> Due:
+        """Return the start of a new lease."""
+        lease_id = self.world.create(name, end=NEVER)
+        (found,) = (each for each in self.world.due() if each.lease_id == lease_id)
+        return found
+
+    def hang(self, *names: str) -> None:
+        """Have the calls for these things wait for the answer."""
+
+        def call() -> None:
+            self.asked.release()
+            self.answer.wait(PATIENCE)
+
+        for name in names:
+            self.world.things.answers['wake', name] = [call]
+
+    def wait_for_calls(self, count: int) -> None:
+        """Wait until so many calls have begun."""
+        for _ in range(count):
+            assert self.asked.acquire(timeout=PATIENCE)
+
+    def until_ended(self, *due: Due) -> None:
+        with self._ended:
+            ids = {each.id for each in due}
+            assert self._ended.wait_for(lambda: self.ended.keys() >= ids, PATIENCE)
+
+    def statuses(self, *due: Due) -> list[str]:
+        return [self.world.lease(each.lease_id).events_of(model.START)[0].status for each in due]
+
+    def _work(self, due: Due) -> Work:
+        return self.works.get(due.id, self.world.executor.work)(due)
+
+    def _end(self, due: Due, result: Result | None, error: BaseException | None) -> None:
+        with self._ended:
+            assert due.id not in self.ended
+            self.ended[due.id] = error or result
+            self._ended.notify_all()
+
+    def _count(self, connection: sa.Connection) -> None:
+        self.commits += bool(connection.get_execution_options().get('climate_writes'))
+
+
+@pytest.fixture
+def pool(any_world: World) -> Iterator[Pool]:
+    made = Pool(any_world)
+    yield made
+    made.answer.set()
+    made.pool.close()
+    made.pool._pool.shutdown()
+
+
+def test_events_that_come_together_are_claimed_together(pool: Pool) -> None:
+    due = [pool.lease(name) for name in 'abcdef']
+    pool.hang(*'abcdef')
+    before = pool.commits
+    pool.begin(*due)
+    pool.wait_for_calls(2)
+    assert pool.statuses(*due) == ['IN_PROGRESS'] * 6
+    assert pool.commits == before + 1
+
+
+def test_event_that_is_alone_is_written_at_once(pool: Pool) -> None:
+    (due,) = [pool.lease('a')]
+    before = pool.commits
+    pool.begin(due)
+    pool.until_ended(due)
+    assert pool.commits == before + 2
+    assert pool.statuses(due) == ['DONE']
+    assert pool.world.told()[-1] == 'lease.event.start_lease'
+
+
+def test_all_of_many_are_done(pool: Pool) -> None:
+    due = [pool.lease(f'a{n}') for n in range(40)]
+    pool.begin(*due)
+    pool.until_ended(*due)
+    assert set(pool.statuses(*due)) == {'DONE'}
+    assert sorted(pool.world.things.journal) == sorted(('wake', f'a{n}') for n in range(40))
+
+
+def test_claims_of_events_that_wait_for_a_thread_are_kept_alive(pool: Pool) -> None:
+    due = [pool.lease(name) for name in 'abcd']
+    pool.hang(*'abcd')
+    pool.begin(*due)
+    pool.wait_for_calls(2)
+    assert len(pool.world.claims._held) == 4
+    pool.answer.set()
+    pool.until_ended(*due)
+    assert not pool.world.claims._held
+
+
+def test_threads_call_for_other_events_while_one_writes(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_pool, '_WRITERS', 1)
+
+    def hold(_session: orm.Session, _lease: model.Lease | None) -> None:
+        assert pool.answer.wait(PATIENCE)
+
+    def write(due: Due) -> Work:
+        yield Write(due.lease_id, hold)
+        return False
+
+    def call(due: Due) -> Work:
+        yield CALLS
+        pool.asked.release()
+        yield Write(due.lease_id, lambda _session, _lease: None)
+        return False
+
+    stuck, *others = [pool.lease(name) for name in 'abcde']
+    pool.works = {each.id: call for each in others} | {stuck.id: write}
+    before = pool.commits
+    pool.begin(stuck, *others)
+    # One of the two threads writes, and the other one calls for all of them.
+    pool.wait_for_calls(4)
+    assert not pool.ended
+    pool.answer.set()
+    pool.until_ended(stuck, *others)
+    # The last one may have come a little later than the others.
+    assert pool.commits - before <= 3
+
+
+def test_two_events_of_a_lease_are_written_one_after_the_other(pool: Pool) -> None:
+    due = pool.lease('a')
+    others = [Due(f'other{n}', due.lease_id, 'end_lease', 0, 1, due.next_at) for n in range(2)]
+    seen: list[int] = []
+
+    def raise_generation(session: orm.Session, lease: model.Lease | None) -> int:
+        assert lease is not None
+        event = lease.events_of(model.START)[0]
+        assert events.claim(session, event.id, event.generation, -1.0)
+        return event.generation
+
+    def write(each: Due) -> Work:
+        seen.append((yield Write(each.lease_id, raise_generation)))
+        return False
+
+    pool.works = {each.id: write for each in others}
+    pool.begin(*others)
+    pool.until_ended(*others)
+    assert seen == [0, 1]
+
+
+def test_event_that_fails_keeps_no_other_from_being_done(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due = [pool.lease(name) for name in 'abc']
+    mistake = ValueError('a mistake')
+
+    def fail(_due: Due) -> Work:
+        yield CALLS
+        raise mistake
+
+    pool.works = {due[1].id: fail}
+    pool.begin(*due)
+    pool.until_ended(*due)
+    assert [pool.ended[each.id] for each in due] == [False, mistake, False]
+    assert pool.statuses(*due) == ['DONE', 'UNDONE', 'DONE']
+
+
+def test_what_a_transaction_raises_is_raised_by_each_of_its_events(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due = [pool.lease(name) for name in 'ab']
+    monkeypatch.setattr(pool.world.database, 'write', lambda *_args: 1 / 0)
+    pool.begin(*due)
+    pool.until_ended(*due)
+    assert {type(each) for each in pool.ended.values()} == {ZeroDivisionError}
+
+
+def test_event_that_gives_way_goes_on(pool: Pool) -> None:
+    due = [pool.lease(name) for name in 'ab']
+    caught: list[str] = []
+
+    def give_way(_session: orm.Session, _lease: model.Lease | None) -> Any:
+        raise Superseded
+
+    def work(each: Due) -> Work:
+        try:
+            yield Write(each.lease_id, give_way)
+        except Superseded:
+            caught.append(each.id)
+        return False
+
+    pool.works = {due[0].id: work}
+    pool.begin(*due)
+    pool.until_ended(*due)
+    assert caught == [due[0].id]
+    assert pool.statuses(due[1]) == [states.EventStatus.DONE]
+
+
+def test_event_that_waits_for_a_thread_when_the_pool_is_closed_is_left(pool: Pool) -> None:
+    due = [pool.lease(name) for name in 'abc']
+    pool.hang(*'abc')
+    pool.begin(*due)
+    pool.wait_for_calls(2)
+    pool.pool.close()
+    pool.answer.set()
+    pool.pool._pool.shutdown()
+    # Two threads had called; what they had to write is taken up when its claim expires, too.
+    assert len(pool.world.things.journal) <= 2
+    assert pool.ended == {}
