@@ -26,6 +26,7 @@ from climate_core.conf import usage as usage_conf
 from climate_core.db import owner_trusts
 from climate_core.db.clock import Clock
 from climate_core.db.engine import TROUBLE, Database
+from climate_core.db.looks import EarlyLooks
 from climate_core.delivery import metrics, publisher, webhooks
 from climate_core.delivery.usage import UsageReporter
 from climate_core.engine.allocations import AllocationKeeper
@@ -167,6 +168,9 @@ class ManagerService:
             operations.give_way,
             shares.enter,
         )
+        self._early_looks = EarlyLooks(
+            self.database, services_of(self.plugins), executor.awake.early_look
+        )
         pool = EventPool(self.database, executor.work, engine.workers, shares)
         return Scheduler(self.database, self.clock, pool, engine.idle_seconds)
 
@@ -256,7 +260,7 @@ class ManagerService:
                 nudge,
                 look_at_hosts,
                 self.scheduler.look_early,
-                services_of(self.plugins),
+                self._early_looks,
             )
         if conf.metrics.listen:
             # Its address is taken at once: a manager that does not get it does not start.

@@ -7,7 +7,7 @@ Nothing is written: a manager that dies before that look leaves it to the next o
 import dataclasses
 import datetime
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent import futures
 from typing import Any, Final
 
@@ -29,6 +29,9 @@ _RESOURCES_A_SECOND: Final = 20
 _MOST: Final = 100
 
 
+Known = Callable[[str, str], events.Due | None]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Question:
     resource_type: str
@@ -40,11 +43,18 @@ class EarlyLooks:
     """Find events that may be looked at early; for those who ask at once in one statement.
 
     :param services: which services are called for an event
+    :param known: finds the event of a type and an id of a resource without the database, if it can
     """
 
-    def __init__(self, database: Database, services: events.Services = events.NO_SERVICES) -> None:
+    def __init__(
+        self,
+        database: Database,
+        services: events.Services = events.NO_SERVICES,
+        known: Known = lambda _type, _id: None,
+    ) -> None:
         self._database = database
         self._services = services
+        self._known = known
         self.batches: Batches[_Question] = Batches(
             self._answer, lambda asked: (asked.resource_type, asked.resource_id), _MOST
         )
@@ -59,11 +69,14 @@ class EarlyLooks:
         :returns: the event, to be taken at its ``next_at``, which the database does not have; None
             if it is looked at as soon without that
         """
-        asked = _Question(resource_type, resource_id)
-        self.batches.do(asked)
-        found = asked.answer.result()
+        found = self._known(resource_type, resource_id) or self._ask(resource_type, resource_id)
         services = self._services.of_type(resource_type)
         return None if found is None else dataclasses.replace(found, services=services)
+
+    def _ask(self, resource_type: str, resource_id: str) -> events.Due | None:
+        asked = _Question(resource_type, resource_id)
+        self.batches.do(asked)
+        return asked.answer.result()
 
     def _answer(self, asked: Sequence[_Question]) -> None:
         by_type: dict[str, list[_Question]] = defaultdict(list)
@@ -91,16 +104,24 @@ def _find(
         resource_id, *values, status, updated_at, resources, read_at = row
         looked_at = read_at if status == states.EventStatus.IN_PROGRESS else updated_at
         if resource_id not in found:
-            found[resource_id] = _early(events.Due(*values), looked_at, resources, read_at)
+            found[resource_id] = brought_forward(
+                events.Due(*values), looked_at, resources, read_at
+            )
     return found
 
 
-def _early(
+def brought_forward(
     due: events.Due,
     looked_at: datetime.datetime | None,
     resources: int,
     read_at: datetime.datetime,
 ) -> events.Due | None:
+    """Return an event with the time at which it may be looked at before its next look.
+
+    :param looked_at: when that was done last, or read_at if that goes on
+    :param resources: how many are looked at
+    :returns: None if the next look comes as soon
+    """
     apart = datetime.timedelta(seconds=max(APART, resources / _RESOURCES_A_SECOND))
     at = max(read_at, looked_at + apart) if looked_at else read_at
     return dataclasses.replace(due, next_at=at, is_early=True) if at < due.next_at else None

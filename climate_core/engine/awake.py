@@ -4,7 +4,8 @@
 Between a look at a resource and the next one nobody works on its event. The notification that the
 resource is awake brings that look forward; it only reads, so it is made without a claim, and the
 transaction that finishes the start is fenced like a claim. What a lease was after the look before
-is kept here to know which resource to look at; whether it is still so the database judges.
+is kept here to know which lease a notification is about, and which resource to look at; whether it
+is still so the database judges.
 """
 
 import collections
@@ -15,6 +16,7 @@ from collections.abc import Callable, Mapping
 from oslo_log import log
 
 from climate_core.cloud import errors
+from climate_core.db import looks
 from climate_core.db.clock import Clock
 from climate_core.db.events import Due
 from climate_core.engine import retry
@@ -71,7 +73,11 @@ class AwakeStarts:
         self._enter = enter
         self._clock = clock
         self._lock = threading.Lock()
-        self._kept: collections.OrderedDict[str, model.Lease] = collections.OrderedDict()
+        #: Leases by their ids, with the event of their start, and the ids by what each waits for.
+        self._kept: collections.OrderedDict[str, tuple[model.Event, model.Lease]] = (
+            collections.OrderedDict()
+        )
+        self._ids: dict[model.Key, str] = {}
 
     def keep(self, lease: model.Lease, event: model.Event) -> None:
         """Keep a lease whose start goes on later, unless it has more than one resource."""
@@ -80,16 +86,49 @@ class AwakeStarts:
         if not (handler.done_when_awake and goes_on and len(lease.reservations) == 1):
             return
         with self._lock:
-            self._kept[event.id] = lease
+            self._kept[lease.id] = event, lease
+            self._ids[lease.reservations[0].key] = lease.id
             while len(self._kept) > _MOST:
-                self._kept.popitem(last=False)
+                self._drop(next(iter(self._kept)))
+
+    def forget(self, lease_id: str) -> None:
+        """Keep a lease no more whose events others work on."""
+        with self._lock:
+            self._drop(lease_id)
+
+    def _drop(self, lease_id: str) -> tuple[model.Event, model.Lease] | None:
+        found = self._kept.pop(lease_id, None)
+        if found is not None:
+            self._ids.pop(found[1].reservations[0].key, None)
+        return found
+
+    def early_look(self, resource_type: str, resource_id: str) -> Due | None:
+        """Return the start that waits for a resource, as :mod:`climate_core.db.looks` finds it.
+
+        :returns: None if it is not known, or if others may work on it by now
+        """
+        with self._lock:
+            lease_id = self._ids.get((resource_type, resource_id))
+            found = self._kept.get(lease_id) if lease_id is not None else None
+        if found is None:
+            return None
+        event, lease = found
+        now = self._clock.now()
+        if event.next_at is None or event.next_at <= now:
+            return None
+        priority = events.of(event.event_type).priority
+        values = event.id, lease.id, event.event_type, event.generation, priority, event.next_at
+        return looks.brought_forward(Due(*values), event.updated_at, 1, now)
 
     def find(self, due: Due) -> AwakeStart | None:
         """Look at the resource of a start; None unless it is known to be awake."""
         with self._lock:
-            lease = self._kept.pop(due.id, None)
-        event = _waiting(lease, due.id, due.generation) if lease and due.is_early else None
-        if lease is None or event is None:
+            found = self._drop(due.lease_id)
+        if found is None:
+            return None
+        lease = found[1]
+        event = _waiting(lease, due.id, due.generation)
+        if event is None:
             return None
         event = dataclasses.replace(
             event, status=states.EventStatus.IN_PROGRESS, generation=event.generation + 1

@@ -82,7 +82,7 @@ class EventExecutor:
     enter: Callable[[str, ResourcePlugin], bool] = lambda _event_id, _plugin: True
 
     def __post_init__(self) -> None:
-        self._awake = AwakeStarts(self.plugins, self.clock, self.enter)
+        self.awake = AwakeStarts(self.plugins, self.clock, self.enter)
 
     def run(self, due: Due) -> Result:
         """Do all the work on an event in this thread."""
@@ -96,6 +96,7 @@ class EventExecutor:
             finished = yield from self._finish_awake(due)
             if finished is not None:
                 return finished
+        self.awake.forget(due.lease_id)
         begun: _Begun | None = yield from self._claim(due)
         if begun is None:
             if self.seen_by and not due.is_early:
@@ -118,7 +119,7 @@ class EventExecutor:
 
     def _finish_awake(self, due: Due) -> Generator[Step, Any, Result | None]:
         """Finish a start whose resource is awake; None if it is to be claimed."""
-        found = self._awake.find(due)
+        found = self.awake.find(due)
         if found is None:
             return None
         info = {'event_id': due.id, 'event_type': due.event_type, 'lease_id': due.lease_id}
@@ -176,7 +177,7 @@ class EventExecutor:
             LOG.info('%s of lease %s: %s', event.event_type, after.id, event.status)
         if self.seen_by:
             self.seen_by.settled(event, self.clock.now())
-        self._awake.keep(after, event)
+        self.awake.keep(after, event)
         new = (e.next_at for e in after.events if e.next_at != known.get(e.id))
         return min(filter(None, new), default=False)
 

@@ -138,7 +138,7 @@ class NotificationEndpoint:
 
     :param nudge: called when something was written that the engine should look at
     :param look_early: called with an event that the engine should look at before its time
-    :param services: which services are called for an event
+    :param early_looks: finds that event; None: in the database
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class NotificationEndpoint:
         database: Database,
         nudge: Callable[[], None],
         look_early: Callable[[events.Due], None],
-        services: events.Services = events.NO_SERVICES,
+        early_looks: looks.EarlyLooks | None = None,
     ) -> None:
         types = '|'.join(map(re.escape, sorted({*source.noted, *source.done})))
         self.filter_rule = messaging.NotificationFilter(
@@ -155,7 +155,7 @@ class NotificationEndpoint:
         )
         self._source = source
         self._database = database
-        self._early_looks = looks.EarlyLooks(database, services)
+        self._early_looks = early_looks or looks.EarlyLooks(database)
         self._nudge = nudge
         self._look_early = look_early
 
@@ -228,20 +228,20 @@ def make(
     nudge: Callable[[], None] = lambda: None,
     look_at_hosts: Callable[[], None] = lambda: None,
     look_early: Callable[[events.Due], None] = lambda _due: None,
-    services: events.Services = events.NO_SERVICES,
+    early_looks: looks.EarlyLooks | None = None,
 ) -> list[MessageServer]:
     """Make the listeners for these types; they hear nothing before their ``start``.
 
     :param nudge: called when something was written that the engine should look at
     :param look_at_hosts: called when something has happened to a nova-compute
     :param look_early: called with an event that the engine should look at before its time
-    :param services: which services are called for an event
+    :param early_looks: finds that event; None: in the database
     :returns: none for what is turned off
     """
     endpoints: dict[str, list[NotificationEndpoint | ComputeEndpoint]] = defaultdict(list)
     for source in SOURCES:
         if source.resource_type in types:
-            heard = NotificationEndpoint(source, database, nudge, look_early, services)
+            heard = NotificationEndpoint(source, database, nudge, look_early, early_looks)
             endpoints[source.group].append(heard)
     if _OF_HOSTS & set(types):
         endpoints[SERVERS.group].append(ComputeEndpoint(look_at_hosts))

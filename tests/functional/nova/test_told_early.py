@@ -5,7 +5,9 @@ import threading
 
 from climate_core import test_points
 from climate_core.db import looks
+from climate_core.engine.event_pool import EventPool
 from climate_core.engine.scheduler import Scheduler
+from climate_core.engine.shares import ThreadShares
 from climate_core.lease import model
 from climate_core.sync.listener import SERVERS, NotificationEndpoint
 from tests.functional.nova.made_servers import END, START, MadeServersTest
@@ -22,8 +24,8 @@ class Signalling(Scheduler):
         super().__init__(*args)
         self.over = threading.Semaphore(0)
 
-    def _finished(self, *args):
-        super()._finished(*args)
+    def _ended(self, *args):
+        super()._ended(*args)
         self.over.release()
 
     def work(self):
@@ -37,7 +39,9 @@ class TestToldEarly(MadeServersTest):
     def setUp(self):
         super().setUp()
         world = self.world
-        self.scheduler = Signalling(world.database, world.clock, world.executor.run, WORKERS, 600)
+        shares = ThreadShares(WORKERS, 100)
+        pool = EventPool(world.database, world.executor.work, WORKERS, shares)
+        self.scheduler = Signalling(world.database, world.clock, pool, 600)
         self.endpoint = NotificationEndpoint(
             SERVERS, world.database, self.scheduler.nudge, self.scheduler.look_early
         )

@@ -11,6 +11,7 @@ from climate_core import exceptions, test_points
 from climate_core.cloud import errors
 from climate_core.db import events, history, looks
 from climate_core.db.events import Due
+from climate_core.engine import awake
 from climate_core.lease import model, states
 from climate_core.plugins.base import Wait
 from tests.support.world import TYPE, Time, World
@@ -151,7 +152,7 @@ def test_end_that_comes_meanwhile_wins(waiting: Waiting) -> None:
 def test_two_that_look_at_once_finish_once(waiting: Waiting) -> None:
     due = waiting.due()
     other = waiting.world.new_executor()
-    other._awake.keep(waiting.world.lease(waiting.lease_id), waiting.start)
+    other.awake.keep(waiting.world.lease(waiting.lease_id), waiting.start)
 
     def look() -> bool:
         waiting.see = lambda: True
@@ -181,7 +182,7 @@ def test_lease_of_several_resources_is_not_kept(world: World) -> None:
         world.things.answers['wake', each] = [Wait(60.0)]
     world.create('b', 'c', end=NEVER)
     world.run_until_idle()
-    assert not world.executor._awake._kept
+    assert world.executor.awake.early_look(TYPE, 'b') is None
 
 
 def test_start_that_is_finished_so_passes_the_points_of_a_finish(waiting: Waiting) -> None:
@@ -258,3 +259,46 @@ def test_look_at_what_another_manager_works_on_or_has_done_writes_nothing(
     look()
     # Each time one statement locks the lease and another one reads it.
     assert kinds == ['SELECT'] * 4
+
+
+def test_notification_finds_the_lease_that_its_manager_waits_for(waiting: Waiting) -> None:
+    world = waiting.world
+    early = looks.EarlyLooks(world.database, known=world.executor.awake.early_look)
+    found: list[Due | None] = []
+    assert world.statements(lambda: found.append(early.find(TYPE, 'a'))) == []
+    assert found == [looks.EarlyLooks(world.database).find(TYPE, 'a')]
+    assert found[0] is not None
+    assert found[0].is_early
+    waiting.run(found[0])
+    assert (waiting.looks, waiting.calls, waiting.status) == (1, 1, 'ACTIVE')
+    assert early.find(TYPE, 'a') is None
+
+
+@pytest.mark.parametrize('change', ['is due', 'is claimed', 'ends'])
+def test_start_that_others_may_work_on_is_looked_for_in_the_database(
+    waiting: Waiting, time: Time, change: str
+) -> None:
+    world = waiting.world
+    known = world.executor.awake.early_look
+    assert known(TYPE, 'a') is not None
+    if change == 'is due':
+        time.forward(minutes=1)
+    elif change == 'is claimed':
+        world.things.answers['wake', 'a'] = [Wait(60.0)]
+        next(world.executor.work(dataclasses.replace(waiting.due(), is_early=False)))
+    else:
+        world.delete(waiting.lease_id)
+        world.run()
+    assert known(TYPE, 'a') is None
+
+
+def test_only_so_many_leases_are_kept(waiting: Waiting, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = waiting.world
+    monkeypatch.setattr(awake, '_MOST', 2)
+    for each in 'bc':
+        world.things.answers['wake', each] = [Wait(60.0)]
+        world.create(each, end=NEVER)
+    world.run()
+    known = [world.executor.awake.early_look(TYPE, each) is not None for each in 'abc']
+    assert sorted(known) == [False, True, True]
+    assert not known[0]
