@@ -2,7 +2,7 @@
 import pytest
 
 from climate_core import exceptions
-from climate_core.cloud import copies, services
+from climate_core.cloud import copies, errors, services
 from climate_core.cloud import volumes as cloud_volumes
 from tests.support.fakes import cinder
 
@@ -57,8 +57,9 @@ def test_the_copy_of_a_reservation(volumes, conn, statuses, expected):
     assert copies.find(conn, BACKUP, 'another', 'reservation-1', every_project=True) is None
 
 
-def test_delete_a_copy_that_is_gone(conn):
-    copies.delete(conn, BACKUP, 'nothing')
+def test_delete_a_copy_that_is_gone_tells_so(conn):
+    with pytest.raises(errors.Gone):
+        copies.delete(conn, BACKUP, 'nothing')
 
 
 def offer(volumes):
