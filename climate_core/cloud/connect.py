@@ -3,8 +3,6 @@
 
 All of them share one pool of TCP connections and one cache of discovered endpoints, so a wake-up
 costs the owner's token and the calls to Nova, and nothing else.
-
-openstacksdk is imported with the first of them: the API, which has none, does not take the 12 MiB.
 """
 
 import functools
@@ -18,10 +16,9 @@ from keystoneauth1.identity import base
 from oslo_config import cfg
 
 from climate_core.cloud import auth, errors, session
+from climate_core.cloud.connection import Connection
 
 if TYPE_CHECKING:
-    from openstack import connection
-
     from climate_core.context import RequestContext
 
 #: Seconds that an owner's connection is kept; its token is renewed by keystoneauth when needed.
@@ -40,7 +37,7 @@ class Cloud:
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self.conf = conf
-        self._owners: auth.RecentCache[connection.Connection] = auth.RecentCache(
+        self._owners: auth.RecentCache[Connection] = auth.RecentCache(
             conf.cloud.owner_cache_size, _OWNER_SECONDS
         )
         #: Called with the id of a trust whose token Keystone refuses to give for a lease.
@@ -55,10 +52,10 @@ class Cloud:
         return auth.service(self.conf)
 
     @functools.cached_property
-    def _service(self) -> 'connection.Connection':
+    def _service(self) -> Connection:
         return self._connect(self._service_auth)
 
-    def service(self) -> 'connection.Connection':
+    def service(self) -> Connection:
         """Return the connection with the rights of the service user."""
         return self._service
 
@@ -76,12 +73,12 @@ class Cloud:
         """Return the URL of Keystone, as section ``[cloud]`` has it."""
         return getattr(self._service_auth, 'auth_url', None)
 
-    def user(self, context: 'RequestContext') -> 'connection.Connection':
+    def user(self, context: 'RequestContext') -> Connection:
         """Return a connection with the token of a request, plus the service's token."""
         token = auth.ForwardedToken(context.auth_token, context.project_id, self._service_auth)
         return self._connect(service_token.ServiceTokenAuthWrapper(token, self._service_auth))
 
-    def owner(self, trust_id: str) -> 'connection.Connection':
+    def owner(self, trust_id: str) -> Connection:
         """Return a connection with a token of this trust, plus the service's token.
 
         :raises climate_core.cloud.errors.TrustRefused: the trust, its owner or a delegated role
@@ -111,10 +108,10 @@ class Cloud:
         self._owners.put(trust_id, conn)
         return True
 
-    def _make_owner(self, trust_id: str) -> 'connection.Connection':
+    def _make_owner(self, trust_id: str) -> Connection:
         return self._connect(auth.owner(self.conf, trust_id, self._service_auth))
 
-    def _accept(self, trust_id: str, conn: 'connection.Connection') -> None:
+    def _accept(self, trust_id: str, conn: Connection) -> None:
         """Have a token of a trust for a connection."""
         with errors.translated('Keystone'):
             try:
@@ -147,9 +144,7 @@ class Cloud:
             f"Keystone does not accept the trust of the lease's owner any more: {exc}"
         ) from exc
 
-    def _connect(self, identity: plugin.BaseAuthPlugin) -> 'connection.Connection':
-        from openstack import connection
-
+    def _connect(self, identity: plugin.BaseAuthPlugin) -> Connection:
         base = self._base
         own = session.Session(
             auth=identity,
@@ -161,20 +156,18 @@ class Cloud:
             app_name='climate',
         )
         options = self.conf.cloud
-        settings = {
-            'interface': options.valid_interfaces,
-            'compute_endpoint_override': options.compute_endpoint_override,
-            'block_storage_endpoint_override': options.block_storage_endpoint_override,
-        }
-        return connection.Connection(
-            session=own,
-            name='climate',
-            region_name=options.region_name,
-            **{key: value for key, value in settings.items() if value},
+        return Connection(
+            own,
+            options.valid_interfaces,
+            options.region_name,
+            {
+                'compute': options.compute_endpoint_override,
+                'block-storage': options.block_storage_endpoint_override,
+            },
         )
 
 
-def _expires(conn: 'connection.Connection', seconds: float) -> bool:
+def _expires(conn: Connection, seconds: float) -> bool:
     """Tell whether a connection needs another token within so many seconds, or has none."""
     identity: Any = conn.session.auth
     access = identity.user_auth.auth_ref

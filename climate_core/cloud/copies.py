@@ -13,7 +13,7 @@ from climate_core.cloud import volumes
 from climate_core.cloud.services import Copy
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 #: The key of the metadata that carries the id of the reservation.
 KEY = 'climate_reservation_id'

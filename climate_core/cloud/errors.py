@@ -126,20 +126,15 @@ def read(response: requests.Response, service: str, name: str | None = None) -> 
 
 @contextlib.contextmanager
 def translated(service: str) -> Iterator[None]:
-    """Turn what keystoneauth and openstacksdk raise into :class:`Transient`.
+    """Turn what keystoneauth raises into :class:`Transient`.
 
     It comes from the way to the service (connection, token, catalogue), which an operator can
     repair; the answer of the service is judged by :func:`check`.
     """
-    # Here, as in connect.py.
-    from openstack import exceptions as sdk
-
     try:
         yield
     except ksa.ClientException as exc:
         raise exceptions.Transient(f'{service} cannot be reached: {exc}') from exc
-    except sdk.SDKException as exc:
-        raise exceptions.Transient(f'{service} cannot be used: {exc}') from exc
 
 
 @contextlib.contextmanager

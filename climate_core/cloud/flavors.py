@@ -15,7 +15,7 @@ from climate_core.cloud import errors
 from climate_core.cloud.servers import NOVA
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

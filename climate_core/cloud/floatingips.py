@@ -13,7 +13,7 @@ from climate_core.cloud import errors, neutron
 from climate_core.cloud.neutron import NEUTRON
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 #: So many addresses are in one URL: all are read by a web server that takes 8 KiB.
 _ADDRESSES: Final = 100

@@ -15,7 +15,7 @@ from climate_core.cloud import errors, placement
 from climate_core.cloud.placement import PLACEMENT
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 _NAMESPACE: Final = uuid.UUID('3d8a4b0e-5a43-5f0e-8a0f-0f5b7e6f1c52')
 _CLASS: Final = 'MEMORY_MB'

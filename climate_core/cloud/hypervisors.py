@@ -13,11 +13,11 @@ from climate_core.cloud import errors
 from climate_core.cloud.services import Service
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 #: The last microversion that tells the size and the CPU of a hypervisor. The id of one is that of
 #: its root provider in Placement since 2.53.
-NOVA = Service('Nova', lambda conn: conn.compute, '2.87')
+NOVA = Service('Nova', 'compute', '2', '2.87')
 
 
 def find(conn: 'connection.Connection', name: str) -> list[dict[str, Any]]:

@@ -12,9 +12,9 @@ from climate_core.cloud import errors, servers
 from climate_core.cloud.services import Copy, Service
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
-_GLANCE = Service('Glance', lambda conn: conn.image)
+_GLANCE = Service('Glance', 'image', '2')
 #: The property that carries the id of the reservation.
 PROPERTY = 'climate_reservation_id'
 #: Statuses of an image that cannot be booted from any more.

@@ -15,7 +15,7 @@ from climate_core.cloud import errors, placement
 from climate_core.cloud.placement import GENERATION, PLACEMENT
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 #: Sets aggregates without a generation, which each claim of a server changes.
 _WITHOUT_GENERATION: Final = '1.18'

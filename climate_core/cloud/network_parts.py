@@ -18,7 +18,7 @@ from climate_core.cloud import errors, neutron
 from climate_core.cloud.neutron import NEUTRON
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 #: What the owners of ports begin with that are parts of networks; the others are in use by
 #: servers and the like.

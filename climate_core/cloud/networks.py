@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from climate_core.cloud.neutron import NEUTRON
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 
 def check_network(conn: 'connection.Connection', network_id: str) -> None:

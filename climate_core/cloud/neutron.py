@@ -14,9 +14,10 @@ from climate_core.cloud import errors, services
 if TYPE_CHECKING:
     import requests
     from keystoneauth1.identity import BaseIdentityPlugin
-    from openstack import connection
 
-NEUTRON: Final = services.Service('Neutron', services.optional('network', version='2'))
+    from climate_core.cloud import connection
+
+NEUTRON: Final = services.Service('Neutron', 'network', '2')
 
 
 class QuotaFull(errors.Busy):

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from climate_common import lanes
 from climate_core.cloud import errors
-from climate_core.cloud.services import Service, optional
+from climate_core.cloud.services import Service
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 #: Since 1.26 all of an inventory may be reserved; since 1.39 ``member_of`` takes several.
-PLACEMENT = Service('Placement', optional('placement'), '1.39')
+PLACEMENT = Service('Placement', 'placement', microversion='1.39')
 #: How often a write is tried after a conflict of generations. Storms of claims took up to 9.
 TRIES: Final = 50
 GENERATION: Final = 'resource_provider_generation'

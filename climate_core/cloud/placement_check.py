@@ -20,7 +20,7 @@ from climate_core.cloud.lane_providers import make_names
 from climate_core.cloud.placement import PLACEMENT
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 #: The name of the provider, by which the next check finds it.
 _NAME: Final = 'climate-check'

@@ -13,8 +13,7 @@ from climate_core.cloud import errors
 from climate_core.cloud.neutron import NEUTRON
 
 if TYPE_CHECKING:
-    from openstack import connection
-
+    from climate_core.cloud import connection
     from climate_core.lease.networks import Segment
 
 #: No VLAN has this number: Neutron makes no network of it.

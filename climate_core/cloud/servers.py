@@ -15,11 +15,11 @@ from climate_core.cloud import errors
 from climate_core.cloud.services import Service
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 #: ``locked`` (2.9), ``image_id`` in the answer of createImage (2.45), a change of
 #: ``delete_on_termination`` (2.85).
-NOVA = Service('Nova', lambda conn: conn.compute, '2.90')
+NOVA = Service('Nova', 'compute', '2', '2.90')
 #: Shows the scheduler hints of a server.
 _WITH_HINTS = '2.100'
 #: Shows the zone that a server is pinned to (2.96), and the properties of its image (2.98).

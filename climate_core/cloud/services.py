@@ -2,17 +2,17 @@
 """Send requests to a service of the cloud, and judge its answers."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as ksa
 
 from climate_core.cloud import errors
 
 if TYPE_CHECKING:
     import requests
-    from openstack import connection
+
+    from climate_core.cloud import connection
 
 #: Items per page; the limit of the services themselves is 1000 by default.
 PAGE = 1000
@@ -25,12 +25,14 @@ class Service:
     They raise the exceptions of :mod:`climate_core.cloud.errors`.
 
     :param name: for people
-    :param client: returns what sends requests with the rights of a connection
+    :param type: as in the catalogue, ``block-storage``
+    :param version: the major version of its API; None: whatever the catalogue has
     :param microversion: of requests that name none
     """
 
     name: str
-    client: Callable[['connection.Connection'], adapter.Adapter]
+    type: str
+    version: str | None = None
     microversion: str | None = None
 
     def send(
@@ -47,7 +49,7 @@ class Service:
         :raises climate_core.exceptions.Transient: there is none
         """
         with errors.translated(self.name):
-            return self.client(conn).request(
+            return conn.client(self.type, self.version).request(
                 path,
                 method,
                 json=body,
@@ -106,39 +108,9 @@ class Service:
         """Tell whether the cloud has the service at all."""
         with errors.translated(self.name):
             try:
-                return self.client(conn).get_endpoint() is not None
+                return conn.client(self.type, self.version).get_endpoint() is not None
             except ksa.EndpointNotFound:
                 return False
-
-
-def optional(
-    service_type: str, version: str | None = None
-) -> Callable[['connection.Connection'], adapter.Adapter]:
-    """Return the client of a service that a cloud may get later, or never.
-
-    ``conn.block_storage`` and ``conn.orchestration`` of openstacksdk keep what they found in the
-    catalogue first, so they would never notice a service that comes. And they take it 20 ms of CPU
-    to make, which is much for the one call of a connection of a user.
-
-    :param service_type: as in the catalogue, ``block-storage``
-    :param version: the major version of its API; None: whatever the catalogue has
-    """
-
-    override = f'{service_type.replace("-", "_")}_endpoint_override'
-
-    def client(conn: 'connection.Connection') -> adapter.Adapter:
-        # The settings of climate_core.cloud.connect.
-        settings = conn.config.config
-        return adapter.Adapter(
-            session=conn.session,
-            service_type=service_type,
-            version=version,
-            interface=settings.get('interface'),
-            region_name=settings.get('region_name'),
-            endpoint_override=settings.get(override),
-        )
-
-    return client
 
 
 class Copy(NamedTuple):

@@ -19,9 +19,10 @@ from climate_core.cloud import errors, services
 
 if TYPE_CHECKING:
     import requests
-    from openstack import connection
 
-HEAT = services.Service('Heat', services.optional('orchestration'))
+    from climate_core.cloud import connection
+
+HEAT = services.Service('Heat', 'orchestration')
 #: A snapshot of a stack; its statuses are ``IN_PROGRESS``, ``COMPLETE``, ``FAILED``.
 Snapshot = services.Copy
 #: Levels of nested stacks that are looked into; heat cuts it to what it allows.

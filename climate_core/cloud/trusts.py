@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.cloud.connect import Cloud
-from climate_core.cloud.services import Service, optional
+from climate_core.cloud.services import Service
 from climate_core.lease.trust_scope import TrustScope
 
 if TYPE_CHECKING:
-    from openstack import connection
-
+    from climate_core.cloud import connection
     from climate_core.context import RequestContext
 
 _PATH = '/OS-TRUST/trusts'
-_KEYSTONE = Service('Keystone', optional('identity', version='3'))
+_KEYSTONE = Service('Keystone', 'identity', '3')
 
 
 class Trusts:

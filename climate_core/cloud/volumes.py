@@ -18,12 +18,12 @@ from climate_core import exceptions
 from climate_core.cloud import errors, services
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 LOG = log.getLogger(__name__)
 
 #: Metadata of backups (3.43), attachments (3.27), filters of messages (3.5).
-CINDER = services.Service('Cinder', services.optional('block-storage', version='3'), '3.43')
+CINDER = services.Service('Cinder', 'block-storage', '3', '3.43')
 #: The backend that has a volume, null if there is none yet; shown to administrators.
 _HOST = 'os-vol-host-attr:host'
 #: The owner of a volume; shown to its owner and to administrators.

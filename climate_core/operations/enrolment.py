@@ -32,7 +32,7 @@ from climate_core.sync.hosts import pool_aggregate
 from climate_core.sync.hosts.refresh import learn_one
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 LOG = log.getLogger(__name__)
 

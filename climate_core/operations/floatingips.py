@@ -27,7 +27,7 @@ from climate_core.operations.operators import (
 )
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 
 @dataclasses.dataclass

@@ -34,7 +34,7 @@ from climate_core.plugins.server.room import CommonHostRoom
 from climate_core.plugins.volume.room import BackendRoom
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 #: How far ahead a time is searched at which there would be enough.
 _AHEAD: Final = datetime.timedelta(days=30)

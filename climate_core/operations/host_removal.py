@@ -21,7 +21,7 @@ from climate_core.operations.enrolment import check_empty
 from climate_core.sync.hosts import pool_aggregate
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 
 def take_out(database: Database, conn: 'connection.Connection', host: hosts.Host) -> None:

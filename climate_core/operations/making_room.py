@@ -29,7 +29,7 @@ from climate_core.plugins.common_pool.emptying import CandidateHost, CannotMakeR
 from climate_core.plugins.loading import PluginError
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 LOG = log.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from climate_core.db.shared_hosts import SharedHost
 from climate_core.plugins.common_pool.emptying import CandidateHost, RunningServer, TargetHost
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 LOG = log.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from climate_core.operations.operators import (
 )
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 _NOUNS: Final = {'network_type': 'network type', 'physical_network': 'physical network'}
 #: Where Neutron knows it from.

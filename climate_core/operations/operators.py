@@ -15,7 +15,7 @@ from climate_core.cloud import errors
 from climate_core.db import allocations
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 LOG = log.getLogger(__name__)
 #: So many are named where there may be hundreds.

@@ -20,8 +20,7 @@ from climate_core.plugins import promised
 from climate_core.plugins.base import MadeResource, Wait
 
 if TYPE_CHECKING:
-    from openstack import connection
-
+    from climate_core.cloud import connection
     from climate_core.lease.model import Lease, Reservation
 
 LOG = log.getLogger(__name__)

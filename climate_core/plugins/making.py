@@ -27,8 +27,7 @@ from climate_core.plugins.progress import END, Progress
 from climate_core.plugins.step_context import AT_ONCE, EndContext, StepContext
 
 if TYPE_CHECKING:
-    from openstack import connection
-
+    from climate_core.cloud import connection
     from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
 

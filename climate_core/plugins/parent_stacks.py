@@ -24,9 +24,7 @@ from climate_core.cloud import auth, errors, servers, stacks, volumes
 from climate_core.lease import model, states
 
 if TYPE_CHECKING:
-    from openstack import connection
-
-    from climate_core.cloud import Cloud
+    from climate_core.cloud import Cloud, connection
 
 STACK: Final = 'virtual:stack'
 #: The property that makes a reservation a member: the id of its root stack.

@@ -14,9 +14,7 @@ from oslo_log import log
 from climate_core import exceptions
 
 if TYPE_CHECKING:
-    from openstack import connection
-
-    from climate_core.cloud import Cloud
+    from climate_core.cloud import Cloud, connection
     from climate_core.context import RequestContext
     from climate_core.lease.model import Lease
 

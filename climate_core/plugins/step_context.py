@@ -11,9 +11,7 @@ from climate_core.plugins.base import Wait
 from climate_core.plugins.progress import FIRST_LOOK, Progress
 
 if TYPE_CHECKING:
-    from openstack import connection
-
-    from climate_core.cloud import Cloud
+    from climate_core.cloud import Cloud, connection
     from climate_core.lease.model import Lease, Reservation
 
 #: Seconds after which the user is told that something has not changed.

@@ -25,9 +25,7 @@ from climate_core.plugins.progress import FIRST_LOOK, Progress
 from climate_core.plugins.step_context import EndContext, StepContext
 
 if TYPE_CHECKING:
-    from openstack import connection
-
-    from climate_core.cloud import Cloud
+    from climate_core.cloud import Cloud, connection
     from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
 

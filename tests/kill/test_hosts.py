@@ -42,7 +42,7 @@ def test_enrolling_and_taking_out(stage):
     with pytest.raises(exceptions.HostInUse):
         pool.enrol('cn1')
     assert (pool.find('cn1'), pool.is_marked('cn1')) == (None, False)
-    pool.conn.placement.delete(f'/allocations/{server}')
+    pool.conn.client('placement').delete(f'/allocations/{server}')
 
     stage.operate('create_host', enrol).ends()
     host = pool.find('cn1')

@@ -25,8 +25,7 @@ from climate_core.plugins.base import Claimed, Wait
 from climate_core.plugins.step_context import EndContext, StepContext
 
 if TYPE_CHECKING:
-    from openstack import connection
-
+    from climate_core.cloud import connection
     from climate_core.context import RequestContext
     from climate_core.lease.model import Reservation
 

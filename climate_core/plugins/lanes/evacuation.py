@@ -9,7 +9,7 @@ from climate_core.cloud import errors, servers
 from climate_core.plugins.base import Wait
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 #: Seconds until the next look at servers that are being evacuated.
 _LOOK: Final = 5.0

@@ -16,8 +16,7 @@ from climate_core.calendar import kept_pieces
 from climate_core.cloud import lane_providers, placement
 
 if TYPE_CHECKING:
-    from openstack import connection
-
+    from climate_core.cloud import connection
     from climate_core.lease.model import Allocation
 
 #: Up to so many hosts are read one by one; for more, all hosts of the pools are read.

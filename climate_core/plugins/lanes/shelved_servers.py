@@ -14,8 +14,7 @@ from climate_core.cloud import errors, servers
 from climate_core.plugins.base import Done, Wait
 
 if TYPE_CHECKING:
-    from openstack import connection
-
+    from climate_core.cloud import connection
     from climate_core.lease.model import Reservation
 
 #: What is kept of them: the ids, with how often each was asked to wake.

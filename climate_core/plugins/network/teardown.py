@@ -17,7 +17,7 @@ from climate_core.cloud import errors, network_parts
 from climate_core.plugins import made_in_neutron
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 
 def tear_down(conn: 'connection.Connection', network_id: str) -> None:

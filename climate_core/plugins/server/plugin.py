@@ -29,8 +29,7 @@ from climate_core.plugins.server import (
 from climate_core.plugins.step_context import EndContext, StepContext
 
 if TYPE_CHECKING:
-    from openstack import connection
-
+    from climate_core.cloud import connection
     from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
 

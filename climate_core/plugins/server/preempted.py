@@ -19,7 +19,7 @@ from climate_core.plugins.server import end_steps
 from climate_core.plugins.step_context import EndContext, StepContext
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 #: Statuses from which Nova shelves.
 SHELVED_FROM: Final = frozenset({'ACTIVE', 'SHUTOFF', 'PAUSED', 'SUSPENDED'})

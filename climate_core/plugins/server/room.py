@@ -16,7 +16,7 @@ from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import Forecast, FutureDemand, NotExpected, Nouns
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 _CLASSES: Final[Mapping[str, str]] = {
     amounts.VCPUS: 'VCPU',

@@ -17,8 +17,7 @@ from climate_core.plugins.base import Claimed
 from climate_core.plugins.server import room
 
 if TYPE_CHECKING:
-    from openstack import connection
-
+    from climate_core.cloud import connection
     from climate_core.lease.model import Lease, Reservation
 
 #: The property of a reservation that says what is to be made.

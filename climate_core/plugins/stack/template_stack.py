@@ -28,8 +28,7 @@ from climate_core.plugins.base import Claimed
 from climate_core.plugins.stack import preview, template_text
 
 if TYPE_CHECKING:
-    from openstack import connection
-
+    from climate_core.cloud import connection
     from climate_core.cloud.stacks import Stack
     from climate_core.lease.model import Reservation
 

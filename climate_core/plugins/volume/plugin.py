@@ -24,8 +24,7 @@ from climate_core.plugins.volume import end_steps, lost_steps, specification
 from climate_core.plugins.volume.end_steps import BROKEN, CREATING, RESERVED
 
 if TYPE_CHECKING:
-    from openstack import connection
-
+    from climate_core.cloud import connection
     from climate_core.context import RequestContext
     from climate_core.lease.model import Reservation
 

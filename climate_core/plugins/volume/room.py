@@ -15,7 +15,7 @@ from climate_core.plugins.common_pool.forecast import Nouns
 from climate_core.plugins.volume import specification
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 _GIB: Final = 'GiB'
 #: Of a pool that has no limit; no volume is larger (cinder/db/constants.py MAX_INT).

@@ -13,8 +13,7 @@ from climate_core.plugins import specified
 from climate_core.plugins.base import Claimed
 
 if TYPE_CHECKING:
-    from openstack import connection
-
+    from climate_core.cloud import connection
     from climate_core.lease.model import Reservation
 
 #: The property of a reservation that says what is to be made.

@@ -9,10 +9,10 @@ import fixtures
 import sqlalchemy as sa
 from keystoneauth1 import plugin
 from keystoneauth1 import session as ks_session
-from openstack import connection
 
 from climate_core import conf as configuration
 from climate_core.cloud import placement
+from climate_core.cloud.connection import Connection
 from climate_core.context import RequestContext
 from climate_core.db import tables
 from climate_core.operations.hosts import HostOperations
@@ -53,10 +53,8 @@ class Cloud:
         self._placement = placement_url
         session = ks_session.Session(auth=_Identity())
         self._send, session.request = session.request, self._request
-        self._connection = connection.Connection(
-            session=session,
-            compute_endpoint_override=nova_url,
-            placement_endpoint_override=placement_url,
+        self._connection = Connection(
+            session, overrides={'compute': nova_url, 'placement': placement_url}
         )
 
     def service(self):

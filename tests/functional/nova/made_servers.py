@@ -9,9 +9,9 @@ import webob
 from cryptography.fernet import Fernet
 from keystoneauth1 import plugin
 from keystoneauth1 import session as ks_session
-from openstack import connection
 
 from climate_core import exceptions
+from climate_core.cloud.connection import Connection
 from climate_core.context import RequestContext
 from climate_core.db import usage as db
 from climate_core.lease import usage
@@ -62,7 +62,7 @@ class OwnersCloud(Cloud):
                 self._send = before
 
         session.request = request
-        self._owner = connection.Connection(session=session, compute_endpoint_override=nova_url)
+        self._owner = Connection(session, overrides={'compute': nova_url})
 
     def owner(self, _trust_id):
         return self._owner

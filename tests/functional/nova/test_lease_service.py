@@ -17,10 +17,10 @@ class LeaseServiceTest(VolumesTest):
         super().setUp()
         self.flags(shelved_offload_time=0)
         self.conn = mock.Mock()
-        self.conn.compute.request = self._request
+        self.conn.client.return_value.request = self._request
 
     def _request(self, path, method, json=None, params=None, microversion=None, raise_exc=True):
-        """Send a request as openstacksdk's adapter does, without a catalogue."""
+        """Send a request as keystoneauth's adapter does, without a catalogue."""
         assert (params, raise_exc) == (None, False)
         before, self.api.microversion = self.api.microversion, microversion
         try:

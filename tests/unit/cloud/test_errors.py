@@ -4,7 +4,6 @@ import json
 import pytest
 import requests
 from keystoneauth1 import exceptions as ksa
-from openstack import exceptions as sdk
 
 from climate_core import exceptions
 from climate_core.cloud import errors
@@ -91,7 +90,6 @@ def test_answer_is_read_or_raises_its_error():
         ksa.Unauthorized('x'),
         ksa.NotFound('x'),
         ksa.InternalServerError('x'),
-        sdk.ServiceDiscoveryException('x'),
     ],
 )
 def test_the_way_to_a_service_can_be_repaired(error):
