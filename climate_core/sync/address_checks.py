@@ -13,7 +13,7 @@ from climate_core.db.engine import Database
 from climate_core.lease import floatingips
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 #: What Neutron does not tell.
 UNSEEN: Final = (

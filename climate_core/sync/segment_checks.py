@@ -12,7 +12,7 @@ from climate_core.lease import marks, networks
 from climate_core.lease.networks import Segment
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 #: What Neutron does not tell.
 UNSEEN: Final = (

@@ -21,7 +21,7 @@ from climate_core.sync.hosts import rooms as host_rooms
 from climate_core.sync.hosts.refresh import every
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 _FILTER: Final = 'PoolFilter'
 _ENABLED: Final = [

@@ -15,7 +15,7 @@ from climate_core.db.engine import Database
 from climate_core.sync.repair import Repaired, repair
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 _CHUNK = 500
 #: What is wrong with them.

@@ -18,7 +18,7 @@ from climate_core.db.engine import Database
 from climate_core.lease.hosts import Host
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 
 def close_open(

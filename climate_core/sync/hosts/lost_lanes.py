@@ -23,7 +23,7 @@ from climate_core.lease.hosts import Host
 from climate_core.lease.results import Change
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 _CAUSE: Final = Cause(stuck.REPAIR)
 

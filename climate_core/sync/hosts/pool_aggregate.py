@@ -9,7 +9,7 @@ from climate_core.db import hosts as db
 from climate_core.db.engine import Database
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 
 def update(database: Database, conn: 'connection.Connection', provider_id: str) -> bool:

@@ -30,7 +30,7 @@ from climate_core.lease.power import PowerHost, PowerState
 from climate_core.threads import PeriodicWorker
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 LOG = log.getLogger(__name__)
 

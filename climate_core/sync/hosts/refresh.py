@@ -24,9 +24,7 @@ from climate_core.sync.hosts import rooms as host_rooms
 from climate_core.threads import PeriodicWorker
 
 if TYPE_CHECKING:
-    from openstack import connection
-
-    from climate_core.cloud import Cloud
+    from climate_core.cloud import Cloud, connection
 
 LOG = log.getLogger(__name__)
 

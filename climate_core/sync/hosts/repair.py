@@ -20,7 +20,7 @@ from climate_core.sync.hosts.refresh import every
 from climate_core.sync.repair import Repaired, repair
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 _GONE: Final = 'Placement has it no more: delete it'
 

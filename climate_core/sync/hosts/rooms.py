@@ -13,7 +13,7 @@ from climate_core.cloud import placement
 from climate_core.lease.hosts import Host
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from climate_core.sync.hosts import pool_aggregate
 from climate_core.threads import Worker
 
 if TYPE_CHECKING:
-    from openstack import connection
+    from climate_core.cloud import connection
 
 LOG = log.getLogger(__name__)
 
