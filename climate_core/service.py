@@ -172,6 +172,7 @@ class ManagerService:
             self.database, services_of(self.plugins), executor.awake.early_look
         )
         pool = EventPool(self.database, executor.work, engine.workers, shares)
+        self.metrics.count_waiting(lambda: pool.waiting)
         return Scheduler(self.database, self.clock, pool, engine.idle_seconds)
 
     def _make_preparation(self) -> Preparation | None:

@@ -170,7 +170,7 @@ class PoolWorker(Worker, Generic[T]):
     """A worker that hands what it finds to a pool of threads.
 
     :param workers: how many threads
-    :param work: works on one thing; what it returns says whether to look again
+    :param work: works on one thing; tells whether to look again
     """
 
     #: What the names of the pool's threads begin with.
@@ -212,16 +212,8 @@ class PoolWorker(Worker, Generic[T]):
             del self._in_flight[key]
             last = not self._in_flight
             self._changed.notify_all()
-        if future.cancelled() or failed or self._is_more(item, future.result(), last):
+        if future.cancelled() or failed or last or future.result():
             self.nudge()
-
-    def _is_more(self, item: T, result: Any, last: bool) -> bool:  # noqa: ARG002
-        """Tell whether to look again after the work on a thing.
-
-        :param result: what the work returned
-        :param last: whether nothing is worked on any more
-        """
-        return last or bool(result)
 
 
 class MessageServer:

@@ -22,7 +22,8 @@ OPTS: list[cfg.Opt] = [
         help='How many percent of the workers that others leave may work on events that call one '
         'service: nova, cinder, heat, neutron, placement, keystone, or the external one of '
         '[limits]. One that does not answer keeps each of them until [cloud] timeout, and leases '
-        'that need others start meanwhile. 100: a service may have all of them.',
+        'that need others start meanwhile. Events that wait for a thread have the same share of '
+        'their number. 100: a service may have all of them.',
     ),
     cfg.FloatOpt(
         'claim_ttl',

@@ -28,7 +28,7 @@ _RESOURCES_A_SECOND: Final = 20
 #: The most resources of one statement.
 _MOST: Final = 100
 
-
+#: Finds the event of the lease that waits for a type and an id of a resource.
 Known = Callable[[str, str], events.Due | None]
 
 

@@ -93,6 +93,11 @@ class Metrics:
             ['service'],
             registry=self.registry,
         )
+        self._waiting = prometheus_client.Gauge(
+            'climate_engine_waiting',
+            'Events that this manager has claimed and that wait for a thread.',
+            registry=self.registry,
+        )
         prometheus_client.Info(
             'climate_build', 'The release that runs.', registry=self.registry
         ).info({'version': importlib.metadata.version('openstack-climate')})
@@ -137,6 +142,10 @@ class Metrics:
     def threads(self, service: str, count: int) -> None:
         """Tell how many threads have events that call a service."""
         self._threads.labels(service).set(count)
+
+    def count_waiting(self, count: Callable[[], float]) -> None:
+        """Have a function count the events that are claimed and wait for a thread."""
+        self._waiting.set_function(count)
 
     def outage(self, is_so: bool) -> None:
         """Tell whether so many hosts look down at once that none is replaced."""

@@ -7,13 +7,23 @@ like the others.
 
 import dataclasses
 import time
+from typing import Final
 
 from sqlalchemy import orm
 
 from climate_core.backoff import Backoff
 from climate_core.db import events
 from climate_core.db.engine import TROUBLE, Database
+from climate_core.engine.group_commit import Superseded
+from climate_core.lease import model, states
 from climate_core.threads import Worker
+
+#: Seconds in which a claim needs no look before its event is worked on.
+_FRESH: Final = 1.0
+
+
+class ClaimLost(Superseded):
+    """A claim expired and another manager has the event, or the event was superseded."""
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -89,16 +99,43 @@ class Claims(Worker):
         with self._changed:
             self._held.discard(claim)
 
+    def confirm(self, claim: EventClaim) -> bool:
+        """Tell whether a claim is still ours; the database is asked if it is older than a second.
+
+        What a lease was at its claim may be another one since.
+        """
+        now = time.monotonic()
+        if not claim.lost and now > claim.renew_at - self._ttl / 3 + _FRESH:
+            self._renew(claim, now)
+        return not claim.lost
+
+    def give_back(self, claim: EventClaim) -> None:
+        """End a claim, so that the event is due again; :meth:`drop` is to follow."""
+        self._database.write(events.renew, claim.event_id, claim.generation, 0.0)
+
     def renew(self, now: float) -> None:
         """Renew the claims that are due for it at ``now`` (monotonic seconds)."""
         with self._changed:
             aged = [c for c in self._held if c.renew_at <= now]
         for claim in aged:
-            renewed = self._database.write(
-                events.renew, claim.event_id, claim.generation, self._ttl
-            )
-            if renewed:
-                claim.renew_at = now + self._ttl / 3
-                continue
-            claim.lost = True
-            self.drop(claim)
+            self._renew(claim, now)
+
+    def _renew(self, claim: EventClaim, now: float) -> None:
+        if self._database.write(events.renew, claim.event_id, claim.generation, self._ttl):
+            claim.renew_at = now + self._ttl / 3
+            return
+        claim.lost = True
+        self.drop(claim)
+
+
+def mine(lease: model.Lease | None, claim: EventClaim) -> model.Event:
+    """Return the event of a claim.
+
+    :param lease: as it was read, locked
+    :raises ClaimLost: it has gone on without us
+    """
+    for event in lease.events if lease is not None else ():
+        claimed = event.status == states.EventStatus.IN_PROGRESS
+        if event.id == claim.event_id and event.generation == claim.generation and claimed:
+            return event
+    raise ClaimLost

@@ -15,6 +15,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent import futures
 from typing import Any, Final
 
+from oslo_log import log
+
 from climate_core import context
 from climate_core.db.engine import Database
 from climate_core.db.events import Due
@@ -23,6 +25,8 @@ from climate_core.engine import group_commit
 from climate_core.engine.group_commit import Write
 from climate_core.engine.shares import ThreadShares
 from climate_core.engine.steps import CALLS, NOTHING, Result, Step, Work, advance
+
+LOG = log.getLogger(__name__)
 
 #: The most events that are claimed in one transaction, and so many are finished in it as well: the
 #: rows of their leases are locked until the commit.
@@ -36,19 +40,24 @@ Ended = Callable[[Due, Result | None, BaseException | None], None]
 
 @dataclasses.dataclass(eq=False, slots=True)
 class _Job:
-    """The work on an event, and what came of its last step."""
+    """The work on an event, and what came of its last step.
+
+    :param has_called: whether services may have been called for it
+    """
 
     due: Due
     work: Work
     ended: Ended
     outcome: Outcome[Any] = NOTHING
     write: Write | None = None
+    has_called: bool = False
 
 
 class EventPool:
     """Work on events.
 
-    :param work: begins the work on an event, which does nothing before its first step
+    :param work: begins the work on an event. Of one that is looked at early the first step calls
+        services, of any other it claims the event
     :param workers: how many threads
     :param shares: how many events, and threads, each service may have
     """
@@ -66,13 +75,14 @@ class EventPool:
         self._workers = workers
         self._pool = futures.ThreadPoolExecutor(workers, thread_name_prefix='event')
         self._lock = threading.Lock()
-        self._closed = False
+        self._stopping = self._closed = False
         self._running = 0
         self._writing = 0
-        #: What has not begun, what is to call services, and what is to be written.
+        #: What has not begun, what is to call services, what is to be written, and what is left.
         self._new: deque[_Job] = deque()
         self._ready: dict[str, _Job] = {}
         self._writes: list[_Job] = []
+        self._left: list[_Job] = []
         shares.freed.append(self._help)
 
     @property
@@ -80,12 +90,35 @@ class EventPool:
         """Return how many events may be worked on at the same time."""
         return self.shares.places
 
+    @property
+    def waiting(self) -> int:
+        """Return how many events wait for a thread."""
+        return len(self._ready)
+
     def begin(self, batch: Sequence[Due], ended: Ended) -> None:
         """Work on events; ``ended`` is called once for each of them."""
         jobs = [_Job(due, self._work(due), ended) for due in batch]
         with self._lock:
-            self._new.extend(jobs)
+            for job in jobs:
+                if self._stopping:
+                    self._left.append(job)
+                elif job.due.is_early:
+                    self._ready[job.due.id] = job
+                else:
+                    self._new.append(job)
             self._add_thread()
+
+    def stop(self) -> None:
+        """Call services for no other event: others may begin what waits for a thread."""
+        with self._lock:
+            self._stopping = True
+            waiting = [each for each in self._ready.values() if not each.has_called]
+            for job in waiting:
+                del self._ready[job.due.id]
+            self._left += [*self._new, *waiting]
+            self._new.clear()
+            if self._left:
+                self._add_thread()
 
     def close(self) -> None:
         """Begin no other step: what is left is taken up when its claim expires."""
@@ -94,9 +127,17 @@ class EventPool:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _add_thread(self) -> None:
-        if self._running < self._workers and not self._closed:
-            self._running += 1
+        if self._running >= self._workers or self._closed:
+            return
+        try:
             self._pool.submit(self._run)
+        except RuntimeError:
+            # The system has no more threads; those that run take what there is.
+            if not self._running:
+                raise
+            LOG.exception('There is no other thread for events')
+            return
+        self._running += 1
 
     def _help(self) -> None:
         """Have another thread look at what waits for a service."""
@@ -111,15 +152,22 @@ class EventPool:
                 if turn is None:
                     self._running -= 1
                     return
-            turn()
+            try:
+                turn()
+            except Exception:
+                LOG.exception('Events are resumed when their claims expire')
 
     def _next_turn(self) -> Callable[[], None] | None:
+        if self._left:
+            left, self._left = self._left, []
+            return functools.partial(self._leave, left)
         if (self._new or self._writes) and self._writing < _WRITERS:
             self._writing += 1
             new = [self._new.popleft() for _ in range(min(len(self._new), _MOST))]
-            if self._new:
+            turn = functools.partial(self._begin, new, self._take_writes())
+            if self._new or self._writes or self._ready:
                 self._add_thread()
-            return functools.partial(self._begin, new, self._take_writes())
+            return turn
         # Of those that wait for a service this thread takes one, and another thread another.
         found = self._callable()
         job, another = next(found, None), next(found, None)
@@ -148,19 +196,29 @@ class EventPool:
         taken, self._writes = self._writes[:_MOST], self._writes[_MOST:]
         return taken
 
+    def _leave(self, jobs: Sequence[_Job]) -> None:
+        for each in jobs:
+            each.work.close()
+            each.ended(each.due, False, None)
+
     def _begin(self, jobs: Sequence[_Job], writes: list[_Job]) -> None:
         """Begin the work on events, and write their claims with what others have to write."""
-        self._file(jobs, writes)
-        self._write(writes)
-        with self._lock:
-            self._writing -= 1
+        try:
+            self._go_on(jobs, writes)
+            self._write(writes)
+        finally:
+            with self._lock:
+                self._writing -= 1
 
     def _call(self, job: _Job) -> None:
-        step = self._go_on(job)
-        self.shares.leave_thread(job.due.id)
-        if step is not None:
-            with self._lock:
-                self._put(job, step, self._writes)
+        job.has_called = True
+        try:
+            reached = _advance(job)
+        finally:
+            self.shares.leave_thread(job.due.id)
+        with self._lock:
+            self._put(job, reached, self._writes)
+        _tell(job, reached)
 
     def _write(self, jobs: list[_Job]) -> None:
         """Write for events, and go on with each until its next step."""
@@ -173,37 +231,56 @@ class EventPool:
                 outcomes = [(None, exc)] * len(group)
             for each, outcome in zip(group, outcomes, strict=True):
                 each.outcome = outcome
-            later: list[_Job] = []
-            self._file(group, later)
-            jobs += later
+            self._go_on(group, jobs)
 
-    def _file(self, jobs: Sequence[_Job], writes: list[_Job]) -> None:
+    def _go_on(self, jobs: Sequence[_Job], writes: list[_Job]) -> None:
         """Go on with events until their next steps, and put them where these are done."""
-        steps = [(each, self._go_on(each)) for each in jobs]
+        reached = [(each, _advance(each)) for each in jobs]
         with self._lock:
-            for job, step in steps:
-                if step is not None:
-                    self._put(job, step, writes)
+            for job, what in reached:
+                self._put(job, what, writes)
+        for job, what in reached:
+            _tell(job, what)
 
-    def _put(self, job: _Job, step: Step, writes: list[_Job]) -> None:
-        if step is CALLS:
+    def _put(self, job: _Job, reached: 'Step | _End', writes: list[_Job]) -> None:
+        if isinstance(reached, Write):
+            job.write = reached
+            writes.append(job)
+        elif reached is CALLS and self._stopping and not job.has_called:
+            self._left.append(job)
+            self._add_thread()
+        elif reached is CALLS:
             self._ready[job.due.id] = job
             self._add_thread()
-        else:
-            job.write = step
-            writes.append(job)
 
-    def _go_on(self, job: _Job) -> Step | None:
-        """Go on with an event until its next step; None if there is none."""
-        context.of_event(job.due.id, job.due.lease_id)
-        outcome, job.outcome = job.outcome, NOTHING
-        try:
-            return advance(job.work, outcome)
-        except StopIteration as end:
-            job.ended(job.due, end.value, None)
-        except BaseException as exc:  # noqa: BLE001 - whoever is told logs it
-            job.ended(job.due, None, exc)
-        return None
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _End:
+    """The end of the work on an event: its result, or what was raised."""
+
+    result: Result | None = None
+    error: BaseException | None = None
+
+
+def _advance(job: _Job) -> Step | _End:
+    """Go on with an event until its next step."""
+    context.of_event(job.due.id, job.due.lease_id)
+    outcome, job.outcome = job.outcome, NOTHING
+    try:
+        return advance(job.work, outcome)
+    except StopIteration as end:
+        return _End(end.value)
+    except BaseException as exc:  # noqa: BLE001 - whoever is told logs it
+        return _End(error=exc)
+
+
+def _tell(job: _Job, reached: Step | _End) -> None:
+    if not isinstance(reached, _End):
+        return
+    try:
+        job.ended(job.due, reached.result, reached.error)
+    except Exception:
+        LOG.exception('The end of the work on an event was not taken in')
 
 
 def _one_of_each_lease(jobs: Sequence[_Job]) -> tuple[list[_Job], list[_Job]]:

@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
+from oslo_db import exception as db_exc
 from oslo_log import log
 from sqlalchemy import orm
 
@@ -22,12 +23,12 @@ from climate_core.db.clock import Clock
 from climate_core.db.engine import TROUBLE, Database, Stale
 from climate_core.db.events import Due
 from climate_core.delivery import metrics
-from climate_core.engine import ranks, retry
+from climate_core.engine import claims, ranks, retry
 from climate_core.engine.allocations import AllocationKeeper
 from climate_core.engine.awake import AwakeStart, AwakeStarts
-from climate_core.engine.claims import Claims, EventClaim
-from climate_core.engine.group_commit import Superseded, Write
-from climate_core.engine.steps import CALLS, Result, Step, Work, run_alone
+from climate_core.engine.claims import ClaimLost, Claims, EventClaim
+from climate_core.engine.group_commit import Write
+from climate_core.engine.steps import CALLS, Result, Step, Work
 from climate_core.lease import events, history, model, results, states
 from climate_core.lease.events import wait_again
 from climate_core.plugins.base import Done, ResourcePlugin, Wait
@@ -39,10 +40,6 @@ _TROUBLE: tuple[type[Exception], ...] = (Stale, *TROUBLE)
 
 #: Seconds after which a resource is tried again for which no thread might call its service.
 _THREAD_SECONDS = 1.0
-
-
-class ClaimLost(Superseded):
-    """A claim expired and another manager has the event, or the event was superseded."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,15 +81,9 @@ class EventExecutor:
     def __post_init__(self) -> None:
         self.awake = AwakeStarts(self.plugins, self.clock, self.enter)
 
-    def run(self, due: Due) -> Result:
-        """Do all the work on an event in this thread."""
-        context.of_event(due.id, due.lease_id)
-        return run_alone(self.database, self.work(due))
-
     def work(self, due: Due) -> Work:
         """Claim an event and work on it, step by step."""
         if due.is_early:
-            yield CALLS
             finished = yield from self._finish_awake(due)
             if finished is not None:
                 return finished
@@ -136,6 +127,8 @@ class EventExecutor:
         """Claim an event and begin it, in one transaction."""
         try:
             begun: _Begun | None = yield Write(due.lease_id, functools.partial(self._begin, due))
+        except db_exc.DBConnectionError:
+            raise
         except Exception:
             # Its claim was rolled back with it. With one of its own it is tried again when that
             # expires, and not at once.
@@ -148,12 +141,21 @@ class EventExecutor:
         claim, work = begun.claim, begun.work
         if work.skip_reason is not None:
             return True
-        yield CALLS
+        try:
+            yield CALLS
+        except GeneratorExit:
+            # Nothing was called: another manager may begin it at once.
+            with contextlib.suppress(*_TROUBLE):
+                self.claims.give_back(claim)
+            raise
+        if not self.claims.confirm(claim):
+            raise ClaimLost
         try:
             outcomes = self._act(claim, work)
             test_points.reached('finish.before', **claim.info)
             after = yield Write(claim.lease_id, functools.partial(self._finish, claim, outcomes))
         except ClaimLost:
+            yield CALLS
             # Ended again, so that what was begun late holds nothing.
             lease = self.database.read(leases.find, claim.lease_id)
             if lease is not None:
@@ -227,7 +229,7 @@ class EventExecutor:
         lease: model.Lease | None,
     ) -> model.Lease:
         """Write the outcomes; return the lease after that."""
-        event = _mine(lease, claim)
+        event = claims.mine(lease, claim)
         assert lease is not None
         now = self.clock.now()
         change = events.of(event.event_type).settle(lease, event, outcomes, now)
@@ -268,10 +270,10 @@ class EventExecutor:
             lease = results.apply_outcomes(work.lease, outcomes, handler.done_status, now)
             before = tuple(tried)
             for each in rank:
-                blocked = self._blocked_by(each, before, lease, handler)
+                blocked = self._blocked(each, before, lease, handler)
                 if blocked is not None and handler.ascending:
                     each = self._with_uses(claim, lease, each)
-                    blocked = self._blocked_by(each, before, lease, handler)
+                    blocked = self._blocked(each, before, lease, handler)
                 if blocked is not None:
                     outcomes[each.id] = dataclasses.replace(blocked, progress=each.progress)
                 else:
@@ -294,7 +296,7 @@ class EventExecutor:
         found = self._try(claim, lease, call, reservation)
         return dataclasses.replace(reservation, progress=found.progress or reservation.progress)
 
-    def _blocked_by(
+    def _blocked(
         self,
         reservation: model.Reservation,
         tried: Sequence[tuple[model.Reservation, results.Outcome]],
@@ -303,10 +305,7 @@ class EventExecutor:
     ) -> results.Outcome | None:
         """Return the outcome of a reservation that may not be tried now; None if it may."""
         outcomes = ranks.blocking(reservation, tried, self.plugins)
-        waits = [o.seconds for o in outcomes if o.result is not results.Result.FAILED]
-        if waits:
-            return results.Outcome(results.Result.WAIT, min(waits))
-        return retry.follow(outcomes, lease, self.clock.now()) if handler.until_end else None
+        return retry.blocked(outcomes, lease, handler.until_end, self.clock.now())
 
     def _try(
         self,
@@ -376,18 +375,6 @@ class EventExecutor:
         method = getattr(plugin, handler.plugin_method(lease, reservation))
         called: Wait | Done | None = method(lease, reservation)
         return called
-
-
-def _mine(lease: model.Lease | None, claim: EventClaim) -> model.Event:
-    """Return the event of a claim; ClaimLost if it has gone on without us.
-
-    :param lease: as it was read, locked
-    """
-    for event in lease.events if lease is not None else ():
-        claimed = event.status == states.EventStatus.IN_PROGRESS
-        if event.id == claim.event_id and event.generation == claim.generation and claimed:
-            return event
-    raise ClaimLost
 
 
 def _cause(event_id: str, event_type: str) -> history.Cause:

@@ -119,7 +119,10 @@ class Preparation(Worker):
             due = {name: each for name, each in self._owners.items() if each.ask_at <= now}
         for trust_id in sorted(due, key=lambda name: due[name].starts_at):
             with self._changed:
-                owner = self._owners.pop(trust_id)
+                owner = self._owners.pop(trust_id, None)
+            if owner is None:
+                # Others whose leases start before it have its place since.
+                continue
             # The next one comes after the pause.
             if self.stopping or self._prepare(trust_id, owner):
                 break
@@ -157,9 +160,10 @@ class Preparation(Worker):
         new = _Owner(now + asks_in, now + left, may_be_told)
         with self._changed:
             known = self._owners.get(trust_id)
-            if known is not None and known.starts_at <= new.starts_at:
-                known.may_be_told |= may_be_told
-                return False
+            if known is not None:
+                new.may_be_told = known.may_be_told = known.may_be_told or may_be_told
+                if known.starts_at <= new.starts_at:
+                    return False
             self._owners[trust_id] = new
             if len(self._owners) > _MOST:
                 del self._owners[max(self._owners, key=lambda name: self._owners[name].starts_at)]

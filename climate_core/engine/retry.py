@@ -2,7 +2,7 @@
 """Decide what follows from a failure. Pure."""
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from climate_core import exceptions
 from climate_core.backoff import Backoff
@@ -45,15 +45,25 @@ def decide(
     return results.Outcome(results.Result.RETRY, delay, reason(exc))
 
 
-def follow(
-    outcomes: Iterable[results.Outcome], lease: model.Lease, now: datetime.datetime
+def blocked(
+    outcomes: Sequence[results.Outcome],
+    lease: model.Lease,
+    until_end: bool,
+    now: datetime.datetime,
 ) -> results.Outcome | None:
-    """Decide about a start that comes after others of which some may have failed.
+    """Decide about what comes after others that are not done.
 
     What is woken when the lease is about to be over would be ended as if it had been used.
 
-    :returns: that it failed, too; None if it may be tried
+    :param outcomes: of the others
+    :param until_end: whether it is tried until the end of the lease, as a start
+    :returns: that it waits, or that it failed, too; None if it may be tried
     """
+    waits = [each.seconds for each in outcomes if each.result is not results.Result.FAILED]
+    if waits:
+        return results.Outcome(results.Result.WAIT, min(waits))
+    if not until_end:
+        return None
     failed = any(outcome.result is results.Result.FAILED for outcome in outcomes)
     return _too_late('What it may use was not there.') if failed and _late(lease, now) else None
 

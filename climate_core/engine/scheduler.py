@@ -49,6 +49,9 @@ class Pool(Protocol):
     def begin(self, batch: Sequence[events.Due], ended: Ended) -> None:
         """Work on events; ``ended`` is called once for each of them."""
 
+    def stop(self) -> None:
+        """Call services for no other event."""
+
     def close(self) -> None:
         """Begin no other step."""
 
@@ -96,6 +99,10 @@ class Scheduler(Worker):
     def room(self) -> int:
         """Return on how many more events work may begin now."""
         return self._pool.places - len(self._in_flight)
+
+    def stop(self) -> None:
+        super().stop()
+        self._pool.stop()
 
     def wait(self, deadline: float) -> bool:
         if not super().wait(deadline):
@@ -159,7 +166,7 @@ class Scheduler(Worker):
         """Return the seconds until the next question, or until an early look may begin.
 
         :param begun_at: when those whose time had come were begun; what is left of them waits for
-            a thread, or for the question
+            a place, or for the question
         """
         seconds = max(0.0, self._next_question() - time.monotonic())
         with self._changed:

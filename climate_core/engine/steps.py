@@ -12,9 +12,7 @@ import enum
 from collections.abc import Generator
 from typing import Any, Final, Literal
 
-from climate_core.db.engine import Database
 from climate_core.db.groups import Outcome
-from climate_core.engine import group_commit
 from climate_core.engine.group_commit import Write
 
 
@@ -43,15 +41,3 @@ def advance(work: Work, outcome: Outcome[Any]) -> Step:
     """
     result, error = outcome
     return work.send(result) if error is None else work.throw(error)
-
-
-def run_alone(database: Database, work: Work) -> Result:
-    """Do all steps of an event in this thread; return its result."""
-    outcome = NOTHING
-    while True:
-        try:
-            step = advance(work, outcome)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
-        (outcome,) = [NOTHING] if step is CALLS else group_commit.write_all(database, [step])

@@ -98,7 +98,7 @@ def select(lease: Any, text: str, cmd: command.Command | None = None) -> Any:
     """Return the live reservation of a lease with this id, or the id or the name of its resource.
 
     :param cmd: looks a name up, with a few requests; None: only ids are known
-    :raises osc_lib.exceptions.CommandError: there is none
+    :raises osc_lib.exceptions.CommandError: there is none, or several have a resource of this name
     """
     from climateclient.leases import is_uuid
 
@@ -107,8 +107,15 @@ def select(lease: Any, text: str, cmd: command.Command | None = None) -> Any:
         if text in (each.id, each.resource_id):
             return each
     if cmd and not is_uuid(text):
-        for each in _named(cmd, live, text):
-            return each
+        named = list(_named(cmd, live, text))
+        if len(named) > 1:
+            ids = ', '.join(f'{each.id} ({each.resource_type})' for each in named)
+            raise exceptions.CommandError(
+                f'Lease {lease.name} has several reservations of "{text}". '
+                f'Give the id of one: {ids}.'
+            )
+        if named:
+            return named[0]
     known = ', '.join(f'{each.id} ({each.resource_type} {each.resource_id})' for each in live)
     raise exceptions.CommandError(
         f'Lease {lease.name} has no reservation "{text}", only {known or "none"}.'

@@ -27,6 +27,9 @@ class WholeEvents:
         for each in batch:
             self._pool.submit(self._work, each, ended)
 
+    def stop(self) -> None:
+        """All that has begun goes on."""
+
     def close(self) -> None:
         self._pool.shutdown(wait=False)
 

@@ -23,12 +23,12 @@ from climate_core.db.engine import Database
 from climate_core.delivery import publisher
 from climate_core.engine.allocations import AllocationKeeper
 from climate_core.engine.claims import Claims
-from climate_core.engine.executor import EventExecutor
 from climate_core.lease import model
 from climate_core.lease.trust_scope import TrustScope
 from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
 from tests.support import templates
+from tests.support.executor import SingleExecutor
 
 NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
 TYPE = 'test:thing'
@@ -174,8 +174,8 @@ class World:
         if not sa.inspect(self.database.engine).has_table('leases'):
             tables.METADATA.create_all(self.database.engine)
 
-    def new_executor(self, claims: Claims | None = None, **given: Any) -> EventExecutor:
-        return EventExecutor(
+    def new_executor(self, claims: Claims | None = None, **given: Any) -> SingleExecutor:
+        return SingleExecutor(
             self.database,
             self.clock,
             claims or self.claims,

@@ -320,6 +320,21 @@ def test_reservation_remove_deletes_by_id_or_name(openstack, http, lease, resour
     assert http.last_request.method == 'DELETE'
 
 
+def test_name_of_two_resources_is_refused(fail, http, sent, lease, resources, monkeypatch):
+    volume = samples.reservation(
+        id=OTHER_ID, resource_type='virtual:volume', resource_id=samples.OTHER_ID
+    )
+    both = [samples.reservation(), volume]
+    http.get(LEASE, json={'lease': samples.lease(reservations=both)})
+    http.get(f'{samples.CINDER}/volumes/vm1', status_code=404, json={})
+    found = [{'id': samples.OTHER_ID, 'name': 'vm1'}]
+    http.get(f'{samples.CINDER}/volumes/detail?name=vm1', json={'volumes': found})
+    err = fail('lease', 'reservation', 'remove', LEASE_ID, 'vm1')
+    assert 'has several reservations of "vm1"' in err
+    assert f'{RESERVATION_ID} (virtual:instance), {OTHER_ID} (virtual:volume)' in err
+    assert http.last_request.method == 'GET'
+
+
 @pytest.mark.parametrize(
     ('argv', 'words'),
     [

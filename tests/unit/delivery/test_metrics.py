@@ -3,6 +3,7 @@
 
 import dataclasses
 import pathlib
+import threading
 import urllib.request
 from collections.abc import Iterator
 
@@ -15,6 +16,8 @@ from climate_core.db import counts, events
 from climate_core.delivery import metrics
 from climate_core.delivery.metrics import Metrics, _Database
 from climate_core.engine.claims import Claims
+from climate_core.engine.event_pool import EventPool
+from climate_core.engine.shares import ThreadShares
 from climate_core.plugins.base import Wait
 from tests.support.stopping import stop
 from tests.support.world import TYPE, Time, World, user
@@ -236,3 +239,26 @@ def test_repairs_are_counted_by_type_and_name(measured: Measured, time: Time) ->
     assert measured.world.lease(lease_id).status == 'ACTIVE'
     labels = {'resource_type': TYPE, 'repair': 'reset_state'}
     assert measured.value('climate_repairs_total', **labels) == 1
+
+
+def test_events_that_wait_for_a_thread_are_counted(measured: Measured) -> None:
+    world, called, go_on = measured.world, threading.Semaphore(0), threading.Event()
+    pool = EventPool(world.database, measured.executor.work, 1, ThreadShares(1, 100, places=4))
+    measured.metrics.count_waiting(lambda: pool.waiting)
+
+    def hang() -> None:
+        called.release()
+        assert go_on.wait(60)
+
+    for name in 'abc':
+        world.things.answers['wake', name] = [hang]
+        world.create(name)
+    pool.begin(world.due(), lambda *_: called.release())
+    assert called.acquire(timeout=60)
+    assert measured.value('climate_engine_waiting') == 2.0
+    go_on.set()
+    # Two more calls, and three ends.
+    for _ in range(5):
+        assert called.acquire(timeout=60)
+    assert measured.value('climate_engine_waiting') == 0.0
+    pool.close()

@@ -7,6 +7,7 @@ import time
 from concurrent import futures
 
 import pytest
+from oslo_db import exception as db_exc
 
 from climate_common import dates
 from climate_core.db import events, leases, store
@@ -246,3 +247,53 @@ def test_event_that_cannot_be_begun_is_tried_again_when_its_claim_expires(
     assert world.database.write(events.renew, event.id, event.generation, -1)
     world.run()
     assert world.lease(lease_id).status == 'ACTIVE'
+
+
+def test_claim_that_has_waited_is_confirmed(any_world: World) -> None:
+    world = any_world
+    claims = Claims(world.database, ttl=30)
+    world.create('a', end=NEVER)
+    (due,) = world.due()
+    claim = world.database.write(claims.claim, due)
+    assert claim is not None
+    assert world.statements(lambda: claims.confirm(claim)) == []
+    claim.renew_at -= 2
+    found: list[bool] = []
+    assert len(world.statements(lambda: found.append(claims.confirm(claim)))) == 1
+    world.database.write(events.renew, claim.event_id, claim.generation, -1)
+    (again,) = world.due()
+    assert _claim(world, again)
+    claim.renew_at -= 2
+    found.append(claims.confirm(claim))
+    assert found == [True, False]
+    assert claim.lost
+
+
+def test_claim_that_is_given_back_is_due(any_world: World) -> None:
+    world = any_world
+    claims = Claims(world.database, ttl=30)
+    world.create('a', end=NEVER)
+    (due,) = world.due()
+    claim = world.database.write(claims.claim, due)
+    assert claim is not None
+    claims.give_back(claim)
+    assert [each.id for each in world.due()] == [due.id]
+
+
+@pytest.mark.parametrize(
+    ('error', 'statements'), [(db_exc.DBConnectionError(), 0), (ValueError(), 1)]
+)
+def test_event_that_cannot_begin_is_claimed_alone_unless_the_database_is_away(
+    world: World, error: Exception, statements: int
+) -> None:
+    world.create('a', end=NEVER)
+    (due,) = world.due()
+    work = world.executor.work(due)
+    next(work)
+
+    def fail() -> None:
+        with pytest.raises(type(error)):
+            work.throw(error)
+
+    assert len(world.statements(fail)) == statements
+    assert len(world.due()) == 1 - statements

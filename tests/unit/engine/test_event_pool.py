@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events are claimed and finished together, and none of them waits for others to come."""
 
+import dataclasses
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +16,7 @@ from climate_core.db.events import Due
 from climate_core.engine import event_pool
 from climate_core.engine.event_pool import EventPool
 from climate_core.engine.group_commit import Superseded, Write
+from climate_core.engine.scheduler import Scheduler
 from climate_core.engine.shares import ThreadShares
 from climate_core.engine.steps import CALLS, Result, Work
 from climate_core.lease import model, states
@@ -241,3 +244,139 @@ def test_event_that_waits_for_a_thread_when_the_pool_is_closed_is_left(pool: Poo
     # Two threads had called; what they had to write is taken up when its claim expires, too.
     assert len(pool.world.things.journal) <= 2
     assert pool.ended == {}
+
+
+def test_share_that_is_freed_is_used_while_the_one_that_freed_it_writes(pool: Pool) -> None:
+    shares = ThreadShares(4, 25, places=8)
+    pool.pool = EventPool(pool.world.database, pool._work, 4, shares)
+    go_on = threading.Event()
+
+    def hold(_session: orm.Session, _lease: model.Lease | None) -> None:
+        assert pool.answer.wait(PATIENCE)
+
+    def first(due: Due) -> Work:
+        yield CALLS
+        pool.asked.release()
+        assert go_on.wait(PATIENCE)
+        yield Write(due.lease_id, hold)
+        return False
+
+    def second(_due: Due) -> Work:
+        yield CALLS
+        pool.asked.release()
+        return False
+
+    # One of the four threads may call the service.
+    due = [dataclasses.replace(pool.lease(n), services=frozenset({'s'})) for n in 'ab']
+    pool.works = {due[0].id: first, due[1].id: second}
+    pool.begin(*due)
+    pool.wait_for_calls(1)
+    go_on.set()
+    pool.wait_for_calls(1)
+    pool.until_ended(due[1])
+    assert due[0].id not in pool.ended
+    pool.answer.set()
+    pool.until_ended(due[0])
+
+
+def test_services_are_not_called_by_the_thread_that_writes(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was begun too late is ended again; others that are to be written do not wait."""
+    pool.pool = EventPool(pool.world.database, pool._work, 3, ThreadShares(3, 100, places=8))
+    monkeypatch.setattr(event_pool, '_WRITERS', 1)
+
+    def end_again(_lease: model.Lease) -> None:
+        pool.asked.release()
+        assert pool.answer.wait(PATIENCE)
+
+    monkeypatch.setattr(pool.world.executor.allocations, 'end_again', end_again)
+    lost, other = pool.lease('a'), pool.lease('b')
+
+    def supersede() -> None:
+        assert pool.world.database.write(events.renew, lost.id, lost.generation + 1, -1.0)
+        again = dataclasses.replace(lost, generation=lost.generation + 1)
+        assert pool.world.database.write(events.claim, again.id, again.generation, 60.0)
+
+    pool.world.things.answers['wake', 'a'] = [supersede]
+    pool.begin(lost)
+    pool.wait_for_calls(1)
+    pool.begin(other)
+    pool.until_ended(other)
+    assert lost.id not in pool.ended
+    pool.answer.set()
+    pool.until_ended(lost)
+    assert pool.ended[lost.id] is True
+
+
+def test_scheduler_that_stops_leaves_what_waits_for_a_thread_to_others(pool: Pool) -> None:
+    world = pool.world
+    loop = Scheduler(world.database, world.clock, pool.pool, 600)
+    pool.hang(*'abcdef')
+    ids = [world.create(name, end=NEVER) for name in 'abcdef']
+    loop.start()
+    pool.wait_for_calls(2)
+    loop.stop()
+    pool.answer.set()
+    assert loop.wait(time.monotonic() + PATIENCE)
+    assert len(world.things.calls) == 2
+    assert [world.lease(each).status for each in ids].count('ACTIVE') == 2
+    # Nobody has to wait until their claims expire.
+    assert len(world.due()) == 4
+    assert not world.claims._held
+    world.run_until_idle()
+    assert {world.lease(each).status for each in ids} == {'ACTIVE'}
+
+
+def test_what_begins_when_the_pool_has_stopped_is_left(pool: Pool) -> None:
+    due = pool.lease('a')
+    pool.pool.stop()
+    pool.begin(due, dataclasses.replace(due, id='early', is_early=True))
+    pool.until_ended(due, dataclasses.replace(due, id='early'))
+    assert set(pool.ended.values()) == {False}
+    assert pool.statuses(due) == ['UNDONE']
+
+
+def test_thread_that_cannot_start_leaves_its_work_to_the_others(pool: Pool) -> None:
+    due = [pool.lease(name) for name in 'abcd']
+    submit, submitted = pool.pool._pool.submit, []
+
+    def refuse(function: Callable[[], None]) -> Any:
+        submitted.append(function)
+        if len(submitted) != 1:
+            raise RuntimeError("can't start new thread")
+        return submit(function)
+
+    pool.pool._pool.submit = refuse  # type: ignore[method-assign, assignment]
+    pool.begin(*due)
+    pool.until_ended(*due)
+    assert len(submitted) > 1
+    assert pool.statuses(*due) == ['DONE'] * 4
+
+
+def test_end_that_is_not_taken_in_stops_no_thread(pool: Pool) -> None:
+    pool.pool = EventPool(pool.world.database, pool._work, 1, ThreadShares(1, 100, places=4))
+    broken, due = pool.lease('a'), pool.lease('b')
+
+    def break_down(*_args: Any) -> None:
+        raise RuntimeError
+
+    pool.pool.begin([broken], break_down)
+    pool.begin(due)
+    pool.until_ended(due)
+    assert pool.statuses(broken, due) == ['DONE', 'DONE']
+
+
+def test_early_look_waits_for_no_transaction(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_pool, '_WRITERS', 0)
+    due = dataclasses.replace(pool.lease('a'), is_early=True)
+
+    def look(_due: Due) -> Work:
+        pool.asked.release()
+        return False
+        yield CALLS
+
+    pool.works = {due.id: look}
+    pool.begin(due)
+    pool.wait_for_calls(1)
+    pool.until_ended(due)

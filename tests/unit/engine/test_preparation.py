@@ -380,3 +380,33 @@ def test_trusts_of_starts_are_read_in_their_order(any_stage: Stage) -> None:
     assert 0 < found[0].seconds <= 30 < found[1].seconds <= 90
     assert not any(each.may_be_told for each in found)
     assert any_stage.world.database.read(starts.coming, ['other'], IDLE, 10) == []
+
+
+def test_owner_who_has_no_place_any_more_is_left_out(
+    stage: Stage, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preparation, '_MOST', 2)
+    monkeypatch.setattr(random, 'uniform', lambda low, _high: low)
+    worker = stage.worker
+    worker._read_at = 1e9
+    for trust_id, left in (('near', 40.0), ('late', 50.0)):
+        assert worker._plan(trust_id, left)
+
+    def two_come(trust_id: str, seconds: float) -> bool:
+        if trust_id == 'near':
+            assert worker._plan('new', 20.0)
+            assert worker._plan('newer', 20.0)
+        return asked(trust_id, seconds) and False
+
+    worker._token = two_come
+    worker.look()
+    assert asked.trusts == ['near']
+    worker.look()
+    assert sorted(asked.trusts) == ['near', 'new', 'newer']
+
+
+def test_owner_whose_next_lease_starts_sooner_may_still_be_told(stage: Stage) -> None:
+    worker = stage.worker
+    assert worker._plan('trust', 600.0, may_be_told=True)
+    assert worker._plan('trust', 300.0)
+    assert worker._owners['trust'].may_be_told

@@ -9,7 +9,7 @@ from climate_core import exceptions
 from climate_core.backoff import Backoff
 from climate_core.engine import retry
 from climate_core.lease import events, model
-from climate_core.lease.results import DONE, Outcome, Result
+from climate_core.lease.results import Outcome, Result
 from tests.support.leases import HOUR, NOON, lease, reservation
 
 TYPES = [each.event_type for each in events.TABLE if each.on_failure]
@@ -61,16 +61,16 @@ def test_only_a_start_fails_at_once_by_a_bug(kind: str) -> None:
 @pytest.mark.parametrize(
     ('outcomes', 'left', 'given_up'),
     [
-        ([DONE], NEAR, False),
+        ([], NEAR, False),
         ([Outcome(Result.FAILED)], FAR, False),
-        ([DONE, Outcome(Result.FAILED)], NEAR, True),
+        ([Outcome(Result.FAILED)], NEAR, True),
     ],
 )
 def test_failure_shortly_before_the_end_is_given_up(
     outcomes: list[Outcome], left: float, given_up: bool
 ) -> None:
     one = lease(end=NOON + HOUR * left / 3600)
-    assert (retry.follow(outcomes, one, NOON) is not None) == given_up
+    assert (retry.blocked(outcomes, one, True, NOON) is not None) == given_up
 
 
 def test_reason_is_never_empty_nor_too_long() -> None:
