@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lease service's own calls, sent to the cinder of a test."""
 
-import dataclasses
 from unittest import mock
 
 import requests
 
-from climate_core.cloud import volumes
 from tests.functional.cinder.base import CinderTest
+from tests.functional.cinder.users import User
 
 
 class LeaseServiceTest(CinderTest):
@@ -18,8 +17,12 @@ class LeaseServiceTest(CinderTest):
 
     def setUp(self):
         super().setUp()
-        cinder = dataclasses.replace(volumes.CINDER, client=self._client)
-        patch = mock.patch.object(volumes, 'CINDER', cinder)
+
+        def client(user, service_type, _version):
+            assert service_type == 'block-storage'
+            return self._client(user)
+
+        patch = mock.patch.object(User, 'client', client, create=True)
         patch.start()
         self.addCleanup(patch.stop)
 

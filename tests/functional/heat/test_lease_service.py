@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The requests of the lease service to Heat, answered by the real one and not by a fake."""
 
-import dataclasses
 import datetime
 import functools
 import json as jsonlib
@@ -62,8 +61,14 @@ class TestLeaseService(HeatTest):
         # There is no policy file.
         self.patchobject(cfg.ConfigOpts, 'find_file', return_value=None)
         self.patchobject(rpc_client.EngineClient, 'call', new=self._call)
-        heat = dataclasses.replace(stacks.HEAT, client=self._client)
-        self.patchobject(stacks, 'HEAT', new=heat)
+
+        def client(user, service_type, _version):
+            assert service_type == 'orchestration'
+            return self._client(user)
+
+        patch = mock.patch.object(User, 'client', client, create=True)
+        patch.start()
+        self.addCleanup(patch.stop)
 
     def _call(self, who, message, version=None, timeout=None):
         """Call heat-engine as heat-api does."""
