@@ -141,6 +141,6 @@ def _add_reservation(parser: argparse.ArgumentParser, **more: Any) -> None:
     parser.add_argument(
         'reservation',
         metavar='<reservation>',
-        help='Id of a reservation, or id or name of its resource',
+        help='Id of a reservation or of its resource, or name of a server, volume or stack',
         **more,
     )

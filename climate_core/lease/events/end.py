@@ -45,7 +45,8 @@ class EndLease(base.EventHandler):
         told = never_started and lease.status not in states.ENDING
         if lease.status in (_L.PENDING, _L.STARTING) and end_reason(lease) != CANCELLED:
             lease = _with_never_awake(lease, now)
-        if lease.status != _L.DELETING:
+        # One that is tried again keeps the reason for that.
+        if lease.status not in states.ENDING:
             lease = lease.moved_to(_L.TERMINATING, end_reason(lease))
         # What was being taken out of the lease is freed with the rest.
         why = 'The end of the lease came first.'

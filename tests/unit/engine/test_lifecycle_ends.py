@@ -4,6 +4,7 @@
 import pytest
 
 from climate_core import exceptions
+from climate_core.db import history
 from tests.support.world import TYPE, Time, World, at, statuses
 
 ONE = '2026-12-01 13:00'
@@ -87,6 +88,22 @@ def test_cancelled_lease_ends_without_a_start(world: World) -> None:
     assert (lease.start_date, lease.end_date) == (at(ONE), at('2026-12-01 14:00'))
     assert world.things.journal == [('end', 'a')]
     assert world.told() == ['lease.create', 'lease.update', 'lease.event.end_lease']
+
+
+def test_end_that_fails_again_for_the_same_reason_is_not_told_again(world: World) -> None:
+    lease_id = world.create('a')
+    world.run_until_idle()
+    world.things.answers['end', 'a'] = [AWAY] * 4
+    world.run_until_idle(hours=2)
+    for _ in range(3):
+        lease = world.settle(lease_id, minutes=10)
+        if lease.status == 'TERMINATING':
+            assert lease.status_reason == f'{TYPE} a: Nova is away'
+    assert world.settle(lease_id, minutes=10).status == 'TERMINATED'
+    page = [entry for _, entry in world.database.read(history.page, lease_id)]
+    ends = [each.result for each in page if each.action == 'event.end_lease']
+    # It begins, it cannot be done, and it is done.
+    assert ends == ['progress', 'retry', 'done']
 
 
 def test_ending_while_the_start_is_at_work(world: World) -> None:
