@@ -35,8 +35,14 @@ def number(one: str, not_found: Callable[[str], exceptions.NotFound]) -> int:
 
 
 def flat(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a request, which some clients send under ``values``."""
-    values = {**body, **body.get('values', {})}
+    """Return the values of a request, which some clients send under ``values``.
+
+    :raises climate_core.exceptions.BadRequest: that is no object
+    """
+    under = body.get('values', {})
+    if not isinstance(under, Mapping):
+        raise exceptions.BadRequest('values: must be an object.', field='values')
+    values = {**body, **under}
     values.pop('values', None)
     return values
 
