@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What requests to the services of the cloud are sent with.
+"""Send requests to the services of the cloud with the rights of somebody.
 
 It is keystoneauth alone: openstacksdk, whose proxies of all services take 11 MiB, would only pass
 the requests on.

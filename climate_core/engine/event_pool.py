@@ -53,6 +53,14 @@ class _Job:
     has_called: bool = False
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _End:
+    """The end of the work on an event: its result, or what was raised."""
+
+    result: Result | None = None
+    error: BaseException | None = None
+
+
 class EventPool:
     """Work on events.
 
@@ -199,7 +207,7 @@ class EventPool:
     def _leave(self, jobs: Sequence[_Job]) -> None:
         for each in jobs:
             each.work.close()
-            each.ended(each.due, False, None)
+            _tell(each, _End(False))
 
     def _begin(self, jobs: Sequence[_Job], writes: list[_Job]) -> None:
         """Begin the work on events, and write their claims with what others have to write."""
@@ -242,7 +250,7 @@ class EventPool:
         for job, what in reached:
             _tell(job, what)
 
-    def _put(self, job: _Job, reached: 'Step | _End', writes: list[_Job]) -> None:
+    def _put(self, job: _Job, reached: Step | _End, writes: list[_Job]) -> None:
         if isinstance(reached, Write):
             job.write = reached
             writes.append(job)
@@ -252,14 +260,6 @@ class EventPool:
         elif reached is CALLS:
             self._ready[job.due.id] = job
             self._add_thread()
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _End:
-    """The end of the work on an event: its result, or what was raised."""
-
-    result: Result | None = None
-    error: BaseException | None = None
 
 
 def _advance(job: _Job) -> Step | _End:

@@ -21,7 +21,7 @@ class Superseded(Exception):
 
 
 class Write(NamedTuple):
-    """What an event writes: ``function(session, lease)``, called again if that is repeated.
+    """Describe what an event writes: ``function(session, lease)``, called again if repeated.
 
     :param lease_id: of the lease that is read for it, and locked; it is given None if there is
         none

@@ -38,7 +38,7 @@ _BEATEN_FACTOR: Final = 4
 
 
 class Pool(Protocol):
-    """What works on events, see :class:`climate_core.engine.event_pool.EventPool`."""
+    """Work on events, as :class:`climate_core.engine.event_pool.EventPool` does."""
 
     shares: ThreadShares
 

@@ -7,6 +7,7 @@ import requests
 
 from tests.functional.cinder.base import CinderTest
 from tests.functional.cinder.users import User
+from tests.support.users_as_connections import stand_for_connections
 
 
 class LeaseServiceTest(CinderTest):
@@ -17,14 +18,7 @@ class LeaseServiceTest(CinderTest):
 
     def setUp(self):
         super().setUp()
-
-        def client(user, service_type, _version):
-            assert service_type == 'block-storage'
-            return self._client(user)
-
-        patch = mock.patch.object(User, 'client', client, create=True)
-        patch.start()
-        self.addCleanup(patch.stop)
+        stand_for_connections(self, User, 'block-storage', self._client)
 
     def _client(self, user):
         """Return a client that asks as keystoneauth's adapter does, without a network."""

@@ -27,6 +27,7 @@ from tests.functional.heat.base import HeatTest
 from tests.functional.heat.users import ALICE, ALICES, BOB, User
 from tests.support import leases
 from tests.support.stacks import EMPTY
+from tests.support.users_as_connections import stand_for_connections
 
 NOTHING = {'a': {'type': 'OS::Heat::None'}, 'b': {'type': 'OS::Heat::TestResource'}}
 GROUP = {
@@ -61,14 +62,7 @@ class TestLeaseService(HeatTest):
         # There is no policy file.
         self.patchobject(cfg.ConfigOpts, 'find_file', return_value=None)
         self.patchobject(rpc_client.EngineClient, 'call', new=self._call)
-
-        def client(user, service_type, _version):
-            assert service_type == 'orchestration'
-            return self._client(user)
-
-        patch = mock.patch.object(User, 'client', client, create=True)
-        patch.start()
-        self.addCleanup(patch.stop)
+        stand_for_connections(self, User, 'orchestration', self._client)
 
     def _call(self, who, message, version=None, timeout=None):
         """Call heat-engine as heat-api does."""

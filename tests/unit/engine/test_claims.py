@@ -26,6 +26,16 @@ def _claim(world: World, due: events.Due, ttl: float = 30) -> bool:
     return world.database.write(events.claim, due.id, due.generation, ttl)
 
 
+def _claimed(world: World) -> tuple[Claims, EventClaim]:
+    """Claim the start of a new lease for 30 seconds."""
+    claims = Claims(world.database, ttl=30)
+    world.create('a', end=NEVER)
+    (due,) = world.due()
+    claim = world.database.write(claims.claim, due)
+    assert claim is not None
+    return claims, claim
+
+
 def test_one_of_many_wins(any_world: World) -> None:
     any_world.create('a', end=NEVER)
     (due,) = any_world.due()
@@ -86,11 +96,7 @@ def test_a_lost_claim_cannot_finish(any_world: World) -> None:
 
 def test_renewing_keeps_a_claim_and_notices_its_loss(any_world: World) -> None:
     world = any_world
-    claims = Claims(world.database, ttl=30)
-    world.create('a', end=NEVER)
-    (due,) = world.due()
-    claim = world.database.write(claims.claim, due)
-    assert claim is not None
+    claims, claim = _claimed(world)
     claims.hold(claim)
     assert world.database.write(events.renew, claim.event_id, claim.generation, -1)
     assert world.due()
@@ -251,11 +257,7 @@ def test_event_that_cannot_be_begun_is_tried_again_when_its_claim_expires(
 
 def test_claim_that_has_waited_is_confirmed(any_world: World) -> None:
     world = any_world
-    claims = Claims(world.database, ttl=30)
-    world.create('a', end=NEVER)
-    (due,) = world.due()
-    claim = world.database.write(claims.claim, due)
-    assert claim is not None
+    claims, claim = _claimed(world)
     assert world.statements(lambda: claims.confirm(claim)) == []
     claim.renew_at -= 2
     found: list[bool] = []
@@ -271,13 +273,9 @@ def test_claim_that_has_waited_is_confirmed(any_world: World) -> None:
 
 def test_claim_that_is_given_back_is_due(any_world: World) -> None:
     world = any_world
-    claims = Claims(world.database, ttl=30)
-    world.create('a', end=NEVER)
-    (due,) = world.due()
-    claim = world.database.write(claims.claim, due)
-    assert claim is not None
+    claims, claim = _claimed(world)
     claims.give_back(claim)
-    assert [each.id for each in world.due()] == [due.id]
+    assert [each.id for each in world.due()] == [claim.event_id]
 
 
 @pytest.mark.parametrize(
