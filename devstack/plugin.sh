@@ -7,7 +7,7 @@
 #
 # after the plugin of Heat, if there is one. Nova, Cinder and Heat are enabled for Climate with the
 # same lines as in the local cloud: nova-climate.conf, cinder-climate.conf and heat-climate.conf in
-# devstack/local/templates. Neutron gets those of neutron-policy.yaml there.
+# devstack/local/templates. Neutron gets those of policies/neutron.yaml there.
 
 CLIMATE_PLUGIN_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -161,7 +161,7 @@ function configure_climate_neutron {
     local lines=${NEUTRON_CONF_DIR:-/etc/neutron}/policy.d
     is_service_enabled q-svc neutron-api || return 0
     sudo install -d -o "$STACK_USER" "$lines"
-    cp "$CLIMATE_PLUGIN_DIR/local/templates/neutron-policy.yaml" "$lines/climate.yaml"
+    cp "$CLIMATE_PLUGIN_DIR/local/templates/policies/neutron.yaml" "$lines/climate.yaml"
 }
 
 # configure_climate_dashboard - the panels of Climate, where Horizon runs; it collects and compresses

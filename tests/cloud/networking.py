@@ -17,8 +17,8 @@ def public(person: Person) -> Any:
 
 
 def has_policy_lines() -> bool:
-    """Tell whether Neutron's policy has the lines for leases: CLIMATE_CLOUD_NEUTRON_POLICY."""
-    return bool(json.loads((STATE / 'settings.json').read_text())['neutron_policy'])
+    """Tell whether Neutron's policy has the lines for leases: CLIMATE_CLOUD_POLICIES."""
+    return bool(json.loads((STATE / 'settings.json').read_text())['policies'])
 
 
 def trunk(person: Person, parent: Any, subport: Any) -> Any:

@@ -4,6 +4,7 @@
 import pathlib
 import shutil
 import string
+from collections.abc import Mapping
 
 from climate_cloud.settings import LOCAL, ROOT, Settings
 
@@ -26,6 +27,8 @@ FILES = {
     'heat': ('heat/heat.conf', ['heat.conf', 'heat-climate.conf'], 'heat'),
     'climate': ('climate/climate.conf', ['climate.conf'], 'climate'),
 }
+#: What the users of services are authorized for.
+PROJECT = {'project_name': 'service', 'project_domain_name': 'Default'}
 COMPUTE = ['nova-common.conf', 'nova-climate.conf']
 
 
@@ -79,9 +82,9 @@ class Configs:
         shutil.copy(paste, self.settings.etc / 'nova' / 'api-paste.ini')
         self._write_heat_environment()
         if not self.settings.stock:
-            policy = self.path('neutron').parent / 'policy.yaml'
-            lines = (TEMPLATES / 'neutron-policy.yaml').read_text()
-            policy.write_text(lines if self.settings.neutron_policy else '{}\n')
+            for lines in sorted((TEMPLATES / 'policies').iterdir()):
+                policy = self.path(lines.stem).parent / 'policy.yaml'
+                policy.write_text(lines.read_text() if self.settings.policies else '{}\n')
         for name in ('images', 'locks', 'nova/ctl', 'cinder/coordination', 'neutron'):
             (self.settings.data / name).mkdir(parents=True, exist_ok=True)
 
@@ -123,6 +126,7 @@ class Configs:
             'database_url': self.database_url(database),
             'api_database_url': self.database_url('nova_api'),
             'credentials': credentials,
+            'system_credentials': self._credentials(service, {'system_scope': 'all'}),
             'authtoken': '\n'.join(
                 [
                     credentials,
@@ -139,15 +143,14 @@ class Configs:
             'climate_key': secrets['climate_key'],
         }
 
-    def _credentials(self, user: str) -> str:
+    def _credentials(self, user: str, scope: Mapping[str, str] = PROJECT) -> str:
         values = {
             'auth_type': 'password',
             'auth_url': f'{self.settings.url("keystone")}/v3',
             'username': user,
             'password': self.secrets['service'],
             'user_domain_name': 'Default',
-            'project_name': 'service',
-            'project_domain_name': 'Default',
+            **scope,
             'region_name': 'RegionOne',
         }
         return '\n'.join(f'{key} = {value}' for key, value in values.items())

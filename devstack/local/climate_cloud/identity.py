@@ -4,6 +4,8 @@
 Every step looks first, so that it can run again after an interruption or for a new service.
 """
 
+from collections.abc import Iterable
+
 import openstack
 from openstack.connection import Connection
 
@@ -23,7 +25,12 @@ CATALOGUE = {
     'climate': ('reservation', '/v1'),
 }
 SERVICE_USERS = ('placement', 'glance', 'neutron', 'nova', 'cinder', 'heat', 'climate')
-ROLES = ('service', 'heat_stack_owner', 'heat_stack_user')
+ROLES = ('service', 'heat_stack_owner', 'heat_stack_user', 'climate')
+#: The roles of Climate's user where the services have the lines of ``templates/policies``: an
+#: administrator of Nova, Cinder and Heat, a service everywhere, a member of the project service.
+LEAST = frozenset({'climate', 'service', 'member'})
+#: The roles of every other service.
+ADMIN = frozenset({'admin', 'service'})
 #: What a project may hold at most, registered for the service climate. A cloud for tests has room.
 LIMITS = {
     'leases': 1000,
@@ -84,7 +91,9 @@ class Identity:
         self.projects = {project.name: project for project in self.keystone.projects()}
         self.users = {user.name: user for user in self.keystone.users(domain_id='default')}
         for name in SERVICE_USERS:
-            self._user(name, self.secrets['service'], 'service', ['admin', 'service'])
+            if name != 'climate':
+                self._user(name, self.secrets['service'], 'service', ADMIN)
+        self._climate()
         for name in MEMBERS:
             self._user(name, self.secrets[name], name, ['member', 'heat_stack_owner'])
         self._heat_domain()
@@ -96,13 +105,27 @@ class Identity:
             self.projects[name] = self.keystone.create_project(name=name, domain_id='default')
         return self.projects[name]
 
-    def _user(self, name: str, password: str, project_name: str, roles: list[str]) -> None:
+    def _user(self, name: str, password: str, project_name: str, roles: Iterable[str]):
         project = self._project(project_name)
         user = self.users.get(name) or self.keystone.create_user(
             name=name, password=password, domain_id='default', default_project_id=project.id
         )
         for role in roles:
             self.keystone.assign_project_role_to_user(project, user, self.roles[role])
+        return user
+
+    def _climate(self) -> None:
+        """Make Climate's user with the roles of the setting, and take those of the other one.
+
+        It reads the limits of all projects, see ``doc/source/operation/limits.rst``.
+        """
+        wanted, other = (LEAST, ADMIN) if self.settings.policies else (ADMIN, LEAST)
+        user = self._user('climate', self.secrets['service'], 'service', wanted)
+        for role in other - wanted:
+            self.keystone.unassign_project_role_from_user(
+                self.projects['service'], user, self.roles[role]
+            )
+        self.keystone.assign_system_role_to_user(user, self.roles['reader'], 'all')
 
     def _heat_domain(self) -> None:
         domain = self.keystone.find_domain('heat') or self.keystone.create_domain(name='heat')

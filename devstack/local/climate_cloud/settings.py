@@ -36,7 +36,7 @@ PORTS = {
 }
 
 #: What is on or off.
-_SWITCHES = ('stock', 'ceph', 'horizon', 'browser', 'neutron_policy')
+_SWITCHES = ('stock', 'ceph', 'horizon', 'browser', 'policies')
 
 
 class SettingsError(Exception):
@@ -56,7 +56,8 @@ class Settings:
     :param ceph: a second backend of Cinder, on a Ceph of its own
     :param horizon: the dashboard
     :param browser: install the browser in which the tests look at it
-    :param neutron_policy: the lines for Neutron's policy.yaml; else its policy is its own
+    :param policies: the services have Climate's lines in their policy.yaml, and its user has the
+        rights of :data:`identity.LEAST`; else they have their own policies, and it is an admin
     """
 
     state: pathlib.Path
@@ -68,7 +69,7 @@ class Settings:
     ceph: bool = False
     horizon: bool = False
     browser: bool = False
-    neutron_policy: bool = True
+    policies: bool = True
 
     @property
     def venv(self) -> pathlib.Path:
@@ -132,7 +133,7 @@ def load(environ: dict[str, str] | None = None) -> Settings:
 
     :param environ: CLIMATE_CLOUD_DIR, CLIMATE_CLOUD_HOST, CLIMATE_CLOUD_BASE_PORT,
         CLIMATE_CLOUD_COMPUTES, CLIMATE_CLOUD_POOL, CLIMATE_CLOUD_STOCK, CLIMATE_CLOUD_CEPH,
-        CLIMATE_CLOUD_HORIZON, CLIMATE_CLOUD_BROWSER, CLIMATE_CLOUD_NEUTRON_POLICY; the process
+        CLIMATE_CLOUD_HORIZON, CLIMATE_CLOUD_BROWSER, CLIMATE_CLOUD_POLICIES; the process
         environment by default
     :raises SettingsError: a value is unusable, or host or ports differ from those of the
         cloud that exists in the directory (its databases hold them)

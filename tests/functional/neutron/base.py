@@ -33,7 +33,7 @@ from tests.support.fakes import cloud_server
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 #: The lines that operators add, as the documents have them.
-POLICY = ROOT / 'devstack' / 'local' / 'templates' / 'neutron-policy.yaml'
+POLICY = ROOT / 'devstack' / 'local' / 'templates' / 'policies' / 'neutron.yaml'
 ml2.register_ml2_plugin_opts()
 driver_type.register_ml2_drivers_vlan_opts()
 

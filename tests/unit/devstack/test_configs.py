@@ -78,8 +78,16 @@ def test_neutron_keeps_set_apart_addresses_from_users(written: configs.Configs) 
     )
 
 
+@pytest.mark.parametrize('service', ['nova', 'cinder', 'heat'])
+def test_role_of_climate_administrates_what_it_works_on(
+    written: configs.Configs, service: str
+) -> None:
+    rules = policy.Rules.load((written.path(service).parent / 'policy.yaml').read_text())
+    assert str(rules['context_is_admin']).endswith('or role:climate)')
+
+
 def test_neutron_has_its_own_policy_where_the_lines_are_left_out(tmp_path: pathlib.Path) -> None:
-    made = write(Settings(state=tmp_path, neutron_policy=False))
+    made = write(Settings(state=tmp_path, policies=False))
     (path,) = read(made.path('neutron'))['oslo_policy']['policy_file']
     assert policy.Rules.load(pathlib.Path(path).read_text()) == {}
 

@@ -122,7 +122,7 @@ def test_post_config_enables_climate_in_heat(tmp_path: pathlib.Path) -> None:
 
 
 def test_post_config_adds_the_lines_of_the_policy_of_neutron(tmp_path: pathlib.Path) -> None:
-    lines = 'devstack/local/templates/neutron-policy.yaml /etc/neutron/policy.d/climate.yaml'
+    lines = 'devstack/local/templates/policies/neutron.yaml /etc/neutron/policy.d/climate.yaml'
     for enabled in ('climate-api,climate-manager,key,q-svc', 'neutron-api'):
         calls = phase(tmp_path, *POST_CONFIG, enabled=enabled)
         assert [call for call in calls if call.startswith('cp ') and call.endswith(lines)]

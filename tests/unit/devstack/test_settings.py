@@ -51,7 +51,7 @@ def test_option_is_kept(tmp_path: pathlib.Path, name: str) -> None:
     assert not getattr(load(tmp_path, **{name: '0'}), name)
 
 
-def test_lines_of_the_policy_of_neutron_can_be_left_out(tmp_path: pathlib.Path) -> None:
-    assert load(tmp_path).neutron_policy
-    load(tmp_path, neutron_policy='0').save()
-    assert not load(tmp_path).neutron_policy
+def test_policies_can_be_left_out(tmp_path: pathlib.Path) -> None:
+    assert load(tmp_path).policies
+    load(tmp_path, policies='0').save()
+    assert not load(tmp_path).policies
