@@ -6,6 +6,7 @@ cinder-api and heat-engine what the lease service would refuse later. A pattern 
 ``fullmatch``; :func:`json_pattern` makes one for a JSON Schema.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -31,7 +32,13 @@ TRAIT_PATTERN = rf'[A-Z0-9_]{{1,{NAME_LENGTH}}}'
 PROPERTY_PATTERN = r'[A-Za-z][A-Za-z0-9_.:-]{0,63}'
 #: The id of a project, as Keystone makes them, and as other sources of its projects have them.
 PROJECT_PATTERN = r'[A-Za-z0-9][A-Za-z0-9_.-]{0,63}'
+#: Reservations of one request, each of ``count`` counted.
 RESERVATIONS = 1000
+#: Characters of JSON, in ASCII: one document, as a template, with all aliases of YAML expanded,
+#: and all that Heat accepts in one request (heat.conf max_json_body_size).
+DOCUMENT_LENGTH = 1024 * 1024
+#: Bytes of JSON that the reservations of one lease store.
+LEASE_BYTES = 4 * 1024 * 1024
 #: Reservations of one request for which the calendar is asked: hosts and shares of them.
 PROMISED = 100
 EVENTS = 100
@@ -82,6 +89,28 @@ NAME_SCHEMA: Final[Mapping[str, Any]] = {
     'maxLength': NAME_LENGTH,
     'pattern': json_pattern(NAME_PATTERN),
 }
+
+
+def encode(value: object, most: int = DOCUMENT_LENGTH) -> str:
+    """Encode JSON with sorted names; stop as soon as it is too long.
+
+    Aliases of YAML share one object: a short text can stand for more JSON than there is memory
+    for. So nothing of a user is encoded otherwise before it is sent to a service or stored.
+
+    :param most: characters, all of them ASCII
+    :raises ValueError: it is longer, too deep, or holds itself
+    :raises TypeError: it holds what JSON does not have
+    """
+    parts, size = [], 0
+    try:
+        for part in json.JSONEncoder(sort_keys=True).iterencode(value):
+            size += len(part)
+            if size > most:
+                raise ValueError(f'it must have at most {most} characters as JSON')
+            parts.append(part)
+    except RecursionError as exc:
+        raise ValueError('it must have fewer levels of nesting') from exc
+    return ''.join(parts)
 
 
 def check_name(value: object) -> str:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Encrypt what users entrust to us until it is used, as the admin password of a server."""
 
+import hashlib
+import hmac
 import json
 import zlib
 from collections.abc import Mapping, Sequence
@@ -32,6 +34,22 @@ def unseal(text: str, keys: Sequence[str]) -> dict[str, Any]:
     except (fernet.InvalidToken, ValueError, zlib.error) as error:
         raise Unreadable(str(error) or 'none of the keys decrypts it') from error
     return found
+
+
+def digests(text: str, lease_id: str, keys: Sequence[str]) -> list[str]:
+    """Return digests of what a user says, by which a repeated request is found.
+
+    The text may have passwords, so nobody may check a guess of one against its digest. No API
+    returns a digest, but the database and its dumps have it. Only the operator's keys, which are
+    in climate.conf, compute it from a guess. Without a key a reader of the database can guess
+    short secrets: only hidden parameters of templates, since other secrets need a key.
+
+    :param lease_id: equal texts of two leases have different digests
+    :returns: in hexadecimal, one for each key, then the one without a key; the first is stored,
+        all are compared, so that keys can be added and rotated
+    """
+    message = lease_id.encode() + hashlib.sha256(text.encode()).digest()
+    return [hmac.new(key.encode(), message, 'sha256').hexdigest() for key in (*keys, '')]
 
 
 def check_keys(keys: Sequence[str]) -> None:

@@ -222,9 +222,9 @@ class WritePath:
 
     def _missing(self, lease: model.Lease, done: Provisioned) -> Sequence[model.Reservation]:
         """Return what has not joined since the draft was built: nothing may join twice."""
-        missing = []
+        missing, held = [], {each.key: each for each in lease.live}
         for item in done.items:
-            found = find(lease.live, item.reservation.key)
+            found = find(held, item.reservation.key)
             if found is None:
                 missing.append(item.reservation)
             elif item.reservation.id in done.reused:

@@ -3,16 +3,106 @@
 
 import dataclasses
 import datetime
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import json
+from collections import deque
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from climate_common import resource_types
+from climate_common import limits, resource_types
 from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.lease import model, states
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, within
 from climate_core.operations.draft import Item
 from climate_core.plugins.base import ResourcePlugin
+
+
+class _Held:
+    """The reservations of a lease by what a request asks for; of no lease there are none.
+
+    It finds each without a scan of the others. What the calendar allocates, or is made, is found
+    once: one request may ask for the same several times.
+    """
+
+    def __init__(
+        self, plugins: Mapping[str, ResourcePlugin], lease: model.Lease | None = None
+    ) -> None:
+        live = () if lease is None else lease.live
+        self.by_resource = {each.key: each for each in live}
+        self._groups: dict[str | None, list[model.Reservation]] = {}
+        self._by_key: dict[tuple[str, Hashable], deque[model.Reservation]] = {}
+        self._types = {each.resource_type for each in live}
+        self._found: set[str] = set()
+        for each in live:
+            self._groups.setdefault(each.group, []).append(each)
+            if each.resource_type in plugins:
+                for key in plugins[each.resource_type].reservation_keys(each):
+                    self._by_key.setdefault((each.resource_type, key), deque()).append(each)
+
+    def __contains__(self, reservation: model.Reservation) -> bool:
+        return self.by_resource.get(reservation.key) is reservation
+
+    def note(self, reservation: model.Reservation) -> None:
+        """Note that the request has asked for a reservation."""
+        self._found.add(reservation.id)
+
+    def find_requested(
+        self, plugin: ResourcePlugin, lease_id: str, values: Mapping[str, Any]
+    ) -> Sequence[model.Reservation]:
+        """Return what a part of a request asks for; empty if the lease does not have it.
+
+        A group that is made is returned as a whole, a member of it by its own id alone.
+        """
+        if plugin.resource_type not in self._types:
+            return ()
+        for key in plugin.request_keys(lease_id, values):
+            found = self._by_key.get((plugin.resource_type, key), deque())
+            while found and self._is_taken(found[0]):
+                found.popleft()
+            if found:
+                plugin.check_match(found[0], values)
+                each = _staying(found[0])
+                if each.group is None or 'resource_id' in values:
+                    return [each]
+                return self._groups[each.group]
+        return ()
+
+    def _is_taken(self, each: model.Reservation) -> bool:
+        return bool(each.unit_kind or each.group) and each.id in self._found
+
+
+class _Budget:
+    """Count what a request adds to a lease, and the bytes that the lease stores then."""
+
+    def __init__(self, lease: model.Lease | None) -> None:
+        present = () if lease is None else lease.reservations
+        self._bytes = limits.LEASE_BYTES - sum(len(json.dumps(each.params)) for each in present)
+        self._count = limits.RESERVATIONS
+        self.is_exceeded = False
+
+    def take(self, new: model.Reservation) -> None:
+        """Count a new reservation.
+
+        :raises climate_core.exceptions.BadRequest: it is too much
+        """
+        self._count -= 1
+        if self._count < 0:
+            self.is_exceeded = True
+            raise exceptions.BadRequest(
+                f'reservations: must be at most {limits.RESERVATIONS} in one request, each of a '
+                'count counted.',
+                field='reservations',
+            )
+        try:
+            self._bytes -= len(limits.encode(new.params, max(self._bytes, 0)))
+        except ValueError as exc:
+            self.is_exceeded = True
+            raise exceptions.BadRequest(
+                f'reservations: must store at most {limits.LEASE_BYTES} bytes in one lease. Ask '
+                'for fewer of them, with less metadata or fewer block devices, or use several '
+                'leases.',
+                field='reservations',
+            ) from exc
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,17 +127,20 @@ class Reserver:
         :param field: where that stands; empty if one reservation is the whole request
         :returns: those that are new, and those that the lease has
         :raises climate_core.exceptions.ClimateError: one cannot be reserved, or is named twice;
-            ``errors`` may collect it
+            ``errors`` may collect it. After one that is too much no further one is checked.
         """
+        held = _Held(self.plugins, self.present)
         items: dict[model.Key, Item] = {}
         found: list[model.Reservation] = []
+        budget = _Budget(self.present)
         for place, values in enumerate(listed):
             where = f'{field}[{place}]' if field else ''
             with errors.collected():
                 with within(where):
-                    asked = self._find_or_claim(values, {each.id for each in found})
+                    asked = self._find_or_claim(values, held)
                 for new in asked:
-                    if self.present is not None and new in self.present.reservations:
+                    if new in held:
+                        held.note(new)
                         found.append(new)
                     elif new.key in items:
                         raise exceptions.BadRequest(
@@ -55,17 +148,16 @@ class Reserver:
                             field='reservations',
                         )
                     else:
+                        budget.take(new)
                         items[new.key] = Item(new, values, where)
+            if budget.is_exceeded:
+                break
         return tuple(items.values()), tuple(found)
 
     def _find_or_claim(
-        self, values: Mapping[str, Any], matched: Collection[str]
+        self, values: Mapping[str, Any], held: _Held
     ) -> Sequence[model.Reservation]:
         """Return the reservations that the lease has already, or those that the plugin grants.
-
-        Of what the calendar promises, or is made, one request may want the same several times.
-
-        :param matched: the ids of reservations of the lease that the request has named already
 
         What is awake could not be reserved once more, so the lease comes before the plugin.
         """
@@ -77,15 +169,9 @@ class Reserver:
                 f'{values.get("resource_type")!r}.',
                 field='resource_type',
             )
-        for each in self._held():
-            same_type = each.resource_type == plugin.resource_type
-            again = (each.unit_kind or each.group) and each.id in matched
-            if same_type and not again and plugin.matches_request(each, values):
-                _staying(each)
-                # What a server of a group is asked for by its own id joins as one.
-                if each.group is None or 'resource_id' in values:
-                    return [each]
-                return [one for one in self._held() if one.group == each.group]
+        present = held.find_requested(plugin, self.lease_id, values)
+        if present:
+            return present
         if plugin.owner_only:
             self._check_owner(plugin)
         claimed = plugin.reserve_for(self.context, self.lease_id, values)
@@ -94,10 +180,7 @@ class Reserver:
             for each in (claimed, *claimed.others)
         ]
         # The plugin may have found another name for what the lease has.
-        return [find(self._held(), each.key) or each for each in new]
-
-    def _held(self) -> tuple[model.Reservation, ...]:
-        return () if self.present is None else self.present.live
+        return [find(held.by_resource, each.key) or each for each in new]
 
     def _check_owner(self, plugin: ResourcePlugin) -> None:
         """Refuse to join a lease that has the rights of another user of the project."""
@@ -113,9 +196,10 @@ class Reserver:
             )
 
 
-def find(held: Iterable[model.Reservation], what: model.Key) -> model.Reservation | None:
+def find(held: Mapping[model.Key, model.Reservation], what: model.Key) -> model.Reservation | None:
     """Return the reservation of a resource that is held, unless it is being taken out."""
-    return next((_staying(each) for each in held if each.key == what), None)
+    found = held.get(what)
+    return None if found is None else _staying(found)
 
 
 def _staying(found: model.Reservation) -> model.Reservation:

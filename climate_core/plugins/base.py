@@ -13,7 +13,7 @@ and ``Permanent`` if that does not help; those that work for a request raise ``C
 import abc
 import dataclasses
 import datetime
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
@@ -180,12 +180,40 @@ class ResourcePlugin(abc.ABC):
         """
         return self.reserve(context, values)
 
-    def matches_request(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
-        """Tell, without a call, whether a lease has what a request asks for in a reservation.
+    def request_keys(
+        self,
+        lease_id: str,  # noqa: ARG002
+        values: Mapping[str, Any],
+    ) -> Sequence[Hashable]:
+        """Return, without a call, the keys of what a request asks for in a reservation.
 
-        :raises climate_core.exceptions.NameTaken: it has something else under the same name
+        A reservation of the lease with one of them, see :meth:`reservation_keys`, is what the
+        request asks for; the first key that is found decides.
         """
-        return reservation.resource_id == values.get('resource_id')
+        return [values.get('resource_id')]
+
+    def reservation_keys(self, reservation: 'Reservation') -> Sequence[Hashable]:
+        """Return, without a call, the keys under which a request finds a reservation."""
+        return [reservation.resource_id]
+
+    def check_match(  # noqa: B027
+        self, reservation: 'Reservation', values: Mapping[str, Any]
+    ) -> None:
+        """Check what was found by a key of a request, where a key is only a name.
+
+        :raises climate_core.exceptions.NameTaken: it is something else under the same name
+        """
+
+    def matches_request(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
+        """Return whether a reservation of a lease is what a request asks for.
+
+        :raises climate_core.exceptions.NameTaken: see :meth:`check_match`
+        """
+        keys = self.request_keys(reservation.lease_id, values)
+        if set(keys).isdisjoint(self.reservation_keys(reservation)):
+            return False
+        self.check_match(reservation, values)
+        return True
 
     def normalize(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the values of a change, all of them changeable, as they are kept. Pure.

@@ -12,7 +12,7 @@ nobody takes the deletion of this one for a loss.
 import abc
 import dataclasses
 import datetime
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from oslo_utils import uuidutils
@@ -51,7 +51,6 @@ class MakingPlugin(wakeable.HintedPlugin):
     def _claim(
         self,
         context: 'RequestContext',
-        lease_id: str,
         wanted: Mapping[str, Any],
         params: Mapping[str, Any],
     ) -> Claimed:
@@ -92,7 +91,9 @@ class MakingPlugin(wakeable.HintedPlugin):
     ) -> Claimed:
         if not specified.is_requested(values, self.key, self.waiting):
             return self.reserve(context, values)
-        return self._claim(context, lease_id, values[self.key], self._params(values))
+        said = specified.digests(self.conf, lease_id, values[self.key], self.key)
+        params = {**self._params(values), specified.SAID: said[0]}
+        return self._claim(context, values[self.key], params)
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int] | None:
         return params.get(specified.HOLDS)
@@ -104,12 +105,18 @@ class MakingPlugin(wakeable.HintedPlugin):
             )
         return super().reserve(context, values)
 
-    def matches_request(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
-        if specified.is_made_for(reservation, values):
-            return True
-        if self.key in values:
-            return specified.is_same(reservation, values, self.key)
-        return super().matches_request(reservation, values)
+    def request_keys(self, lease_id: str, values: Mapping[str, Any]) -> Sequence[Hashable]:
+        if self.key not in values:
+            keys = super().request_keys(lease_id, values)
+            return [*specified.request_keys(values, ()), *keys]
+        said = specified.digests(self.conf, lease_id, values[self.key], self.key)
+        return specified.request_keys(values, said)
+
+    def reservation_keys(self, reservation: 'Reservation') -> Sequence[Hashable]:
+        keys = super().reservation_keys(reservation)
+        if reservation.group is None:
+            return keys
+        return [*specified.reservation_keys(reservation), *keys]
 
     def make(
         self,

@@ -3,12 +3,13 @@
 
 import abc
 import datetime
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from oslo_config import cfg
 from oslo_utils import uuidutils
 
+from climate_common import limits
 from climate_core import exceptions
 from climate_core.calendar.model import Demand, ReservationDemand, Unit
 from climate_core.plugins import base
@@ -101,11 +102,16 @@ class PromisedPlugin(base.ResourcePlugin):
     def cleaning(self, reservation: 'Reservation') -> datetime.timedelta:  # noqa: ARG002
         return datetime.timedelta(seconds=self.conf[self.resource_type].cleaning_seconds)
 
-    def matches_request(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
-        shown = {
-            name: each for name, each in reservation.params.items() if not name.startswith('_')
-        }
-        return shown == self._params(values)
+    def request_keys(
+        self,
+        lease_id: str,  # noqa: ARG002
+        values: Mapping[str, Any],
+    ) -> Sequence[Hashable]:
+        return [limits.encode(self._params(values))]
+
+    def reservation_keys(self, reservation: 'Reservation') -> Sequence[Hashable]:
+        params = reservation.params
+        return [limits.encode({name: params[name] for name in params if name[:1] != '_'})]
 
     def _check_promised(self, reservation: 'Reservation') -> None:
         """Raise Permanent if the calendar promises nothing to a reservation."""

@@ -1,38 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers and volumes that are made for a lease from the specification in its request.
 
-Each of them is a reservation, which keeps what is said of it; those of one part of the request are
-a group. Nothing is asked here.
+Each of them is a reservation; those of one part of the request are a group. Each stores the short
+values of the specification. Its objects and lists, as metadata and block devices, are stored once,
+with the first of the group, whose row stays as long as the lease. Nothing is asked here.
 """
 
 import dataclasses
-import hashlib
-import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from oslo_utils import uuidutils
 
-from climate_common import limits
+from climate_common import limits, resource_types, sealing
 from climate_core import exceptions
 from climate_core.lease import model
 from climate_core.plugins.base import Claimed
 
 if TYPE_CHECKING:
-    from climate_core.lease.model import Reservation
+    from oslo_config import cfg
+
+    from climate_core.lease.model import Lease, Reservation
 
 #: The property of a reservation that says for which one a resource was made.
 MADE_FOR: Final = 'made_for'
-#: Keep with a reservation a digest of what the request said; not shown.
-_SAID: Final = '_said'
+#: Names in the params of a reservation the digest of its specification; never shown.
+SAID: Final = '_said'
 HOLDS: Final = model.HOLDS
-_ROUNDS: Final = 100_000
 
 TEXT: Final = {'type': 'string', 'minLength': 1, 'maxLength': limits.NAME_LENGTH}
 UUID: Final = {'type': 'string', 'format': 'uuid'}
 NAME: Final = {
     **TEXT,
     'description': 'Their name; of several, with -1, -2 and so on at its end.',
+}
+METADATA: Final = {
+    'type': 'object',
+    'maxProperties': 128,
+    'propertyNames': {'minLength': 1, 'maxLength': limits.NAME_LENGTH},
+    'additionalProperties': {'type': 'string', 'maxLength': limits.NAME_LENGTH},
 }
 COUNT: Final = {
     'type': 'integer',
@@ -70,7 +76,6 @@ def is_requested(values: Mapping[str, Any], key: str, status: str) -> bool:
 
 
 def claim(
-    lease_id: str,
     key: str,
     wanted: Mapping[str, Any],
     params: Mapping[str, Any],
@@ -87,36 +92,60 @@ def claim(
     :param hidden: what is not kept of what the request says
     """
     shown = {name: each for name, each in wanted.items() if name not in (*hidden, 'count')}
-    own = {
-        model.GROUP: uuidutils.generate_uuid(),
-        _SAID: _said(lease_id, wanted),
-        HOLDS: dict(held),
-    }
+    short = {name: each for name, each in shown.items() if not isinstance(each, dict | list)}
+    own = {model.GROUP: uuidutils.generate_uuid(), HOLDS: dict(held)}
     count, claims = wanted.get('count', 1), []
     for number in range(1, count + 1):
         name = wanted['name'] if count == 1 else f'{wanted["name"]}-{number}'
-        kept = {**params, **own, key: {**shown, 'name': name}}
+        said = shown if number == 1 else short
+        kept = {**params, **own, key: {**said, 'name': name}}
         if number == 1:
             kept |= first or {}
         claims.append(Claimed(f'{model.UNMADE}{uuidutils.generate_uuid()}', kept, held))
     return dataclasses.replace(claims[0], others=claims[1:])
 
 
-def is_same(reservation: 'Reservation', values: Mapping[str, Any], key: str) -> bool:
-    """Tell whether a reservation of a lease is what a request asks for once more."""
-    if reservation.group is None or key not in values:
-        return False
-    return bool(reservation.params.get(_SAID) == _said(reservation.lease_id, values[key]))
+def whole(lease: 'Lease', reservation: 'Reservation', key: str) -> dict[str, Any]:
+    """Return the whole specification of a reservation, with what the first of its group stores.
+
+    Also if that one has ended or was removed.
+    """
+    found: dict[str, Any] = {}
+    for each in lease.reservations:
+        if each.group == reservation.group:
+            found |= each.params.get(key, {})
+    return found | reservation.params[key]
 
 
-def is_made_for(reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
-    """Tell whether a service reserves the resource that is made for a reservation of a lease."""
-    if reservation.group is None or values.get(MADE_FOR) != reservation.id:
-        return False
-    return not reservation.is_made or reservation.resource_id == values.get('resource_id')
+def request_keys(values: Mapping[str, Any], said: Iterable[str]) -> list[Hashable]:
+    """Return the keys of what a request asks for; see ``ResourcePlugin.request_keys``.
+
+    :param said: the digests of the specification; empty if it has none
+    """
+    keys: list[Hashable] = []
+    if MADE_FOR in values:
+        made = MADE_FOR, values[MADE_FOR]
+        keys += [made, (*made, values.get('resource_id'))]
+    return [*keys, *((SAID, each) for each in said)]
 
 
-def _said(lease_id: str, wanted: Mapping[str, Any]) -> str:
-    """Digest what a request says, so that what is secret in it cannot be guessed quickly."""
-    text = json.dumps(wanted, sort_keys=True).encode()
-    return hashlib.pbkdf2_hmac('sha256', text, lease_id.encode(), _ROUNDS).hex()
+def reservation_keys(reservation: 'Reservation') -> list[Hashable]:
+    """Return the keys under which a request finds a reservation that is made for its lease."""
+    made = MADE_FOR, reservation.id
+    found = (*made, reservation.resource_id) if reservation.is_made else made
+    return [found, (SAID, reservation.params.get(SAID))]
+
+
+def digests(
+    conf: 'cfg.ConfigOpts', lease_id: str, said: Mapping[str, Any], field: str
+) -> Sequence[str]:
+    """Return the digests of what a request says, see :func:`climate_common.sealing.digests`.
+
+    :raises climate_core.exceptions.BadRequest: it is too long or too deep, naming the field
+    """
+    server = resource_types.SERVER
+    keys = conf[server].get('secret_keys', ()) if server in conf else ()
+    try:
+        return sealing.digests(limits.encode(said), lease_id, keys)
+    except (TypeError, ValueError) as exc:
+        raise exceptions.BadRequest(f'It cannot be stored: {exc}.', field=field) from exc

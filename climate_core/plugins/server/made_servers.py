@@ -12,6 +12,7 @@ from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
+from climate_core.plugins import specified
 from climate_core.plugins.base import Wait
 from climate_core.plugins.server import lost_tasks, room, specification
 from climate_core.plugins.step_context import StepContext
@@ -62,7 +63,7 @@ def _lacking(context: StepContext, told: str) -> str:
     """Return what the hosts have too little of, if Nova found none, which does not tell that."""
     if _NO_HOST not in told:
         return ''
-    wanted = context.reservation.params[specification.KEY]
+    wanted = specified.whole(context.lease, context.reservation, specification.KEY)
     try:
         found = room.lacking(context.service, wanted)
     except errors.EXPECTED as exc:

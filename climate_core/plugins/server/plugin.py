@@ -96,12 +96,11 @@ class ServerPlugin(making.MakingPlugin):
     def _claim(
         self,
         context: 'RequestContext',
-        lease_id: str,
         wanted: Mapping[str, Any],
         params: Mapping[str, Any],
     ) -> Claimed:
         user, keys = self.cloud.user(context), self.conf[self.resource_type].secret_keys
-        return specification.claim(user, self.cloud.service(), lease_id, wanted, params, keys)
+        return specification.claim(user, self.cloud.service(), wanted, params, keys)
 
     def _find(
         self, conn: 'connection.Connection', reservation: 'Reservation', every_project: bool
@@ -110,8 +109,7 @@ class ServerPlugin(making.MakingPlugin):
 
     def _create(self, context: StepContext, asked_by: Mapping[str, str]) -> str:
         keys = context.options.secret_keys
-        wanted = specification.body(context.lease, context.reservation, keys)
-        told = context.reservation.params[self.key].get(specification.HINTS, {})
+        wanted, told = specification.body(context.lease, context.reservation, keys)
         return servers.create(context.conn, wanted, {**told, **asked_by})
 
     def _watch(self, context: StepContext, server: Mapping[str, Any]) -> Wait | None:

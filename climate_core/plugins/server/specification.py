@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the specification of servers that are made for a lease, in the words of POST /servers.
 
-Each server is a reservation, which keeps what is said of it. What is secret is sealed with a key
-of the operator, and only the first of several servers has it. Facts: Compute API reference,
-``POST /servers`` at microversion 2.90.
+Each server is a reservation, see :mod:`climate_core.plugins.specified`. What is secret is sealed
+with a key of the operator, and only the first of several servers has it. Facts: Compute API
+reference, ``POST /servers`` at microversion 2.90.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 KEY: Final = 'server'
 #: What nova-scheduler is told of the servers.
 HINTS: Final = 'scheduler_hints'
+#: Nova's own (nova/db/constants.py MAX_INT).
+_MOST: Final = 2**31 - 1
 _SECRETS: Final = ('adminPass', 'user_data')
 #: Keep with a reservation what is sealed; not shown.
 _SEALED: Final = '_sealed'
@@ -34,6 +36,41 @@ _SERVERS: Final = {'type': ['array', 'string'], 'items': _UUID, 'maxItems': 64, 
 _NETWORK: Final = {
     'type': 'object',
     'properties': {'uuid': _UUID, 'port': _UUID, 'fixed_ip': _TEXT, 'tag': _TEXT},
+    'additionalProperties': False,
+}
+_WORD: Final = {'type': 'string', 'maxLength': limits.NAME_LENGTH}
+_INTEGER: Final = {'type': ['integer', 'string'], 'minimum': 0, 'maximum': _MOST}
+#: An item of block_device_mapping_v2, as Nova accepts it (its schemas/servers.py).
+_DISK: Final = {
+    'type': 'object',
+    'properties': {
+        'source_type': {'type': 'string', 'enum': ['volume', 'image', 'snapshot', 'blank']},
+        'destination_type': {'type': 'string', 'enum': ['local', 'volume']},
+        'uuid': {**_TEXT, 'pattern': limits.json_pattern('[a-zA-Z0-9._-]*')},
+        'boot_index': {
+            **_INTEGER,
+            'type': ['integer', 'string', 'null'],
+            'minimum': -_MOST,
+            'pattern': limits.json_pattern('-?[0-9]{1,10}'),
+        },
+        'volume_size': {
+            **_INTEGER,
+            'minimum': 1,
+            'pattern': limits.json_pattern('[0-9]{1,10}'),
+            'description': 'In GiB.',
+        },
+        'volume_type': {**_TEXT, 'type': ['string', 'null']},
+        'delete_on_termination': {
+            'type': ['boolean', 'string'],
+            'enum': [True, False, 'True', 'False', 'true', 'false', '0', '1'],
+        },
+        'device_name': {**_TEXT, 'pattern': limits.json_pattern('[a-zA-Z0-9._/-]*')},
+        'disk_bus': _WORD,
+        'device_type': _WORD,
+        'guest_format': _WORD,
+        'no_device': {'type': ['boolean', 'string', 'null'], 'maxLength': limits.NAME_LENGTH},
+        'tag': {**_TEXT, 'maxLength': 60, 'pattern': limits.json_pattern('[^,/]*')},
+    },
     'additionalProperties': False,
 }
 SCHEMA: Final[Mapping[str, Any]] = {
@@ -71,17 +108,13 @@ SCHEMA: Final[Mapping[str, Any]] = {
                 'description': 'In base64. It is sealed until the server is made, and not shown.',
             },
             'adminPass': {**_TEXT, 'writeOnly': True, 'description': 'The same.'},
-            'metadata': {
-                'type': 'object',
-                'maxProperties': 128,
-                'additionalProperties': {'type': 'string', 'maxLength': limits.NAME_LENGTH},
-            },
+            'metadata': specified.METADATA,
             'availability_zone': _TEXT,
             'config_drive': {'type': 'boolean'},
             'block_device_mapping_v2': {
                 'type': 'array',
                 'maxItems': 64,
-                'items': {'type': 'object'},
+                'items': _DISK,
             },
             'description': {'type': 'string', 'maxLength': limits.NAME_LENGTH},
             HINTS: {
@@ -107,7 +140,6 @@ SCHEMA: Final[Mapping[str, Any]] = {
 def claim(
     conn: 'connection.Connection',
     service: 'connection.Connection',
-    lease_id: str,
     wanted: Mapping[str, Any],
     params: Mapping[str, Any],
     keys: Sequence[str],
@@ -134,7 +166,7 @@ def claim(
         flavor = flavors.get(service, wanted['flavorRef'])
     kept = {**params, room.NEEDS: room.needs(flavor, wanted)}
     first = {_SEALED: sealing.seal(secrets, keys)} if secrets else None
-    return specified.claim(lease_id, KEY, wanted, kept, held, first, _SECRETS)
+    return specified.claim(KEY, wanted, kept, held, first, _SECRETS)
 
 
 def _check(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -187,13 +219,15 @@ def _check_network(
             networks.check_network(conn, wanted['uuid'])
 
 
-def body(lease: 'Lease', reservation: 'Reservation', keys: Sequence[str]) -> dict[str, Any]:
-    """Return what Nova is to make a server from, without its scheduler hints.
+def body(
+    lease: 'Lease', reservation: 'Reservation', keys: Sequence[str]
+) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """Return what Nova is to make a server from, and its scheduler hints.
 
     :raises climate_core.exceptions.Permanent: no key of the operator opens what is sealed
     """
-    kept = {name: each for name, each in reservation.params[KEY].items() if name != HINTS}
-    kept.setdefault('networks', 'auto')
+    kept = {'networks': 'auto', **specified.whole(lease, reservation, KEY)}
+    told = kept.pop(HINTS, {})
     for each in lease.reservations:
         if each.group == reservation.group and _SEALED in each.params:
             try:
@@ -203,7 +237,7 @@ def body(lease: 'Lease', reservation: 'Reservation', keys: Sequence[str]) -> dic
                     'secret_keys of climate.conf has no key any more that opens its user data or '
                     'its password.'
                 ) from exc
-    return {**kept, 'tags': [tag(reservation)]}
+    return {**kept, 'tags': [tag(reservation)]}, told
 
 
 def tag(reservation: 'Reservation') -> str:

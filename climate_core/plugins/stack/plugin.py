@@ -17,7 +17,7 @@ of a template is made in two steps: see :mod:`climate_core.plugins.stack.templat
 import contextlib
 import dataclasses
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
@@ -99,7 +99,8 @@ class StackPlugin(wakeable.WakeablePlugin):
     ) -> Claimed:
         user = self.cloud.user(context)
         if template_stack.is_requested(values):
-            params = {**template_stack.check(user, lease_id, values), **self._params(values)}
+            params = template_stack.check(self.conf, user, lease_id, values)
+            params |= self._params(values)
             # It has no id before it is made.
             return Claimed(f'new:{values["name"]}', params, {'stacks': 1})
         wanted = values['resource_id']
@@ -110,10 +111,20 @@ class StackPlugin(wakeable.WakeablePlugin):
             _check(context, user, stack)
         return Claimed(resource_id=stack.id, params=self._params(values), amounts={'stacks': 1})
 
-    def matches_request(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
+    def request_keys(self, lease_id: str, values: Mapping[str, Any]) -> Sequence[Hashable]:
         if 'template' not in values:
-            return super().matches_request(reservation, values)
-        return template_stack.is_same(reservation, values)
+            return super().request_keys(lease_id, values)
+        return [('name', values.get('name'))] if 'resource_id' not in values else []
+
+    def reservation_keys(self, reservation: 'Reservation') -> Sequence[Hashable]:
+        keys = super().reservation_keys(reservation)
+        if reservation.status == 'error' or 'name' not in reservation.params:
+            return keys
+        return [*keys, ('name', reservation.params['name'])]
+
+    def check_match(self, reservation: 'Reservation', values: Mapping[str, Any]) -> None:
+        if 'template' in values:
+            template_stack.check_same(self.conf, reservation, values)
 
     def make(
         self,

@@ -9,7 +9,7 @@ there yet is null. A resource whose members Heat cannot tell is shown as it is, 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from climate_common import resource_types
+from climate_common import limits, resource_types
 from climate_core.lease import model
 
 _SERVER: Final = 'OS::Nova::Server'
@@ -43,14 +43,14 @@ def _flat(resources: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _server(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
-    if not properties.get('flavor'):
+    if not _is_name(properties.get('flavor')):
         return {model.UNKNOWN: f'flavor of {name}'}
     wanted: dict[str, Any] = {'flavorRef': properties['flavor']}
     disks = properties.get('block_device_mapping_v2') or properties.get('block_device_mapping')
     if disks and not properties.get('image'):
         # Its root disk takes nothing of its host.
         wanted['block_device_mapping_v2'] = []
-    if properties.get('availability_zone'):
+    if _is_name(properties.get('availability_zone')):
         wanted['availability_zone'] = properties['availability_zone']
     return {'server': wanted}
 
@@ -59,6 +59,11 @@ def _volume(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
     if not properties.get('size'):
         return {model.UNKNOWN: f'size of {name}'}
     wanted: dict[str, Any] = {'size': int(properties['size'])}
-    if properties.get('volume_type'):
+    if _is_name(properties.get('volume_type')):
         wanted['volume_type'] = properties['volume_type']
     return {'volume': wanted}
+
+
+def _is_name(value: Any) -> bool:
+    """Return whether a property can be the name of something; a longer one is not stored."""
+    return isinstance(value, str | int) and 0 < len(str(value)) <= limits.NAME_LENGTH

@@ -17,17 +17,20 @@ every resource, the quota of stacks, and that the name is free (409 ``StackExist
 """
 
 import hashlib
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from climate_common import limits
 from climate_core import exceptions
 from climate_core.cloud import errors, stacks
 from climate_core.lease import model
+from climate_core.plugins import specified
 from climate_core.plugins.base import Claimed
 from climate_core.plugins.stack import preview, template_text
 
 if TYPE_CHECKING:
+    from oslo_config import cfg
+
     from climate_core.cloud import connection
     from climate_core.cloud.stacks import Stack
     from climate_core.lease.model import Reservation
@@ -78,9 +81,6 @@ FILLED: Final = 'climate-filled'
 _FILE: Final = 'climate:template'
 _VERSIONS = ('heat_template_version', 'HeatTemplateFormatVersion', 'AWSTemplateFormatVersion')
 _PARAMETERS = ('parameters', 'Parameters')
-#: The param that keeps the digest of the request; not shown.
-_SAID: Final = '_said'
-_ROUNDS: Final = 100_000
 _HIDDEN = ('hidden', 'NoEcho')
 _STRATEGIES: Final = 'parameter_merge_strategies'
 _LEASE: Final = 'climate_lease_id'
@@ -117,18 +117,18 @@ def is_requested(values: Mapping[str, Any]) -> bool:
     return True
 
 
-def is_same(reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
-    """Tell whether a stack of a lease is the one that a request wants made.
+def check_same(
+    conf: 'cfg.ConfigOpts', reservation: 'Reservation', values: Mapping[str, Any]
+) -> None:
+    """Check that a stack of a lease was made from what a request of its name says.
 
-    :raises climate_core.exceptions.NameTaken: it has the name, and was made from something else
+    :raises climate_core.exceptions.NameTaken: it was made from something else
     """
-    if reservation.status == 'error' or 'resource_id' in values or 'name' not in values:
-        return False
-    if reservation.params.get('name') != values['name']:
-        return False
-    said = reservation.params.get(_SAID)
-    if said in (None, _said(reservation.lease_id, values)) or reservation.status == 'deleting':
-        return True
+    said = reservation.params.get(specified.SAID)
+    if reservation.status == 'deleting' or said is None:
+        return
+    if said in _digests(conf, reservation.lease_id, values):
+        return
     raise exceptions.NameTaken(
         f'The lease has a stack {values["name"]} already that was made from something else. Take '
         'that out first, or choose another name.',
@@ -136,21 +136,14 @@ def is_same(reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
     )
 
 
-def _said(lease_id: str, values: Mapping[str, Any]) -> str:
-    """Return a digest of what a request says of a stack, slow so that secrets are not guessed."""
+def _digests(conf: 'cfg.ConfigOpts', lease_id: str, values: Mapping[str, Any]) -> Sequence[str]:
     said = {'hold': 'now', **{each: values[each] for each in SCHEMA if each in values}}
-    try:
-        text = json.dumps(said, sort_keys=True).encode()
-    except RecursionError as exc:
-        raise exceptions.BadRequest(
-            'It must have fewer levels of nesting.', field='template'
-        ) from exc
-    return hashlib.pbkdf2_hmac('sha256', text, lease_id.encode(), _ROUNDS).hex()
+    return specified.digests(conf, lease_id, said, 'template')
 
 
 def is_made(reservation: 'Reservation') -> bool:
     """Tell whether the stack of a reservation was made for it."""
-    return _SAID in reservation.params or 'hold' in reservation.params
+    return specified.SAID in reservation.params or 'hold' in reservation.params
 
 
 def _is_held(params: Mapping[str, Any]) -> bool:
@@ -162,14 +155,20 @@ def _is_held(params: Mapping[str, Any]) -> bool:
 
 
 def check(
-    conn: 'connection.Connection', lease_id: str, values: Mapping[str, Any]
+    conf: 'cfg.ConfigOpts',
+    conn: 'connection.Connection',
+    lease_id: str,
+    values: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Preview a stack that is to be made; return what is kept with the reservation.
 
+    :param conf: has the keys of the digest
     :param conn: with the rights of the user
     :param lease_id: of the lease that it would be made for
     """
     kept, shown = placeholder(values), []
+    _sent(values, kept)
+    said = _digests(conf, lease_id, values)
     with errors.for_user('template'):
         try:
             shown = stacks.preview(conn, _previewed(lease_id, values))
@@ -179,8 +178,8 @@ def check(
             other = f'{values["name"]}-{lease_id}'
             shown = stacks.preview(conn, {**_previewed(lease_id, values), 'stack_name': other})
     hold = values.get('hold', 'now')
-    said = {'name': values['name'], 'hold': hold, _SAID: _said(lease_id, values)}
-    return {**said, model.PARTS: preview.parts(shown)}
+    params = {'name': values['name'], 'hold': hold, specified.SAID: said[0]}
+    return {**params, model.PARTS: preview.parts(shown)}
 
 
 def make(
@@ -191,15 +190,9 @@ def make(
     :param conn: with the rights of the user
     :param claimed: what the check found
     """
-    text = values['template']
-    text = text if isinstance(text, str) else json.dumps(text)
     kept = placeholder(values)
     tags = _tags(lease_id, values, kept)
-    wanted = {
-        **_body(values, kept),
-        'files': {**values.get('files', {}), _FILE: text},
-        'tags': ','.join(tags),
-    }
+    wanted = {**_sent(values, kept), 'tags': ','.join(tags)}
     made = True
     with errors.for_user('template'):
         try:
@@ -256,18 +249,24 @@ def placeholder(values: Mapping[str, Any]) -> dict[str, Any]:
     if _FILE in values.get('files', {}):
         raise exceptions.BadRequest(f'They must not have one called {_FILE}.', field='files')
     kept = {k: template[k] for k in (*_VERSIONS, *_PARAMETERS) if k in template}
-    try:
-        size = 0
-        # Bit by bit: a few aliases of YAML make more text than there is memory for.
-        for part in json.JSONEncoder().iterencode(kept):
-            size += len(part)
-            if size > template_text.LONGEST:
-                raise ValueError(f'they must have {template_text.LONGEST} characters at most')
-    except (TypeError, ValueError, RecursionError) as exc:
-        raise exceptions.BadRequest(
-            f'The parameters of the template cannot be sent to Heat: {exc}', field='template'
-        ) from exc
+    _encode(kept, 'template', 'The parameters of the template cannot')
     return kept
+
+
+def _sent(values: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a placeholder is made from, without its tags; its size is checked."""
+    text = values['template']
+    text = text if isinstance(text, str) else _encode(text, 'template')
+    wanted = {**_body(values, kept), 'files': {**values.get('files', {}), _FILE: text}}
+    _encode(wanted, 'template', 'The stack, with its parameters, environment and files, cannot')
+    return wanted
+
+
+def _encode(value: Any, field: str, what: str = 'It cannot') -> str:
+    try:
+        return limits.encode(value)
+    except (TypeError, ValueError) as exc:
+        raise exceptions.BadRequest(f'{what} be sent to Heat: {exc}.', field=field) from exc
 
 
 def _body(values: Mapping[str, Any], template: Any) -> dict[str, Any]:
@@ -288,10 +287,14 @@ def _previewed(lease_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(defaults, Mapping):
         environment['parameter_defaults'] = {**defaults, _LEASE: lease_id}
     try:
-        json.dumps(environment)
+        limits.encode(environment)
     except TypeError:
         # It has what only YAML can say, as bytes, and Heat is to read that as it is.
         return body
+    except ValueError as exc:
+        raise exceptions.BadRequest(
+            f'It cannot be sent to Heat: {exc}.', field='environment'
+        ) from exc
     return {**body, 'environment': environment}
 
 
@@ -329,7 +332,7 @@ def _tags(lease_id: str, values: Mapping[str, Any], kept: Mapping[str, Any]) -> 
         declared |= found if isinstance(found, Mapping) else {}
     given = values.get('parameters', {})
     said['parameters'] = {k: v for k, v in given.items() if _is_open(declared.get(k))}
-    text = json.dumps(said, sort_keys=True)
+    text = _encode(said, 'template')
     return [UNFILLED, lease_id, f'climate-{hashlib.sha256(text.encode()).hexdigest()[:16]}']
 
 

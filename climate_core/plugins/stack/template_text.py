@@ -3,8 +3,8 @@
 
 The C half of PyYAML goes down with the whole process in what is nested some ten thousand levels
 deep; and a few hundred bytes of aliases and merge keys take hours and all the memory. So the
-events of a text, which its parser gives one by one, are looked at first: how deep it is, and how
-much it would be with all its aliases written out.
+events of a text, which its parser gives one by one, are checked first: how deep it is, and how
+many values and characters it has with all its aliases expanded.
 """
 
 import json
@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import yaml
 
+from climate_common import limits
 from climate_core import exceptions
 
 #: Levels of a text. The deepest template of a person has about twenty.
@@ -20,8 +21,8 @@ DEEPEST: Final = 100
 #: Values and names of a text with all aliases written out: a hundred for each of the resources
 #: that Heat lets a stack have.
 MOST: Final = 100_000
-#: Characters of a text: what Heat takes in a request.
-LONGEST: Final = 1024 * 1024
+#: Characters of a text, also with all aliases expanded.
+LONGEST: Final = limits.DOCUMENT_LENGTH
 #: Characters of a number. Of long ones in base 60, which YAML has, Python takes minutes.
 _DIGITS: Final = 100
 _TOO_DEEP: Final = f'it is more than {DEEPEST} levels deep'
@@ -101,33 +102,37 @@ def _children(value: Any) -> Iterable[Any]:
 
 
 def _check(text: str) -> None:
-    """Refuse a text that could not be read with the memory and the time there is.
+    """Reject a text that would take too much memory or time to read.
 
     :raises ValueError: it is too deep, too long with its aliases, or a part of itself
     """
-    #: Of each collection that is open: its anchor, and how much there was before it.
-    within: list[tuple[str | None, int]] = []
-    #: Anchor -> how much it stands for; None while it is open.
-    sizes: dict[str | None, int | None] = {}
-    total = 0
+    #: Of each open collection: its anchor, and the totals before it.
+    within: list[tuple[str | None, int, int]] = []
+    #: Anchor -> the values and the characters that it stands for; None while it is open.
+    sizes: dict[str | None, tuple[int, int] | None] = {}
+    values = characters = 0
     for event in yaml.parse(text, _Loader):
         if isinstance(event, yaml.CollectionStartEvent):
-            within.append((event.anchor, total))
+            within.append((event.anchor, values, characters))
             sizes[event.anchor] = None
             if len(within) > DEEPEST:
                 raise ValueError(_TOO_DEEP)
         elif isinstance(event, yaml.CollectionEndEvent):
-            anchor, before = within.pop()
-            total += 1
-            sizes[anchor] = total - before
+            anchor, values_before, characters_before = within.pop()
+            values += 1
+            sizes[anchor] = values - values_before, characters - characters_before
         elif isinstance(event, yaml.ScalarEvent):
-            total += 1
-            sizes[event.anchor] = 1
+            values, characters = values + 1, characters + len(event.value)
+            sizes[event.anchor] = 1, len(event.value)
         elif isinstance(event, yaml.AliasEvent):
-            # An anchor that is not there at all is refused by the parser.
-            size = sizes.get(event.anchor, 1)
+            # The parser rejects an alias without an anchor.
+            size = sizes.get(event.anchor, (1, 0))
             if size is None:
                 raise ValueError(f'*{event.anchor} must not be a part of itself')
-            total += size
-        if total > MOST:
+            values, characters = values + size[0], characters + size[1]
+        if values > MOST:
             raise ValueError(f'it must have {MOST} values at most, each of an alias counted')
+        if characters > LONGEST:
+            raise ValueError(
+                f'it must have {LONGEST} characters at most, those of each alias counted'
+            )

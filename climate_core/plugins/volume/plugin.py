@@ -74,11 +74,10 @@ class VolumePlugin(making.MakingPlugin):
     def _claim(
         self,
         context: 'RequestContext',
-        lease_id: str,
         wanted: Mapping[str, Any],
         params: Mapping[str, Any],
     ) -> Claimed:
-        return specification.claim(self.cloud.user(context), lease_id, wanted, params)
+        return specification.claim(self.cloud.user(context), wanted, params)
 
     def _find(
         self, conn: 'connection.Connection', reservation: 'Reservation', every_project: bool
@@ -86,7 +85,9 @@ class VolumePlugin(making.MakingPlugin):
         return volumes.find(conn, reservation.id, every_project)
 
     def _create(self, context: StepContext, asked_by: Mapping[str, str]) -> str:
-        return volumes.create(context.conn, specification.body(context.reservation), asked_by)
+        return volumes.create(
+            context.conn, specification.body(context.lease, context.reservation), asked_by
+        )
 
     def _watch(self, context: StepContext, volume: Mapping[str, Any]) -> Wait | None:
         status, volume_id = volume['status'], context.resource_id

@@ -14,7 +14,7 @@ from climate_core.plugins.base import Claimed
 
 if TYPE_CHECKING:
     from climate_core.cloud import connection
-    from climate_core.lease.model import Reservation
+    from climate_core.lease.model import Lease, Reservation
 
 #: The property of a reservation that says what is to be made.
 KEY: Final = 'volume'
@@ -41,12 +41,8 @@ SCHEMA: Final[Mapping[str, Any]] = {
             'snapshot_id': specified.UUID,
             'source_volid': specified.UUID,
             'availability_zone': specified.TEXT,
-            'metadata': {
-                'type': 'object',
-                # Cinder takes 128, of which one is ours.
-                'maxProperties': 127,
-                'additionalProperties': {'type': 'string', 'maxLength': limits.NAME_LENGTH},
-            },
+            # Cinder takes 128, of which one is ours.
+            'metadata': {**specified.METADATA, 'maxProperties': 127},
         },
         'required': ['name', 'size'],
         'additionalProperties': False,
@@ -57,7 +53,6 @@ SCHEMA: Final[Mapping[str, Any]] = {
 
 def claim(
     conn: 'connection.Connection',
-    lease_id: str,
     wanted: Mapping[str, Any],
     params: Mapping[str, Any],
 ) -> Claimed:
@@ -77,10 +72,10 @@ def claim(
         if name in wanted:
             with errors.for_user(f'{KEY}.{name}'):
                 check(conn, wanted[name])
-    return specified.claim(lease_id, KEY, wanted, params, amounts.of_volume(wanted['size']))
+    return specified.claim(KEY, wanted, params, amounts.of_volume(wanted['size']))
 
 
-def body(reservation: 'Reservation') -> dict[str, Any]:
+def body(lease: 'Lease', reservation: 'Reservation') -> dict[str, Any]:
     """Return what Cinder is to make a volume from."""
-    kept = dict(reservation.params[KEY])
+    kept = specified.whole(lease, reservation, KEY)
     return {**kept, 'metadata': {**kept.get('metadata', {}), hints.MADE_FOR: reservation.id}}

@@ -139,8 +139,11 @@ class Hosts(Reserved):
         params = {'min': values.get('min', 1)}
         return base.Claimed(str(uuid.uuid4()), params, unit_kind='host')
 
-    def matches_request(self, reservation, values):
-        return reservation.params['min'] == values.get('min', 1)
+    def request_keys(self, lease_id, values):
+        return [values.get('min', 1)]
+
+    def reservation_keys(self, reservation):
+        return [reservation.params['min']]
 
     def wanted(self, reservation):
         count = reservation.params['min']

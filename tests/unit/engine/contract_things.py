@@ -3,7 +3,7 @@
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from oslo_utils import uuidutils
@@ -199,9 +199,6 @@ class PromisedThings(Others):
         claimed = self._ledger.reserve(context, values)
         return dataclasses.replace(claimed, unit_kind='room')
 
-    def matches_request(self, reservation: model.Reservation, values: Mapping[str, Any]) -> bool:
-        return reservation.resource_id == values.get('resource_id')
-
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         return {'servers': 1}
 
@@ -255,8 +252,11 @@ class MadeThings(Others):
     ) -> Claimed:
         return dataclasses.replace(claimed, prepare=True, prepare_before=LEAD)
 
-    def matches_request(self, reservation: model.Reservation, values: Mapping[str, Any]) -> bool:
-        return reservation.params['name'] == values.get('server', {}).get('name')
+    def request_keys(self, lease_id: str, values: Mapping[str, Any]) -> Sequence[Hashable]:
+        return [values.get('server', {}).get('name')]
+
+    def reservation_keys(self, reservation: model.Reservation) -> Sequence[Hashable]:
+        return [reservation.params['name']]
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         return {'servers': 1}

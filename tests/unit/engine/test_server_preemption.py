@@ -57,7 +57,7 @@ class Guests(ResourcePlugin):
     def reserve_for(
         self, context: RequestContext, lease_id: str, values: Mapping[str, Any]
     ) -> Claimed:
-        return specified.claim(lease_id, 'server', values['server'], {}, {'vcpus': 1})
+        return specified.claim('server', values['server'], {}, {'vcpus': 1})
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int] | None:
         return params.get(model.HOLDS)

@@ -3,7 +3,7 @@
 
 import dataclasses
 import datetime
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from concurrent import futures
 from typing import Any
 
@@ -33,8 +33,8 @@ class Crafts(Things):
         self.trouble: dict[str, Exception] = {}
         self.meanwhile = lambda: None
 
-    def matches_request(self, reservation: model.Reservation, values: Mapping[str, Any]) -> bool:
-        return reservation.resource_id == f'made-{values["resource_id"]}'
+    def request_keys(self, lease_id: str, values: Mapping[str, Any]) -> Sequence[Hashable]:
+        return [f'made-{values["resource_id"]}']
 
     def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
         return dataclasses.replace(

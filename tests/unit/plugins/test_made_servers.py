@@ -84,6 +84,34 @@ def test_secret_whose_key_is_gone_fails_the_lease_and_says_so(made):
     assert names(made) == []
 
 
+LARGE = {'metadata': {'a': 'b'}, 'networks': 'none', 'security_groups': [{'name': 'web'}]}
+
+
+def test_what_is_stored_once_reaches_every_server(made):
+    """Also when the reservation that stores it was removed before they are made."""
+    hints = {'same_host': ['7c9b2e4d-1f6a-4b38-8e05-d2a9c7f41b60']}
+    lease_id = create(made, item(**LARGE, **SECRETS, scheduler_hints=hints, count=3))
+    first, *others = made.lease(lease_id).reservations
+    assert 'metadata' in first.params['server']
+    for each in others:
+        assert each.params['server'] == {
+            'name': each.params['server']['name'],
+            'flavorRef': 'small',
+            'networks': 'none',
+        }
+    made.operations.remove_reservation(made.stacks.user(), lease_id, first.id)
+    made.look_around(10)
+    assert names(made) == ['web-2', 'web-3']
+    for each in made.stacks.state.servers.values():
+        asked = each['asked']
+        assert asked['metadata'] == {'a': 'b'}
+        assert asked['block_device_mapping_v2'] == SERVER['block_device_mapping_v2']
+        assert asked['security_groups'] == [{'name': 'web'}]
+        assert asked['adminPass'] == 'secret'
+        assert 'scheduler_hints' not in asked
+        assert hints.items() <= each['hints'].items()
+
+
 def test_request_that_is_repeated_makes_no_more(made):
     ours = '7c9b2e4d-1f6a-4b38-8e05-d2a9c7f41b60'
     assert create(made, item(count=2), id=ours) == create(made, item(count=2), id=ours)

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One request costs what it asks for: CPU, memory and stored bytes."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from climate_common import limits
+from climate_core import exceptions
+from climate_core.api import validation
+from climate_core.api.schemas import reservation as schemas
+from climate_core.db import leases
+from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.plugins.volume.plugin import VolumePlugin
+from tests.conformance.fake_stacks import FakeStacks
+from tests.security.cost import bounded
+from tests.support.fakes import cloud_server, flavors
+from tests.unit.plugins.templated import START, TEMPLATE, Templated, wanted
+
+LEASE = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
+END = '2026-12-01 14:00'
+#: What a request may cost beside its calls to other services.
+CPU_SECONDS, MEBIBYTES = 10, 60
+#: Characters of a scalar, and aliases of it: 86 KB that stand for 460 MB.
+LONG, ALIASES = 43_000, 10_700
+BOMB = f'a: &a {"x" * LONG}\nb: [{"*a, " * ALIASES}*a]\n'
+
+
+@pytest.fixture
+def made(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Templated]:
+    """Return a manager of a cloud that answers at once which flavor there is."""
+    with cloud_server.running(tmp_path / 'journal') as fake:
+        leased = Templated(FakeStacks(fake))
+        flavor = flavors.add(leased.stacks.state, id='small')
+        monkeypatch.setattr('climate_core.cloud.flavors.get', lambda *_: flavor)
+        yield leased
+        leased.database.dispose()
+
+
+def body(*items: Mapping[str, Any], **values: Any) -> dict[str, Any]:
+    times = {'start_date': START, 'end_date': END}
+    return {'name': 'lease1', **times, 'reservations': items, **values}
+
+
+def server(**values: Any) -> dict[str, Any]:
+    wanted = {'name': 'web', 'flavorRef': 'small', 'block_device_mapping_v2': [], **values}
+    return {'resource_type': 'virtual:instance', 'server': wanted}
+
+
+def create(made: Templated, *items: Mapping[str, Any], **values: Any) -> str:
+    return str(made.operations.create_lease(made.stacks.user(), body(*items, **values)))
+
+
+def stored(made: Templated, lease_id: str) -> int:
+    """Return the bytes that the reservations of a lease store."""
+    return sum(len(json.dumps(each.params)) for each in made.lease(lease_id).reservations)
+
+
+TEXTS = {
+    field: before + BOMB.replace('a:', '  a:', 1).replace('\nb:', '\n  b:')
+    for field, before in {
+        'environment': 'parameter_defaults:\n',
+        'template': 'heat_template_version: 2021-04-16\nparameters:\n',
+    }.items()
+}
+
+
+@pytest.mark.parametrize('lease_id', [None, LEASE])
+@pytest.mark.parametrize('field', TEXTS)
+def test_aliases_of_a_long_text_are_not_expanded(
+    made: Templated, field: str, lease_id: str | None
+) -> None:
+    chosen = {'id': lease_id} if lease_id else {}
+    request = body(wanted(**{field: TEXTS[field]}), **chosen)
+    with bounded(CPU_SECONDS, MEBIBYTES):
+        answer = made.operations.check_lease(made.stacks.user(), request)
+        with pytest.raises(exceptions.BadRequest) as caught:
+            made.operations.create_lease(made.stacks.user(), request)
+    assert caught.value.field == f'reservations[0].{field}'
+    assert 'those of each alias counted' in answer['refusals'][0]['error_message']
+
+
+def test_one_string_that_many_values_share_is_not_encoded() -> None:
+    shared = 'x' * 500_000
+    with bounded(2, 20), pytest.raises(ValueError, match='at most 1048576 characters'):
+        limits.encode([shared] * 90_000)
+
+
+def test_many_small_values_are_encoded_in_linear_time() -> None:
+    with bounded(5, 60):
+        assert len(limits.encode([[]] * 260_000)) == 260_000 * 4
+
+
+def test_files_of_a_stack_are_bounded_with_its_template(made: Templated) -> None:
+    quotes = {'files': {'a': '"' * 500_000, 'b': '\\' * 100_000}}
+    with bounded(CPU_SECONDS, MEBIBYTES), pytest.raises(exceptions.BadRequest) as caught:
+        made.made(wanted(template={**TEMPLATE, 'description': 'x'}, **quotes))
+    assert caught.value.field == 'reservations[0].template'
+
+
+def test_servers_of_a_request_are_compared_with_those_of_a_lease_once(made: Templated) -> None:
+    held = [server(name=f'held{number}') for number in range(100)]
+    create(made, *held, id=LEASE)
+    asked = [server(name=f'asked{number}') for number in range(1000)]
+    with bounded(CPU_SECONDS, MEBIBYTES):
+        answer = made.operations.check_lease(made.stacks.user(), body(*asked, id=LEASE))
+    assert answer['granted']
+
+
+def test_a_repeated_request_finds_every_group(made: Templated) -> None:
+    """Equal groups are told apart, and each is found once."""
+    items = [server(count=5)] * 50 + [server(name=f's{number}') for number in range(200)]
+    create(made, *items, id=LEASE)
+    before = made.lease(LEASE)
+    with bounded(CPU_SECONDS, MEBIBYTES):
+        create(made, *items, id=LEASE)
+    assert made.lease(LEASE) == before
+    create(made, *items, server(count=5), id=LEASE)
+    assert len(made.lease(LEASE).reservations) == len(before.reservations) + 5
+
+
+METADATA = {f'{number:<255}': 'v' * 255 for number in range(128)}
+DISK = {
+    'source_type': 'image',
+    'destination_type': 'volume',
+    'uuid': '0' * 255,
+    'boot_index': 0,
+    'volume_size': 2**31 - 1,
+    'volume_type': 'v' * 255,
+    'delete_on_termination': True,
+    'device_name': 'd' * 255,
+    'disk_bus': 'b' * 255,
+    'device_type': 't' * 255,
+    'guest_format': 'g' * 255,
+    'no_device': False,
+    'tag': 't' * 60,
+}
+
+
+def test_a_large_specification_is_stored_once(made: Templated) -> None:
+    large = server(metadata=METADATA, block_device_mapping_v2=[DISK] * 64, count=100)
+    check(large)
+    with bounded(CPU_SECONDS, MEBIBYTES):
+        lease_id = create(made, large)
+    assert len(made.lease(lease_id).reservations) == 100
+    assert stored(made, lease_id) < len(json.dumps(large)) + 100 * 1000
+
+
+def test_a_large_specification_of_volumes_is_stored_once(made: Templated) -> None:
+    metadata = dict(list(METADATA.items())[:127])
+    large = {'name': 'data', 'size': 1, 'metadata': metadata, 'count': 100}
+    item = {'resource_type': 'virtual:volume', 'volume': large}
+    lease_id = create(made, item)
+    assert stored(made, lease_id) < len(json.dumps(item)) + 100 * 1000
+
+
+@pytest.mark.parametrize('dry_run', [False, True])
+def test_short_values_of_many_servers_are_bounded(made: Templated, dry_run: bool) -> None:
+    """A character in JSON takes up to twelve bytes."""
+    long = '\N{GRINNING FACE}' * 255
+    items = [server(description=long, availability_zone=long, count=100)] * 10
+    with bounded(CPU_SECONDS, MEBIBYTES):
+        refused = rejected(made, items, dry_run)
+    assert (refused['field'], refused['error_code']) == ('reservations', 400)
+    assert f'at most {limits.LEASE_BYTES} bytes' in refused['error_message']
+
+
+@pytest.mark.parametrize('dry_run', [False, True])
+def test_servers_of_one_request_are_counted_with_their_count(
+    made: Templated, dry_run: bool
+) -> None:
+    items = [server(name=f's{number}', count=100) for number in range(1000)]
+    with bounded(CPU_SECONDS, MEBIBYTES):
+        refused = rejected(made, items, dry_run)
+    assert f'at most {limits.RESERVATIONS} in one request' in refused['error_message']
+
+
+def test_bytes_of_a_lease_count_what_it_has(made: Templated, monkeypatch: Any) -> None:
+    large = {'metadata': METADATA}
+    lease_id = create(made, server(**large))
+    monkeypatch.setattr(limits, 'LEASE_BYTES', stored(made, lease_id) + 1000)
+    made.operations.add_reservation(made.stacks.user(), lease_id, server(name='db'))
+    again = server(name='other', **large)
+    with pytest.raises(exceptions.BadRequest, match='bytes in one lease'):
+        made.operations.add_reservation(made.stacks.user(), lease_id, again)
+    assert len(made.lease(lease_id).reservations) == 2
+
+
+def rejected(made: Templated, items: list[Any], dry_run: bool) -> Mapping[str, Any]:
+    """Return the error of a request, which leaves nothing behind."""
+    user = made.stacks.user()
+    if dry_run:
+        (found,) = made.operations.check_lease(user, body(*items))['refusals']
+        return dict(found)
+    with pytest.raises(exceptions.BadRequest) as caught:
+        made.operations.create_lease(user, body(*items, id=LEASE))
+    assert made.database.read(leases.find, LEASE) is None
+    return dict(caught.value.body)
+
+
+def check(item: Mapping[str, Any]) -> None:
+    """Check a reservation with the schema of its plugin, as the API does."""
+    plugin = {each.resource_type: each for each in (ServerPlugin, VolumePlugin)}
+    of_type = plugin[item['resource_type']]
+    validation.check(item, schemas.of_plugin(of_type))
+
+
+@pytest.mark.parametrize(
+    'disk',
+    [
+        {'other': 'x'},
+        {'connection_info': 'x'},
+        {'uuid': 'x' * 256},
+        {'uuid': {'a': 'b'}},
+        {'volume_size': 0},
+        {'volume_size': '9' * 100},
+        {'boot_index': '1' * 1000},
+        {'boot_index': 2**31},
+        {'volume_type': 'x' * 256},
+        {'device_name': 'x' * 256},
+        {'disk_bus': 'x' * 256},
+        {'device_type': 'x' * 256},
+        {'guest_format': 'x' * 256},
+        {'no_device': ['x']},
+        {'no_device': 'x' * 256},
+        {'tag': 'x' * 61},
+        {'delete_on_termination': 'x'},
+    ],
+    ids=lambda disk: '-'.join(disk),
+)
+def test_block_devices_have_what_nova_documents(disk: Mapping[str, Any]) -> None:
+    with pytest.raises(exceptions.BadRequest, match='block_device_mapping_v2'):
+        check(server(block_device_mapping_v2=[disk]))
+
+
+@pytest.mark.parametrize(
+    'disk',
+    [
+        {},
+        DISK,
+        {'uuid': LEASE, 'source_type': 'volume', 'boot_index': '-1', 'volume_size': '10'},
+        {'boot_index': None, 'volume_type': None, 'no_device': True},
+        {'delete_on_termination': 'True', 'device_name': '/dev/vdb'},
+    ],
+)
+def test_block_devices_that_nova_accepts(disk: Mapping[str, Any]) -> None:
+    check(server(block_device_mapping_v2=[disk]))
+
+
+@pytest.mark.parametrize('key', ['', 'k' * 256])
+def test_names_of_metadata_are_bounded(key: str) -> None:
+    volume = {'name': 'data', 'size': 1, 'metadata': {key: 'x'}}
+    for item in (
+        server(metadata={key: 'x'}),
+        {'resource_type': 'virtual:volume', 'volume': volume},
+    ):
+        with pytest.raises(exceptions.BadRequest, match='metadata'):
+            check(item)
