@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Idempotency-Key: one key of a project, one request, one lease. Pure."""
 
-import hashlib
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from climate_common import sealing
 from climate_core import exceptions
 from climate_core.lease import model
 
@@ -27,16 +27,20 @@ def chosen_id(project_id: str | None, values: Mapping[str, Any]) -> str | None:
     return values.get('id') if key is None else lease_id(project_id, key)
 
 
-def digest(values: Mapping[str, Any]) -> str | None:
-    """Return a digest of a request with a key, None without; equal requests have equal ones."""
-    if 'idempotency_key' not in values:
-        return None
+def digests(values: Mapping[str, Any], lease_id: str | None, keys: Sequence[str]) -> Sequence[str]:
+    """Return the digests of a request with an Idempotency-Key; empty without.
+
+    :param lease_id: the id that it chooses
+    :param keys: those of the operator, see :func:`climate_common.sealing.digests`
+    """
+    if 'idempotency_key' not in values or lease_id is None:
+        return ()
     asked = {name: value for name, value in values.items() if name not in _NOT_ASKED}
     text = json.dumps(asked, sort_keys=True, separators=(',', ':'))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return sealing.digests(text, lease_id, keys)
 
 
-def check_repeated(present: model.Lease, digest_: str) -> None:
+def check_repeated(present: model.Lease, digests_: Sequence[str]) -> None:
     """Refuse an Idempotency-Key whose lease is deleted or was asked for by another request."""
-    if present.deleted_at is not None or present.request_digest != digest_:
+    if present.deleted_at is not None or present.request_digest not in digests_:
         raise exceptions.IdempotencyConflict(field='Idempotency-Key')

@@ -25,6 +25,7 @@ from climate_core.operations.draft import Draft
 from climate_core.operations.duplicates import check_same, noticed
 from climate_core.operations.interfaces import ExternalService
 from climate_core.operations.reserve import Reserver
+from climate_core.plugins import specified
 from climate_core.plugins.base import ResourcePlugin
 
 
@@ -47,11 +48,11 @@ class Builder:
         """Build the lease of a request, or what joins the lease that has its id already."""
         now = self.clock.now()
         chosen = idempotency.chosen_id(context.project_id, values)
-        digest = idempotency.digest(values)
+        digests = idempotency.digests(values, chosen, specified.digest_keys(self.conf))
         present = self.database.read(leases.find, chosen) if chosen else None
-        if present is not None and digest is not None:
+        if present is not None and digests:
             with errors.collected():
-                idempotency.check_repeated(present, digest)
+                idempotency.check_repeated(present, digests)
             return Draft(present, (), now, present)
         asked = request.read_request(values, now, self._rules(), errors, new=present is None)
         if present is not None:
@@ -78,7 +79,7 @@ class Builder:
         lease = changes.create.new_lease(
             lease_id,
             asked,
-            digest,
+            digests[0] if digests else None,
             context,
             new,
             now,

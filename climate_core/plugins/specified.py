@@ -143,9 +143,14 @@ def digests(
 
     :raises climate_core.exceptions.BadRequest: it is too long or too deep, naming the field
     """
-    server = resource_types.SERVER
-    keys = conf[server].get('secret_keys', ()) if server in conf else ()
     try:
-        return sealing.digests(limits.encode(said), lease_id, keys)
+        return sealing.digests(limits.encode(said), lease_id, digest_keys(conf))
     except (TypeError, ValueError) as exc:
         raise exceptions.BadRequest(f'It cannot be stored: {exc}.', field=field) from exc
+
+
+def digest_keys(conf: 'cfg.ConfigOpts') -> Sequence[str]:
+    """Return the keys of the operator for digests: those that seal secrets."""
+    server = resource_types.SERVER
+    keys: Sequence[str] = conf[server].get('secret_keys', ()) if server in conf else ()
+    return keys

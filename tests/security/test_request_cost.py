@@ -6,12 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from cryptography.fernet import Fernet
 
-from climate_common import limits
+from climate_common import limits, sealing
 from climate_core import exceptions
 from climate_core.api import validation
 from climate_core.api.schemas import reservation as schemas
 from climate_core.db import leases
+from climate_core.lease import idempotency
+from climate_core.plugins import specified
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.volume.plugin import VolumePlugin
 from tests.conformance.fake_stacks import FakeStacks
@@ -119,6 +122,40 @@ def test_a_repeated_request_finds_every_group(made: Templated) -> None:
     assert made.lease(LEASE) == before
     create(made, *items, server(count=5), id=LEASE)
     assert len(made.lease(LEASE).reservations) == len(before.reservations) + 5
+
+
+SECRETS = {'adminPass': 'guess', 'user_data': 'Z3Vlc3M='}
+
+
+def test_digests_at_rest_need_a_key_to_be_guessed(made: Templated) -> None:
+    """A reader of the database knows all but the key; keys are rotated and added."""
+    first, second, third = (Fernet.generate_key().decode() for _ in range(3))
+    conf, user = made.conf, made.stacks.user()
+    conf.register_opts(ServerPlugin.options, group=ServerPlugin.resource_type)
+    for each in (conf, made.stacks.conf):
+        each.set_override('secret_keys', [first], group=ServerPlugin.resource_type)
+    request = body(server(**SECRETS), wanted(), idempotency_key='key')
+    lease_id = str(made.operations.create_lease(user, request))
+    lease = made.lease(lease_id)
+    at_rest = {each.params[specified.SAID] for each in lease.reservations}
+    at_rest.add(str(lease.request_digest))
+    said = dict(server(**SECRETS)['server'])
+    for keys in ([], [second]):
+        guessed = {
+            *sealing.digests(limits.encode(said), lease_id, keys),
+            *idempotency.digests(request, lease_id, keys),
+        }
+        assert at_rest.isdisjoint(guessed)
+    for keys in ([second, first], [third, second, first]):
+        for each in (conf, made.stacks.conf):
+            each.set_override('secret_keys', keys, group=ServerPlugin.resource_type)
+        assert made.operations.create_lease(user, request) == lease_id
+        # The same, found by the digest of the reservation alone.
+        made.operations.add_reservation(user, lease_id, server(**SECRETS))
+        assert made.lease(lease_id) == lease
+    other = server(**{**SECRETS, 'adminPass': 'other'})
+    made.operations.add_reservation(user, lease_id, other)
+    assert len(made.lease(lease_id).reservations) == len(lease.reservations) + 1
 
 
 METADATA = {f'{number:<255}': 'v' * 255 for number in range(128)}

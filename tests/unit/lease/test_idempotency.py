@@ -42,11 +42,12 @@ def test_key_of_another_project_is_another_lease() -> None:
     ],
 )
 def test_digest_is_equal_for_equal_requests(values, equal) -> None:
-    assert (idempotency.digest(values) == idempotency.digest(KEY)) is equal
+    digests = [idempotency.digests(each, 'id', []) for each in (values, KEY)]
+    assert (digests[0] == digests[1]) is equal
 
 
 def test_request_without_key_has_no_digest() -> None:
-    assert idempotency.digest({'name': 'lease1'}) is None
+    assert idempotency.digests({'name': 'lease1'}, 'id', ['key']) == ()
 
 
 @pytest.mark.parametrize(
@@ -61,8 +62,8 @@ def test_request_without_key_has_no_digest() -> None:
 def test_check_repeated_refuses_another_request_and_deleted_lease(fields, refused) -> None:
     one = lease(**fields)
     if not refused:
-        idempotency.check_repeated(one, 'd')
+        idempotency.check_repeated(one, ['c', 'd'])
         return
     with pytest.raises(exceptions.IdempotencyConflict) as caught:
-        idempotency.check_repeated(one, 'd')
+        idempotency.check_repeated(one, ['c', 'd'])
     assert caught.value.field == 'Idempotency-Key'
