@@ -187,10 +187,27 @@ class WaitingDemand:
 
     :param start: when it would begin if there were enough now
     :param latest: how much later it may begin, with the same length; 0: its time is fixed
+    :param turn: its place among those that are searched, if not all can be
     """
 
     id: str
+    project_id: str
     wanted: Sequence[ReservationDemand]
     start: datetime
     end: datetime
     latest: timedelta = timedelta(0)
+    turn: int = 0
+
+
+@dataclasses.dataclass(slots=True)
+class WaitingRoom:
+    """What the calendar has for a lease that waits.
+
+    :param seconds: until there is enough; 0: there is now; None: that is not known
+    :ivar is_taken: whether what there is now is left to the lease; whoever finds that it cannot
+        have it sets that to False before the next lease is searched
+    """
+
+    lease_id: str
+    seconds: float | None
+    is_taken: bool = True

@@ -8,14 +8,19 @@ room.
 import dataclasses
 import random
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from sqlalchemy import orm
 
 from climate_core.calendar import preemption, queue, windows
 from climate_core.calendar.index import Index
-from climate_core.calendar.model import ReservationDemand, WaitingDemand, Window
+from climate_core.calendar.model import (
+    ReservationDemand,
+    WaitingDemand,
+    WaitingRoom,
+    Window,
+)
 from climate_core.calendar.moments import duration, moment, time_of
 from climate_core.calendar.refusal import mistake, refusal
 from climate_core.calendar.rooms import Search, UnitPick
@@ -182,26 +187,29 @@ class CalendarQueries:
                     raise wrong
         return found
 
-    def fitting(self, waiting: Iterable[WaitingDemand]) -> tuple[list[str], float | None]:
-        """Choose which of the leases that wait have enough now, in their order; see :mod:`.queue`.
+    def fitting(self, waiting: Iterable[WaitingDemand]) -> Iterator[WaitingRoom]:
+        """Find which of the leases that wait have enough now, in their order; see :mod:`.queue`.
 
-        Where very much waits, the last ones are not looked at.
-
-        :returns: their ids, and in how many seconds the next one has enough; None: not known
+        Where very much waits, the last ones of a project are not searched: nothing is yielded.
         """
         listed = list(waiting)
         with self._database.reader() as session:
             work = self._work(session)
             work.verify()
-        searched = []
-        for each in listed:
-            searches = searches_of(work.now, each.wanted, each.start, each.end)
-            searched.append(queue.QueuedLease(searches, duration(each.latest)))
-        chosen = queue.choose(searched, work.kinds(), self._dice, windows.Looks(LOOKS))
-        delays = list(zip(listed, chosen, strict=False))
-        later = [delay for _, delay in delays if delay]
-        seconds = min(later) / 1_000_000 if later else None
-        return [each.id for each, delay in delays if delay == 0], seconds
+        searched = [
+            queue.QueuedLease(
+                searches_of(work.now, each.wanted, each.start, each.end),
+                duration(each.latest),
+                each.project_id,
+                each.turn,
+            )
+            for each in listed
+        ]
+        for found in queue.choose(searched, work.kinds(), self._dice, LOOKS):
+            seconds = None if found.delay is None else found.delay / 1_000_000
+            room = WaitingRoom(listed[found.number].id, seconds)
+            yield room
+            found.is_taken = room.is_taken
 
     def _work(self, session: orm.Session) -> CalendarTransaction:
         """Return what this transaction has seen and written, in all its calls."""

@@ -6,51 +6,92 @@ the earliest room that there will be for it, so that a later one may pass it onl
 later (conservative backfilling).
 """
 
+import dataclasses
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from climate_core.calendar import windows
 from climate_core.calendar.rooms import Search, UnitPick, shifted
 from climate_core.calendar.timeline import Timeline
 from climate_core.calendar.together import Kinds, NotFitting, find_together
 
+#: Leases of a project that are searched whatever they cost: those of its first turn.
+_ALWAYS = 2
 
-class QueuedLease(NamedTuple):
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueuedLease:
     """Describe what one of those that wait looks for.
 
     :param searches: as if it began now, or at its start date
     :param latest: by how many microseconds it may begin later; 0: its time is fixed
+    :param turn: its place among those that are searched, if not all can be
     """
 
     searches: Sequence[Search]
     latest: int = 0
+    project_id: str = ''
+    turn: int = 0
+
+
+@dataclasses.dataclass(slots=True)
+class Found:
+    """What there is for a lease.
+
+    :param number: of the lease, in the order in which they wait
+    :param delay: in how many microseconds there is enough: 0 is now; None: that is not known
+    :ivar is_taken: whether what there is now is kept from those that are searched after it
+    """
+
+    number: int
+    delay: int | None
+    is_taken: bool = True
 
 
 def choose(
-    waiting: Sequence[QueuedLease], kinds: Kinds, dice: random.Random, looks: windows.Looks
-) -> Iterator[int | None]:
-    """Yield of each, in order, in how many microseconds there is enough: 0 is now, None unknown.
+    waiting: Sequence[QueuedLease], kinds: Kinds, dice: random.Random, looks: int
+) -> Iterator[Found]:
+    """Yield what there is for each lease that is searched, in the order in which they wait.
 
-    It ends before the last one when no looks are left: those that are not looked at wait on.
+    Each project has the same share of the looks: half of it for searches, half of it to find the
+    room that is kept. What a project cannot have for it takes nothing from the others.
     """
+    share = looks // max(1, len({each.project_id for each in waiting})) // 2
+    rooms = {each.project_id: windows.Looks(share) for each in waiting}
     taken: dict[int, Timeline] = {}
 
     def remaining(kind: str) -> Sequence[Timeline]:
         timelines = kinds(kind)
         return [taken.get(each.unit.id, each) for each in timelines] if taken else timelines
 
-    for one in waiting:
-        cost = sum(len(kinds(each.demand.kind)) for each in one.searches) // windows.FASTER
-        if not looks.spend(cost):
-            return
+    for number in _searched(waiting, kinds, share):
+        one = waiting[number]
         try:
-            found = find_together(one.searches, remaining, dice)
+            picks = find_together(one.searches, remaining, dice)
         except NotFitting:
-            yield _keep_room(one, remaining, taken, dice, looks) if one.latest else None
+            left = rooms[one.project_id]
+            delay = _keep_room(one, remaining, taken, dice, left) if one.latest else None
+            yield Found(number, delay)
         else:
-            yield 0
-            _take(one.searches, found, remaining, taken)
+            found = Found(number, 0)
+            yield found
+            if found.is_taken:
+                _take(one.searches, picks, remaining, taken)
+
+
+def _searched(waiting: Sequence[QueuedLease], kinds: Kinds, share: int) -> list[int]:
+    """Return the numbers of the leases that are searched, in the order in which they wait."""
+    looks = {each.project_id: windows.Looks(share) for each in waiting}
+    counts = Counter[str]()
+    found = []
+    for number in sorted(range(len(waiting)), key=lambda each: waiting[each].turn):
+        one = waiting[number]
+        cost = sum(len(kinds(each.demand.kind)) for each in one.searches) // windows.FASTER
+        if looks[one.project_id].spend(cost) or counts[one.project_id] < _ALWAYS:
+            counts[one.project_id] += 1
+            found.append(number)
+    return sorted(found)
 
 
 def _keep_room(

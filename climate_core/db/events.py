@@ -263,16 +263,16 @@ def renew(session: orm.Session, event_id: str, generation: int, ttl: float) -> b
 def postpone_tries(
     session: orm.Session,
     event_type: str,
-    lease_id: str,
+    lease_ids: Collection[str],
     before: datetime.datetime,
     until: datetime.datetime,
 ) -> None:
-    """Count an attempt of each ``retry_lease`` whose next one is due before a time.
+    """Count an attempt of the leases whose next ``retry_lease`` is due before a time.
 
     Leases whose last attempt this would be are left to their own event, which gives them up.
 
     :param event_type: the type of the events by which they are tried
-    :param lease_id: one that is left as well
+    :param lease_ids: the leases that were tried; a pass tries few
     :param until: when they are tried next
     """
     signal(session, QUEUED)
@@ -283,7 +283,7 @@ def postpone_tries(
     query = (
         sa.select(_EVENT.c.id, _EVENT.c.generation, _LEASE.c.id, _LEASE.c.generation)
         .join_from(_EVENT, _LEASE, _EVENT.c.lease_id == _LEASE.c.id)
-        .where(due, more, _LEASE.c.id != lease_id)
+        .where(due, more, _LEASE.c.id.in_(lease_ids))
     )
     found = sorted(session.execute(query), key=lambda row: row[2])
     if not found:

@@ -4,7 +4,7 @@
 import datetime
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import orm
@@ -27,6 +27,10 @@ _EVENT_NAMES = tuple(each.name for each in _EVENT_COLUMNS)
 
 #: The order of those that wait. They are few, so it needs no index.
 _QUEUE = queue_order(_LEASE.c)
+_WAITING: Final = (
+    _LEASE.c.status == states.LeaseStatus.WAITING,
+    _LEASE.c.deleted_at.is_(None),
+)
 
 #: Writes a lease if its trust may be taken. Made once: that takes longer than to execute it.
 _INSERT_SHARING: Final = (
@@ -149,10 +153,34 @@ def lock_all(session: orm.Session, ids: Collection[str]) -> dict[str, Lease]:
     return {each.id: each for each in found}
 
 
-def waiting(session: orm.Session) -> list[Lease]:
-    """Read the leases that wait, in the order of the queue; without their events."""
-    query = sa.select(_LEASE).where(_LEASE.c.status == states.LeaseStatus.WAITING)
-    query = query.where(_LEASE.c.deleted_at.is_(None)).order_by(*_QUEUE)
+class QueuedLease(NamedTuple):
+    """The place of a lease in the queue.
+
+    :ivar needs_forecast: whether it asks for more than units of the calendar
+    """
+
+    id: str
+    project_id: str
+    needs_forecast: bool
+
+
+def queue(session: orm.Session) -> list[QueuedLease]:
+    """Read which leases wait, in the order of the queue, and nothing else of them."""
+    no_units = _RESERVATION.c.unit_kind.is_(None)
+    needs_forecast = sa.exists().where(_RESERVATION.c.lease_id == _LEASE.c.id, no_units)
+    query = sa.select(_LEASE.c.id, _LEASE.c.project_id, needs_forecast)
+    found = session.execute(query.where(*_WAITING).order_by(*_QUEUE))
+    return [QueuedLease(row[0], row[1], bool(row[2])) for row in found]
+
+
+def waiting(session: orm.Session, ids: Collection[str] | None = None) -> list[Lease]:
+    """Read leases that wait, in the order of the queue; without their events.
+
+    :param ids: only those of these ids; None: all
+    """
+    query = sa.select(_LEASE).where(*_WAITING).order_by(*_QUEUE)
+    if ids is not None:
+        query = query.where(_LEASE.c.id.in_(ids))
     return assemble(session, session.execute(query).all(), ('reservations',))
 
 

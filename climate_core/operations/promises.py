@@ -107,15 +107,24 @@ class Promises:
         start, end = changes.wait.period(lease, now)
         return self.calendar.shortage(wanted, start, end)
 
-    def waiting(self, lease: model.Lease, now: datetime.datetime) -> WaitingDemand:
+    def waiting(self, lease: model.Lease, now: datetime.datetime, turn: int) -> WaitingDemand:
         """Return what a lease demands that waits, as if it were granted now.
 
+        :param turn: its place among those that are searched, if not all can be
         :raises climate_core.exceptions.ClimateError: that is not known
         """
         start, end = changes.wait.period(lease, now)
         later = _PATIENCE if lease.duration is not None else datetime.timedelta(0)
         wanted = self._wanted(changes.wait.asleep(lease), {})
-        return WaitingDemand(id=lease.id, wanted=wanted, start=start, end=end, latest=later)
+        return WaitingDemand(
+            id=lease.id,
+            project_id=lease.project_id,
+            wanted=wanted,
+            start=start,
+            end=end,
+            latest=later,
+            turn=turn,
+        )
 
     def promise(
         self,

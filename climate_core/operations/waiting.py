@@ -8,7 +8,7 @@ calendar is the judge.
 import contextlib
 import dataclasses
 import datetime
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from oslo_config import cfg
 from oslo_log import log
@@ -28,21 +28,40 @@ from climate_core.operations.draft import Draft
 from climate_core.operations.preemption import GIVE_WAY, Preemption
 from climate_core.operations.promises import Promises
 from climate_core.operations.quota import Quota
+from climate_core.operations.turns import Turns
 from climate_core.plugins.base import ResourcePlugin, Wait
 
 LOG = log.getLogger(__name__)
 
 _CAUSE = Cause('lease.granted')
 _BUSY = 'Others were faster again and again; it is tried again.'
-#: After so many leases whose servers or volumes find no room others that have some made wait on
-#: without a look: each of the first ones keeps the room that there will be for it.
-_LOOKS = 20
+#: Seconds until the next pass, if leases wait that the last ones did not handle.
+_PAUSE = 1.0
 _MISTAKE = 'Internal error; the log of climate-manager has more.'
+
+
+@dataclasses.dataclass
+class _Pass:
+    """What became of a pass through the queue.
+
+    :param lease_ids: the leases that it handled, in the order of their turns
+    :param are_all: whether each lease that waits was handled by it or by the ones before
+    :ivar refused: why leases are not granted that the calendar does not keep waiting, by their ids
+    :ivar seconds: in how many seconds the next one has enough; None: that is not known
+    """
+
+    lease_ids: Sequence[str]
+    are_all: bool
+    refused: dict[str, str] = dataclasses.field(default_factory=dict)
+    seconds: float | None = None
 
 
 @dataclasses.dataclass(eq=False)
 class Queue:
-    """Try the leases that wait, the oldest first."""
+    """Try the leases that wait: the projects take turns, of each its oldest lease is first.
+
+    Within a pass, all have what is free in the order of the queue.
+    """
 
     conf: cfg.ConfigOpts
     database: Database
@@ -53,6 +72,7 @@ class Queue:
     preemption: Preemption
     #: Tells what is free for servers; None: nobody can.
     cloud: forecasting.UserConnector | None = None
+    _turns: Turns = dataclasses.field(default_factory=Turns)
 
     def add(self, draft: Draft, lease: model.Lease) -> model.Lease:
         """Return the new lease of a draft as one that waits, or that may come to wait."""
@@ -71,16 +91,18 @@ class Queue:
 
         :returns: until when it waits, and why; None: it waits no more
         """
-        why, _ = self._grant_all()
+        tried = self._grant_some(lease.id)
         now, interval = self.clock.now(), self.conf.queue.retry_interval
-        # All were looked at: those that are to be tried soon need not be looked at once more.
+        # Those of the pass that are to be tried soon need not be tried once more.
         soon = now + datetime.timedelta(seconds=interval / 2)
         until = now + datetime.timedelta(seconds=interval)
-        self.database.write(events.postpone_tries, model.RETRY, lease.id, soon, until)
+        others = [each for each in tried.lease_ids if each != lease.id]
+        if others:
+            self.database.write(events.postpone_tries, model.RETRY, others, soon, until)
         present = self.database.read(leases.find, lease.id, parts=())
         if present is None or present.status != states.LeaseStatus.WAITING:
             return None
-        told = why.get(lease.id) or present.status_reason
+        told = tried.refused.get(lease.id) or present.status_reason
         return Wait(interval, GIVE_WAY if self._preempt(lease) else told)
 
     def _preempt(self, lease: model.Lease) -> bool:
@@ -95,30 +117,35 @@ class Queue:
 
     def look(self) -> float | None:
         """Grant what there is enough for; return in how many seconds there is more, if known."""
-        _, seconds = self._grant_all()
-        return seconds
+        tried = self._grant_some()
+        return tried.seconds if tried.are_all else _PAUSE
 
-    def _grant_all(self) -> tuple[dict[str, str], float | None]:
-        """Grant what there is enough for.
+    def _grant_some(self, wanted: str | None = None) -> '_Pass':
+        """Handle as many leases as a pass may, and grant those that there is enough for.
 
-        :returns: why leases are not granted that the calendar does not keep waiting, by their
-            ids, and in how many seconds the next one has enough
+        :param wanted: the id of a lease that is handled in any case
         """
-        refused: dict[str, str] = {}
-        waiting = {each.id: each for each in self.database.read(leases.waiting)}
-        demands = self._demands(waiting.values(), refused)
-        seconds = None
-        while demands:
-            fitting, seconds = self.promises.calendar.fitting(demands.values())
-            known = len(refused)
-            for lease_id in fitting:
-                del demands[lease_id]
-                with self._refused(lease_id, refused):
-                    self.grant(waiting[lease_id])
-            if len(refused) == known:
-                break
-            # What they cannot get is free for the leases behind them.
-        return refused, seconds
+        chosen, are_all = self._turns.choose(self.database.read(leases.queue), wanted)
+        done = _Pass(chosen, are_all)
+        if not chosen:
+            return done
+        waiting = {each.id: each for each in self.database.read(leases.waiting, chosen)}
+        demands = self._demands(waiting.values(), done)
+        if not demands:
+            return done
+        left = {*demands}
+        for found in self.promises.calendar.fitting(demands.values()):
+            left.discard(found.lease_id)
+            if found.seconds == 0:
+                # What it cannot get is free for the leases behind it.
+                found.is_taken = False
+                with self._refused(found.lease_id, done.refused):
+                    self.grant(waiting[found.lease_id])
+                    found.is_taken = True
+            elif found.seconds is not None:
+                done.seconds = min(done.seconds or found.seconds, found.seconds)
+        self._turns.repeat(left)
+        return done
 
     @contextlib.contextmanager
     def _refused(self, lease_id: str, refused: dict[str, str]) -> Iterator[None]:
@@ -136,24 +163,19 @@ class Queue:
             LOG.exception('Lease %s cannot be granted', lease_id)
             refused[lease_id] = _MISTAKE
 
-    def _demands(
-        self, waiting: Iterable[model.Lease], refused: dict[str, str]
-    ) -> dict[str, WaitingDemand]:
+    def _demands(self, waiting: Iterable[model.Lease], done: '_Pass') -> dict[str, WaitingDemand]:
         now, demands = self.clock.now(), {}
+        turns = {lease_id: turn for turn, lease_id in enumerate(done.lease_ids)}
         expected = forecasting.Expectation(self.database, self.cloud)
-        looks = _LOOKS
         for lease in waiting:
-            with self._refused(lease.id, refused):
-                one = self.promises.waiting(lease, now)
+            with self._refused(lease.id, done.refused):
+                one = self.promises.waiting(lease, now, turns[lease.id])
                 if one.start >= one.end or wait_again.is_freeing(lease):
                     continue
                 made = forecasting.without_room(lease)
-                if made and not looks:
-                    continue
                 try:
                     expected.take(made, one.start, one.end)
                 except exceptions.NotEnough as exc:
-                    looks -= 1
                     if one.latest:
                         expected.keep(made, one.start, one.end, exc.available_from)
                     raise

@@ -23,7 +23,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from climate_core.calendar import queries, queue, windows
+from climate_core.calendar import queries, queue
 from climate_core.calendar.model import Demand, Unit
 from climate_core.calendar.rooms import Search, UnitPick
 from climate_core.calendar.timeline import Timeline
@@ -143,16 +143,15 @@ class Simulation:
             candidates = [
                 queue.QueuedLease([_search(each, now)], 365 * DAY * MICRO) for each in listed
             ]
-            looks = windows.Looks(queries.LOOKS)
-            chosen = list(queue.choose(candidates, self._kinds, self._dice, looks))
+            chosen = list(queue.choose(candidates, self._kinds, self._dice, queries.LOOKS))
             self._looked += len(chosen)
-            fitting = [one for one, delay in zip(listed, chosen, strict=False) if delay == 0]
+            fitting = [listed[each.number] for each in chosen if each.delay == 0]
             for one in fitting:
                 if self._promise(one, now) == 'granted':
                     self._waiting.remove(one)
                     yield one
             if not fitting:
-                soonest = min((delay for delay in chosen if delay), default=None)
+                soonest = min((each.delay for each in chosen if each.delay), default=None)
                 if soonest is not None:
                     # Nothing is freed then, but the gap before a start date may be long enough.
                     self._at(now + math.ceil(soonest / MICRO), None)

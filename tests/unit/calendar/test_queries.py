@@ -153,11 +153,12 @@ def test_leases_that_wait_and_have_enough_are_chosen_in_their_order(hall: Hall) 
     def waits(name: str, count: int, latest: float = 0) -> WaitingDemand:
         wanted = [hall.wanted(name, demand(count))]
         times = {'start': hall.at(0), 'end': hall.at(1), 'latest': latest * HOUR}
-        return WaitingDemand(id=name, wanted=wanted, **times)
+        return WaitingDemand(id=name, project_id='p', wanted=wanted, **times)
 
-    ids, seconds = hall.calendar.fitting([waits('two', 2, 5), waits('one', 1), waits('none', 1)])
-    assert (ids, seconds) == (['one'], 7200)
-    assert hall.calendar.fitting([waits('two', 2)]) == ([], None)
+    found = hall.calendar.fitting([waits('two', 2, 5), waits('one', 1), waits('none', 1)])
+    seconds = {each.lease_id: each.seconds for each in found}
+    assert seconds == {'two': 7200, 'one': 0, 'none': None}
+    assert [each.seconds for each in hall.calendar.fitting([waits('two', 2)])] == [None]
 
 
 def test_surplus_is_what_is_promised_of_a_unit_that_became_too_small(hall: Hall) -> None:

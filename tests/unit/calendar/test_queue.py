@@ -10,7 +10,6 @@ from climate_core.calendar.model import Demand, Unit
 from climate_core.calendar.queue import QueuedLease, choose
 from climate_core.calendar.rooms import Search
 from climate_core.calendar.timeline import Entry, Timeline
-from climate_core.calendar.windows import Looks
 
 HOUR = 3_600_000_000
 FAR = 100 * HOUR
@@ -34,8 +33,8 @@ def wanting(count: int, hours: int, latest: int = FAR) -> QueuedLease:
 def hours(
     units: Sequence[Timeline], *waiting: QueuedLease, looks: int = 1_000_000
 ) -> list[int | None]:
-    found = choose(waiting, lambda _kind: units, random.Random(1), Looks(looks))
-    return [None if each is None else each // HOUR for each in found]
+    found = choose(waiting, lambda _kind: units, random.Random(1), looks)
+    return [None if each.delay is None else each.delay // HOUR for each in found]
 
 
 @pytest.mark.parametrize(

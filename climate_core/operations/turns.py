@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choose which of the leases that wait a pass through the queue handles.
+
+What a pass costs is bounded, however many leases wait. So the projects take turns, and so do the
+leases of a project: whatever one project asks for, each lease of the others is handled again after
+a known number of passes.
+"""
+
+import itertools
+import threading
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
+
+from climate_core.db.leases import QueuedLease
+
+#: What a pass may cost: a lease of hosts, capacity, addresses or networks costs one,
+_BUDGET: Final = 100
+#: and one for which room is forecast on what all users share so much.
+_FORECAST: Final = 5
+
+
+class Turns:
+    """Remember which leases were handled. Any thread may use it.
+
+    Each manager has its own memory, and a new one begins at the head of the queue: it chooses
+    fairly all the same, and only repeats what another manager has done.
+
+    :param budget: what a pass may cost
+    """
+
+    def __init__(self, budget: int = _BUDGET) -> None:
+        self._budget = budget
+        self._lock = threading.Lock()
+        self._passes = 0
+        #: The number of the pass by which a lease, or one of a project, was handled last.
+        self._leases: dict[str, int] = {}
+        self._projects: dict[str, int] = {}
+        #: The leases that were handled in this round through the queue.
+        self._round: set[str] = set()
+
+    def choose(
+        self, waiting: Sequence[QueuedLease], wanted: str | None = None
+    ) -> tuple[list[str], bool]:
+        """Choose what the next pass handles.
+
+        The project that was handled longest ago is first. A project has two places in each turn:
+        one for the first lease of its queue, one for the lease that was handled longest ago.
+
+        :param waiting: all leases that wait, in the order of the queue
+        :param wanted: the id of a lease that is handled in any case
+        :returns: the ids of leases, in the order of the turns, and whether no lease is left
+            that was not handled in this round
+        """
+        with self._lock:
+            self._passes += 1
+            chosen = list(self._affordable(self._in_turn(waiting, wanted)))
+            present = {each.id for each in waiting}
+            projects = {each.project_id for each in waiting}
+            self._leases = _only(self._leases, present)
+            self._projects = _only(self._projects, projects)
+            for each in chosen:
+                self._leases[each.id] = self._projects[each.project_id] = self._passes
+            self._round |= {each.id for each in chosen}
+            is_over = present <= self._round
+            if is_over:
+                self._round = set()
+            return [each.id for each in chosen], is_over
+
+    def repeat(self, lease_ids: Iterable[str]) -> None:
+        """Handle leases soon again for which the pass had nothing left."""
+        with self._lock:
+            for each in lease_ids:
+                self._leases.pop(each, None)
+
+    def _affordable(self, leases: Iterable[QueuedLease]) -> Iterator[QueuedLease]:
+        left = self._budget
+        for each in leases:
+            left -= _FORECAST if each.needs_forecast else 1
+            if left < 0:
+                return
+            yield each
+
+    def _in_turn(
+        self, waiting: Sequence[QueuedLease], wanted: str | None
+    ) -> Iterator[QueuedLease]:
+        queues: dict[str, list[QueuedLease]] = {}
+        for each in waiting:
+            queues.setdefault(each.project_id, []).append(each)
+        found = [each for each in waiting if each.id == wanted]
+        yield from found
+        # What comes before it in its project is handled with it.
+        first = {each.project_id for each in found}
+        order = sorted(queues, key=lambda each: (each not in first, self._projects.get(each, 0)))
+        for turn in itertools.zip_longest(*(self._pairs(queues[each]) for each in order)):
+            for pair in turn:
+                yield from (each for each in pair or () if each.id != wanted)
+
+    def _pairs(self, queue: Sequence[QueuedLease]) -> Iterator[tuple[QueuedLease, ...]]:
+        oldest = sorted(queue, key=lambda each: self._leases.get(each.id, 0))
+        both = itertools.chain.from_iterable(zip(queue, oldest, strict=True))
+        unique = iter(dict.fromkeys(both))
+        while pair := tuple(itertools.islice(unique, 2)):
+            yield pair
+
+
+def _only(passes: dict[str, int], present: Collection[str]) -> dict[str, int]:
+    return {key: number for key, number in passes.items() if key in present}
