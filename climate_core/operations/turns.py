@@ -72,28 +72,29 @@ class Turns:
             for each in lease_ids:
                 self._leases.pop(each, None)
 
-    def _affordable(self, leases: Iterable[QueuedLease]) -> Iterator[QueuedLease]:
+    def _affordable(self, groups: Iterable[Sequence[QueuedLease]]) -> Iterator[QueuedLease]:
         left = self._budget
-        for each in leases:
-            left -= _FORECAST if each.needs_forecast else 1
+        for group in groups:
+            left -= sum(_FORECAST if each.needs_forecast else 1 for each in group)
             if left < 0:
                 return
-            yield each
+            yield from group
 
     def _in_turn(
         self, waiting: Sequence[QueuedLease], wanted: str | None
-    ) -> Iterator[QueuedLease]:
+    ) -> Iterator[Sequence[QueuedLease]]:
+        """Yield the leases that have a turn together, of one project."""
         queues: dict[str, list[QueuedLease]] = {}
         for each in waiting:
             queues.setdefault(each.project_id, []).append(each)
         found = [each for each in waiting if each.id == wanted]
-        yield from found
+        yield found
         # What comes before it in its project is handled with it.
         first = {each.project_id for each in found}
         order = sorted(queues, key=lambda each: (each not in first, self._projects.get(each, 0)))
         for turn in itertools.zip_longest(*(self._pairs(queues[each]) for each in order)):
             for pair in turn:
-                yield from (each for each in pair or () if each.id != wanted)
+                yield [each for each in pair or () if each.id != wanted]
 
     def _pairs(self, queue: Sequence[QueuedLease]) -> Iterator[tuple[QueuedLease, ...]]:
         oldest = sorted(queue, key=lambda each: self._leases.get(each.id, 0))

@@ -85,7 +85,7 @@ class Hotel:
         }
         self.world.database.write(rows.insert, tables.UNITS, [unit] * count)
 
-    def book(self, name: str, count: int = 1, **values: Any) -> str:
+    def book(self, name: str, count: int = 1, project: str = 'project1', **values: Any) -> str:
         """Create a lease of two hours from now, of the kind retry."""
         body = {'name': name, 'duration': '2h', 'kind': 'retry', **values}
         if 'end_date' in body:
@@ -93,19 +93,22 @@ class Hotel:
         body['reservations'] = [{'resource_type': TYPE, 'min': count}]
         # Those of one moment have no order.
         self.world.time.forward(microseconds=1)
-        return self.world.operations.create_lease(user(), body)
+        return self.world.operations.create_lease(user(project), body)
 
     def status(self, *lease_ids: str) -> list[str]:
         return [self.world.lease(each).status for each in lease_ids]
 
-    def repeat(self, lease_id: str, count: int) -> list[str]:
-        """Have more leases wait that are as one that does; return their ids in the order."""
+    def repeat(self, lease_id: str, count: int, projects: int = 0) -> list[str]:
+        """Have more leases wait that are as one that does; return their ids in the order.
+
+        :param projects: how many new projects have one after the other; 0: all are of the same
+        """
         ids = [uuidutils.generate_uuid() for _ in range(count)]
-        self.world.database.write(_repeat, lease_id, ids)
+        self.world.database.write(_repeat, lease_id, ids, projects)
         return ids
 
 
-def _repeat(session: orm.Session, lease_id: str, ids: Sequence[str]) -> None:
+def _repeat(session: orm.Session, lease_id: str, ids: Sequence[str], projects: int) -> None:
     """Write copies of a lease, each younger than the one before."""
     (lease,) = session.execute(sa.select(tables.LEASES).filter_by(id=lease_id)).mappings()
     age = datetime.timedelta(microseconds=1)
@@ -113,7 +116,12 @@ def _repeat(session: orm.Session, lease_id: str, ids: Sequence[str]) -> None:
         session,
         tables.LEASES,
         [
-            {**lease, 'id': each, 'created_at': lease['created_at'] + number * age}
+            {
+                **lease,
+                'id': each,
+                'created_at': lease['created_at'] + number * age,
+                'project_id': f'other{number % projects}' if projects else lease['project_id'],
+            }
             for number, each in enumerate(ids, 1)
         ],
     )

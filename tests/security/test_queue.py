@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever a project has wait, the leases of other projects are tried, and a pass stays cheap."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from climate_core import exceptions
+from climate_core.calendar import queries
+from climate_core.calendar.model import ReservationDemand
+from climate_core.lease.model import Reservation
+from climate_core.operations import forecasting
+from tests.security.cost import bounded
+from tests.support.house import SIZE, House
+from tests.support.rooms import Hotel
+from tests.support.world import Time, World
+
+OTHER = 'project2'
+
+
+@pytest.fixture
+def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
+    made = House(monkeypatch)
+    yield made
+    made.world.database.dispose()
+
+
+@pytest.fixture
+def hotel() -> Iterator[Hotel]:
+    """Return a manager that leases two rooms, which another lease has for a day."""
+    world = World('sqlite://', Time())
+    made = Hotel(world)
+    made.build(2)
+    world.settle(made.book('first', 2, duration='1d'))
+    yield made
+    world.database.dispose()
+
+
+@pytest.fixture
+def tried(hotel: Hotel, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets the ids of the leases that passes try."""
+    found: list[str] = []
+    right = hotel.rooms.wanted
+
+    def wanted(reservation: Reservation) -> ReservationDemand:
+        found.append(reservation.lease_id)
+        return right(reservation)
+
+    monkeypatch.setattr(hotel.rooms, 'wanted', wanted)
+    return found
+
+
+def test_servers_that_find_no_room_keep_no_other_project_waiting(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = house.lease(SIZE)
+    house.settle(1)
+
+    def refuse(*_: Any) -> None:
+        raise exceptions.NotEnough('There is no room.')
+
+    monkeypatch.setattr(forecasting, 'admit', refuse)
+    mine = [house.lease(SIZE + 1, kind='retry') for _ in range(25)]
+    other = house.lease(1, project=OTHER, kind='retry')
+    assert set(house.status(*mine, other)) == {'WAITING'}
+    house.end(first)
+    house.world.run_until_idle()
+    for _ in range(3):
+        house.world.operations.queue.look()
+    assert house.status(mine[0], other) == ['WAITING', 'PENDING']
+
+
+def test_expensive_searches_leave_looks_for_other_projects(
+    hotel: Hotel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = [hotel.book('mine', 50) for _ in range(10)]
+    other = hotel.book('other', 3, project=OTHER)
+    hotel.build(40)
+    # A search takes 10 of them.
+    monkeypatch.setattr(queries, 'LOOKS', 40)
+    hotel.look()
+    assert hotel.status(mine[0], other) == ['WAITING', 'PENDING']
+
+
+def test_a_pass_through_ten_thousand_leases_is_cheap(hotel: Hotel, tried: list[str]) -> None:
+    mine = hotel.book('mine', 3)
+    hotel.repeat(mine, 9999)
+    hotel.world.time.forward(seconds=1)
+    other = hotel.book('other', project=OTHER)
+    hotel.world.run_until_idle()
+    tried.clear()
+    with bounded(cpu_seconds=3, mebibytes=30):
+        hotel.look()
+    assert {mine, other} <= set(tried)
+    assert 99 <= len(set(tried)) <= 100
+    assert len(hotel.world.statements(hotel.look)) < 10
+
+
+def test_all_leases_of_a_thousand_projects_are_tried_in_turn(
+    hotel: Hotel, tried: list[str]
+) -> None:
+    """Each pass handles two leases of fifty projects: the first one, and the next in turn."""
+    mine = hotel.book('mine', 3)
+    ids = hotel.repeat(mine, 3000, projects=1000)
+    tried.clear()
+    for _ in range(21):
+        hotel.look()
+    assert set(ids[:1000]) <= set(tried)
+    for _ in range(21):
+        hotel.look()
+    assert set(ids) <= set(tried)
+
+
+def test_each_lease_of_a_long_queue_is_tried_in_each_interval(
+    hotel: Hotel, tried: list[str]
+) -> None:
+    mine = hotel.book('mine', 3)
+    ids = [mine, *hotel.repeat(mine, 399)]
+    tried.clear()
+    hotel.world.time.forward(minutes=10)
+    passes = 0
+    while due := hotel.world.due():
+        hotel.world.executor.run(due[0])
+        passes += 1
+    assert set(tried) == set(ids)
+    assert passes < 10
+    assert {hotel.world.lease(each).retries_left for each in ids} == {2015}
