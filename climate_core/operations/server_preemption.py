@@ -32,6 +32,8 @@ from climate_core.plugins.server.room import CommonHostRoom
 _KINDS: Final = frozenset(
     {states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED, states.LeaseKind.RETRY}
 )
+#: Leases that wait before the other one for which room is left: what they cost is bounded.
+_AHEAD: Final = 100
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -163,9 +165,10 @@ class _Look:
         # What is held already needs no room.
         wanted = [each for each in _servers(lease) if each.resource_id not in self._places]
         self._asked = self._demand(wanted)
-        ahead = (each for each in database.read(leases.waiting) if _is_ahead(each, lease))
+        waiting = [each.id for each in database.read(leases.queue) if each.needs_forecast]
+        first = database.read(leases.waiting, waiting[:_AHEAD])
         self._ahead: list[FutureDemand] = []
-        for each in ahead:
+        for each in (each for each in first if _is_ahead(each, lease)):
             # What is not known, as of a flavor that is gone, cannot be counted.
             with contextlib.suppress(exceptions.BadRequest):
                 self._ahead.append(self._demand(_servers(each)))

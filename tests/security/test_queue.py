@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_core.calendar import queries
+from climate_core.calendar import queries, queue
 from climate_core.calendar.model import ReservationDemand
-from climate_core.lease.model import Reservation
+from climate_core.calendar.together import find_together
+from climate_core.lease.model import Lease, Reservation
 from climate_core.operations import forecasting
 from tests.security.cost import bounded
 from tests.support.house import SIZE, House
@@ -95,6 +96,32 @@ def test_a_pass_through_ten_thousand_leases_is_cheap(hotel: Hotel, tried: list[s
     assert {mine, other} <= set(tried)
     assert 99 <= len(set(tried)) <= 100
     assert len(hotel.world.statements(hotel.look)) < 10
+
+
+def test_leases_above_the_limits_are_searched_once(
+    hotel: Hotel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = hotel.book('mine')
+    ids = [mine, *hotel.repeat(mine, 49)]
+    hotel.world.time.forward(seconds=1)
+    other = hotel.book('other', project=OTHER)
+    hotel.build(1)
+    grant, searches = hotel.world.operations.queue.grant, []
+
+    def limited(lease: Lease) -> bool:
+        if lease.project_id != OTHER:
+            raise exceptions.LimitExceeded('Too much.')
+        return grant(lease)
+
+    def search(*args: Any) -> Any:
+        searches.append(args)
+        return find_together(*args)
+
+    monkeypatch.setattr(hotel.world.operations.queue, 'grant', limited)
+    monkeypatch.setattr(queue, 'find_together', search)
+    hotel.look()
+    assert hotel.status(mine, ids[-1], other) == ['WAITING', 'WAITING', 'PENDING']
+    assert len(searches) == 51
 
 
 def test_all_leases_of_a_thousand_projects_are_tried_in_turn(
