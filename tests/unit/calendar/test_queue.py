@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who of those that wait has enough now, and who may pass whom."""
 
+import dataclasses
 import random
 from collections.abc import Sequence
 
@@ -56,6 +57,33 @@ def test_leases_that_wait_start_in_the_expected_order(
     assert hours(timelines(*busy), *waiting) == expected
 
 
-def test_without_looks_nobody_is_looked_at() -> None:
+def test_without_looks_only_the_first_two_of_a_project_are_searched() -> None:
     units = timelines(*[0] * 40)
     assert hours(units, *[wanting(1, 1)] * 4, looks=20) == [0, 0]
+
+
+def test_projects_have_equal_shares_of_the_looks() -> None:
+    """A search costs 10 looks: each project has 20 for its searches."""
+    units = timelines(*[0] * 40)
+    ours, others = (
+        [dataclasses.replace(wanting(1, 1), project_id=each) for _ in range(6)] for each in 'ab'
+    )
+    found = choose([*ours, *others], lambda _kind: units, random.Random(1), 80)
+    assert [each.number for each in found] == [0, 1, 6, 7]
+
+
+def test_turn_says_who_is_searched_and_not_who_comes_first() -> None:
+    units = timelines(*[0] * 40)
+    waiting = [dataclasses.replace(wanting(1, 1), turn=each) for each in (0, 3, 2, 1)]
+    found = choose(waiting, lambda _kind: units, random.Random(1), 20)
+    assert [each.number for each in found] == [0, 3]
+
+
+def test_what_one_cannot_have_is_left_for_the_next_one() -> None:
+    delays = []
+    for each in choose(
+        [wanting(1, 1, latest=0)] * 3, lambda _: timelines(0), random.Random(1), 1000
+    ):
+        delays.append(each.delay)
+        each.is_taken = each.number > 0
+    assert delays == [0, 0, None]
