@@ -6,7 +6,7 @@ Every function takes the connection whose rights it uses and raises the exceptio
 """
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from climate_core.cloud import errors, neutron
@@ -35,6 +35,11 @@ def get(conn: 'connection.Connection', floating_ip_id: str) -> dict[str, Any]:
     """Return a floating IP; Gone if there is none that these rights see."""
     found: dict[str, Any] = NEUTRON.read(conn, f'/floatingips/{floating_ip_id}', 'floatingip')
     return found
+
+
+def read_project(floating_ip: Mapping[str, Any]) -> str:
+    """Return the project of a floating IP."""
+    return str(floating_ip['project_id'])
 
 
 def every_id(conn: 'connection.Connection') -> Iterator[str]:

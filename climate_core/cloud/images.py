@@ -27,10 +27,19 @@ def get(conn: 'connection.Connection', image_id: str) -> dict[str, Any]:
     return found
 
 
-def find(conn: 'connection.Connection', reservation_id: str) -> Copy | None:
-    """Return the image that was made for a reservation, the complete one if there are more."""
+def find(conn: 'connection.Connection', reservation_id: str, project_id: str) -> Copy | None:
+    """Return the image that was made for a reservation, the complete one if there are more.
+
+    Any user may give an image the property, and share it. So one counts only if it belongs to the
+    project of the lease, or to that of these rights, with which it may have been created.
+    """
     images = _GLANCE.read(conn, '/images', 'images', {PROPERTY: reservation_id})
-    alive = [Copy(each['id'], each['status']) for each in images if each['status'] not in _DEAD]
+    own = {project_id, conn.current_project_id}
+    alive = [
+        Copy(each['id'], each['status'])
+        for each in images
+        if each['status'] not in _DEAD and each['owner'] in own
+    ]
     return Copy.best(alive, {'active'})
 
 

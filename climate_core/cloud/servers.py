@@ -40,6 +40,11 @@ def get(conn: 'connection.Connection', server_id: str, *, hints: bool = False) -
     return server
 
 
+def read_project(server: Mapping[str, Any]) -> str:
+    """Return the project of a server."""
+    return str(server['tenant_id'])
+
+
 def create(
     conn: 'connection.Connection', wanted: Mapping[str, Any], hints: Mapping[str, Any]
 ) -> str:
@@ -56,12 +61,12 @@ def create(
     return str(errors.read(response, NOVA.name, 'server')['id'])
 
 
-def find(conn: 'connection.Connection', tag: str, every_project: bool) -> str | None:
-    """Return the id of the server that has a tag, if there is one; also while it is scheduled.
+def find(conn: 'connection.Connection', tag: str, every_project: bool) -> Iterator[str]:
+    """Yield the ids of the servers that have a tag; also while they are scheduled.
 
     :param every_project: look at those of all projects, which administrators may ask for
     """
-    return next(every_id(conn, every_project, tags=tag), None)
+    return every_id(conn, every_project, tags=tag)
 
 
 def check_key(conn: 'connection.Connection', name: str) -> None:

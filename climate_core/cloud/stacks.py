@@ -82,6 +82,11 @@ def get(conn: 'connection.Connection', stack_id: str) -> Stack:
     return _read(found[0])
 
 
+def read_project(stack: Stack) -> str | None:
+    """Return the project of a stack; Heat shows it to administrators."""
+    return stack.project
+
+
 def _read(shown: Mapping[str, Any]) -> Stack:
     return Stack(
         id=shown['id'],

@@ -26,14 +26,18 @@ LOG = log.getLogger(__name__)
 CINDER = services.Service('Cinder', 'block-storage', '3', '3.43')
 #: The backend that has a volume, null if there is none yet; shown to administrators.
 _HOST = 'os-vol-host-attr:host'
-#: The owner of a volume; shown to its owner and to administrators.
-TENANT = 'os-vol-tenant-attr:tenant_id'
+_PROJECT = 'os-vol-tenant-attr:tenant_id'
 
 
 def get(conn: 'connection.Connection', volume_id: str) -> dict[str, Any]:
     """Return a volume as the API shows it."""
     volume: dict[str, Any] = CINDER.read(conn, f'/volumes/{volume_id}', 'volume')
     return volume
+
+
+def read_project(volume: Mapping[str, Any]) -> str | None:
+    """Return the project of a volume; Cinder shows it to its owner and to administrators."""
+    return volume.get(_PROJECT)
 
 
 def is_placed(conn: 'connection.Connection', volume_id: str) -> bool:
@@ -60,13 +64,13 @@ def create(
     return str(errors.read(response, CINDER.name, 'volume')['id'])
 
 
-def find(conn: 'connection.Connection', reservation_id: str, every_project: bool) -> str | None:
-    """Return the id of the volume that was made for a reservation, if there is one.
+def find(conn: 'connection.Connection', reservation_id: str, every_project: bool) -> Iterator[str]:
+    """Yield the ids of the volumes that were made for a reservation, as their metadata says.
 
-    Its metadata says so; Cinder shows it as soon as its row is there.
+    Cinder shows them as soon as their rows exist.
     """
     metadata = str({hint_names.MADE_FOR: reservation_id})
-    return next(every_id(conn, every_project, metadata=metadata), None)
+    return every_id(conn, every_project, metadata=metadata)
 
 
 def check_type(conn: 'connection.Connection', wanted: str) -> None:

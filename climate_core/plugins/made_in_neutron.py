@@ -85,6 +85,8 @@ def is_ours(
 
     :param known: the ids of what is known to be made
     """
+    if found['project_id'] != lease.project_id:
+        return False
     return found['id'] in known or marks.is_marked_for(found, reservation.id, lease.project_id)
 
 

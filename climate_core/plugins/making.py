@@ -10,9 +10,10 @@ nobody takes the deletion of this one for a loss.
 """
 
 import abc
+import contextlib
 import dataclasses
 import datetime
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from oslo_utils import uuidutils
@@ -59,8 +60,11 @@ class MakingPlugin(wakeable.HintedPlugin):
     @abc.abstractmethod
     def _find(
         self, conn: 'connection.Connection', reservation: 'Reservation', every_project: bool
-    ) -> str | None:
-        """Return the id of what was made for a reservation, if there is any."""
+    ) -> Iterator[str]:
+        """Yield the ids of what a mark, which any user may set, says was made for a reservation.
+
+        :param every_project: search all projects, which administrators may
+        """
 
     @abc.abstractmethod
     def _create(self, context: StepContext, asked_by: Mapping[str, str]) -> str:
@@ -142,12 +146,12 @@ class MakingPlugin(wakeable.HintedPlugin):
 
     def _make(self, context: StepContext) -> Wait:
         """Take the next step to a resource that is not there yet."""
-        reservation, conn = context.reservation, context.conn
+        reservation = context.reservation
         if context.progress.asked == _REMAKE:
             return self._remake(context)
         if context.progress.asked != self.key:
             return context.rest() or context.intend(self.key)
-        found = self._find(conn, reservation, every_project=False)
+        found = self._find_made(context)
         if found is None:
             asked_by = {
                 hints.RESERVED: 'True',
@@ -160,6 +164,18 @@ class MakingPlugin(wakeable.HintedPlugin):
                 raise exceptions.Permanent(self._failed(reservation, str(exc))) from exc
         progress = context.progress.with_request('build', context.now).dump()
         return Wait(AT_ONCE, None, progress, resource_id=found)
+
+    def _find_made(self, context: StepContext) -> str | None:
+        """Return the id of what was made for a reservation in the project of its lease."""
+        found = self._find(context.conn, context.reservation, context.as_service)
+        if not context.as_service:
+            return next(found, None)
+        for each in found:
+            with contextlib.suppress(errors.Gone):
+                shown = self.calls.get(context.conn, each)
+                if self.calls.read_project(shown) == context.lease.project_id:
+                    return each
+        return None
 
     def _wait_for_build(
         self, context: StepContext, doing: str, minutes: int, command: str
@@ -180,12 +196,12 @@ class MakingPlugin(wakeable.HintedPlugin):
 
     def _remake(self, context: StepContext) -> Wait:
         """Delete what a reservation has let go of; another is made when it is gone."""
-        found = self._find(context.conn, context.reservation, every_project=False)
+        found = self._find_made(context)
         if found is None:
             return context.intend(self.key)
         return self._delete_lost(context, self.calls.get(context.conn, found))
 
-    def _find_late(self, context: EndContext) -> Wait | None:
+    def _end_unmade(self, context: EndContext) -> Wait | None:
         """Find what became of a request for what is not wanted any more.
 
         :returns: None when nothing can come of it
@@ -193,7 +209,7 @@ class MakingPlugin(wakeable.HintedPlugin):
         stored = context.reservation.progress or {}
         if stored.get('asked') not in (self.key, _REMAKE):
             return None
-        found = self._find(context.conn, context.reservation, context.as_service)
+        found = self._find_made(context)
         if found is not None:
             return Wait(AT_ONCE, None, Progress(END, context.now).dump(), resource_id=found)
         # Before one is made again no request is on its way.

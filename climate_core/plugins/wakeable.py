@@ -12,9 +12,10 @@ import datetime
 import functools
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from oslo_config import cfg
+from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud import errors
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from climate_core.cloud import Cloud, connection
     from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
+
+LOG = log.getLogger(__name__)
 
 #: Up to so many reservations are looked up one by one, more by listing.
 _FEW = 10
@@ -77,15 +80,16 @@ class WakeablePlugin(base.ResourcePlugin):
     """Reserve resources of one type that sleep until they are woken.
 
     A subclass gives the class attributes, and what is done in which state of a resource; all that
-    it does may raise Gone if the resource is no more.
+    it does may raise Gone if the resource is no more. What is final reads the resource
+    and its project before each step.
     """
 
     required: ClassVar[Sequence[str]] = ('resource_id',)
     changeable = ('on_end',)
     wakes_as_owner = True
 
-    #: The calls to its service: a module of ``cloud``, with ``get``, ``delete``, ``every_id``
-    #: and ``check_all_visible``.
+    #: The calls to its service: a module of ``cloud``, with ``get``, ``read_project``,
+    #: ``delete``, ``every_id`` and ``check_all_visible``.
     calls: ClassVar[Any]
     #: Says that a resource is no more, without a full stop.
     gone: ClassVar[str]
@@ -104,8 +108,15 @@ class WakeablePlugin(base.ResourcePlugin):
         """
 
     @abc.abstractmethod
-    def _end(self, context: EndContext) -> Wait | None:
-        """Take the next step of the end; it is tried again after each exception."""
+    def _end(self, context: EndContext, found: Any) -> Wait | None:
+        """Take the next step of the end; it is tried again after each exception.
+
+        :param found: the resource, as its service shows it now
+        """
+
+    def _end_unmade(self, context: EndContext) -> Wait | None:  # noqa: ARG002
+        """Take the next step of the end of a reservation whose resource is not created yet."""
+        return None
 
     @abc.abstractmethod
     def _asleep_since(self, found: Any) -> datetime.datetime | None:
@@ -138,6 +149,7 @@ class WakeablePlugin(base.ResourcePlugin):
         """
         return None
 
+    @final
     def _start(
         self,
         step: Callable[[StepContext, Any], Wait | None],
@@ -150,9 +162,37 @@ class WakeablePlugin(base.ResourcePlugin):
         """
         context = self._step(lease, reservation)
         try:
-            return step(context, self.calls.get(context.conn, reservation.resource_id))
+            found = self.calls.get(context.conn, reservation.resource_id)
+            foreign = self._describe_foreign(context, found)
+            if foreign:
+                raise exceptions.Permanent(foreign)
+            return step(context, found)
         except errors.Gone as exc:
             raise exceptions.Permanent(f'{self.gone}.') from exc
+
+    def _describe_foreign(self, context: StepContext, found: Any) -> str | None:
+        """Return a sentence for users if a resource is not of the project of its lease.
+
+        Every step passes here before it changes something. The rights do not limit it: those of
+        the service, and of an owner who is an administrator, reach all projects.
+
+        :raises climate_core.cloud.errors.Refused: its service does not show the project to these
+            rights, which may reach other projects
+        """
+        project_id, lease = self.calls.read_project(found), context.lease
+        if project_id == lease.project_id or (project_id is None and not context.as_service):
+            return None
+        named = f'The {self.title.lower()} {context.resource_id}'
+        if project_id is None:
+            raise errors.Refused(f'{named} has no project that the service may see.')
+        LOG.error(
+            '%s belongs to another project (%s) than its lease %s (%s), which leaves it as it is',
+            named,
+            project_id,
+            lease.id,
+            lease.project_id,
+        )
+        return f'{named} belongs to another project.'
 
     def _step(self, lease: 'Lease', reservation: 'Reservation') -> StepContext:
         """Return the context of a step before the end, with the rights of the owner."""
@@ -175,19 +215,22 @@ class WakeablePlugin(base.ResourcePlugin):
         options = self.conf[self.resource_type]
         return float(options[_FIRST_LOOK]) if _FIRST_LOOK in options else FIRST_LOOK
 
+    @final
     def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         return self._free(self._end, lease, reservation)
 
+    @final
     def preempt(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
         return self._free(self._preempt, lease, reservation)
 
-    def _preempt(self, context: EndContext) -> Wait | None:
+    def _preempt(self, context: EndContext, found: Any) -> Wait | None:
         """Take the next step until others can have its capacity; of what is preemptible."""
         raise NotImplementedError
 
+    @final
     def _free(
         self,
-        step: Callable[[EndContext], Wait | None],
+        step: Callable[[EndContext, Any], Wait | None],
         lease: 'Lease',
         reservation: 'Reservation',
     ) -> Wait | None:
@@ -198,14 +241,17 @@ class WakeablePlugin(base.ResourcePlugin):
             # It holds capacity as long as it is there.
             raise exceptions.Transient(str(exc), exc.progress) from exc
 
+    @final
     def _next(
         self,
-        step: Callable[[EndContext], Wait | None],
+        step: Callable[[EndContext, Any], Wait | None],
         conn: 'connection.Connection',
         lease: 'Lease',
         reservation: 'Reservation',
     ) -> Wait | None:
-        """Take the next step of the end, or the next that frees it; what is gone is free.
+        """Take the next step of the end, or the next that frees it.
+
+        What is gone is free, and so is what belongs to another project.
 
         :raises climate_core.cloud.errors.Refused: the service cannot tell that it is gone
         """
@@ -222,7 +268,10 @@ class WakeablePlugin(base.ResourcePlugin):
             prefix=options[self.prefix] if self.prefix else '',
         )
         try:
-            return step(context)
+            if not reservation.is_made:
+                return self._end_unmade(context)
+            found = self.calls.get(conn, reservation.resource_id)
+            return None if self._describe_foreign(context, found) else step(context, found)
         except errors.Gone:
             if context.as_service:
                 self.calls.check_all_visible(conn)

@@ -17,9 +17,12 @@ def wake_up(name: str, what: str, operation: str) -> policy.DocumentedRuleDefaul
     """
     return policy.DocumentedRuleDefault(
         name=name,
-        check_str='role:admin or (project_id:%(project_id)s and service_roles:service)',
+        # The lease service wakes without a check of the project before it.
+        check_str='(role:admin and not service_roles:service) or '
+        '(project_id:%(project_id)s and service_roles:service)',
         description=f'{what} The lease service does it with a token of a trust of the owner '
-        'together with its own service token; the owner alone cannot start early.',
+        'together with its own service token, in the project of the owner only; the owner alone '
+        'cannot start early.',
         operations=[{'method': 'POST', 'path': operation}],
         scope_types=['project'],
     )

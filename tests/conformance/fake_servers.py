@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``virtual:instance`` on the fake cloud."""
 
+import contextlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from climate_core.cloud import Cloud
@@ -116,6 +117,23 @@ class FakeServers(PluginWorld):
 
     def clean(self) -> None:
         """There is always room."""
+
+    @contextlib.contextmanager
+    def owner_is_administrator(self) -> Iterator[None]:
+        user, before = self.state.users['alice-id'], self._user
+        roles = user['roles']
+        user['roles'] = [*roles, 'admin']
+        self._user = self.context('alice')
+        try:
+            yield
+        finally:
+            user['roles'], self._user = roles, before
+
+    def give_away(self, resource_id: str) -> None:
+        record = self.table[resource_id]
+        record['project_id'] = self._stranger.project_id
+        lost = {'what': f'{self.kind} is', 'id': resource_id}
+        self.state.put(f'{self.kind}s', record, lost)
 
     def destroy(self, resource_id: str) -> None:
         with self.state.lock:

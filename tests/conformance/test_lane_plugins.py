@@ -210,6 +210,19 @@ def test_wake_up_waits_for_a_host_that_placement_lost(world):
     assert world.wake_up(lease) is None
 
 
+def test_end_leaves_a_server_of_another_project_as_it_is(world):
+    """A nova-compute can give the slot of a lane to any server, in Placement."""
+    lease = world.lease(share_with=['shared-id'])
+    world.wake_up(lease)
+    foreign, shared = world.enter(lease), world.enter(lease)
+    world.state.servers[foreign]['project_id'] = 'other-id'
+    world.state.servers[shared]['project_id'] = 'shared-id'
+    for _ in range(5):
+        wait = look_at_end(world, lease)
+    assert f'{foreign}: It belongs to another project' in wait.reason
+    assert (world.deletes(foreign), world.deletes(shared)) == (0, 1)
+
+
 def test_end_closes_at_once_and_waits_until_it_is_empty(world):
     lease = world.lease()
     world.wake_up(lease)

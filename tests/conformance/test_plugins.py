@@ -1,16 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
 """The suite: what the engine relies on, for every plugin."""
 
+import dataclasses
+import importlib
+import inspect
 import json
+import pkgutil
 import uuid
 
 import jsonschema
 import pytest
 from oslo_config import cfg
 
-from climate_core import exceptions
+from climate_core import exceptions, plugins
+from climate_core.plugins import wakeable
 from climate_core.plugins.base import Wait
+from tests.conformance.conftest import FAKES
 from tests.conformance.world import reservation_of, reserved, settle
+
+
+def found_plugins():
+    """Return the classes of the tree that change resources which exist before their lease."""
+    for module in pkgutil.walk_packages(plugins.__path__, 'climate_core.plugins.'):
+        importlib.import_module(module.name)
+    left, found = [wakeable.WakeablePlugin], set()
+    while left:
+        left += left.pop().__subclasses__()
+        found |= {each for each in left if each.__module__.startswith('climate_')}
+    return found
+
+
+def test_every_plugin_that_changes_what_exists_has_a_world():
+    """So none is without the tests of resources of other projects."""
+    whole = {each for each in found_plugins() if not inspect.isabstract(each)}
+    assert {each.plugin_class for each in FAKES.values()} == whole
+
+
+def test_no_plugin_changes_how_a_resource_is_read_before_a_step():
+    members = vars(wakeable.WakeablePlugin)
+    final = {name for name, each in members.items() if getattr(each, '__final__', False)}
+    assert {'end', 'preempt', '_start', '_next'} <= final
+    for each in found_plugins():
+        assert final.isdisjoint(vars(each)), each
 
 
 def test_says_what_it_is(world):
@@ -160,6 +191,56 @@ def test_end_without_the_rights_of_the_owner(world):
     world.trusts.delete(case.lease.trust_id)
     case.end()
     assert world.gone(case.resource_id)
+
+
+@pytest.mark.parametrize('rights', ['owner', 'service'])
+def test_end_leaves_a_resource_of_another_project_as_it_is(world, rights, caplog):
+    """Neither the rights of the service nor those of an administrator who owns the lease help."""
+    for params in world.end_params():
+        with world.owner_is_administrator():
+            case = reserved(world, **params)
+            case.woken()
+            if rights == 'service':
+                case.lease = dataclasses.replace(case.lease, trust_id=None)
+            world.give_away(case.resource_id)
+            with world.counted() as sent:
+                case.end()
+        assert changes(sent) == [], params
+        assert not world.gone(case.resource_id)
+        assert f'{case.resource_id} belongs to another project' in caplog.text
+        caplog.clear()
+
+
+def test_start_leaves_a_resource_of_another_project_as_it_is(world):
+    with world.owner_is_administrator():
+        case = reserved(world)
+        world.give_away(case.resource_id)
+        # After the first try; that is sent to Nova unseen, which rejects it.
+        case.reservation = dataclasses.replace(case.reservation, progress={})
+        with (
+            world.counted() as sent,
+            pytest.raises(exceptions.Permanent, match='belongs to another project'),
+        ):
+            case.wake()
+    assert changes(sent) == []
+    assert world.wakes(case.resource_id) == 0
+
+
+def test_preemption_leaves_a_resource_of_another_project_as_it_is(world):
+    if not world.plugin().preemptible:
+        pytest.skip('It is never preempted.')
+    case = reserved(world)
+    case.woken()
+    case.lease = dataclasses.replace(case.lease, trust_id=None)
+    world.give_away(case.resource_id)
+    with world.counted() as sent:
+        settle(case.preempt_once)
+    assert changes(sent) == []
+
+
+def changes(sent):
+    """Return the requests that change something; a token is none."""
+    return [each for each in sent if not each.startswith('GET ') and '/auth/tokens' not in each]
 
 
 def test_missing_names_what_is_gone(world):

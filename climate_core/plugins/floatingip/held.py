@@ -80,9 +80,8 @@ class HeldFloatingIpPlugin(wakeable.WakeablePlugin):
     def _wake(self, context: StepContext, found: Mapping[str, Any]) -> Wait | None:
         """Do nothing: that it is there was all there is to find out."""
 
-    def _end(self, context: EndContext) -> Wait | None:
+    def _end(self, context: EndContext, found: Mapping[str, Any]) -> Wait | None:  # noqa: ARG002
         if context.on_end == 'delete':
-            floatingips.get(context.conn, context.resource_id)
             floatingips.delete(context.conn, context.resource_id)
         return None
 

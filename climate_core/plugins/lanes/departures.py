@@ -16,7 +16,9 @@ must act.
 import dataclasses
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from oslo_log import log
 
 from climate_common import dates, words
 from climate_core import exceptions
@@ -26,6 +28,11 @@ from climate_core.plugins.base import Wait
 from climate_core.plugins.progress import END, Progress
 from climate_core.plugins.server import end_steps, lost_tasks
 from climate_core.plugins.step_context import EndContext
+
+if TYPE_CHECKING:
+    from climate_core.lease.model import Lease, Reservation
+
+LOG = log.getLogger(__name__)
 
 #: Seconds until the next look at servers that are on their way.
 LOOK: Final = 1.0
@@ -60,6 +67,11 @@ class DepartureTerms:
     unmovable: str
 
 
+def list_projects(lease: 'Lease', reservation: 'Reservation') -> frozenset[str]:
+    """Return the projects whose servers may be in the lanes of a reservation."""
+    return frozenset((lease.project_id, *reservation.params.get('share_with', ())))
+
+
 class Departures:
     """The servers of one reservation that leave, and what was asked for each of them.
 
@@ -76,6 +88,7 @@ class Departures:
         self._action = stored.get(_ACTION, terms.on_end)
         self._context = context
         self._terms = terms
+        self._projects = list_projects(context.lease, context.reservation)
 
     def step(self, left: Sequence[str]) -> Wait:
         """Take the next step of each server.
@@ -163,6 +176,13 @@ class Departures:
         :raises climate_core.cloud.errors.Gone: there is no such server
         """
         server = servers.get(self._context.conn, server_id)
+        lease = self._context.lease
+        if servers.read_project(server) not in self._projects:
+            LOG.error('Server %s in a lane of lease %s is of another project', server_id, lease.id)
+            raise exceptions.Permanent(
+                'It belongs to another project, so it is left as it is. An administrator must '
+                'migrate it.'
+            )
         task = server.get('OS-EXT-STS:task_state')
         context = self._of(server_id)
         if task in _MOVING:

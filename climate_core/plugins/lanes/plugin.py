@@ -202,14 +202,15 @@ class LanePlugin(promised.PromisedPlugin):
         reservation = _with_opened(reservation, opened)
         if waits:
             return dataclasses.replace(waits[0], progress=reservation.progress)
-        return shelved_servers.wake(conn, reservation)
+        projects = departures.list_projects(lease, reservation)
+        return shelved_servers.wake(conn, reservation, projects)
 
     def _aggregates(self, lease: 'Lease', reservation: 'Reservation') -> Sequence[str]:
         """Return what lets the servers of a reservation into a lane."""
         params = reservation.params
         return lanes.lane_aggregates(
             reservation.id,
-            [lease.project_id, *params.get('share_with', ())],
+            sorted(departures.list_projects(lease, reservation)),
             self._shape(params),
             open_to=lease.project_id if params.get('matching') == 'open' else None,
         )
@@ -271,7 +272,7 @@ class LanePlugin(promised.PromisedPlugin):
         wait = self._open_all(lease, reservation, {})
         if wait is not None or not self.conf.hosts.evacuate:
             return wait
-        return evacuation.evacuate(conn, left)
+        return evacuation.evacuate(conn, left, departures.list_projects(lease, reservation))
 
     def choose_less(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
         return self._reduction(reservation).choose(most)
@@ -308,7 +309,8 @@ class LanePlugin(promised.PromisedPlugin):
         left = {server_id for servers_inside in inside.values() for server_id in servers_inside}
         kept = shelved_servers.keep(reservation, left)
         if terms.on_end == departures.DELETE:
-            left |= shelved_servers.find(conn, reservation)
+            projects = departures.list_projects(lease, reservation)
+            left |= shelved_servers.find(conn, reservation, projects)
         if not left:
             return None
         now = self.now()

@@ -6,7 +6,7 @@ like a new one: its scheduler hint names the reservation, whose lanes are open a
 What a user did with a server meanwhile is respected: one that is deleted, or runs, is forgotten.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from climate_common import words
@@ -38,18 +38,22 @@ def done(reservation: 'Reservation') -> Done | None:
     return Done({_SHELVED: known}) if known else None
 
 
-def find(conn: 'connection.Connection', reservation: 'Reservation') -> set[str]:
-    """Return the ids of those that are still shelved."""
-    return {each for each in _known(reservation) if _status(conn, each) in _ASLEEP}
+def find(
+    conn: 'connection.Connection', reservation: 'Reservation', projects: Collection[str]
+) -> set[str]:
+    """Return the ids of those of some projects that are still shelved."""
+    return {each for each in _known(reservation) if _is_asleep(conn, each, projects)}
 
 
-def wake(conn: 'connection.Connection', reservation: 'Reservation') -> Wait | None:
-    """Unshelve those that are shelved; None if all run, or cannot."""
+def wake(
+    conn: 'connection.Connection', reservation: 'Reservation', projects: Collection[str]
+) -> Wait | None:
+    """Unshelve those of some projects that are shelved; None if all run, or cannot."""
     left: dict[str, int] = {}
     for server_id, tries in sorted(_known(reservation).items()):
         try:
             server = servers.get(conn, server_id)
-            if server['status'] not in _ASLEEP:
+            if server['status'] not in _ASLEEP or servers.read_project(server) not in projects:
                 continue
             if server['OS-EXT-STS:task_state'] is None:
                 if tries == _TRIES:
@@ -68,11 +72,12 @@ def wake(conn: 'connection.Connection', reservation: 'Reservation') -> Wait | No
     return Wait(_LOOK, f'Waking {words.counted(len(left), "server")}.', kept)
 
 
-def _status(conn: 'connection.Connection', server_id: str) -> str | None:
+def _is_asleep(conn: 'connection.Connection', server_id: str, projects: Collection[str]) -> bool:
     try:
-        return str(servers.get(conn, server_id)['status'])
+        server = servers.get(conn, server_id)
     except errors.Gone:
-        return None
+        return False
+    return server['status'] in _ASLEEP and servers.read_project(server) in projects
 
 
 def _known(reservation: 'Reservation') -> Mapping[str, int]:

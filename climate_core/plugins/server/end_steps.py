@@ -102,7 +102,7 @@ def _offload(context: EndContext, server: Server) -> Wait | None:
 def _image(context: EndContext, server: Server) -> Wait:
     """Make the image once, and delete the server when the image is complete."""
     key = context.reservation.id
-    image = images.find(context.conn, key)
+    image = images.find(context.conn, key, context.lease.project_id)
     if image and image.status == 'active':
         return _delete(context, server)
     if image and image.status == 'deactivated':

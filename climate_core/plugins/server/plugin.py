@@ -8,7 +8,7 @@ each is made as such a server before that, see :mod:`climate_core.plugins.making
 
 import dataclasses
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
@@ -104,7 +104,7 @@ class ServerPlugin(making.MakingPlugin):
 
     def _find(
         self, conn: 'connection.Connection', reservation: 'Reservation', every_project: bool
-    ) -> str | None:
+    ) -> Iterator[str]:
         return servers.find(conn, specification.tag(reservation), every_project)
 
     def _create(self, context: StepContext, asked_by: Mapping[str, str]) -> str:
@@ -210,10 +210,7 @@ class ServerPlugin(making.MakingPlugin):
                 raise
             return context.wait()
 
-    def _end(self, context: EndContext) -> Wait | None:
-        if not context.reservation.is_made:
-            return self._find_late(context)
-        server = servers.get(context.conn, context.resource_id)
+    def _end(self, context: EndContext, server: Mapping[str, Any]) -> Wait | None:
         try:
             wait = preempted.hold(context, server)
             if wait is None:
@@ -248,8 +245,8 @@ class ServerPlugin(making.MakingPlugin):
         is_network = other.resource_type == resource_types.NETWORK
         return is_network or other.resource_id in (kept.uses or ())
 
-    def _preempt(self, context: EndContext) -> Wait | None:
-        return preempted.give_up(context)
+    def _preempt(self, context: EndContext, server: Mapping[str, Any]) -> Wait | None:
+        return preempted.give_up(context, server)
 
     def list_locked(self) -> Iterable[str]:
         return preempted.list_locked(self.cloud.service())

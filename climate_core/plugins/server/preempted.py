@@ -56,9 +56,8 @@ def find_obstacle(server: Mapping[str, Any]) -> str | None:
     return None
 
 
-def give_up(context: EndContext) -> Wait | None:
+def give_up(context: EndContext, server: Mapping[str, Any]) -> Wait | None:
     """Take the next step until a server has left its host; None when it has."""
-    server = servers.get(context.conn, context.resource_id)
     status, task = server['status'], server.get('OS-EXT-STS:task_state')
     if status in _GONE:
         return None

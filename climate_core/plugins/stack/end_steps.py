@@ -45,14 +45,14 @@ _CHANGING = frozenset({'UPDATE_IN_PROGRESS', 'ROLLBACK_IN_PROGRESS'})
 TRIES: Final = 3
 
 
-def end(context: EndContext) -> Wait | None:
+def end(context: EndContext, stack: 'Stack') -> Wait | None:
     """Take the next step.
 
+    :param stack: as Heat shows it now
     :returns: None when it is done
     :raises climate_core.cloud.errors.Gone: the stack is gone
     :raises climate_core.exceptions.Transient, climate_core.exceptions.Permanent: from Heat
     """
-    stack = stacks.get(context.conn, context.resource_id)
     if stack.status == 'DELETE_COMPLETE':
         return None
     context = context.seeing(*lost_actions.state(context, stack))

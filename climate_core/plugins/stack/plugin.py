@@ -237,8 +237,8 @@ class StackPlugin(wakeable.WakeablePlugin):
         what = _BEFORE.get(stack.status, _FILL if template_stack.is_unfilled(stack) else _WAKE)
         return (_take_over if stack.in_progress else _ask)(what, context, stack)
 
-    def _end(self, context: EndContext) -> Wait | None:
-        return end_steps.end(context)
+    def _end(self, context: EndContext, stack: 'Stack') -> Wait | None:
+        return end_steps.end(context, stack)
 
     def _is_there(self, stack: 'Stack') -> bool:
         return stack.status != 'DELETE_COMPLETE'

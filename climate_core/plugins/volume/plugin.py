@@ -8,7 +8,7 @@ be made, each is made as such a volume before that, see :mod:`climate_core.plugi
 
 import dataclasses
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
@@ -81,7 +81,7 @@ class VolumePlugin(making.MakingPlugin):
 
     def _find(
         self, conn: 'connection.Connection', reservation: 'Reservation', every_project: bool
-    ) -> str | None:
+    ) -> Iterator[str]:
         return volumes.find(conn, reservation.id, every_project)
 
     def _create(self, context: StepContext, asked_by: Mapping[str, str]) -> str:
@@ -118,7 +118,7 @@ class VolumePlugin(making.MakingPlugin):
 
     def _look(self, context: 'RequestContext', resource_id: str) -> dict[str, Any] | None:
         volume = volumes.get(self.cloud.user(context), resource_id)
-        own = volume.get(volumes.TENANT, context.project_id) == context.project_id
+        own = volumes.read_project(volume) in (None, context.project_id)
         return volume if own else None
 
     def _is_reservation(self, volume: Mapping[str, Any], context: 'RequestContext') -> bool:
@@ -170,13 +170,7 @@ class VolumePlugin(making.MakingPlugin):
                 raise exceptions.Permanent(_not_created(owner, volume_id, found)) from exc
             raise
 
-    def _end(self, context: EndContext) -> Wait | None:
-        if not context.reservation.is_made:
-            return self._find_late(context)
-        volume, project = volumes.get(context.conn, context.resource_id), context.lease.project_id
-        if volume.get(volumes.TENANT, project) != project:
-            # Its owner gave it away; it is on the quota of another project.
-            return None
+    def _end(self, context: EndContext, volume: Mapping[str, Any]) -> Wait | None:
         return end_steps.end(context, volume)
 
     def list_unleased(self) -> Iterable[str]:

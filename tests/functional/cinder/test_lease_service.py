@@ -19,7 +19,7 @@ class TestLeaseService(LeaseServiceTest):
         made = self.reserve(size=3)
         volume = volumes.get(CLIMATE, made['id'])
         assert (volume['status'], volume['size']) == ('lease-reserved', 3)
-        assert volume[volumes.TENANT] == ALICES
+        assert volumes.read_project(volume) == ALICES
         assert volume['attachments'] == []
         assert list(volumes.every_id(ADMIN, status='lease-reserved')) == [made['id']]
         volumes.act(CLIMATE, made['id'], 'os-wake_up')

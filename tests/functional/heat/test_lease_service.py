@@ -200,7 +200,7 @@ class TestLeaseService(HeatTest):
                 OPTIONS,
                 prefix='kept_',
             )
-            waits.append(end_steps.end(context))
+            waits.append(end_steps.end(context, stacks.get(ALICE, made)))
             kept = waits[-1] and waits[-1].progress
         assert waits[0].reason is None
         assert 'IN_PROGRESS without a change for 30 minutes' in waits[1].reason

@@ -19,6 +19,7 @@ def _list(request: Any) -> Record:
     return {
         'images': [
             {key: image.get(key) for key in ('id', 'name', 'status', 'size')}
+            | {'owner': image['project_id']}
             for image in request.server.state.images.values()
             if wanted in (None, image['metadata'].get(_MARK))
             and name in (None, image['name'])

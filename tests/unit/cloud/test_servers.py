@@ -26,6 +26,8 @@ def test_the_image_of_a_reservation(world, statuses, expected):
         }
         world.state.put('images', image, {'what': 'image create', 'id': image['id']})
     conn = world.cloud.service()
-    found = images.find(conn, 'reservation-1')
+    found = images.find(conn, 'reservation-1', 'demo-id')
     assert (found and found.status) == expected
-    assert images.find(conn, 'reservation-2') is None
+    assert images.find(conn, 'reservation-2', 'demo-id') is None
+    # Another project may have it give the property to an image of its own.
+    assert images.find(conn, 'reservation-1', 'other-id') is None
