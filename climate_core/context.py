@@ -18,6 +18,7 @@ _ALSO_CARRIED = (
     'service_project_id',
     'service_roles',
     'own_token',
+    'trust_id',
 )
 
 
@@ -29,14 +30,29 @@ class RequestContext(context.RequestContext):
 
     :param own_token: whether the token is known to be the user's own in a project, and not one
         that was delegated. An API of the release before does not say so.
+    :param trust_id: the trust by which the token was issued. Only its trustee gets such tokens, so
+        one of a lease shows that the lease service itself began what the request is a part of
     """
 
-    FROM_DICT_EXTRA_KEYS = ['service_user_id', 'service_project_id', 'service_roles', 'own_token']
+    FROM_DICT_EXTRA_KEYS = [
+        'service_user_id',
+        'service_project_id',
+        'service_roles',
+        'own_token',
+        'trust_id',
+    ]
 
-    def __init__(self, *args: Any, own_token: bool | None = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        own_token: bool | None = False,
+        trust_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
         kwargs.pop('service_token', None)
         super().__init__(*args, **kwargs)
         self.own_token = bool(own_token)
+        self.trust_id = trust_id
 
     @property
     def by_service(self) -> bool:

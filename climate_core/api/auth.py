@@ -36,9 +36,8 @@ _IN_PERSON = frozenset(
     }
 )
 #: What a token has that was delegated: keystone/common/render_token.py.
-_DELEGATED = frozenset(
-    {'OS-TRUST:trust', 'OS-OAUTH1', 'application_credential', 'oauth2_credential'}
-)
+_TRUST = 'OS-TRUST:trust'
+_DELEGATED = frozenset({_TRUST, 'OS-OAUTH1', 'application_credential', 'oauth2_credential'})
 
 
 class Keystone:
@@ -73,13 +72,19 @@ class NoAuth:
 
 
 def _context(request: webob.Request) -> RequestContext:
+    info = request.environ.get('keystone.token_info')
     context = RequestContext.from_environ(
         request.environ,
         request_id=request.environ.get(request_id.ENV_REQUEST_ID),
-        own_token=is_own(request.environ.get('keystone.token_info')),
+        own_token=is_own(info),
+        trust_id=(_token(info).get(_TRUST) or {}).get('id'),
     )
     context.is_admin = 'admin' in context.roles
     return context
+
+
+def _token(info: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return (info or {}).get('token') or {}
 
 
 def is_own(info: Mapping[str, Any] | None) -> bool:
@@ -89,7 +94,7 @@ def is_own(info: Mapping[str, Any] | None) -> bool:
 
     :param info: what Keystone says of it (``GET /v3/auth/tokens``); None: nothing was said
     """
-    token = (info or {}).get('token') or {}
+    token = _token(info)
     methods = set(token.get('methods') or ())
     own = methods and methods <= _IN_PERSON and not _DELEGATED & token.keys()
     return bool(own and token.get('project'))

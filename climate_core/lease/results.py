@@ -88,6 +88,9 @@ def with_progress(reservation: Reservation, outcome: Outcome) -> Reservation:
         failed = outcome.result is Result.FAILED
         progress = None if failed else outcome.progress or reservation.progress
     resource_id = outcome.resource_id or reservation.resource_id
+    if reservation.is_made and not resource_id.startswith(model.UNMADE):
+        # The service of the resource recorded it before the answer of that came here.
+        resource_id = reservation.resource_id
     if (progress, resource_id) == (reservation.progress, reservation.resource_id):
         return reservation
     return dataclasses.replace(reservation, progress=progress, resource_id=resource_id)

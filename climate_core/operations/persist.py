@@ -2,9 +2,11 @@
 """The one way to write a draft: quota, provision, persist, all or nothing."""
 
 import dataclasses
+import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
 from climate_common import words
@@ -14,7 +16,8 @@ from climate_core.db import leases, owner_trusts, store
 from climate_core.db import limits as db_limits
 from climate_core.db.engine import TROUBLE, Database, Stale
 from climate_core.lease import changes, limits, model, states
-from climate_core.lease.history import user_cause
+from climate_core.lease.history import Cause, user_cause
+from climate_core.lease.results import Change
 from climate_core.operations import forecasting
 from climate_core.operations.build import check_generation
 from climate_core.operations.draft import Draft, Item
@@ -27,6 +30,7 @@ from climate_core.operations.provision import Provisioned, Provisioner
 from climate_core.operations.quota import Quota
 from climate_core.operations.reserve import find
 from climate_core.operations.waiting import Queue
+from climate_core.plugins import specified
 from climate_core.plugins.base import ResourcePlugin
 
 #: After these the lease may be written. Also after a refusal: an attempt that follows a lost
@@ -74,13 +78,32 @@ class WritePath:
         :raises climate_core.exceptions.LeaseAppeared: an equal request may have been faster
         """
         if draft.before is not None and not draft.items:
-            return Written(draft.before, draft.found)
+            return Written(self._record_made(context, draft, draft.before), draft.found)
         self.preemption.check(draft)
         try:
             with noticed(self.database, draft.lease.id, draft.before):
                 return self._write(context, draft)
         except DUPLICATE as exc:
             return Written(find_answer(self.database, context, draft, exc))
+
+    def _record_made(
+        self, context: RequestContext, draft: Draft, before: model.Lease
+    ) -> model.Lease:
+        """Record what was created for a reservation, as its service reports it first.
+
+        So its limits, usage and end are known although the manager that asked for it died.
+
+        :raises climate_core.exceptions.InvalidState: another resource was faster
+        """
+        known = {each.id: each.resource_id for each in before.reservations}
+        made = [each for each in draft.found if each.resource_id != known[each.id]]
+        if not made:
+            return before
+        cause = user_cause(context, 'reservation.create')
+        try:
+            return self.database.write(_record_made, before.id, made, draft.now, cause)
+        except db_exc.DBDuplicateEntry as exc:
+            raise exceptions.ResourceReserved(field='resource_id') from exc
 
     def _write(self, context: RequestContext, draft: Draft) -> Written:
         # Before the transaction counts nothing is made for it.
@@ -239,3 +262,25 @@ class WritePath:
                 'being given back; the name is free when that is done.',
                 field='name',
             )
+
+
+def _record_made(
+    session: orm.Session,
+    lease_id: str,
+    made: Sequence[model.Reservation],
+    now: datetime.datetime,
+    cause: Cause,
+) -> model.Lease:
+    lease = leases.get(session, lease_id, lock=True)
+    held = {each.id: each for each in lease.live}
+    changed = []
+    for each in made:
+        found = held.get(each.id)
+        if found is None or (found.is_made and found.resource_id != each.resource_id):
+            raise exceptions.InvalidState(
+                'made_for: another resource was created for the reservation, or it has ended.',
+                field=specified.MADE_FOR,
+            )
+        changed.append(dataclasses.replace(found, resource_id=each.resource_id))
+    change = Change(lease.with_reservations(*changed))
+    return store.save(session, lease, change, now, cause)

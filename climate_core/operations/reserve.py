@@ -14,6 +14,7 @@ from climate_core.context import RequestContext
 from climate_core.lease import model, states
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, within
 from climate_core.operations.draft import Item
+from climate_core.plugins import specified
 from climate_core.plugins.base import ResourcePlugin
 
 
@@ -32,6 +33,7 @@ class _Held:
         self._groups: dict[str | None, list[model.Reservation]] = {}
         self._by_key: dict[tuple[str, Hashable], deque[model.Reservation]] = {}
         self._types = {each.resource_type for each in live}
+        self._ids = {each.id for each in live}
         self._found: set[str] = set()
         for each in live:
             self._groups.setdefault(each.group, []).append(each)
@@ -40,7 +42,7 @@ class _Held:
                     self._by_key.setdefault((each.resource_type, key), deque()).append(each)
 
     def __contains__(self, reservation: model.Reservation) -> bool:
-        return self.by_resource.get(reservation.key) is reservation
+        return reservation.id in self._ids
 
     def note(self, reservation: model.Reservation) -> None:
         """Note that the request has asked for a reservation."""
@@ -62,6 +64,8 @@ class _Held:
             if found:
                 plugin.check_match(found[0], values)
                 each = _staying(found[0])
+                if specified.MADE_FOR in values:
+                    return [dataclasses.replace(each, resource_id=values['resource_id'])]
                 if each.group is None or 'resource_id' in values:
                     return [each]
                 return self._groups[each.group]
@@ -125,7 +129,8 @@ class Reserver:
 
         :param listed: what the request says of each
         :param field: where that stands; empty if one reservation is the whole request
-        :returns: those that are new, and those that the lease has
+        :returns: those that are new, and those that the lease has; of one that is created for it
+            with the resource that it has from now on
         :raises climate_core.exceptions.ClimateError: one cannot be reserved, or is named twice;
             ``errors`` may collect it. After one that is too much no further one is checked.
         """
@@ -137,6 +142,9 @@ class Reserver:
             where = f'{field}[{place}]' if field else ''
             with errors.collected():
                 with within(where):
+                    if specified.MADE_FOR in values:
+                        # It joins alone, as a service asks for it.
+                        specified.check_made_for(self.context, None if where else self.present)
                     asked = self._find_or_claim(values, held)
                 for new in asked:
                     if new in held:

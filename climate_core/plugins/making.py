@@ -105,7 +105,8 @@ class MakingPlugin(wakeable.HintedPlugin):
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
         if specified.MADE_FOR in values:
             raise exceptions.InvalidState(
-                f'The lease has no reservation any more for which this {self.key} could be made.'
+                f'made_for: the lease has no reservation that waits for this {self.key}.',
+                field=specified.MADE_FOR,
             )
         return super().reserve(context, values)
 
@@ -120,7 +121,7 @@ class MakingPlugin(wakeable.HintedPlugin):
         keys = super().reservation_keys(reservation)
         if reservation.group is None:
             return keys
-        return [*specified.reservation_keys(reservation), *keys]
+        return [*specified.reservation_keys(reservation, self.key), *keys]
 
     def make(
         self,

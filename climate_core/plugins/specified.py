@@ -20,6 +20,7 @@ from climate_core.plugins.base import Claimed
 if TYPE_CHECKING:
     from oslo_config import cfg
 
+    from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
 
 #: The property of a reservation that says for which one a resource was made.
@@ -129,11 +130,33 @@ def request_keys(values: Mapping[str, Any], said: Iterable[str]) -> list[Hashabl
     return [*keys, *((SAID, each) for each in said)]
 
 
-def reservation_keys(reservation: 'Reservation') -> list[Hashable]:
-    """Return the keys under which a request finds a reservation that is made for its lease."""
-    made = MADE_FOR, reservation.id
-    found = (*made, reservation.resource_id) if reservation.is_made else made
-    return [found, (SAID, reservation.params.get(SAID))]
+def check_made_for(context: 'RequestContext', lease: 'Lease | None') -> None:
+    """Reject a resource that another one than the lease service created for a reservation.
+
+    :param lease: that the resource is to join; None: it is not one that exists
+    :raises climate_core.exceptions.InvalidState: the request has no token of the lease's trust
+    """
+    if lease is None or context.trust_id is None or context.trust_id != lease.trust_id:
+        raise exceptions.InvalidState(
+            'made_for: the resource was not created by the lease service. Remove the scheduler '
+            'hint climate_reservation, which only the lease service may use.',
+            field=MADE_FOR,
+        )
+
+
+def reservation_keys(reservation: 'Reservation', key: str) -> list[Hashable]:
+    """Return the keys under which a request finds a reservation that is created for its lease.
+
+    The first resource that names the reservation while it is asked for becomes its resource.
+
+    :param key: what the progress of the reservation says while its resource is asked for
+    """
+    keys: list[Hashable] = [(SAID, reservation.params.get(SAID))]
+    if reservation.is_made:
+        keys.append((MADE_FOR, reservation.id, reservation.resource_id))
+    elif (reservation.progress or {}).get('asked') == key:
+        keys.append((MADE_FOR, reservation.id))
+    return keys
 
 
 def digests(

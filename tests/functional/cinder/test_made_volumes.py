@@ -107,12 +107,15 @@ class MadeVolumes(MadeLeases, LeaseServiceTest):
     def join(self, lease_id, body):
         """Answer a join of cinder-api as the lease service does."""
         context = RequestContext(
-            project_id=ALICE.project_id, user_id=ALICE.name, service_roles=['service']
+            project_id=ALICE.project_id,
+            user_id=ALICE.name,
+            service_roles=['service'],
+            trust_id=self.world.lease(lease_id).trust_id,
         )
         try:
             self.world.operations.add_reservation(context, lease_id, body)
         except exceptions.ClimateError as exc:
-            return refusal(exc.http_status, exc.message)
+            return refusal(exc.status, exc.message)
         return webob.Response(status=201, json_body={'reservation': {'id': lease_id, **body}})
 
     def _client(self, user):

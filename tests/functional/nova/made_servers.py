@@ -101,12 +101,15 @@ class MadeServersTest(MadeLeases, HostsTest):
     def _join(self, lease_id, body):
         """Answer a join of nova-compute as the lease service does."""
         context = RequestContext(
-            project_id=self.api.project_id, user_id='fake', service_roles=['service']
+            project_id=self.api.project_id,
+            user_id='fake',
+            service_roles=['service'],
+            trust_id=self.world.lease(lease_id).trust_id,
         )
         try:
             self.world.operations.add_reservation(context, lease_id, body)
         except exceptions.ClimateError as exc:
-            return refusal(exc.http_status, exc.message)
+            return refusal(exc.status, exc.message)
         return webob.Response(status=201, json_body={'reservation': {'id': lease_id, **body}})
 
     def lease(self, start='now', more=None, groups=1, **server):
