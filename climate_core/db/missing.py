@@ -11,10 +11,12 @@ from climate_core.db import events, leases, reservations, rows, store, tables, u
 from climate_core.db.engine import Database
 from climate_core.lease import changes, states
 from climate_core.lease.history import Cause
-from climate_core.lease.model import PREEMPT, Lease
+from climate_core.lease.model import PREEMPT, REPORTED, Lease
 from climate_core.lease.results import Change
 
 _FOUND = Cause('resource.lost')
+#: A service has reported wrong amounts.
+_CORRECTED = Cause('resource.corrected')
 
 
 def mark_lost(
@@ -127,6 +129,35 @@ def stray_trusts(session: orm.Session, mine: Collection[str], seconds: float) ->
     rows.insert(session, table, new)
     old = sa.select(table.c.id).where(table.c.since <= utcnow.now(session, -seconds))
     return sorted(session.scalars(old))
+
+
+def settle_reported(
+    database: Database, lease_id: str, reservation_id: str, amounts: Mapping[str, int]
+) -> bool:
+    """Note what a resource holds whose amounts were only reported until now.
+
+    :returns: whether they were wrong
+    """
+    return database.write(_settle_reported, lease_id, reservation_id, amounts)
+
+
+def _settle_reported(
+    session: orm.Session, lease_id: str, reservation_id: str, amounts: Mapping[str, int]
+) -> bool:
+    lease = leases.find(session, lease_id, lock=True)
+    held = () if lease is None else lease.live
+    before = next((each for each in held if each.id == reservation_id), None)
+    if lease is None or before is None or REPORTED not in before.params:
+        return False
+    params = {name: each for name, each in before.params.items() if name != REPORTED}
+    after = dataclasses.replace(before, params=params, amounts=dict(amounts))
+    if before.amounts == after.amounts:
+        # Nothing that is shown has changed.
+        reservations.update(session, [(before, after)])
+        return False
+    change = Change(lease.with_reservations(after))
+    store.save(session, lease, change, utcnow.read(session), _CORRECTED)
+    return True
 
 
 def _going_on(session: orm.Session, lease_id: str, lock: bool = False) -> Lease | None:

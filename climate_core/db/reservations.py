@@ -12,7 +12,7 @@ from sqlalchemy import orm
 from climate_common.resource_types import STACK
 from climate_core.db import events, rows, tables, utcnow
 from climate_core.lease import states
-from climate_core.lease.model import PARTS, PREPARE, UNMADE, Reservation
+from climate_core.lease.model import PARTS, PREPARE, REPORTED, UNMADE, Reservation
 
 #: Signals that resources were freed, for which leases may wait.
 FREED: Final = 'reservations.freed'
@@ -41,6 +41,20 @@ def held(
 ) -> list[Reservation]:
     """Read a page of the reservations of a type that hold their resource, after one by its id."""
     page = sa.select(*COLUMNS).where(held_of(resource_type), _RESERVATION.c.id > after)
+    query = page.order_by(_RESERVATION.c.id).limit(limit)
+    return [read(row) for row in session.execute(query)]
+
+
+def reported(
+    session: orm.Session, resource_type: str, after: str = '', limit: int = 1000
+) -> list[Reservation]:
+    """Read a page of the reservations whose service reported what they hold, not verified yet."""
+    params = sa.type_coerce(_RESERVATION.c.params, sa.Text)
+    page = sa.select(*COLUMNS).where(
+        held_of(resource_type),
+        _RESERVATION.c.id > after,
+        params.contains(f'"{REPORTED}"', autoescape=True),
+    )
     query = page.order_by(_RESERVATION.c.id).limit(limit)
     return [read(row) for row in session.execute(query)]
 

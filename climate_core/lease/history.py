@@ -28,7 +28,7 @@ class Cause:
 
     :param action: ``lease.create``, ``lease.update``, ``reservation.delete`` ... as a user asked
         for it; ``event.<type>`` for what was due; ``resource.lost``, ``host.failed`` for what was
-        found
+        found, ``resource.rejected``, ``resource.corrected`` for wrong reports of services
     :param user_id: who asked; None for the service itself
     :param request_id: of the request, or the one that the calls to other services carry
     :param event_id: the event that is worked on

@@ -34,6 +34,9 @@ UNMADE: Final = 'new:'
 GROUP: Final = '_group'
 #: Names in the params of a reservation what it holds when it is granted; never shown.
 HOLDS: Final = '_holds'
+#: The parameter of a reservation whose resource and amounts its service has reported, and which
+#: are not verified yet; not shown.
+REPORTED: Final = '_reported'
 #: Keeps in the params of what is made as a whole, as a stack, what is in it that needs room, by
 #: type; never shown.
 PARTS: Final = '_parts'

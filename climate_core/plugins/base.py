@@ -112,6 +112,10 @@ class Claimed:
         )
 
 
+class NotOfLease(exceptions.Permanent):
+    """A resource is not one of the lease that has a reservation of it."""
+
+
 class ResourcePlugin(abc.ABC):
     """One type of resource that a lease can reserve."""
 
@@ -364,6 +368,19 @@ class ResourcePlugin(abc.ABC):
     def compare_pages(self) -> Callable[[Sequence['Reservation']], Mapping[str, str]]:
         """Return :meth:`find_missing` for several pages; it may list all resources only once."""
         return self.find_missing
+
+    def read_reported(
+        self,
+        lease: 'Lease',  # noqa: ARG002
+        reservation: 'Reservation',
+    ) -> Mapping[str, int] | None:
+        """Read what a resource holds that its service reported, with the service's own rights.
+
+        :returns: amounts by unit; None: its service cannot tell now
+        :raises climate_core.cloud.errors.Gone: it is no more
+        :raises NotOfLease: it is another project's, or waits for another lease
+        """
+        return reservation.amounts
 
     def list_made(self) -> Iterable[MadeResource]:
         """Yield what was made for reservations of leases, with the service's own rights."""

@@ -31,8 +31,8 @@ def amounts_schema(*units: str) -> dict[str, Any]:
     amount = {'type': 'integer', 'minimum': 0, 'maximum': _MOST}
     amounts = {
         'type': 'object',
-        'description': 'What the resource holds. Only the service that builds it may say so, with '
-        'a service token: it is believed then, and not asked.',
+        'description': 'What the resource holds. Only the service that builds it may report it, '
+        'with a service token. It is verified later.',
         'properties': dict.fromkeys(units, amount),
         'required': list(units),
         'additionalProperties': False,

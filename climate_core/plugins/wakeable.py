@@ -163,14 +163,20 @@ class WakeablePlugin(base.ResourcePlugin):
         context = self._step(lease, reservation)
         try:
             found = self.calls.get(context.conn, reservation.resource_id)
-            foreign = self._describe_foreign(context, found)
+            foreign = self._describe_foreign(context.conn, lease, reservation, found)
             if foreign:
                 raise exceptions.Permanent(foreign)
             return step(context, found)
         except errors.Gone as exc:
             raise exceptions.Permanent(f'{self.gone}.') from exc
 
-    def _describe_foreign(self, context: StepContext, found: Any) -> str | None:
+    def _describe_foreign(
+        self,
+        conn: 'connection.Connection',
+        lease: 'Lease',
+        reservation: 'Reservation',
+        found: Any,
+    ) -> str | None:
         """Return a sentence for users if a resource is not of the project of its lease.
 
         Every step passes here before it changes something. The rights do not limit it: those of
@@ -179,10 +185,11 @@ class WakeablePlugin(base.ResourcePlugin):
         :raises climate_core.cloud.errors.Refused: its service does not show the project to these
             rights, which may reach other projects
         """
-        project_id, lease = self.calls.read_project(found), context.lease
-        if project_id == lease.project_id or (project_id is None and not context.as_service):
+        project_id = self.calls.read_project(found)
+        as_service = conn is self.cloud.service()
+        if project_id == lease.project_id or (project_id is None and not as_service):
             return None
-        named = f'The {self.title.lower()} {context.resource_id}'
+        named = f'The {self.title.lower()} {reservation.resource_id}'
         if project_id is None:
             raise errors.Refused(f'{named} has no project that the service may see.')
         LOG.error(
@@ -271,7 +278,8 @@ class WakeablePlugin(base.ResourcePlugin):
             if not reservation.is_made:
                 return self._end_unmade(context)
             found = self.calls.get(conn, reservation.resource_id)
-            return None if self._describe_foreign(context, found) else step(context, found)
+            foreign = self._describe_foreign(conn, lease, reservation, found)
+            return None if foreign else step(context, found)
         except errors.Gone:
             if context.as_service:
                 self.calls.check_all_visible(conn)
@@ -356,15 +364,41 @@ class HintedPlugin(WakeablePlugin):
         """Return what a resource holds, by unit."""
 
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
-        amounts = rights.reported_amounts(context, values)
+        params, amounts = self._params(values), rights.reported_amounts(context, values)
         if amounts is not None:
             # As its service writes it.
             resource_id = str(uuid.UUID(values['resource_id']))
+            params[model.REPORTED] = True
         else:
             found = self._check(context, values['resource_id'])
             resource_id, amounts = found['id'], self._amounts(found)
         parent_id = values.get(parent_stacks.KEY)
-        return Claimed(resource_id, self._params(values), amounts, parent_id=parent_id)
+        return Claimed(resource_id, params, amounts, parent_id=parent_id)
+
+    def read_reported(
+        self, lease: 'Lease', reservation: 'Reservation'
+    ) -> Mapping[str, int] | None:
+        conn = self.cloud.service()
+        found = self._read_whole(conn, reservation.resource_id)
+        if found is None:
+            return None
+        wrong = self._describe_foreign(conn, lease, reservation, found)
+        if wrong is None and not self._waits_for(found, lease.id):
+            wrong = (
+                f'The {self.title.lower()} {reservation.resource_id} was not created for this '
+                'lease.'
+            )
+        if wrong:
+            raise base.NotOfLease(wrong)
+        return self._amounts(found)
+
+    def _read_whole(self, conn: 'connection.Connection', resource_id: str) -> Any:
+        """Return a resource with all that :meth:`_waits_for` compares; None: not known now."""
+        return self.calls.get(conn, resource_id)
+
+    def _waits_for(self, found: Any, lease_id: str) -> bool:  # noqa: ARG002
+        """Tell whether a resource was created for a lease, as far as its service shows it."""
+        return True
 
     def _check(self, context: 'RequestContext', wanted: str) -> Any:
         """Return a resource of the project that can be reserved."""

@@ -3,8 +3,9 @@
 
 It finds resources that were deleted while no manager listened, trusts that no lease has (a manager
 died between making the trust and writing the lease), and resources that wait for a lease which is
-not there; it deletes trusts that leases shared when no lease needs them any more; and it undoes
-the locks that leases have left on their resources. Several managers doing it at once is harmless.
+not there; it verifies what services have reported of new resources; it deletes trusts that leases
+shared when no lease needs them any more; and it undoes the locks that leases have left on their
+resources. Several managers doing it at once is harmless.
 """
 
 from collections import defaultdict
@@ -19,7 +20,7 @@ from climate_core.cloud.trusts import Trusts
 from climate_core.db import missing, store
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.plugins.base import ResourcePlugin
-from climate_core.sync import locks, orphans, retired_trusts
+from climate_core.sync import locks, orphans, reported, retired_trusts
 from climate_core.threads import PeriodicWorker
 
 LOG = log.getLogger(__name__)
@@ -71,6 +72,7 @@ class Reconciler(PeriodicWorker):
             if self.stopping:
                 return
             self._try('missing resources', self._missing, plugin)
+            self._try('wrong reports of services', self._verify_reported, plugin)
             self._try('resources without a lease', self._unheld, plugin)
             self._try('locks that leases have left', self._unlock, plugin)
         self._try('trusts that no lease needs', self._delete_retired)
@@ -92,6 +94,11 @@ class Reconciler(PeriodicWorker):
             if missing.mark_lost(self._database, lease_id, told):
                 LOG.warning('Lease %s lost resources: %s', lease_id, told)
                 self._nudge()
+
+    def _verify_reported(self, plugin: ResourcePlugin) -> None:
+        for told in reported.verify(self._database, plugin):
+            LOG.error('A service has reported what is wrong: %s', told)
+            self._nudge()
 
     def _unheld(self, plugin: ResourcePlugin) -> None:
         found = set(orphans.resources(self._database, plugin))

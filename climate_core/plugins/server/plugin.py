@@ -6,8 +6,10 @@ the lease and its end action is done at the end. Where a request says what serve
 each is made as such a server before that, see :mod:`climate_core.plugins.making`.
 """
 
+import contextlib
 import dataclasses
 import datetime
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -142,6 +144,22 @@ class ServerPlugin(making.MakingPlugin):
         hints = server.get('scheduler_hints') or {}
         return server['status'] == 'BUILD' and _asks_for_reservation(hints)
 
+    def _read_whole(
+        self, conn: 'connection.Connection', resource_id: str
+    ) -> dict[str, Any] | None:
+        server = servers.get(conn, resource_id, hints=True)
+        # Of a cell that does not answer Nova shows neither the flavor nor the hints.
+        return None if server['status'] == 'UNKNOWN' else server
+
+    def _waits_for(self, server: Mapping[str, Any], lease_id: str) -> bool:
+        hints = server.get('scheduler_hints') or {}
+        named = _single(hints.get('lease_id'))
+        if named is None:
+            # The extension of Nova writes the id into the parameters of a new lease, too.
+            with contextlib.suppress(ValueError, AttributeError):
+                named = json.loads(_single(hints.get('lease_params')) or '{}').get('id')
+        return _asks_for_reservation(hints) and named in (None, lease_id)
+
     @staticmethod
     def _amounts(server: Mapping[str, Any]) -> dict[str, int]:
         flavor = server['flavor']
@@ -274,9 +292,12 @@ def _fault(server: Mapping[str, Any]) -> str:
     return str(fault.get('message') or 'Nova does not say why')
 
 
+def _single(value: Any) -> Any:
+    """Return the value of a hint, out of the list that Nova puts around it."""
+    return value[0] if isinstance(value, list) and value else value
+
+
 def _asks_for_reservation(hints: Mapping[str, Any]) -> bool:
     if 'reserved' in hints:
-        value = hints['reserved']
-        value = value[0] if isinstance(value, list) and value else value
-        return str(value).strip().lower() not in _FALSE
+        return str(_single(hints['reserved'])).strip().lower() not in _FALSE
     return bool(_HINTS & set(hints))

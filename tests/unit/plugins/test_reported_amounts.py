@@ -8,6 +8,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.api import validation
 from climate_core.api.schemas import reservation as schema
+from climate_core.lease.model import REPORTED
 
 AMOUNTS = {
     'virtual:instance': {'servers': 1, 'vcpus': 2, 'memory_mb': 512, 'disk_gb': 0},
@@ -47,7 +48,7 @@ def test_reserve_with_reported_amounts_sends_no_request(single, told):
     assert sent == []
     # As its service knows it, and whole numbers as such.
     assert claimed.resource_id == told['resource_id']
-    assert claimed.params == {'on_end': 'delete'}
+    assert claimed.params == {'on_end': 'delete', REPORTED: True}
     assert claimed.amounts == told['amounts']
     assert {type(each) for each in claimed.amounts.values()} == {int}
 

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ids and amounts that a service reports are verified afterwards."""
+
+import pytest
+
+from climate_core.conf import reconcile as conf
+from climate_core.lease.model import REPORTED
+from climate_core.sync import reconcile
+from tests.support.fakes import cinder, nova
+from tests.support.fakes.fixtures import fake, stacks
+from tests.unit.plugins.leased import END, Leased
+
+__all__ = ['fake', 'stacks']
+
+OF_SERVER = {'servers': 1, 'vcpus': 1, 'memory_mb': 512, 'disk_gb': 1}
+DATES = {'start_date': '2026-12-01 13:00', 'end_date': END}
+LEASE = '11111111-2222-4333-8444-555555555555'
+
+
+@pytest.fixture
+def leased(stacks):
+    made = Leased(stacks)
+    stacks.conf.register_opts(conf.OPTS, group=conf.GROUP)
+    yield made
+    made.database.dispose()
+
+
+def report(leased, kind, resource_id, amounts):
+    """Have a service reserve a resource for a new lease, beside a server that is in order."""
+    own = nova.add(leased.stacks.state, hints={'reserved': ['True'], 'lease_id': [LEASE]})
+    items = [
+        {'resource_type': 'virtual:instance', 'resource_id': own['id'], 'amounts': OF_SERVER},
+        {'resource_type': kind, 'resource_id': resource_id, 'amounts': amounts},
+    ]
+    context = leased.stacks.context('alice', ['service'])
+    body = {'id': LEASE, 'name': 'lease', **DATES, 'reservations': items}
+    assert leased.operations.create_lease(context, body) == LEASE
+
+
+def compare(leased):
+    """Compare once, as a manager does."""
+    args = leased.stacks.conf, leased.database, leased.plugins, leased.trusts
+    reconcile.Reconciler(*args).compare()
+
+
+def reservation(leased, resource_id):
+    """Compare once; return the reservation of a resource."""
+    compare(leased)
+    found = leased.lease(LEASE).reservations
+    other = next(each for each in found if each.resource_id != resource_id)
+    # What is in order stays, and is not read again.
+    assert (other.status, other.amounts, REPORTED in other.params) == ('pending', OF_SERVER, False)
+    return next(each for each in found if each.resource_id == resource_id)
+
+
+@pytest.mark.parametrize(
+    ('server', 'reason'),
+    [
+        ({'project_id': 'other-id'}, 'belongs to another project'),
+        ({'hints': {}}, 'was not created for this lease'),
+        (
+            {'hints': {'reserved': ['True'], 'lease_id': ['another']}},
+            'was not created for this lease',
+        ),
+        (
+            {'hints': {'reserved': ['True'], 'lease_params': ['{"id": "another"}']}},
+            'was not created for this lease',
+        ),
+    ],
+)
+def test_server_that_is_not_of_the_lease_is_removed_from_it(leased, server, reason, caplog):
+    given = {'hints': {'reserved': ['True'], 'lease_id': [LEASE]}, **server}
+    foreign = nova.add(leased.stacks.state, **given)['id']
+    report(leased, 'virtual:instance', foreign, OF_SERVER)
+    found = reservation(leased, foreign)
+    assert (found.status, found.missing_resources) == ('deleted', True)
+    assert reason in found.status_reason
+    assert f'Lease {LEASE}: The server {foreign} {reason}' in caplog.text
+    leased.operations.delete_lease(leased.stacks.user(), LEASE)
+    leased.look_around(5)
+    assert leased.stacks.effects(foreign) == ['server create']
+
+
+def test_wrong_amounts_are_corrected(leased, caplog):
+    params = f'{{"id": "{LEASE}", "name": "lease"}}'
+    hints = {'reserved': ['True'], 'lease_params': [params]}
+    server_id = nova.add(leased.stacks.state, hints=hints)['id']
+    report(leased, 'virtual:instance', server_id, dict.fromkeys(OF_SERVER, 0))
+    found = reservation(leased, server_id)
+    assert (found.status, found.amounts) == ('pending', OF_SERVER)
+    assert 'It was corrected.' in caplog.text
+    assert REPORTED not in found.params
+
+
+def test_volume_of_another_project_is_removed_and_amounts_are_corrected(leased):
+    state = leased.stacks.state
+    foreign, own = cinder.add(state, project_id='other-id')['id'], cinder.add(state)
+    report(leased, 'virtual:volume', foreign, {'volumes': 1, 'gigabytes': 1})
+    assert reservation(leased, foreign).status == 'deleted'
+    values = {'resource_type': 'virtual:volume', 'resource_id': own['id']}
+    reported = {**values, 'amounts': {'volumes': 1, 'gigabytes': own['size'] + 1}}
+    leased.operations.add_reservation(leased.stacks.context('alice', ['service']), LEASE, reported)
+    compare(leased)
+    held = leased.lease(LEASE).live
+    (volume,) = (each for each in held if each.resource_id == own['id'])
+    assert volume.amounts == {'volumes': 1, 'gigabytes': own['size']}
+
+
+def test_what_is_verified_is_not_read_again(leased):
+    server_id = nova.add(leased.stacks.state, hints={'reserved': ['True'], 'lease_id': [LEASE]})[
+        'id'
+    ]
+    report(leased, 'virtual:instance', server_id, OF_SERVER)
+    compare(leased)
+    before = leased.lease(LEASE)
+    leased.stacks.state.requests.clear()
+    compare(leased)
+    asked = [path for method, path, _ in leased.stacks.state.requests if server_id in path]
+    # One request tells that it still exists.
+    assert len(asked) == 1
+    assert leased.lease(LEASE) == before
+
+
+@pytest.mark.parametrize('status', [400, 503])
+def test_outage_of_nova_or_a_cell_removes_nothing(leased, status):
+    """Of a server in a cell that does not answer Nova shows no hints and no flavor."""
+    server_id = nova.add(leased.stacks.state, hints={}, status='UNKNOWN')['id']
+    report(leased, 'virtual:instance', server_id, {**OF_SERVER, 'vcpus': 7})
+    (before,) = (r for r in leased.lease(LEASE).live if r.resource_id == server_id)
+    leased.stacks.fault('GET', f'/servers/{server_id}', status, count=2)
+    for _ in range(2):
+        compare(leased)
+        assert before in leased.lease(LEASE).live
