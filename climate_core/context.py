@@ -2,7 +2,7 @@
 """The context of one request, in the API and over RPC: the user and their rights."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from oslo_context import context
 
@@ -22,6 +22,10 @@ _ALSO_CARRIED = (
 )
 
 
+#: Of a token of which it is not known whether a trust issued it.
+UNKNOWN_TRUST: Final = 'unknown'
+
+
 class RequestContext(context.RequestContext):
     """The user, project and roles of a request.
 
@@ -31,7 +35,8 @@ class RequestContext(context.RequestContext):
     :param own_token: whether the token is known to be the user's own in a project, and not one
         that was delegated. An API of the release before does not say so.
     :param trust_id: the trust by which the token was issued. Only its trustee gets such tokens, so
-        one of a lease shows that the lease service itself began what the request is a part of
+        one of a lease shows that the lease service itself began what the request is a part of.
+        :data:`UNKNOWN_TRUST` over RPC from an API of the release before
     """
 
     FROM_DICT_EXTRA_KEYS = [
@@ -58,6 +63,13 @@ class RequestContext(context.RequestContext):
     def by_service(self) -> bool:
         """Return whether a service of the cloud asks for a user, with its own token, too."""
         return 'service' in (self.service_roles or ())
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], **kwargs: Any) -> 'RequestContext':
+        context: RequestContext = super().from_dict(
+            {'trust_id': UNKNOWN_TRUST, **values}, **kwargs
+        )
+        return context
 
     def to_dict(self) -> dict[str, Any]:
         """Return what RPC carries: JSON types only, the inverse of ``from_dict``."""

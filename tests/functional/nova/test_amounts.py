@@ -40,7 +40,12 @@ class Amounts:
         ]
         assert told['resource_id'] == server['id']
         self.api.microversion = LOOK
-        assert told['amounts'] == plugin.ServerPlugin._amounts(self.api.get_server(server['id']))
+        shown = self.api.get_server(server['id'])
+        assert told['amounts'] == plugin.ServerPlugin._amounts(shown)
+        lease_id = request.json.get('id') or request.path.split('/')[3]
+        for wanted in (lease_id, server['id']):
+            is_named = wanted == lease_id
+            assert plugin.ServerPlugin._waits_for(None, shown, wanted) is is_named
         return told['amounts']
 
 
@@ -55,6 +60,11 @@ class TestServers(Amounts, NovaTest):
         posts = [each for each in self.lease_service.requests if each.method == 'POST']
         told = [each['amounts'] for post in posts for each in post.json['reservations']]
         assert [each['servers'] for each in told] == [1, 1]
+
+    def test_server_that_joins_holds_its_flavor(self):
+        self.reserve()
+        join = {'reserved': 'True', 'lease_id': self.lease_service.lease['id']}
+        self.assert_told(self.boot(join))
 
     def test_lease_service_that_refuses_amounts_is_asked_without(self):
         """The service user has not the role service: the server is reserved all the same."""

@@ -2,7 +2,7 @@
 
 import json
 
-from climate_core.context import RequestContext, RpcSerializer
+from climate_core.context import UNKNOWN_TRUST, RequestContext, RpcSerializer
 
 
 def context() -> RequestContext:
@@ -19,6 +19,7 @@ def context() -> RequestContext:
         service_token='of the service',
         global_request_id='req-1',
         own_token=True,
+        trust_id='trust',
     )
 
 
@@ -30,12 +31,21 @@ def test_rpc_carries_all_of_it() -> None:
     assert received.roles == ['member', 'reader']
     assert received.service_roles == ['service']
     assert received.own_token is True
+    assert received.trust_id == 'trust'
 
 
 def test_api_that_does_not_say_whose_token_it_is_has_none_of_the_users_own() -> None:
     sent = RpcSerializer().serialize_context(context())
     del sent['own_token']
     assert RpcSerializer().deserialize_context(sent).own_token is False
+
+
+def test_api_that_does_not_say_by_which_trust_a_token_was_issued_is_known_as_such() -> None:
+    sent = RpcSerializer().serialize_context(context())
+    del sent['trust_id']
+    assert RpcSerializer().deserialize_context(sent).trust_id == UNKNOWN_TRUST
+    sent['trust_id'] = None
+    assert RpcSerializer().deserialize_context(sent).trust_id is None
 
 
 def test_the_service_token_is_not_kept() -> None:
