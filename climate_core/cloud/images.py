@@ -9,7 +9,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from climate_core.cloud import errors, servers
-from climate_core.cloud.services import Copy, Service
+from climate_core.cloud.services import Copy, Service, check_own
 
 if TYPE_CHECKING:
     from climate_core.cloud import connection
@@ -25,6 +25,13 @@ def get(conn: 'connection.Connection', image_id: str) -> dict[str, Any]:
     """Return an image; Gone if there is none that these rights see."""
     found: dict[str, Any] = _GLANCE.read(conn, f'/images/{image_id}')
     return found
+
+
+def check(conn: 'connection.Connection', image_id: str) -> None:
+    """Raise Gone if the project of these rights has no such image, and may use no such image."""
+    found = get(conn, image_id)
+    if found.get('visibility') == 'private':
+        check_own(conn, found.get('owner'), f'image {image_id}')
 
 
 def find(conn: 'connection.Connection', reservation_id: str, project_id: str) -> Copy | None:

@@ -6,17 +6,31 @@ They raise the exceptions of :mod:`climate_core.cloud.errors`. Facts: Networking
 
 from typing import TYPE_CHECKING
 
+from climate_core.cloud import errors
 from climate_core.cloud.neutron import NEUTRON
+from climate_core.cloud.services import check_own
 
 if TYPE_CHECKING:
     from climate_core.cloud import connection
 
 
 def check_network(conn: 'connection.Connection', network_id: str) -> None:
-    """Raise Gone if there is no such network that these rights see."""
-    NEUTRON.ask(conn, 'GET', f'/networks/{network_id}')
+    """Raise Gone if the project of these rights may use no such network."""
+    found = NEUTRON.read(conn, f'/networks/{network_id}', 'network')
+    if not (found.get('shared') or found.get('router:external')):
+        check_own(conn, found.get('project_id'), f'network {network_id}')
 
 
 def check_port(conn: 'connection.Connection', port_id: str) -> None:
-    """Raise Gone if there is no such port that these rights see."""
-    NEUTRON.ask(conn, 'GET', f'/ports/{port_id}')
+    """Raise Gone if the project of these rights has no such port."""
+    found = NEUTRON.read(conn, f'/ports/{port_id}', 'port')
+    check_own(conn, found.get('project_id'), f'port {port_id}')
+
+
+def check_security_group(conn: 'connection.Connection', wanted: str) -> None:
+    """Raise Gone if the project of these rights has no security group of this name or id."""
+    for key in ('name', 'id'):
+        query = {key: wanted, 'project_id': conn.current_project_id or ''}
+        if NEUTRON.read(conn, '/security-groups', 'security_groups', query):
+            return
+    raise errors.Gone(f'There is no security group {wanted} in this project.')

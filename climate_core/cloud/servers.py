@@ -12,7 +12,7 @@ from urllib import parse
 
 from climate_core import exceptions
 from climate_core.cloud import errors
-from climate_core.cloud.services import Service
+from climate_core.cloud.services import Service, check_own
 
 if TYPE_CHECKING:
     from climate_core.cloud import connection
@@ -76,7 +76,13 @@ def check_key(conn: 'connection.Connection', name: str) -> None:
 
 def check_group(conn: 'connection.Connection', group_id: str) -> None:
     """Raise Gone if the project of these rights has no server group of this id."""
-    NOVA.ask(conn, 'GET', f'/os-server-groups/{group_id}')
+    group = NOVA.read(conn, f'/os-server-groups/{group_id}', 'server_group')
+    check_own(conn, group.get('project_id'), f'server group {group_id}')
+
+
+def check(conn: 'connection.Connection', server_id: str) -> None:
+    """Raise Gone if the project of these rights has no such server."""
+    check_own(conn, get(conn, server_id)['tenant_id'], f'server {server_id}')
 
 
 def on_host(conn: 'connection.Connection', service_name: str) -> dict[str, dict[str, Any]]:

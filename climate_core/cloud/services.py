@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 PAGE = 1000
 
 
+def check_own(conn: 'connection.Connection', project_id: str | None, what: str) -> None:
+    """Raise Gone for what belongs to another project; administrators see that, too.
+
+    :param project_id: whose it is; None: its service does not show that to these rights
+    :param what: its noun and its id, for the error
+    """
+    if project_id not in (None, conn.current_project_id):
+        raise errors.Gone(f'There is no {what} in this project.')
+
+
 @dataclasses.dataclass(frozen=True)
 class Service:
     """A service of the cloud; its methods take the connection whose rights they use.

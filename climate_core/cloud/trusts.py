@@ -9,7 +9,7 @@ when a token of a deleted trust is asked for.
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from climate_core import exceptions
 from climate_core.cloud import errors
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _PATH = '/OS-TRUST/trusts'
 _KEYSTONE = Service('Keystone', 'identity', '3')
+
+#: Roles of administrators whose names do not contain "admin".
+_ADMINISTRATIVE: Final = frozenset({'manager', 'service'})
 
 
 class Trusts:
@@ -57,16 +60,21 @@ class Trusts:
             response = _KEYSTONE.send(self._cloud.user(context), 'POST', _PATH, body)
             return str(errors.read(response, _KEYSTONE.name, 'trust')['id'])
 
+    def check_roles(self, context: 'RequestContext') -> None:
+        """Raise Forbidden if the token of a request has no role that may be delegated."""
+        self._roles(context)
+
     def scope(self, context: 'RequestContext') -> TrustScope | None:
         """Return what a trust of this request delegates; None if no other lease may share it.
 
+        :raises climate_core.exceptions.Forbidden: the token has no role that may be delegated
         :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer
         """
+        roles = tuple(sorted(set(self._roles(context))))
         if not (context.own_token and context.user_id and context.project_id):
             return None
         with errors.for_user():
             trustee_id = self._cloud.service_user_id()
-        roles = tuple(sorted(set(self._roles(context))))
         return TrustScope(context.user_id, context.project_id, trustee_id, roles)
 
     def delete(self, trust_id: str) -> None:
@@ -95,8 +103,23 @@ class Trusts:
             yield str(trust['id'])
 
     def _roles(self, context: 'RequestContext') -> list[str]:
+        """Return the roles of a token that are delegated.
+
+        :raises climate_core.exceptions.Forbidden: there are none
+        """
         wanted = self._cloud.conf.cloud.trust_roles
-        return [name for name in context.roles if not wanted or name in wanted]
+        roles = [
+            name
+            for name in context.roles
+            if (name in wanted if wanted else not _is_administrative(name))
+        ]
+        if not roles:
+            accepted = f'one of {", ".join(wanted)}' if wanted else 'one, as member, of no admin'
+            raise exceptions.Forbidden(
+                'The token has no role that may be delegated to the lease service: must have '
+                f'{accepted} ([cloud] trust_roles of climate.conf).'
+            )
+        return roles
 
     def _delete_as_owner(self, trust_id: str) -> None:
         try:
@@ -112,3 +135,8 @@ class Trusts:
     def _delete(conn: 'connection.Connection', trust_id: str) -> None:
         with contextlib.suppress(errors.Gone):
             _KEYSTONE.ask(conn, 'DELETE', f'{_PATH}/{trust_id}')
+
+
+def _is_administrative(role: str) -> bool:
+    """Tell whether a role is not delegated unless the operator names it."""
+    return role.lower() in _ADMINISTRATIVE or 'admin' in role.lower()

@@ -26,7 +26,9 @@ LOG = log.getLogger(__name__)
 CINDER = services.Service('Cinder', 'block-storage', '3', '3.43')
 #: The backend that has a volume, null if there is none yet; shown to administrators.
 _HOST = 'os-vol-host-attr:host'
+#: The owner of a volume; shown to its owner and to administrators.
 _PROJECT = 'os-vol-tenant-attr:tenant_id'
+_SNAPSHOT_PROJECT = 'os-extended-snapshot-attributes:project_id'
 
 
 def get(conn: 'connection.Connection', volume_id: str) -> dict[str, Any]:
@@ -109,8 +111,14 @@ def default_type(conn: 'connection.Connection') -> str | None:
 
 
 def check_snapshot(conn: 'connection.Connection', snapshot_id: str) -> None:
-    """Raise Gone if the user of these rights has no such snapshot."""
-    CINDER.read(conn, f'/snapshots/{snapshot_id}', 'snapshot')
+    """Raise Gone if the project of these rights has no such snapshot."""
+    found = CINDER.read(conn, f'/snapshots/{snapshot_id}', 'snapshot')
+    services.check_own(conn, found.get(_SNAPSHOT_PROJECT), f'snapshot {snapshot_id}')
+
+
+def check(conn: 'connection.Connection', volume_id: str) -> None:
+    """Raise Gone if the project of these rights has no such volume."""
+    services.check_own(conn, read_project(get(conn, volume_id)), f'volume {volume_id}')
 
 
 def act(

@@ -32,7 +32,10 @@ _OWN = [
         'trust_roles',
         default=[],
         help='Names of the roles that the owner of a lease delegates to the service. Empty: '
-        'every role of the token that makes the lease.',
+        'every role of the token that creates the lease, except manager, service and those whose '
+        'name contains admin. If administrator roles of the cloud have other names, list the '
+        'roles that servers, volumes and stacks need, for example member,reader,'
+        'heat_stack_owner,creator.',
     ),
     cfg.BoolOpt(
         'sweep_trusts',

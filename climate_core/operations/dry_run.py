@@ -38,6 +38,9 @@ def check(
     """
     errors = ErrorCollector()
     draft = builder.build_lease(context, values, errors)
+    if draft.before is None:
+        with errors.collected():
+            path.provisioner.trusts.check_roles(context)
     held = builder.database.read(
         leases.find_holders, [each.reservation.key for each in draft.items]
     )

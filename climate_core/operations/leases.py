@@ -212,7 +212,7 @@ class LeaseOperations:
                 with within(f'reservations[{place}]'):
                     try:
                         kept = reservation_change.read(
-                            self.plugins, lease, str(item.get('id')), item
+                            self.plugins, context, lease, str(item.get('id')), item
                         )
                     except exceptions.ReservationNotFound as exc:
                         # Here it is not the resource of the request, but a mistake in the body.
@@ -284,7 +284,7 @@ class LeaseOperations:
         """Change what the plugin of a reservation lets change, until its end; return its id."""
 
         def change(lease: model.Lease, now: datetime.datetime) -> Change:
-            kept = reservation_change.read(self.plugins, lease, reservation_id, values)
+            kept = reservation_change.read(self.plugins, context, lease, reservation_id, values)
             changed = changes.change_reservation.apply(lease, reservation_id, kept, now)
             return reservation_change.recounted(self.plugins, lease, changed, now)
 

@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from climate_core import exceptions
+from climate_core.context import RequestContext
 from climate_core.lease import model, states
 from climate_core.lease.results import Change
+from climate_core.operations.reserve import check_owner
 from climate_core.plugins.base import ResourcePlugin
 
 
 def read(
     plugins: Mapping[str, ResourcePlugin],
+    context: RequestContext,
     lease: model.Lease,
     reservation_id: str,
     values: Mapping[str, Any],
@@ -21,6 +24,7 @@ def read(
     """Return what is asked of a reservation as its plugin keeps it, without the ``id``.
 
     :raises climate_core.exceptions.BadRequest: its plugin does not let it change
+    :raises climate_core.exceptions.Forbidden: only the owner of the lease may change it
     :raises climate_core.exceptions.InvalidState: its plugin let it change before the start
     :raises climate_core.exceptions.ReservationNotFound: the lease does not have it
     """
@@ -37,6 +41,9 @@ def read(
     if plugin is None:
         return asked
     kept = plugin.normalize(asked)
+    for field in sorted(kept):
+        if kept[field] != reservation.params.get(field):
+            check_owner(plugin, lease, context, field)
     if lease.status not in {states.LeaseStatus.PENDING, *states.UNGRANTED}:
         _check_until_start(plugin, reservation, kept)
     return kept

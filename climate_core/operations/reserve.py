@@ -180,8 +180,8 @@ class Reserver:
         present = held.find_requested(plugin, self.lease_id, values)
         if present:
             return present
-        if plugin.owner_only:
-            self._check_owner(plugin)
+        if self.present is not None:
+            check_owner(plugin, self.present, self.context, _named(values))
         claimed = plugin.reserve_for(self.context, self.lease_id, values)
         new = [
             each.to_reservation(self.lease_id, plugin.resource_type, self.now)
@@ -190,18 +190,29 @@ class Reserver:
         # The plugin may have found another name for what the lease has.
         return [find(held.by_resource, each.key) or each for each in new]
 
-    def _check_owner(self, plugin: ResourcePlugin) -> None:
-        """Refuse to join a lease that has the rights of another user of the project."""
-        lease, context = self.present, self.context
-        if lease is None or lease.project_id != context.project_id:
-            return
-        if lease.user_id != context.user_id:
-            raise exceptions.BadRequest(
-                f'Lease {lease.id} was created by another user of the project, with whose rights '
-                f'a {plugin.title.lower()} of yours cannot be woken: it must join a lease of '
-                'yours.',
-                field='resource_id',
-            )
+
+def check_owner(
+    plugin: ResourcePlugin, lease: model.Lease, context: RequestContext, field: str
+) -> None:
+    """Reject values that Climate would execute with the rights of another user.
+
+    Administrators are other users, too. See "Whose rights" in the contributor documentation.
+
+    :param field: the field of the request with such a value
+    :raises climate_core.exceptions.Forbidden: the lease has another owner
+    """
+    if plugin.wakes_as_owner and lease.user_id != context.user_id:
+        raise exceptions.Forbidden(
+            f'{field}: must not be given by another user than the owner of lease {lease.id}, with '
+            f'whose rights Climate works on a {plugin.title.lower()}. Use a lease of your own.',
+            field=field,
+        )
+
+
+def _named(values: Mapping[str, Any]) -> str:
+    """Return the property by which a request names what it reserves."""
+    given = values.keys() - {'resource_type'}
+    return 'resource_id' if 'resource_id' in given or not given else min(given)
 
 
 def find(held: Mapping[model.Key, model.Reservation], what: model.Key) -> model.Reservation | None:

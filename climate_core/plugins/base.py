@@ -148,10 +148,9 @@ class ResourcePlugin(abc.ABC):
     rank_at_end: ClassVar[int | None] = None
     #: Whether the resource outlives its lease in every case and can be reserved again then.
     reusable: ClassVar[bool] = False
-    #: Whether it is woken with a token of the owner's trust, which is asked for before the start.
+    #: Whether Climate works on it with a token of the owner's trust, which is asked for before the
+    #: start. Then the owner of the lease alone adds resources and changes their values.
     wakes_as_owner: ClassVar[bool] = False
-    #: Whether no other user of the project can let a resource join a lease.
-    owner_only: ClassVar[bool] = False
 
     #: What operators are told of a resource without a lease.
     orphaned: ClassVar[str] = 'it waits for no lease'

@@ -109,6 +109,9 @@ class Trusts:
         self.trouble: list[Exception] = []
         self.delegated: dict[str, list[str]] = {}
 
+    def check_roles(self, context: RequestContext) -> None:
+        pass
+
     def scope(self, context: RequestContext) -> TrustScope | None:
         if not context.own_token:
             return None

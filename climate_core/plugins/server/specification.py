@@ -6,12 +6,14 @@ with a key of the operator, and only the first of several servers has it. Facts:
 reference, ``POST /servers`` at microversion 2.90.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
+
+from oslo_utils import uuidutils
 
 from climate_common import amounts, limits, sealing
 from climate_core import exceptions
-from climate_core.cloud import errors, flavors, images, networks, servers
+from climate_core.cloud import errors, flavors, images, networks, servers, volumes
 from climate_core.plugins import specified
 from climate_core.plugins.base import Claimed
 from climate_core.plugins.server import room
@@ -26,6 +28,12 @@ KEY: Final = 'server'
 HINTS: Final = 'scheduler_hints'
 #: Nova's own (nova/db/constants.py MAX_INT).
 _MOST: Final = 2**31 - 1
+#: What checks the uuid of a block device, by its source_type.
+_SOURCES: Final[Mapping[str, Callable[['connection.Connection', str], None]]] = {
+    'image': images.check,
+    'snapshot': volumes.check_snapshot,
+    'volume': volumes.check,
+}
 _SECRETS: Final = ('adminPass', 'user_data')
 #: Keep with a reservation what is sealed; not shown.
 _SEALED: Final = '_sealed'
@@ -109,7 +117,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
             },
             'adminPass': {**_TEXT, 'writeOnly': True, 'description': 'The same.'},
             'metadata': specified.METADATA,
-            'availability_zone': _TEXT,
+            'availability_zone': {**_TEXT, 'description': 'Its name, without a host.'},
             'config_drive': {'type': 'boolean'},
             'block_device_mapping_v2': {
                 'type': 'array',
@@ -175,7 +183,7 @@ def _check(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> dict[str
         flavor = flavors.get(conn, wanted['flavorRef'])
     if 'imageRef' in wanted:
         with errors.for_user(f'{KEY}.imageRef'):
-            images.get(conn, wanted['imageRef'])
+            images.check(conn, wanted['imageRef'])
     elif not room.boots_from_volume(wanted):
         raise exceptions.BadRequest(
             'It is needed: the id of an image, if there is no block_device_mapping_v2.',
@@ -184,13 +192,63 @@ def _check(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> dict[str
     if 'key_name' in wanted:
         with errors.for_user(f'{KEY}.key_name'):
             servers.check_key(conn, wanted['key_name'])
+    _check_zone(wanted)
+    for number, each in enumerate(wanted.get('block_device_mapping_v2', ())):
+        _check_device(conn, each, f'{KEY}.block_device_mapping_v2[{number}]')
+    for number, each in enumerate(wanted.get('security_groups', ())):
+        with errors.for_user(f'{KEY}.security_groups[{number}].name'):
+            networks.check_security_group(conn, each['name'])
     if 'group' in wanted.get(HINTS, ()):
         with errors.for_user(f'{KEY}.{HINTS}.group'):
             servers.check_group(conn, wanted[HINTS]['group'])
+    for field, server_id in _servers_of_hints(wanted.get(HINTS, {})):
+        with errors.for_user(field):
+            servers.check(conn, server_id)
     listed = wanted.get('networks', ())
     for number, each in enumerate(() if isinstance(listed, str) else listed):
         _check_network(conn, each, f'{KEY}.networks[{number}]', wanted.get('count', 1))
     return flavor
+
+
+def _check_zone(wanted: Mapping[str, Any]) -> None:
+    """Reject a forced host, which Nova's policy allows to administrators.
+
+    Climate cannot read that policy, and the server is not created with the user's token.
+    """
+    if ':' in wanted.get('availability_zone', ''):
+        raise exceptions.BadRequest(
+            'availability_zone: must be the name of a zone; a host (zone:host) is not accepted.',
+            field=f'{KEY}.availability_zone',
+        )
+
+
+def _check_device(conn: 'connection.Connection', wanted: Mapping[str, Any], field: str) -> None:
+    """Reject a block device whose volume, snapshot, image or volume type the user has not."""
+    source, source_id = wanted.get('source_type'), wanted.get('uuid')
+    if source_id is not None:
+        if not isinstance(source, str) or source not in _SOURCES:
+            raise exceptions.BadRequest(
+                'source_type: must be image, snapshot or volume with a uuid.',
+                field=f'{field}.source_type',
+            )
+        if not uuidutils.is_uuid_like(source_id):
+            raise exceptions.BadRequest('uuid: must be a UUID.', field=f'{field}.uuid')
+        with errors.for_user(f'{field}.uuid'):
+            _SOURCES[source](conn, source_id)
+    if 'volume_type' in wanted:
+        with errors.for_user(f'{field}.volume_type'):
+            volumes.check_type(conn, wanted['volume_type'])
+
+
+def _servers_of_hints(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the fields of scheduler hints that name servers, and their ids."""
+    for name in ('same_host', 'different_host'):
+        named = told.get(name, ())
+        if isinstance(named, str):
+            yield f'{KEY}.{HINTS}.{name}', named
+            continue
+        for number, each in enumerate(named):
+            yield f'{KEY}.{HINTS}.{name}[{number}]', each
 
 
 def _amounts(flavor: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, int]:

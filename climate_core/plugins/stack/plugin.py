@@ -66,7 +66,6 @@ class StackPlugin(wakeable.WakeablePlugin):
     # After hosts, which its servers may run on.
     rank = 6
     rank_at_end = 100
-    owner_only = True
     options = (
         wakeable.on_end_option(end_steps.CHOICES, 'stack', 'A stack that was never woken'),
         wakeable.first_look_option('Heat', 'heat_notifications'),

@@ -64,9 +64,9 @@ def claim(
     """
     checks = {
         'volume_type': volumes.check_type,
-        'imageRef': images.get,
+        'imageRef': images.check,
         'snapshot_id': volumes.check_snapshot,
-        'source_volid': volumes.get,
+        'source_volid': volumes.check,
     }
     for name, check in checks.items():
         if name in wanted:

@@ -175,6 +175,12 @@ def _show_volume(request: Any, project: str, volume_id: str) -> Record:
     return {'volume': {**shown, **tenant, 'attachments': attached}}
 
 
+def _show_snapshot(request: Any, project: str, snapshot_id: str) -> Record:
+    found = _find(request, project, 'snapshots', snapshot_id)
+    tenant = {'os-extended-snapshot-attributes:project_id': _project(request.server.state, found)}
+    return {'snapshot': {**_shown(found), **tenant}}
+
+
 def _list(table: str) -> Callable[..., Record]:
     """Make the listing of a table: filters, all_tenants of administrators, pages."""
 
@@ -398,6 +404,7 @@ ROUTES = (
     ('POST', f'{_V3}/snapshots/([^/]+)/action', _reset_copy('snapshots')),
     ('GET', f'{_V3}/snapshots/detail', _list('snapshots')),
     ('GET', f'{_V3}/snapshots', _list('snapshots')),
+    ('GET', f'{_V3}/snapshots/([^/]+)', _show_snapshot),
     ('POST', f'{_V3}/snapshots', _create('snapshot')),
     ('DELETE', f'{_V3}/snapshots/([^/]+)', _delete('snapshots')),
     ('GET', f'{_V3}/os-volume-transfer', _list('transfers')),

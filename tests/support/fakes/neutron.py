@@ -64,6 +64,13 @@ def _get(request: Any, kind: str, wanted: str) -> Record:
     raise Refusal(404, f'{kind.capitalize()} {wanted} could not be found.', 'NotFound')
 
 
+def _security_groups(request: Any) -> Record:
+    """List the group default, which each project has."""
+    request.caller()
+    is_known = request.query.get('name') == 'default'
+    return {'security_groups': [{'id': PORT, 'name': 'default'}] if is_known else []}
+
+
 def _subnets(request: Any) -> Record:
     if 'id' in request.queries:
         return neutron_networks.subnets(request)
@@ -165,6 +172,7 @@ ROUTES = (
     *neutron_networks.ROUTES,
     ('GET', '/network', _versions),
     ('GET', '/network/v2.0/(network|port)s/([^/]+)', _get),
+    ('GET', '/network/v2.0/security-groups', _security_groups),
     ('GET', '/network/v2.0/subnets', _subnets),
     ('GET', '/network/v2.0/ports', _ports),
     ('GET', _FLOATING, _list),

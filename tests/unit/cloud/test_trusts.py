@@ -21,6 +21,28 @@ def test_only_the_roles_that_are_wanted(world):
     assert world.state.trusts[world.trust()]['roles'] == ['member']
 
 
+def test_no_role_of_an_administrator_is_delegated(world):
+    roles = ['admin', 'manager', 'member', 'reader', 'service', 'creator', 'Cloud_Admin']
+    user = world.state.user('root', 'secret', 'demo', roles)
+    trust = world.state.trusts[world.trusts.create(world.context('root'))]
+    assert (trust['trustor_user_id'], trust['roles']) == (
+        user['id'],
+        ['member', 'reader', 'creator'],
+    )
+    world.conf.set_override('trust_roles', ['admin'], group='cloud')
+    assert world.state.trusts[world.trusts.create(world.context('root'))]['roles'] == ['admin']
+
+
+@pytest.mark.parametrize('configured', [[], ['member']])
+def test_token_without_a_role_to_delegate_is_rejected(world, configured):
+    world.state.user('root', 'secret', 'demo', ['admin'])
+    world.conf.set_override('trust_roles', configured, group='cloud')
+    for call in (world.trusts.create, world.trusts.scope, world.trusts.check_roles):
+        with pytest.raises(exceptions.Forbidden, match='no role that may be delegated'):
+            call(own(world, roles=['admin']))
+    assert not world.state.trusts
+
+
 def test_roles_of_a_trust_are_those_that_it_gives_now(world):
     trust_id = world.trusts.create(world.context('alice'), ['reader'])
     assert world.state.trusts[trust_id]['roles'] == ['reader']
@@ -101,10 +123,10 @@ def test_scope_is_what_the_trust_delegates(world):
 
 def test_scopes_that_differ_have_other_digests(world):
     scope = world.trusts.scope(own(world))
-    others = [{'user_id': 'x'}, {'project_id': 'x'}, {'roles': ['member']}, {'roles': []}]
+    others = [{'user_id': 'x'}, {'project_id': 'x'}, {'roles': ['member']}]
     digests = {world.trusts.scope(own(world, **each)).digest for each in others}
     digests.add(dataclasses.replace(scope, trustee_id='x').digest)
-    assert len(digests | {scope.digest}) == 6
+    assert len(digests | {scope.digest}) == 5
     assert world.trusts.scope(own(world, roles=['reader', 'member'])) == scope
 
 

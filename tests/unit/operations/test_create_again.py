@@ -114,22 +114,22 @@ def test_a_resource_that_is_named_twice_is_refused(world: World) -> None:
     assert world.create('a', 'a', id=ID) == ID
 
 
-@pytest.mark.parametrize('owner_only', [True, False])
-def test_what_only_its_own_user_can_wake(
-    world: World, monkeypatch: pytest.MonkeyPatch, owner_only: bool
+@pytest.mark.parametrize('wakes_as_owner', [True, False])
+def test_resource_that_the_owners_rights_wake_joins_by_the_owner_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch, wakes_as_owner: bool
 ) -> None:
-    monkeypatch.setattr(world.things, 'owner_only', owner_only)
+    monkeypatch.setattr(world.things, 'wakes_as_owner', wakes_as_owner)
     lease_id = world.create('a', id=ID)
     other = user(name='user2')
     world.join(lease_id, 'b')
-    if not owner_only:
+    if not wakes_as_owner:
         world.join(lease_id, 'c', other)
         world.create('a', 'd', id=ID, context=other)
         return
-    with pytest.raises(exceptions.BadRequest, match='another user') as alone:
+    with pytest.raises(exceptions.Forbidden, match='another user') as alone:
         world.join(lease_id, 'c', other)
     assert alone.value.field == 'resource_id'
-    with pytest.raises(exceptions.BadRequest, match='another user') as together:
+    with pytest.raises(exceptions.Forbidden, match='another user') as together:
         world.create('a', 'd', id=ID, context=other)
     assert together.value.field == 'reservations[1].resource_id'
     # What is in it already is the answer for every user.

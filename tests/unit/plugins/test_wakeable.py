@@ -29,8 +29,8 @@ def test_stacks_come_first_at_both_ends_and_servers_within_their_volumes():
 
 
 @pytest.mark.parametrize('plugin', [StackPlugin, ServerPlugin, VolumePlugin])
-def test_only_a_stack_is_its_owners_alone_and_only_the_end_action_changes(plugin):
-    assert plugin.owner_only is (plugin is StackPlugin)
+def test_work_is_the_owners_alone_and_only_the_end_action_changes(plugin):
+    assert plugin.wakes_as_owner
     assert list(plugin.changeable) == ['on_end']
 
 
