@@ -31,4 +31,4 @@ def service(context: Any) -> leases.LeaseService:
         service_auth=service_auth.get_service_auth_plugin(),
         global_request_id=context.global_id,
     )
-    return leases.LeaseService(adapter, RESOURCE_TYPE)
+    return leases.LeaseService(adapter, RESOURCE_TYPE, context.user_id)

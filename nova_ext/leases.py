@@ -32,4 +32,4 @@ def service(context: Any) -> leases.LeaseService:
         ),
         global_request_id=context.global_id,
     )
-    return leases.LeaseService(adapter, RESOURCE_TYPE)
+    return leases.LeaseService(adapter, RESOURCE_TYPE, context.user_id)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policy of the availability."""
 
-from climate_core.policies.base import READER_OR_SERVICE, rule
+from climate_core.policies.base import READER, rule
 
 GET = 'climate:availability:get'
 
 RULES = [
     rule(
         GET,
-        READER_OR_SERVICE,
+        READER,
         'See when something could be reserved, but not who has reserved the rest.',
         'GET /v1/availability',
     )

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from oslo_policy import policy
 
 ADMIN = 'role:admin'
-SERVICE = 'role:service'
 PROJECT_READER = '(role:reader and project_id:%(project_id)s)'
 PROJECT_MEMBER = '(role:member and project_id:%(project_id)s)'
 PROJECT_MANAGER = '(role:manager and project_id:%(project_id)s)'
 
 MEMBER = f'{PROJECT_MEMBER} or {PROJECT_MANAGER} or {ADMIN}'
-READER_OR_SERVICE = f'{PROJECT_READER} or {MEMBER} or {SERVICE}'
-ADMIN_OR_SERVICE = f'{ADMIN} or {SERVICE}'
+READER = f'{PROJECT_READER} or {MEMBER}'
 
 #: Tokens of a project. An admin of the whole system has no project to reserve in.
 PROJECT = ('project',)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies of hosts."""
 
-from climate_core.policies.base import ADMIN, ADMIN_OR_SERVICE, READER_OR_SERVICE, rule
+from climate_core.policies.base import ADMIN, READER, rule
 
 GET = 'climate:hosts:get'
 CREATE = 'climate:hosts:create'
@@ -19,21 +19,19 @@ DELETE_POOLS = 'climate:hosts:delete_pools'
 RULES = [
     rule(
         GET,
-        ADMIN_OR_SERVICE,
+        ADMIN,
         'See the hosts of the pools. Who may not is shown one entry that stands for all of them.',
         'GET /v1/os-hosts',
         'GET /v1/os-hosts/{host_id}',
     ),
-    rule(CREATE, ADMIN_OR_SERVICE, 'Put a host into a pool.', 'POST /v1/os-hosts'),
+    rule(CREATE, ADMIN, 'Put a host into a pool.', 'POST /v1/os-hosts'),
     rule(
         UPDATE,
-        ADMIN_OR_SERVICE,
+        ADMIN,
         'Change a host: its pool, its extra properties, and whether it takes new promises.',
         'PUT /v1/os-hosts/{host_id}',
     ),
-    rule(
-        DELETE, ADMIN_OR_SERVICE, 'Take a host out of its pool.', 'DELETE /v1/os-hosts/{host_id}'
-    ),
+    rule(DELETE, ADMIN, 'Take a host out of its pool.', 'DELETE /v1/os-hosts/{host_id}'),
     rule(
         GET_ALLOCATIONS,
         ADMIN,
@@ -43,19 +41,19 @@ RULES = [
     ),
     rule(
         GET_USAGE,
-        ADMIN_OR_SERVICE,
+        ADMIN,
         'See for how long hosts slept.',
         'GET /v1/os-hosts/usage',
     ),
     rule(
         GET_PROPERTIES,
-        READER_OR_SERVICE,
+        READER,
         'See the extra properties of hosts, which reservations can ask for.',
         'GET /v1/os-hosts/properties',
     ),
     rule(
         GET_PRIVATE,
-        ADMIN_OR_SERVICE,
+        ADMIN,
         'See the private ones of them, too, in the list and in hosts.',
         'GET /v1/os-hosts/properties',
         'GET /v1/os-hosts',
@@ -69,7 +67,7 @@ RULES = [
     ),
     rule(
         GET_POOLS,
-        ADMIN_OR_SERVICE,
+        ADMIN,
         'See the pools of hosts and who may use them.',
         'GET /v1/os-hosts/pools',
         'GET /v1/os-hosts/pools/{pool_name}',

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies of leases."""
 
-from climate_core.policies.base import ADMIN, ADMIN_OR_SERVICE, MEMBER, READER_OR_SERVICE, rule
+from climate_core.policies.base import ADMIN, MEMBER, READER, rule
 
 GET = 'climate:leases:get'
 GET_ALL = 'climate:leases:get_all'
@@ -17,12 +17,12 @@ MAKE_ROOM = 'climate:leases:make_room'
 RULES = [
     rule(
         GET,
-        READER_OR_SERVICE,
+        READER,
         'See the leases of a project. A lease that may not be seen is not found.',
         'GET /v1/leases',
         'GET /v1/leases/{lease_id}',
     ),
-    rule(GET_ALL, ADMIN_OR_SERVICE, 'List the leases of all projects.', 'GET /v1/leases'),
+    rule(GET_ALL, ADMIN, 'List the leases of all projects.', 'GET /v1/leases'),
     rule(CREATE, MEMBER, 'Create a lease in the project of the token.', 'POST /v1/leases'),
     rule(
         UPDATE,
@@ -59,7 +59,7 @@ RULES = [
     ),
     rule(
         HISTORY,
-        READER_OR_SERVICE,
+        READER,
         'See who or what changed a lease, also after it was deleted.',
         'GET /v1/leases/{lease_id}/history',
     ),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies of network segments."""
 
-from climate_core.policies.base import ADMIN, ADMIN_OR_SERVICE, READER_OR_SERVICE, rule
+from climate_core.policies.base import ADMIN, READER, rule
 
 GET = 'climate:networks:get'
 GET_RESTRICTED = 'climate:networks:get_restricted'
@@ -15,41 +15,41 @@ UPDATE_PROPERTIES = 'climate:networks:update_properties'
 RULES = [
     rule(
         GET,
-        READER_OR_SERVICE,
+        READER,
         'See the network segments that are set apart for leases of the own project.',
         'GET /v1/networks',
         'GET /v1/networks/{network_id}',
     ),
     rule(
         GET_RESTRICTED,
-        ADMIN_OR_SERVICE,
+        ADMIN,
         'See those of other projects, too, and which projects each of them is for.',
         'GET /v1/networks',
         'GET /v1/networks/{network_id}',
     ),
-    rule(CREATE, ADMIN_OR_SERVICE, 'Set network segments apart for leases.', 'POST /v1/networks'),
+    rule(CREATE, ADMIN, 'Set network segments apart for leases.', 'POST /v1/networks'),
     rule(
         UPDATE,
-        ADMIN_OR_SERVICE,
+        ADMIN,
         'Change a network segment: its extra properties, the projects that it is for, and whether '
         'it takes new promises.',
         'PUT /v1/networks/{network_id}',
     ),
     rule(
         DELETE,
-        ADMIN_OR_SERVICE,
+        ADMIN,
         'Take a network segment away from those for leases.',
         'DELETE /v1/networks/{network_id}',
     ),
     rule(
         GET_PROPERTIES,
-        READER_OR_SERVICE,
+        READER,
         'See the extra properties of network segments, which reservations can ask for.',
         'GET /v1/networks/properties',
     ),
     rule(
         GET_PRIVATE,
-        ADMIN_OR_SERVICE,
+        ADMIN,
         'See the private ones of them, too, in the list and in segments.',
         'GET /v1/networks/properties',
         'GET /v1/networks',

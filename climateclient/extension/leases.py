@@ -29,11 +29,15 @@ class LeaseService:
 
     :param adapter: sends the user's token, and the token of the service
     :param resource_type: the type of the resources of the service
+    :param user_id: of the user's token
     """
 
-    def __init__(self, adapter: ks_adapter.Adapter, resource_type: str) -> None:
+    def __init__(
+        self, adapter: ks_adapter.Adapter, resource_type: str, user_id: str | None
+    ) -> None:
         self._leases = client.Client(adapter).leases
         self._type = resource_type
+        self._user_id = user_id
         self._as_service = isinstance(adapter.auth, service_token.ServiceTokenAuthWrapper)
 
     def reserve(
@@ -119,6 +123,11 @@ class LeaseService:
             raise hints.BadHint(
                 hints.LEASE_ID,
                 f'must be a lease that can be joined, not one that is {lease.status}',
+            )
+        if lease.user_id not in (None, self._user_id):
+            # With the rights of that user the lease service would wake the resource.
+            raise hints.BadHint(
+                hints.LEASE_ID, 'must be a lease of yours, not one of another user of the project'
             )
         return lease
 

@@ -35,6 +35,9 @@ class _Owner(plugin.BaseAuthPlugin):
         super().__init__()
         self._project_id = project_id
 
+    def get_project_id(self, _session):
+        return self._project_id
+
     def get_headers(self, _session):
         return {
             'X-Auth-Token': 'owner',

@@ -44,8 +44,7 @@ WRITES = {
     reservations.UPDATE,
     reservations.DELETE,
 }
-#: What is of no project: for services too, and for admins alone.
-SHARED = {
+ADMINS = {
     leases.GET_ALL,
     hosts.GET,
     hosts.CREATE,
@@ -61,8 +60,6 @@ SHARED = {
     networks.CREATE,
     networks.UPDATE,
     networks.DELETE,
-}
-ADMINS = {
     leases.MAKE_ROOM,
     leases.SET_PRIORITY,
     hosts.GET_ALLOCATIONS,
@@ -71,7 +68,7 @@ ADMINS = {
     hosts.UPDATE_POOLS,
     hosts.DELETE_POOLS,
 }
-ALL = READS | WRITES | SHARED | ADMINS
+ALL = READS | WRITES | ADMINS
 OURS, THEIRS = {'project_id': 'project'}, {'project_id': 'another'}
 #: role -> what it may do with its project's lease, and with one of another project
 MAY: dict[str, tuple[set[str], set[str]]] = {
@@ -79,7 +76,7 @@ MAY: dict[str, tuple[set[str], set[str]]] = {
     'reader': (READS, set()),
     'member': (READS | WRITES, set()),
     'manager': (READS | WRITES, set()),
-    'service': (READS | SHARED, READS | SHARED),
+    'service': (set(), set()),
     'admin': (ALL, ALL),
 }
 RULES = sorted(ALL)

@@ -26,7 +26,7 @@ def service(as_service=True):
         own = token_endpoint.Token(ENDPOINT, 'own-token')
         auth = service_token.ServiceTokenAuthWrapper(user_auth=auth, service_auth=own)
     way = adapter.Adapter(session.Session(auth=auth), auth=auth, endpoint_override=ENDPOINT)
-    return LeaseService(way, 'virtual:instance')
+    return LeaseService(way, 'virtual:instance', MADE['user_id'])
 
 
 def joins(http, *answers):
@@ -101,6 +101,13 @@ SAME = {
 def test_check_returns_the_lease_that_the_hints_name(http, wanted, status):
     http.get(f'{ENDPOINT}/leases/{LEASE_ID}', json={'lease': {**MADE, 'status': status}})
     assert service().check(wanted).id == LEASE_ID
+
+
+def test_lease_of_another_user_is_rejected_before_anything_is_built(http):
+    lease = {**MADE, 'status': 'PENDING', 'user_id': 'another'}
+    http.get(f'{ENDPOINT}/leases/{LEASE_ID}', json={'lease': lease})
+    with pytest.raises(hints.BadHint, match='lease_id: must be a lease of yours'):
+        service().check(JOIN)
 
 
 @pytest.mark.parametrize(
