@@ -105,6 +105,18 @@ def act(conn: 'connection.Connection', server_id: str, action: str, argument: An
     NOVA.ask(conn, 'POST', f'/servers/{server_id}/action', {action: argument})
 
 
+def set_metadata(conn: 'connection.Connection', server_id: str, key: str, value: str) -> None:
+    """Set one item of the metadata of a server."""
+    NOVA.ask(conn, 'POST', f'/servers/{server_id}/metadata', {'metadata': {key: value}})
+
+
+def delete_metadata(conn: 'connection.Connection', server_id: str, key: str, value: str) -> None:
+    """Delete one item of the metadata of a server if it has this value."""
+    path = f'/servers/{server_id}/metadata/{key}'
+    if NOVA.read(conn, path, 'meta').get(key) == value:
+        NOVA.ask(conn, 'DELETE', path)
+
+
 def delete(conn: 'connection.Connection', server_id: str) -> None:
     """Ask for the deletion of a server."""
     NOVA.ask(conn, 'DELETE', f'/servers/{server_id}')

@@ -407,6 +407,24 @@ class ResourcePlugin(abc.ABC):
         """
         return False
 
+    def find_matched(self, lease: 'Lease', reservation: 'Reservation') -> Mapping[str, str]:  # noqa: ARG002
+        """Find servers that use an active reservation and may not name it, with service rights.
+
+        :returns: the id of each -> a mark that shows its owner what happens at the end
+        """
+        return {}
+
+    def set_mark(self, server_id: str, mark: str) -> None:
+        """Show a mark with a server, in place of an earlier one.
+
+        :raises climate_core.cloud.errors.Gone: it is no server, or no longer exists
+        """
+        raise NotImplementedError
+
+    def remove_mark(self, server_id: str, mark: str) -> None:
+        """Remove a mark from a server, unless it has another one."""
+        raise NotImplementedError
+
     def unleased_since(self, resource_id: str) -> datetime.datetime | None:  # noqa: ARG002
         """Tell when a resource changed for the last time, with the service's own rights.
 

@@ -6,13 +6,15 @@ from typing import Any, Final
 
 from oslo_config import cfg
 
-from climate_common import limits
+from climate_common import lanes, limits
 from climate_core.calendar.model import Order
 from climate_core.plugins.host import filters
 from climate_core.plugins.lanes import departures
 from climate_core.plugins.promised import CLEANING
 from climate_core.plugins.server import lost_tasks
 
+#: The metadata by which servers of open matching show the end of their lease.
+MARK: Final = 'climate_lease'
 #: The properties that Blazar's clients expect of each reservation of hosts.
 BLAZAR: Final = ('hypervisor_properties', 'resource_properties')
 
@@ -69,9 +71,12 @@ SCHEMA: Final[Mapping[str, Any]] = {
     },
     'matching': {
         'type': 'string',
-        'enum': ['targeted', 'open'],
-        'description': 'targeted: servers that name the reservation enter (default); open: those '
-        'of its projects that name none, too, as long as there is room.',
+        'enum': ['targeted', lanes.OPEN],
+        'description': 'targeted: servers that name the reservation enter (default); open: new '
+        'servers of the project that name none, too, as long as there is room. WARNING: at the '
+        'end the servers of every user of the project that entered are deleted (on_end: delete). '
+        f'Climate shows the lease and its end in their metadata ({MARK}), within the interval of '
+        'the reconciliation.',
     },
     'on_end': {
         'type': 'string',

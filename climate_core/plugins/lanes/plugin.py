@@ -14,10 +14,10 @@ import datetime
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from climate_common import lanes
+from climate_common import dates, lanes
 from climate_core import exceptions
 from climate_core.calendar.model import Order, ReservationDemand, Unit
-from climate_core.cloud import errors, lane_providers, placement
+from climate_core.cloud import errors, lane_providers, placement, servers
 from climate_core.lease.hosts import KIND
 from climate_core.plugins import promised
 from climate_core.plugins.base import Claimed, Done, Wait
@@ -212,7 +212,7 @@ class LanePlugin(promised.PromisedPlugin):
             reservation.id,
             sorted(departures.list_projects(lease, reservation)),
             self._shape(params),
-            open_to=lease.project_id if params.get('matching') == 'open' else None,
+            open_to=lease.project_id if params.get('matching') == lanes.OPEN else None,
         )
 
     def _open(
@@ -322,6 +322,24 @@ class LanePlugin(promised.PromisedPlugin):
         used = [lane_id for lane_id, servers_inside in inside.items() if servers_inside]
         kept = {**kept, _PREPARED: _prepared(reservation), _USED: used}
         return dataclasses.replace(wait, progress={**(wait.progress or {}), **kept})
+
+    def find_matched(self, lease: 'Lease', reservation: 'Reservation') -> Mapping[str, str]:
+        """Find the servers in the lanes of a reservation with open matching: a call for each."""
+        conn, end = self.cloud.service(), dates.sentence(lease.end_date)
+        is_deleted = self._terms(reservation.params).on_end == departures.DELETE
+        will = 'deleted' if is_deleted else 'moved to another host'
+        mark = f'{lease.id}: this server is {will} when the lease ends, {end}'
+        return {
+            server_id: mark
+            for lane_id in sorted(_lanes_of(reservation))
+            for server_id in placement.list_consumers(conn, lane_id)
+        }
+
+    def set_mark(self, server_id: str, mark: str) -> None:
+        servers.set_metadata(self.cloud.service(), server_id, lane_options.MARK, mark)
+
+    def remove_mark(self, server_id: str, mark: str) -> None:
+        servers.delete_metadata(self.cloud.service(), server_id, lane_options.MARK, mark)
 
     def used_units(self, reservation: 'Reservation') -> Collection[int]:
         used = (reservation.progress or {}).get(_USED)

@@ -326,6 +326,30 @@ def _keep_volume(request: Any, server_id: str, volume_id: str) -> None:
     state.put('attachments', attachment, entry)
 
 
+def _set_metadata(request: Any, server_id: str) -> Record:
+    state, caller, server = _find(request, server_id)
+    _check_lock(server, caller)
+    if server['task_state']:
+        raise Refusal(409, f'Cannot update metadata while it is {server["task_state"]}')
+    server.setdefault('metadata', {}).update(request.body['metadata'])
+    state.put('servers', server, {'what': 'metadata', 'id': server_id})
+    return {'metadata': server['metadata']}
+
+
+def _get_metadata(request: Any, server_id: str, key: str) -> Record:
+    metadata = _find(request, server_id)[2].get('metadata', {})
+    if key not in metadata:
+        raise Refusal(404, 'Metadata item was not found')
+    return {'meta': {key: metadata[key]}}
+
+
+def _delete_metadata(request: Any, server_id: str, key: str) -> tuple[int, dict[str, str], None]:
+    state, _, server = _find(request, server_id)
+    del server['metadata'][key]
+    state.put('servers', server, {'what': 'metadata', 'id': server_id})
+    return 204, {}, None
+
+
 def _attachment(state: State, server_id: str, volume_id: str) -> Record:
     for attachment in state.attachments.values():
         if (attachment['instance'], attachment['volume_id']) == (server_id, volume_id):
@@ -350,6 +374,9 @@ ROUTES = (
     ('GET', _SERVER, _show),
     ('DELETE', _SERVER, _remove),
     ('POST', f'{_SERVER}/action', _act),
+    ('POST', f'{_SERVER}/metadata', _set_metadata),
+    ('GET', f'{_SERVER}/metadata/([^/]+)', _get_metadata),
+    ('DELETE', f'{_SERVER}/metadata/([^/]+)', _delete_metadata),
     ('GET', f'{_SERVER}/os-volume_attachments', _attachments),
     ('DELETE', f'{_SERVER}/os-volume_attachments/([^/]+)', _detach),
     ('PUT', f'{_SERVER}/os-volume_attachments/([^/]+)', _keep_volume),
