@@ -8,6 +8,7 @@ requests took all threads, each side would wait for the other until it gave up.
 
 import contextlib
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -84,6 +85,37 @@ class ReservingLimit:
         most = self._most or 0
         of_type = most - most // 4
         return self._taken < most and all(self._by_type[each] < of_type for each in types)
+
+
+class RateLimit:
+    """Limit how often something happens in a period, for each key.
+
+    :param most: how often in a period, which begins with the first time
+    :param seconds: the length of a period
+    """
+
+    #: The most keys. Those whose period is over are forgotten; beyond that nothing is allowed.
+    MOST_KEYS: Final = 100_000
+
+    def __init__(self, most: int, seconds: float) -> None:
+        self._most, self._seconds = most, seconds
+        self._lock = threading.Lock()
+        #: Key -> the end of its period, and how often it happened in that.
+        self._counts: dict[Hashable, tuple[float, int]] = {}
+
+    def take(self, key: Hashable = None) -> bool:
+        """Count one more time; return whether it is allowed."""
+        now = time.monotonic()
+        with self._lock:
+            end, count = self._counts.get(key, (0.0, 0))
+            if end <= now:
+                if len(self._counts) >= self.MOST_KEYS:
+                    self._counts = {k: v for k, v in self._counts.items() if v[0] > now}
+                    if len(self._counts) >= self.MOST_KEYS:
+                        return False
+                end, count = now + self._seconds, 0
+            self._counts[key] = end, count + 1
+        return count < self._most
 
 
 class _Turn(Generic[T]):

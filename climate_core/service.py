@@ -54,6 +54,7 @@ from climate_core.sync.hosts.power import HostPower
 from climate_core.sync.hosts.refresh import HostRefresher
 from climate_core.sync.hosts.shared_hosts import SharedHosts
 from climate_core.sync.hosts.watch import HostWatch
+from climate_core.sync.notified_checks import NotifiedChecks
 from climate_core.sync.reconcile import Reconciler
 from climate_core.threads import Background, MessageServer, Worker
 
@@ -254,14 +255,19 @@ class ManagerService:
                 for each in looking:
                     each.nudge()
 
+            checks = {
+                name: NotifiedChecks(self.database, plugin, nudge)
+                for name, plugin in self.plugins.items()
+                if name in listener.CHECKED
+            }
+            yield from checks.values()
             yield from listener.make(
                 conf,
-                self.database,
                 self.plugins,
-                nudge,
-                look_at_hosts,
-                self.scheduler.look_early,
+                checks,
                 self._early_looks,
+                self.scheduler.look_early,
+                look_at_hosts,
             )
         if conf.metrics.listen:
             # Its address is taken at once: a manager that does not get it does not start.

@@ -69,6 +69,20 @@ def find(conn: 'connection.Connection', tag: str, every_project: bool) -> Iterat
     return every_id(conn, every_project, tags=tag)
 
 
+def was_evacuated(conn: 'connection.Connection', server_id: str) -> bool:
+    """Tell whether a server was rebuilt on another host because its own had failed.
+
+    Nova records that before it notifies (nova/compute/api.py ``evacuate``).
+    """
+    try:
+        path = f'/servers/{server_id}/os-instance-actions'
+        return any(
+            each['action'] == 'evacuate' for each in NOVA.read(conn, path, 'instanceActions')
+        )
+    except errors.Gone:
+        return False
+
+
 def check_key(conn: 'connection.Connection', name: str) -> None:
     """Raise Gone if the user of these rights has no key of this name."""
     NOVA.ask(conn, 'GET', f'/os-keypairs/{parse.quote(name, safe="")}')

@@ -45,9 +45,14 @@ def read_project(volume: Mapping[str, Any]) -> str | None:
 def is_placed(conn: 'connection.Connection', volume_id: str) -> bool:
     """Tell whether a backend has a volume, or these rights do not see that."""
     try:
-        return bool(get(conn, volume_id).get(_HOST, True))
+        return has_backend(get(conn, volume_id))
     except errors.Gone:
         return True
+
+
+def has_backend(volume: Mapping[str, Any]) -> bool:
+    """Tell whether a volume as the API shows it has a backend, or that is not shown."""
+    return bool(volume.get(_HOST, True))
 
 
 def create(

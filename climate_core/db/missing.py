@@ -37,18 +37,27 @@ def lost(session: orm.Session, lease_id: str, ids: Collection[str]) -> set[str]:
     return {each.id for each in found}
 
 
-def mark_resource_lost(
-    database: Database, resource_type: str, resource_id: str, reason: str
-) -> bool:
-    """Note that a resource is gone, if a lease holds it."""
-    held = database.read(reservations.holder, resource_type, resource_id)
-    return held is not None and mark_lost(database, held.lease_id, {held.id: reason})
+def mark_moved(database: Database, lease_id: str, reasons: Mapping[str, str]) -> bool:
+    """Note that resources of a lease are not what they were.
+
+    :param reasons: reservation id -> what happened to its resource
+    :returns: whether anything was written
+    """
+    return database.write(_mark_moved, lease_id, reasons)
 
 
-def change_resource(database: Database, resource_type: str, resource_id: str, reason: str) -> bool:
-    """Note that a resource is not what it was, if a lease holds it."""
-    held = database.read(reservations.holder, resource_type, resource_id)
-    return held is not None and database.write(_change, held.lease_id, held.id, reason)
+def can_be_lost(session: orm.Session, resource_type: str, resource_id: str) -> bool:
+    """Return whether :func:`mark_lost` would note it if this resource were gone."""
+    return any(
+        lost(session, each.lease_id, [each.id])
+        for each in reservations.holders(session, resource_type, [resource_id])
+    )
+
+
+def can_be_moved(session: orm.Session, resource_type: str, resource_id: str) -> bool:
+    """Return whether :func:`mark_moved` would note it if this resource were moved."""
+    held = reservations.holders(session, resource_type, [resource_id])
+    return any(not each.resources_changed for each in held)
 
 
 def unheld(session: orm.Session, resource_type: str, ids: Collection[str]) -> set[str]:
@@ -180,14 +189,17 @@ def _mark_lost(
     return True
 
 
-def _change(session: orm.Session, lease_id: str, reservation_id: str, reason: str) -> bool:
+def _mark_moved(session: orm.Session, lease_id: str, reasons: Mapping[str, str]) -> bool:
     lease = leases.find(session, lease_id, lock=True)
     if lease is None:
         return False
-    held = (r for r in lease.live if r.id == reservation_id and not r.resources_changed)
-    changed = [dataclasses.replace(r, resources_changed=True, status_reason=reason) for r in held]
+    held = (r for r in lease.live if r.id in reasons and not r.resources_changed)
+    changed = [
+        dataclasses.replace(r, resources_changed=True, status_reason=reasons[r.id]) for r in held
+    ]
     if not changed:
         return False
-    told = Change(lease.with_reservations(*changed), {'lease.update': reason})
-    store.save(session, lease, told, utcnow.read(session), _FOUND)
+    told = ' '.join(sorted({str(each.status_reason) for each in changed}))
+    after = Change(lease.with_reservations(*changed), {'lease.update': told})
+    store.save(session, lease, after, utcnow.read(session), _FOUND)
     return True

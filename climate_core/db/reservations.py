@@ -27,13 +27,14 @@ def held_of(resource_type: str) -> sa.ColumnElement[bool]:
     return sa.and_(_RESERVATION.c.resource_type == resource_type, _RESERVATION.c.hold == 1)
 
 
-def holder(session: orm.Session, resource_type: str, resource_id: str) -> Reservation | None:
-    """Find the reservation that holds a resource."""
+def holders(
+    session: orm.Session, resource_type: str, resource_ids: Collection[str]
+) -> list[Reservation]:
+    """Find the reservations that hold resources."""
     query = sa.select(*COLUMNS).where(
-        held_of(resource_type), _RESERVATION.c.resource_id == resource_id
+        held_of(resource_type), _RESERVATION.c.resource_id.in_(resource_ids)
     )
-    row = session.execute(query).first()
-    return None if row is None else read(row)
+    return [read(row) for row in session.execute(query)]
 
 
 def held(

@@ -381,6 +381,16 @@ class ResourcePlugin(abc.ABC):
         """
         return reservation.amounts
 
+    def find_moved(
+        self,
+        reservations: Sequence['Reservation'],  # noqa: ARG002
+    ) -> Mapping[str, str]:
+        """Find resources that lost what ran in them when they were moved, with service rights.
+
+        :returns: reservation id -> a sentence that says what happened to its resource
+        """
+        return {}
+
     def list_made(self) -> Iterable[MadeResource]:
         """Yield what was made for reservations of leases, with the service's own rights."""
         return ()

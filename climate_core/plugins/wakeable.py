@@ -122,9 +122,17 @@ class WakeablePlugin(base.ResourcePlugin):
     def _asleep_since(self, found: Any) -> datetime.datetime | None:
         """Tell when a resource that waits for a lease changed last; None if it does not wait."""
 
-    def _is_there(self, found: Any) -> bool:  # noqa: ARG002
-        """Tell whether a resource that its service shows is more than the memory of one."""
-        return True
+    def _lost_reason(
+        self,
+        reservation: 'Reservation',  # noqa: ARG002
+        found: Any,  # noqa: ARG002
+    ) -> str | None:
+        """Return why a resource that its service shows is lost all the same; None if it is not."""
+        return None
+
+    @property
+    def _was_deleted(self) -> str:
+        return f'{self.gone} outside of the lease.'
 
     def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
         on_end = values.get('on_end') or self.conf[self.resource_type].on_end
@@ -306,11 +314,9 @@ class WakeablePlugin(base.ResourcePlugin):
         ids = [each.resource_id for each in reservations]
         seen = self._seen(conn, ids, listed) if len(ids) > _FEW else set()
         # A listing by pages can miss what is created meanwhile: look it up.
-        return {
-            each.id: f'{self.gone} outside of the lease.'
-            for each in reservations
-            if each.resource_id not in seen and not self._exists(conn, each.resource_id)
-        }
+        unseen = [each for each in reservations if each.resource_id not in seen]
+        reasons = {each.id: self._read_lost_reason(conn, each) for each in unseen}
+        return {each: reason for each, reason in reasons.items() if reason is not None}
 
     def _seen(
         self,
@@ -324,11 +330,14 @@ class WakeablePlugin(base.ResourcePlugin):
         """
         return listed()
 
-    def _exists(self, conn: 'connection.Connection', resource_id: str) -> bool:
+    def _read_lost_reason(
+        self, conn: 'connection.Connection', reservation: 'Reservation'
+    ) -> str | None:
+        """Return why a resource is lost, as its service shows it now; None if it is not."""
         try:
-            return self._is_there(self.calls.get(conn, resource_id))
+            return self._lost_reason(reservation, self.calls.get(conn, reservation.resource_id))
         except errors.Gone:
-            return False
+            return self._was_deleted
 
     def unleased_since(self, resource_id: str) -> datetime.datetime | None:
         try:

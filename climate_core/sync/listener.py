@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hear what Nova, Cinder and Heat notify of the resources of leases.
 
-Changes outside of a lease are recorded. What was asked for at a start or an end, and is done, is
-looked at now and not only at the next look, and once more if this manager is looking at it.
-Nothing depends on it: the comparison of :mod:`climate_core.sync.reconcile` and the next look make
-up for a notification that is lost, or comes just before its manager dies.
+A notification is a hint: it decides nothing, and what it says is not believed. Changes outside of
+a lease are checked, see :mod:`climate_core.sync.notified_checks`. What was asked for at a start or
+an end, and is done, is looked at now and not only at the next look, and once more if this manager
+is looking at it. Nothing depends on it: the comparison of :mod:`climate_core.sync.reconcile` and
+the next look make up for a notification that is lost, or comes just before its manager dies.
 
 Facts: Nova's event types of unversioned notifications begin with ``compute.``, and the id is
 ``instance_id``; versioned ones have ``uuid`` in ``nova_object.data`` (nova/compute/utils.py
@@ -30,24 +31,29 @@ import dataclasses
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import oslo_messaging as messaging
 from oslo_config import cfg
 from oslo_log import log
 
 from climate_common import resource_types
+from climate_core.concurrency import RateLimit
 from climate_core.conf import notifications
-from climate_core.db import events, looks, missing, store
-from climate_core.db.engine import TROUBLE, Database
+from climate_core.db import events, looks, store
+from climate_core.db.engine import TROUBLE
+from climate_core.sync.notified_checks import NotifiedChecks, Suspicion
 from climate_core.threads import MessageServer
 
 LOG = log.getLogger(__name__)
 
 #: The errors after which a notification is dropped; the next comparison makes up for it.
 _TROUBLE: tuple[type[Exception], ...] = (store.Stale, *TROUBLE)
-_Note = Callable[[Database, str, str, str], bool]
-_LOST: _Note = missing.mark_resource_lost
+#: What the id of a resource looks like; anything else is no resource of a lease.
+_ID: Final = re.compile(r'[0-9A-Za-z_.:-]{1,255}', re.ASCII)
+#: The most early looks at the lease of one resource within a period of so many seconds.
+_MOST_EARLY: Final = 20
+_PERIOD: Final = 60.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,7 +62,7 @@ class Source:
 
     :param group: the section with the options
     :param ids: which fields of a payload may have the id of the resource
-    :param noted: event type without prefix -> what is noted, and why
+    :param suspected: event type without prefix -> what the resource is checked for
     :param done: event types without prefix after which the lease looks at its resource
     :param prefix: what event types may begin with
     """
@@ -64,7 +70,7 @@ class Source:
     resource_type: str
     group: str
     ids: Sequence[str]
-    noted: Mapping[str, tuple[_Note, str]]
+    suspected: Mapping[str, Suspicion]
     done: Collection[str] = ()
     prefix: str = ''
 
@@ -76,8 +82,8 @@ SERVERS = Source(
     notifications.NOVA.GROUP,
     ('uuid', 'instance_id'),
     {
-        'instance.delete.end': (_LOST, 'The server was deleted outside of the lease.'),
-        'instance.evacuate': (missing.change_resource, 'The server was evacuated from its host.'),
+        'instance.delete.end': Suspicion.LOST,
+        'instance.evacuate': Suspicion.MOVED,
     },
     done=(
         'instance.create.end',
@@ -97,8 +103,8 @@ VOLUMES = Source(
     notifications.CINDER.GROUP,
     ('volume_id',),
     {
-        'volume.delete.end': (_LOST, 'The volume was deleted outside of the lease.'),
-        'scheduler.create_volume': (_LOST, 'Cinder found no backend for the volume.'),
+        'volume.delete.end': Suspicion.LOST,
+        'scheduler.create_volume': Suspicion.LOST,
     },
     done=(
         'backup.create.end',
@@ -113,12 +119,7 @@ STACKS = Source(
     'virtual:stack',
     notifications.HEAT.GROUP,
     ('stack_identity',),
-    {
-        'orchestration.stack.delete.end': (
-            _LOST,
-            'The stack was deleted or abandoned outside of the lease.',
-        ),
-    },
+    {'orchestration.stack.delete.end': Suspicion.LOST},
     done=(
         'orchestration.stack.create.end',
         'orchestration.stack.delete.end',
@@ -129,6 +130,8 @@ STACKS = Source(
     ),
 )
 SOURCES = (SERVERS, VOLUMES, STACKS)
+#: The types whose resources are checked after notifications.
+CHECKED = frozenset(each.resource_type for each in SOURCES)
 #: The types whose reservations are of hosts.
 _OF_HOSTS = {resource_types.HOST, resource_types.CAPACITY}
 
@@ -136,64 +139,57 @@ _OF_HOSTS = {resource_types.HOST, resource_types.CAPACITY}
 class NotificationEndpoint:
     """Hear what happens to one type of resource.
 
-    :param nudge: called when something was written that the engine should look at
-    :param look_early: called with an event that the engine should look at before its time
-    :param early_looks: finds that event; None: in the database
+    :param checks: checks what may have happened to a resource of a lease
+    :param early_looks: finds the event that the engine should look at before its time
+    :param look_early: called with that event
     """
 
     def __init__(
         self,
         source: Source,
-        database: Database,
-        nudge: Callable[[], None],
+        checks: NotifiedChecks,
+        early_looks: looks.EarlyLooks,
         look_early: Callable[[events.Due], None],
-        early_looks: looks.EarlyLooks | None = None,
     ) -> None:
-        types = '|'.join(map(re.escape, sorted({*source.noted, *source.done})))
+        types = '|'.join(map(re.escape, sorted({*source.suspected, *source.done})))
         self.filter_rule = messaging.NotificationFilter(
             event_type=rf'^({re.escape(source.prefix)})?({types})$'
         )
         self._source = source
-        self._database = database
-        self._early_looks = early_looks or looks.EarlyLooks(database)
-        self._nudge = nudge
+        self._checks = checks
+        self._early_looks = early_looks
         self._look_early = look_early
+        self._limit = RateLimit(_MOST_EARLY, _PERIOD)
 
     def info(
         self,
         context: Mapping[str, Any],  # noqa: ARG002
-        publisher_id: str,
+        publisher_id: str,  # noqa: ARG002
         event_type: str,
-        payload: Mapping[str, Any],
+        payload: Any,
         metadata: Mapping[str, Any],  # noqa: ARG002
     ) -> None:
         source, kind = self._source, event_type.removeprefix(self._source.prefix)
-        data = payload.get('nova_object.data', payload)
+        data = _data(payload)
         resource_id = next(filter(None, map(data.get, source.ids)), None)
-        if not resource_id:
+        if not isinstance(resource_id, str) or not _ID.fullmatch(resource_id):
             return
+        suspicion = source.suspected.get(kind)
         try:
-            if self._note(kind, resource_id, publisher_id) or kind not in source.done:
+            if suspicion is not None and self._checks.request(suspicion, resource_id):
                 return
-            due = self._early_looks.find(source.resource_type, resource_id)
-            if due is not None:
-                self._look_early(due)
+            if kind in source.done:
+                self._look(resource_id)
         except _TROUBLE as exc:
             LOG.warning('%s of %s was not taken in: %s', event_type, resource_id, exc)
 
     #: Cinder's scheduler tells that a volume has no backend with this priority.
     error = info
 
-    def _note(self, kind: str, resource_id: str, publisher_id: str) -> bool:
-        """Note a change outside of a lease; tell whether it was one."""
-        note, reason = self._source.noted.get(kind, (None, ''))
-        if note is None or not note(
-            self._database, self._source.resource_type, resource_id, reason
-        ):
-            return False
-        self._nudge()
-        LOG.warning('%s told by %s: %s', reason, publisher_id, resource_id)
-        return True
+    def _look(self, resource_id: str) -> None:
+        due = self._early_looks.find(self._source.resource_type, resource_id)
+        if due is not None and self._limit.take(resource_id):
+            self._look_early(due)
 
 
 class ComputeEndpoint:
@@ -212,41 +208,47 @@ class ComputeEndpoint:
         context: Mapping[str, Any],  # noqa: ARG002
         publisher_id: str,  # noqa: ARG002
         event_type: str,
-        payload: Mapping[str, Any],
+        payload: Any,
         metadata: Mapping[str, Any],  # noqa: ARG002
     ) -> None:
-        service = payload.get('nova_object.data', {})
+        service = _data(payload)
         if service.get('binary') == 'nova-compute':
-            LOG.info('%s of nova-compute on %s', event_type, service.get('host'))
+            LOG.info('%s of nova-compute on %.255r', event_type, service.get('host'))
             self._look()
+
+
+def _data(payload: Any) -> Mapping[str, Any]:
+    """Return what a payload has, versioned or not; nothing if it is malformed."""
+    data = payload.get('nova_object.data', payload) if isinstance(payload, Mapping) else {}
+    return data if isinstance(data, Mapping) else {}
 
 
 def make(
     conf: cfg.ConfigOpts,
-    database: Database,
     types: Collection[str],
-    nudge: Callable[[], None] = lambda: None,
-    look_at_hosts: Callable[[], None] = lambda: None,
+    checks: Mapping[str, NotifiedChecks],
+    early_looks: looks.EarlyLooks,
     look_early: Callable[[events.Due], None] = lambda _due: None,
-    early_looks: looks.EarlyLooks | None = None,
+    look_at_hosts: Callable[[], None] = lambda: None,
 ) -> list[MessageServer]:
     """Make the listeners for these types; they hear nothing before their ``start``.
 
-    :param nudge: called when something was written that the engine should look at
-    :param look_at_hosts: called when something has happened to a nova-compute
+    :param checks: resource type -> what checks its resources
     :param look_early: called with an event that the engine should look at before its time
-    :param early_looks: finds that event; None: in the database
+    :param early_looks: finds that event
+    :param look_at_hosts: called when something has happened to a nova-compute
     :returns: none for what is turned off
     """
     endpoints: dict[str, list[NotificationEndpoint | ComputeEndpoint]] = defaultdict(list)
     for source in SOURCES:
-        if source.resource_type in types:
-            heard = NotificationEndpoint(source, database, nudge, look_early, early_looks)
+        found = checks.get(source.resource_type)
+        if found is not None:
+            heard = NotificationEndpoint(source, found, early_looks, look_early)
             endpoints[source.group].append(heard)
     if _OF_HOSTS & set(types):
         endpoints[SERVERS.group].append(ComputeEndpoint(look_at_hosts))
     return [
-        _listener(conf, group, found) for group, found in endpoints.items() if conf[group].enabled
+        _listener(conf, group, heard) for group, heard in endpoints.items() if conf[group].enabled
     ]
 
 

@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import datetime
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
@@ -274,9 +274,21 @@ class ServerPlugin(making.MakingPlugin):
     ) -> bool:
         return preempted.unlock(self.cloud.service(), resource_id, lease_id, may_sleep)
 
-    def _is_there(self, server: Mapping[str, Any]) -> bool:
+    def _lost_reason(
+        self,
+        reservation: 'Reservation',  # noqa: ARG002
+        server: Mapping[str, Any],
+    ) -> str | None:
         # One that is soft-deleted can be restored, and would then run without an end.
-        return bool(server['status'] != 'DELETED')
+        return self._was_deleted if server['status'] == 'DELETED' else None
+
+    def find_moved(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
+        conn = self.cloud.service()
+        return {
+            each.id: 'The server was evacuated from its host.'
+            for each in reservations
+            if each.is_made and servers.was_evacuated(conn, each.resource_id)
+        }
 
     def list_unleased(self) -> Iterable[str]:
         return servers.every_id(self.cloud.service(), status=_RESERVED)

@@ -239,8 +239,12 @@ class StackPlugin(wakeable.WakeablePlugin):
     def _end(self, context: EndContext, stack: 'Stack') -> Wait | None:
         return end_steps.end(context, stack)
 
-    def _is_there(self, stack: 'Stack') -> bool:
-        return stack.status != 'DELETE_COMPLETE'
+    def _lost_reason(
+        self,
+        reservation: 'Reservation',  # noqa: ARG002
+        stack: 'Stack',
+    ) -> str | None:
+        return self._was_deleted if stack.status == 'DELETE_COMPLETE' else None
 
 
 def _check(context: 'RequestContext', user: 'connection.Connection', stack: 'Stack') -> None:

@@ -173,6 +173,13 @@ class VolumePlugin(making.MakingPlugin):
     def _end(self, context: EndContext, volume: Mapping[str, Any]) -> Wait | None:
         return end_steps.end(context, volume)
 
+    def _lost_reason(self, reservation: 'Reservation', volume: Mapping[str, Any]) -> str | None:
+        # What is made for a lease is watched until it is, and may find room later.
+        is_watched = specification.KEY in reservation.params
+        if is_watched or volume['status'] != 'error' or volumes.has_backend(volume):
+            return None
+        return 'Cinder found no backend for the volume.'
+
     def list_unleased(self) -> Iterable[str]:
         conn = self.cloud.service()
         # This plugin is enabled by default, also where there is no Cinder.

@@ -70,6 +70,8 @@ class HostPower(PeriodicWorker):
     """
 
     name = 'host-power'
+    # Whoever reaches the bus can forge the notifications that wake it.
+    spacing = 2.0
     trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *TROUBLE, Stale)
     complaint = 'It is not known which hosts may sleep, or must wake; the next look tries again'
 

@@ -81,6 +81,8 @@ class HostRefresher(PeriodicWorker):
     """
 
     name = 'hosts'
+    # Whoever reaches the bus can forge the notifications that wake it.
+    spacing = 2.0
     trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *TROUBLE, Stale)
     complaint = 'Hosts were not read anew; the next look tries again'
 

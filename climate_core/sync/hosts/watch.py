@@ -77,6 +77,8 @@ class HostWatch(PeriodicWorker):
     """
 
     name = 'host-watch'
+    # Whoever reaches the bus can forge the notifications that wake it.
+    spacing = 2.0
     trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *TROUBLE, Stale)
     complaint = 'It is not known which hosts failed; the next look tries again'
 

@@ -7,6 +7,7 @@ from cinder import objects
 from cinder.scheduler import manager as scheduler_manager
 
 from cinder_ext import capacity
+from climate_core.cloud import volumes
 from tests.functional.cinder.base import HOST, CinderTest
 from tests.functional.cinder.rpc import Killed
 
@@ -34,10 +35,12 @@ class TestOnePool(CapacityTest):
         assert self.free() == 8
         assert self.pool().provisioned_capacity_gb == 2
         self.write(volume, status='error')
+        assert volumes.has_backend(self.assert_status(volume, 'error'))
         assert self.free() == 8
         self.write(volume, status='lease-reserved')
         self.assert_status(self.volume_create(size=9), 'error')
-        self.assert_status(self.reserve(size=9), 'error')
+        unplaced = self.assert_status(self.reserve(size=9), 'error')
+        assert not volumes.has_backend(unplaced)
         assert self.array.calls == []
         self.delete(volume)
         assert self.free() == 10

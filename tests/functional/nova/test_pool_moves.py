@@ -6,7 +6,9 @@ from keystoneauth1 import exceptions as ks_exceptions
 from nova import objects
 
 from climate_common import lanes
+from climate_core.cloud import servers
 from nova_ext.scheduler import pool as row
+from tests.functional.nova.hosts import Cloud
 from tests.functional.nova.pool import PoolTest
 
 
@@ -104,7 +106,10 @@ class TestInTheLease(MovesTest):
     def test_slots_of_both_hosts_are_held_until_the_host_of_an_evacuated_server_is_back(self):
         first, second = (lane.open(self.slots(), 1) for lane in self.lanes.values())
         server = self.inside(api=self.admin_api, host='host1')
+        conn = Cloud(self.admin_api.base_url, self.placement_fixture.endpoint).service()
+        assert not servers.was_evacuated(conn, server['id'])
         self.evacuate_from('host1', server)
+        assert servers.was_evacuated(conn, server['id'])
         assert self.host_of(server) == 'host2'
         assert first.consumers == second.consumers == {server['id']}
         self.assert_no_host(self.inside())

@@ -10,6 +10,7 @@ from climate_core.engine.scheduler import Scheduler
 from climate_core.engine.shares import ThreadShares
 from climate_core.lease import model
 from climate_core.sync.listener import SERVERS, NotificationEndpoint
+from climate_core.sync.notified_checks import NotifiedChecks
 from tests.functional.nova.made_servers import END, START, MadeServersTest
 from tests.support.stopping import stop
 
@@ -42,8 +43,12 @@ class TestToldEarly(MadeServersTest):
         shares = ThreadShares(WORKERS, 100)
         pool = EventPool(world.database, world.executor.work, WORKERS, shares)
         self.scheduler = Signalling(world.database, world.clock, pool, 600)
+        self.checks = NotifiedChecks(world.database, world.plugins[SERVERS.resource_type])
         self.endpoint = NotificationEndpoint(
-            SERVERS, world.database, self.scheduler.nudge, self.scheduler.look_early
+            SERVERS,
+            self.checks,
+            looks.EarlyLooks(world.database),
+            self.scheduler.look_early,
         )
         self.server = self.boot({'reserved': 'True', 'lease_params': '{"name": "lease"}'})
         self.assert_status(self.server, 'RESERVED')
@@ -65,10 +70,14 @@ class TestToldEarly(MadeServersTest):
             test_points.install(None)
             self.notifier.reset()
             self.deliver(self.message)
-            (told,) = self.notifier.wait_for_versioned_notifications(DONE)
-            message = {}, told['publisher_id'], told['event_type'], told['payload'], {}
-            assert self.endpoint.filter_rule.match(*message)
-            self.endpoint.info(*message)
+            self.hand_over(DONE)
+
+    def hand_over(self, event_type):
+        """Hand over what Nova notifies, as oslo.messaging does."""
+        (told,) = self.notifier.wait_for_versioned_notifications(event_type)
+        message = {}, told['publisher_id'], told['event_type'], told['payload'], {}
+        assert self.endpoint.filter_rule.match(*message)
+        self.endpoint.info(*message)
 
     def test_lease_is_active_without_waiting_for_the_next_look(self):
         with self.messages_kept() as queue:
@@ -85,3 +94,13 @@ class TestToldEarly(MadeServersTest):
         assert self.state(self.lease_id)[0] == 'ACTIVE'
         self.assert_status(self.server, 'ACTIVE')
         assert stop(self.scheduler)
+
+    def test_server_that_is_deleted_outside_of_its_lease_is_lost_by_the_first_check(self):
+        """Nova stores the deletion before it notifies."""
+        self.notifier.reset()
+        self.api.delete_server(self.server['id'])
+        self.hand_over('instance.delete.end')
+        self.checks.look()
+        lease = self.world.lease(self.lease_id)
+        assert lease.status == 'TERMINATED'
+        assert 'The server was deleted outside of the lease.' in lease.status_reason

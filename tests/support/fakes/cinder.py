@@ -172,7 +172,8 @@ def _show_volume(request: Any, project: str, volume_id: str) -> Record:
     complete = [a for a in _attachments(state, volume) if a['status'] == 'attached']
     attached = [{'attachment_id': a['id'], 'server_id': a['instance']} for a in complete]
     tenant = {'os-vol-tenant-attr:tenant_id': volume['project_id']}
-    return {'volume': {**shown, **tenant, 'attachments': attached}}
+    host = {'os-vol-host-attr:host': volume['host']} if 'host' in volume else {}
+    return {'volume': {**shown, **tenant, **host, 'attachments': attached}}
 
 
 def _show_snapshot(request: Any, project: str, snapshot_id: str) -> Record:

@@ -186,6 +186,11 @@ def _detail(request: Any) -> Record:
     return {'servers': [_shown(each) for each in found if each['locked'] or not wants]}
 
 
+def _actions(request: Any, server_id: str) -> Record:
+    _, _, server = _find(request, server_id)
+    return {'instanceActions': [{'action': each} for each in server.get('actions', ())]}
+
+
 def _act(request: Any, server_id: str) -> Any:
     state, caller, server = _find(request, server_id)
     ((name, argument),) = request.body.items()
@@ -372,6 +377,7 @@ ROUTES = (
     ),
     ('GET', f'{_COMPUTE}/servers/detail', _detail),
     ('GET', _SERVER, _show),
+    ('GET', f'{_SERVER}/os-instance-actions', _actions),
     ('DELETE', _SERVER, _remove),
     ('POST', f'{_SERVER}/action', _act),
     ('POST', f'{_SERVER}/metadata', _set_metadata),

@@ -152,15 +152,14 @@ def test_what_the_trust_needs_is_not_purged(any_world: World) -> None:
 def test_holder_of_a_resource_is_found(any_world: World) -> None:
     world = any_world
     lease_id = world.create('a', 'b', end=NEVER)
-    held = world.database.read(reservations.holder, TYPE, 'a')
-    assert held is not None
-    assert held.lease_id == lease_id
+    (held,) = world.database.read(reservations.holders, TYPE, ['a', 'c'])
+    assert (held.lease_id, held.resource_id) == (lease_id, 'a')
     first = world.database.read(reservations.held, TYPE, '', 1)
     second = world.database.read(reservations.held, TYPE, first[0].id, 1)
     assert {first[0].resource_id, second[0].resource_id} == {'a', 'b'}
     world.delete(lease_id)
     world.run_until_idle()
-    assert world.database.read(reservations.holder, TYPE, 'a') is None
+    assert world.database.read(reservations.holders, TYPE, ['a']) == []
     assert world.database.read(reservations.held, TYPE) == []
 
 
@@ -312,7 +311,7 @@ _SCANS = {
         lambda s: listing.page(s, listing.LeaseQuery('project1')),
         lambda s: events.upcoming(s, 10, SERVICES),
         lambda s: events.upcoming(s, 1, SERVICES, ['thing']),
-        lambda s: reservations.holder(s, TYPE, 'a1'),
+        lambda s: reservations.holders(s, TYPE, ['a1']),
         lambda s: reservations.held(s, TYPE, 'x', 10),
         lambda s: outbox.claim(s, 60, 10),
         lambda s: deliveries.due_in(s, deliveries.DeliveriesInProgress(4)),

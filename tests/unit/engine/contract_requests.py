@@ -151,12 +151,13 @@ def delete(asker: Asker) -> None:
 def lose(asker: Asker) -> None:
     """Delete a resource outside of its lease; a manager hears of it, or none does."""
     own = (r for r in asker.lease.live if r.unit_kind is None)
-    held = [(r.resource_type, r.resource_id) for r in own]
+    held = [(r.id, r.resource_id) for r in own]
     if held:
-        kind, thing = asker.data.draw(st.sampled_from(held))
+        reservation_id, thing = asker.data.draw(st.sampled_from(held))
         asker.world.ledger.state[thing] = 'gone'
         if asker.data.draw(st.booleans()):
-            missing.mark_resource_lost(asker.world.database, kind, thing, 'It was deleted.')
+            reasons = {reservation_id: 'It was deleted.'}
+            missing.mark_lost(asker.world.database, asker.lease_id, reasons)
 
 
 REQUESTS: dict[str, Callable[[Asker], None]] = {

@@ -181,8 +181,7 @@ def test_what_is_told_gone_of_what_was_taken_back(templated):
     """Heat tells that it has deleted the stack."""
     lease_id = templated.held(template=TOO_BIG)
     before = templated.lease(lease_id)
-    stack_id = before.reservations[0].resource_id
-    missing.mark_resource_lost(templated.database, 'virtual:stack', stack_id, 'gone')
+    missing.mark_lost(templated.database, lease_id, {before.reservations[0].id: 'gone'})
     assert templated.lease(lease_id) == before
 
 

@@ -14,21 +14,13 @@ from tests.support.stopping import stop
 
 
 @pytest.fixture
-def nudged():
-    return []
+def nudged(cloud):
+    return cloud.nudged
 
 
 @pytest.fixture
-def hear(database, nudged):
-    """Hand a notification to the endpoint of a source, as the bus does."""
-
-    def told(source, event_type, payload, priority='info'):
-        endpoint = listener.NotificationEndpoint(
-            source, database, lambda: nudged.append(1), lambda _due: None
-        )
-        getattr(endpoint, priority)({}, 'publisher', event_type, payload, {})
-
-    return told
+def hear(cloud):
+    return cloud.tell
 
 
 def versioned(server_id):
@@ -51,36 +43,36 @@ STACK_DELETED = (
 )
 
 
-@pytest.mark.parametrize(
-    ('notification', 'priority', 'reason'),
-    [
-        (DELETED, 'info', 'The server was deleted outside of the lease.'),
-        (
-            (SERVERS, 'compute.instance.delete.end', UNVERSIONED),
-            'info',
-            'The server was deleted outside of the lease.',
-        ),
-        (VOLUME_DELETED, 'info', 'The volume was deleted outside of the lease.'),
-        (NO_BACKEND, 'error', 'Cinder found no backend for the volume.'),
-        (STACK_DELETED, 'info', 'The stack was deleted or abandoned outside of the lease.'),
-    ],
-)
-def test_a_resource_is_lost(database, hear, nudged, notification, priority, reason):
-    held = {
-        SERVERS.group: {'resource_ids': ['server-1']},
-        VOLUMES.group: {'resource_ids': [], 'volume_ids': ['volume-1']},
-        STACKS.group: {'resource_ids': [], 'stack_ids': ['stack-1']},
-    }
-    lease = leases.write(database, leases.make(database, **held[notification[0].group]))
-    hear(*notification, priority)
+NOTIFIED = [
+    (DELETED, 'info'),
+    ((SERVERS, 'compute.instance.delete.end', UNVERSIONED), 'info'),
+    (VOLUME_DELETED, 'info'),
+    (NO_BACKEND, 'error'),
+    (STACK_DELETED, 'info'),
+]
+HELD = {
+    'virtual:instance': {'resource_ids': ['server-1']},
+    'virtual:volume': {'resource_ids': [], 'volume_ids': ['volume-1']},
+    'virtual:stack': {'resource_ids': [], 'stack_ids': ['stack-1']},
+}
+
+
+@pytest.mark.parametrize(('notification', 'priority'), NOTIFIED)
+def test_a_resource_is_lost(database, cloud, notification, priority):
+    kind = notification[0].resource_type
+    lease = leases.write(database, leases.make(database, **HELD[kind]))
+    (reservation,) = lease.reservations
+    cloud.plugins[kind].gone[reservation.resource_id] = 'It is gone.'
+    cloud.tell(*notification, priority)
     after = leases.read(database, lease.id)
     assert after.status == 'TERMINATED'
     assert after.reservations[0].missing_resources
-    assert reason in after.status_reason
-    assert nudged
+    assert 'It is gone.' in after.status_reason
+    assert cloud.nudged
 
 
-def test_only_the_stack_of_a_lease_is_lost(database, hear):
+def test_only_the_stack_of_a_lease_is_lost(database, cloud, hear):
+    cloud.plugins['virtual:stack'].gone['stack-1'] = 'It is gone.'
     lease = leases.make(database, ['server-1'], stack_ids=['stack-1'])
     leases.write(database, lease)
     hear(*STACK_DELETED)
@@ -89,14 +81,16 @@ def test_only_the_stack_of_a_lease_is_lost(database, hear):
     assert (after.status, lost) == ('PENDING', {'stack-1'})
 
 
-def test_a_deletion_by_the_end_of_the_lease(database, hear):
+def test_a_deletion_by_the_end_of_the_lease_is_not_checked(database, cloud, hear):
     lease = leases.make(database, ['server-1'], status='TERMINATING')
     leases.write(database, lease)
     hear(*DELETED)
     assert leases.read(database, lease.id) == lease
+    assert not cloud.plugins['virtual:instance'].asked
 
 
-def test_an_evacuation_is_noted_once(database, hear):
+def test_an_evacuation_is_noted_once(database, cloud, hear):
+    cloud.plugins['virtual:instance'].moved['server-1'] = 'The server was evacuated.'
     lease = leases.write(database, leases.started(leases.make(database, ['server-1'])))
     for _ in range(2):
         hear(SERVERS, 'instance.evacuate', versioned('server-1'))
@@ -106,6 +100,7 @@ def test_an_evacuation_is_noted_once(database, hear):
     assert 'evacuated' in after.reservations[0].status_reason
     _, told, _ = database.write(outbox.claim, 60.0, 10)
     assert [notice.event_type for notice in told] == ['lease.update']
+    assert cloud.plugins['virtual:instance'].asked == [['server-1']]
 
 
 def test_notification_without_a_free_connection_is_logged(database, hear, monkeypatch, caplog):
@@ -181,8 +176,8 @@ def test_notification_of_an_unreserved_resource_changes_nothing(
         (STACKS, 'orchestration.stack.delete.end.x', False),
     ],
 )
-def test_endpoint_takes_the_events_of_its_source(database, source, event_type, heard):
-    endpoint = listener.NotificationEndpoint(source, database, lambda: None, lambda _due: None)
+def test_endpoint_takes_the_events_of_its_source(source, event_type, heard):
+    endpoint = listener.NotificationEndpoint(source, None, None, lambda _due: None)
     assert bool(endpoint.filter_rule.match({}, 'host', event_type, {}, {})) is heard
 
 
@@ -203,12 +198,13 @@ def test_endpoint_takes_the_events_of_its_source(database, source, event_type, h
         (['virtual:thing'], [], 0),
     ],
 )
-def test_listener_is_made_for_each_enabled_service(database, types, off, count):
+def test_listener_is_made_for_each_enabled_service(cloud, types, off, count):
     conf = climate_conf.load([], config_files=[])
     conf.set_override('transport_url', 'fake:/')
     for group in off:
         conf.set_override('enabled', False, group=group)
-    assert len(listener.make(conf, database, types)) == count
+    checks = {name: each for name, each in cloud.checks.items() if name in types}
+    assert len(listener.make(conf, types, checks, None)) == count
 
 
 @pytest.mark.parametrize(
@@ -222,7 +218,7 @@ def test_listener_is_made_for_each_enabled_service(database, types, off, count):
     ],
 )
 def test_notification_on_the_bus_is_heard(
-    database, monkeypatch, notification, exchange, topic, priority
+    cloud, monkeypatch, notification, exchange, topic, priority
 ):
     """The exchanges and topics of the services, with oslo.messaging's in-process bus."""
     source, event_type, payload = notification
@@ -236,7 +232,8 @@ def test_notification_on_the_bus_is_heard(
     monkeypatch.setattr(listener.NotificationEndpoint, priority, note)
     conf = climate_conf.load([], config_files=[])
     conf.set_override('transport_url', 'fake:/')
-    (server,) = listener.make(conf, database, [source.resource_type])
+    checks = {source.resource_type: cloud.checks[source.resource_type]}
+    (server,) = listener.make(conf, checks, checks, None)
     server.start()
     conf.set_override('control_exchange', exchange)
     transport = messaging.get_notification_transport(conf)

@@ -11,7 +11,6 @@ import sqlalchemy as sa
 
 from climate_core.db import events, looks, tables, utcnow
 from climate_core.lease import model, schedule
-from climate_core.sync import listener
 from climate_core.sync.listener import SERVERS, STACKS, VOLUMES
 from tests.support.fakes import leases
 from tests.support.world import executed
@@ -21,18 +20,14 @@ AGO, AHEAD = datetime.timedelta(seconds=-9), datetime.timedelta(seconds=20)
 
 
 @pytest.fixture
-def looked():
+def looked(cloud):
     """Collect what the engine is to look at early."""
-    return []
+    return cloud.looked
 
 
 @pytest.fixture
-def hear(database, looked):
-    def told(source, event_type, payload):
-        endpoint = listener.NotificationEndpoint(source, database, lambda: None, looked.append)
-        endpoint.info({}, 'publisher', event_type, payload, {})
-
-    return told
+def hear(cloud):
+    return cloud.tell
 
 
 def waiting(database, resources, event_type=model.START, looked=AGO, **values):

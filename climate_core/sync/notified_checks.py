@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check the resources that a notification is about, with the rights of the service.
+
+A notification decides nothing: whoever reaches the bus can forge one. It causes one read of the
+resource in Nova, Cinder or Heat, and what that service answers decides, by the rule of the
+reconciliation. Checks run in a thread of their own for each type of resource, so that neither the
+listener nor another service waits for a service that is slow. Their number is bounded, so that a
+flood of messages costs that service no more than :data:`_MOST_CHECKS`; what exceeds the bound is
+left to the reconciliation.
+"""
+
+import enum
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from oslo_log import log
+
+from climate_core.cloud import errors
+from climate_core.concurrency import RateLimit
+from climate_core.db import missing, reservations, store
+from climate_core.db.engine import TROUBLE, Database
+from climate_core.lease.model import Reservation
+from climate_core.plugins.base import ResourcePlugin
+from climate_core.threads import Worker
+
+LOG = log.getLogger(__name__)
+
+#: The most checks of a type within a period of so many seconds.
+_MOST_CHECKS: Final = 600
+_PERIOD: Final = 60.0
+#: The most resources that wait for their check.
+_MOST_WAITING: Final = 1000
+#: Checks of one batch. So few resources are read one by one: none of them lists all.
+_BATCH: Final = 10
+#: Seconds until a resource that exists is checked once more: cinder-scheduler notifies that a
+#: volume has no backend before it stores that (cinder/scheduler/flows/create_volume.py), and a
+#: replica of a database may lag.
+_AGAIN: Final = 2.0
+
+
+class Suspicion(enum.Enum):
+    """What a notification says of a resource."""
+
+    LOST = enum.auto()
+    MOVED = enum.auto()
+
+
+#: Whether a lease holds a resource so that it can be that, and what records it.
+_CONCERNS = {Suspicion.LOST: missing.can_be_lost, Suspicion.MOVED: missing.can_be_moved}
+_RECORD = {Suspicion.LOST: missing.mark_lost, Suspicion.MOVED: missing.mark_moved}
+
+
+class _Waiting(NamedTuple):
+    """A check that waits, until ``at`` by the monotonic clock."""
+
+    at: float
+    is_last: bool = False
+
+
+_Key = tuple[Suspicion, str]
+
+#: What keeps a check from an answer; any other exception is an error of Climate.
+_TROUBLE: tuple[type[Exception], ...] = (*errors.EXPECTED, store.Stale, *TROUBLE)
+
+
+class NotifiedChecks(Worker):
+    """Check resources of one type that a lease holds.
+
+    :param nudge: called when something was written that the engine should look at
+    """
+
+    name = 'checks'
+
+    def __init__(
+        self, database: Database, plugin: ResourcePlugin, nudge: Callable[[], None] = lambda: None
+    ) -> None:
+        super().__init__(_PERIOD)
+        self._database = database
+        self._plugin = plugin
+        self._nudge_engine = nudge
+        self._limit = RateLimit(_MOST_CHECKS, _PERIOD)
+        self._lock = threading.Lock()
+        self._waiting: dict[_Key, _Waiting] = {}
+        self._is_full = False
+
+    def request(self, suspicion: Suspicion, resource_id: str) -> bool:
+        """Have a resource checked soon; several requests before its check are one.
+
+        :returns: False if no lease holds the resource so that the check could change it
+        """
+        key = suspicion, resource_id
+        with self._lock:
+            waiting = self._waiting.get(key)
+            if waiting is not None:
+                # Not earlier: a flood about one resource costs a check every few seconds.
+                self._waiting[key] = waiting._replace(is_last=False)
+                return True
+        if not self._database.read(_CONCERNS[suspicion], self._plugin.resource_type, resource_id):
+            return False
+        with self._lock:
+            if key not in self._waiting and len(self._waiting) >= _MOST_WAITING:
+                if not self._is_full:
+                    told = 'Too many notifications about a %s: the reconciliation checks the rest'
+                    LOG.warning(told, self._plugin.title)
+                self._is_full = True
+                return True
+            self._waiting[key] = _Waiting(time.monotonic())
+        self.nudge()
+        return True
+
+    def look(self) -> float | None:
+        """Check what is due, as far as the bound allows."""
+        now = time.monotonic()
+        taken: dict[Suspicion, dict[str, _Waiting]] = defaultdict(dict)
+        with self._lock:
+            due = [key for key, each in self._waiting.items() if each.at <= now]
+            for key in due[:_BATCH]:
+                if not self._limit.take():
+                    break
+                taken[key[0]][key[1]] = self._waiting.pop(key)
+            self._is_full = self._is_full and len(self._waiting) >= _MOST_WAITING // 2
+        for suspicion, asked in taken.items():
+            self._check(suspicion, asked)
+        if due and not taken:
+            # The bound is reached, and its period is longer.
+            return _AGAIN
+        with self._lock:
+            first = min((each.at for each in self._waiting.values()), default=None)
+        return None if first is None else max(0.0, first - time.monotonic())
+
+    def _check(self, suspicion: Suspicion, asked: Mapping[str, _Waiting]) -> None:
+        """Check resources; what is found to be as before is checked once more."""
+        found: set[str] = set()
+        try:
+            held = self._database.read(
+                reservations.holders, self._plugin.resource_type, sorted(asked)
+            )
+            found = self._note(suspicion, held) if held else set()
+        except _TROUBLE as exc:
+            LOG.warning('Could not check a %s that was notified of: %s', self._plugin.title, exc)
+        except Exception:
+            LOG.exception('Could not check a %s that was notified of', self._plugin.title)
+        again = _Waiting(time.monotonic() + _AGAIN, is_last=True)
+        with self._lock:
+            for resource_id, waiting in asked.items():
+                if resource_id not in found and not waiting.is_last:
+                    self._waiting.setdefault((suspicion, resource_id), again)
+
+    def _note(self, suspicion: Suspicion, held: Sequence[Reservation]) -> set[str]:
+        """Record what the service answers; return the resources that it says that of."""
+        if suspicion == Suspicion.LOST:
+            reasons = self._plugin.find_missing(held)
+        else:
+            reasons = self._plugin.find_moved(held)
+        by_lease: dict[str, dict[str, str]] = defaultdict(dict)
+        for each in held:
+            if each.id in reasons:
+                by_lease[each.lease_id][each.id] = reasons[each.id]
+        for lease_id, told in by_lease.items():
+            if _RECORD[suspicion](self._database, lease_id, told):
+                LOG.warning('Lease %s: %s', lease_id, ' '.join(sorted(set(told.values()))))
+                self._nudge_engine()
+        return {each.resource_id for each in held if each.id in reasons}
