@@ -7,6 +7,7 @@ requests took all threads, each side would wait for the other until it gave up.
 """
 
 import contextlib
+import contextvars
 import threading
 import time
 from collections import Counter
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 T = TypeVar('T')
 
+#: Until when the caller of this thread waits, by the monotonic clock; None: nobody waits.
+_DEADLINE: contextvars.ContextVar[float | None] = contextvars.ContextVar('deadline', default=None)
+
 #: Seconds that a request waits for its turn, in which it keeps one more thread busy.
 TURN_SECONDS = 0.25
 #: The kind of lease for which hosts are emptied, see ``climate_core.lease.states.LeaseKind``.
@@ -33,6 +37,34 @@ def _asked(values: Mapping[str, Any]) -> Collection[str]:
     types = {each['resource_type'] for each in listed}
     is_promised = types <= resource_types.PROMISED and values.get('kind') != _EMPTIES
     return () if is_promised else types
+
+
+@contextlib.contextmanager
+def deadline(at: float | None) -> Iterator[None]:
+    """Have :func:`check_deadline` stop the work of this thread at a time.
+
+    :param at: by ``time.monotonic``; None: nothing stops it, as what must be completed or undone
+    """
+    token = _DEADLINE.set(at)
+    try:
+        yield
+    finally:
+        _DEADLINE.reset(token)
+
+
+def check_deadline() -> None:
+    """Stop the work of this thread if its caller does not wait for it any more.
+
+    It is called where nothing was created yet, so that nothing is left behind.
+
+    :raises climate_core.exceptions.ServiceUnavailable: the deadline has passed
+    """
+    at = _DEADLINE.get()
+    if at is not None and time.monotonic() >= at:
+        raise exceptions.ServiceUnavailable(
+            'The request takes longer than its caller waits (rpc_response_timeout), so it was '
+            'stopped. Nothing was done; ask for less at once.'
+        )
 
 
 class ReservingLimit:
@@ -60,6 +92,7 @@ class ReservingLimit:
 
         :param values: of a new lease, or of a reservation
         :raises climate_core.exceptions.ServiceBusy: there are too many, and none ends in time
+        :raises climate_core.exceptions.ServiceUnavailable: its caller does not wait any more
         """
         types = _asked(values)
         if self._most is None or not types or context.by_service:
@@ -71,6 +104,7 @@ class ReservingLimit:
                     'Too many requests are waiting for Nova, Cinder or Heat. '
                     'Try again in a second.'
                 )
+            check_deadline()
             self._taken += 1
             self._by_type.update(types)
         try:

@@ -19,6 +19,7 @@ _ALSO_CARRIED = (
     'service_roles',
     'own_token',
     'trust_id',
+    'granted',
 )
 
 
@@ -37,6 +38,10 @@ class RequestContext(context.RequestContext):
     :param trust_id: the trust by which the token was issued. Only its trustee gets such tokens, so
         one of a lease shows that the lease service itself began what the request is a part of.
         :data:`UNKNOWN_TRUST` over RPC from an API of the release before
+    :param granted: the rules that the API has enforced with success -> the project of what they
+        were enforced on; None: an API of the release before does not say
+    :param reply_seconds: how long the caller waited for the answer when it sent the request; None:
+        it does not say
     """
 
     FROM_DICT_EXTRA_KEYS = [
@@ -45,6 +50,8 @@ class RequestContext(context.RequestContext):
         'service_roles',
         'own_token',
         'trust_id',
+        'granted',
+        'reply_seconds',
     ]
 
     def __init__(
@@ -52,12 +59,35 @@ class RequestContext(context.RequestContext):
         *args: Any,
         own_token: bool | None = False,
         trust_id: str | None = None,
+        granted: Mapping[str, str | None] | None = None,
+        reply_seconds: float | None = None,
         **kwargs: Any,
     ) -> None:
         kwargs.pop('service_token', None)
         super().__init__(*args, **kwargs)
         self.own_token = bool(own_token)
         self.trust_id = trust_id
+        self.granted = None if granted is None else dict(granted)
+        self.reply_seconds = reply_seconds
+
+    def grant(self, rule: str, project_id: str | None) -> None:
+        """Record that the policy allows a rule on what belongs to a project."""
+        self.granted = {**(self.granted or {}), rule: project_id}
+
+    def may(self, rule: str, project_id: str | None) -> bool:
+        """Return whether the policy allowed a rule on what belongs to a project.
+
+        The manager asks this of what it has loaded itself. It keeps a caller that enforced the
+        policy on something else, or not at all, from changing it. It is no protection from whoever
+        can send RPC messages: they choose the whole context.
+        """
+        if self.granted is None:
+            return self.project_id == project_id or 'admin' in self.roles
+        return rule in self.granted and self.granted[rule] == project_id
+
+    def may_operate(self, rule: str) -> bool:
+        """Return whether the policy allowed a rule on what belongs to no project."""
+        return 'admin' in self.roles if self.granted is None else rule in self.granted
 
     @property
     def by_service(self) -> bool:
@@ -96,7 +126,13 @@ def event_request_id(event_id: str) -> str:
 
 
 class RpcSerializer:
-    """Carry :class:`RequestContext` over oslo.messaging; values are JSON types already."""
+    """Carry :class:`RequestContext` over oslo.messaging; values are JSON types already.
+
+    :ivar reply_seconds: how long this client waits for answers; None: it waits for none
+    """
+
+    def __init__(self) -> None:
+        self.reply_seconds: float | None = None
 
     def serialize_entity(self, ctxt: RequestContext, entity: Any) -> Any:  # noqa: ARG002
         return entity
@@ -105,7 +141,7 @@ class RpcSerializer:
         return entity
 
     def serialize_context(self, ctxt: RequestContext) -> dict[str, Any]:
-        return ctxt.to_dict()
+        return {**ctxt.to_dict(), 'reply_seconds': self.reply_seconds}
 
     def deserialize_context(self, ctxt: Mapping[str, Any]) -> RequestContext:
         return RequestContext.from_dict(dict(ctxt))

@@ -6,13 +6,14 @@ order, with one deadline for all. A deadline is a time of ``time.monotonic``.
 """
 
 import abc
+import contextvars
 import functools
 import random
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent import futures
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar
 
 from oslo_log import log
 
@@ -20,6 +21,7 @@ from climate_core.backoff import Backoff
 
 LOG = log.getLogger(__name__)
 
+P = ParamSpec('P')
 T = TypeVar('T')
 
 
@@ -216,6 +218,30 @@ class PoolWorker(Worker, Generic[T]):
             self.nudge()
 
 
+#: When what a thread works on was received, by the monotonic clock.
+_RECEIVED: contextvars.ContextVar[float] = contextvars.ContextVar('received')
+
+
+def received_at() -> float:
+    """Return when the message on which this thread works was received, by ``time.monotonic``."""
+    return _RECEIVED.get(time.monotonic())
+
+
+class _MessageExecutor(futures.ThreadPoolExecutor):
+    """Threads that know for how long their message has waited for one of them."""
+
+    def submit(
+        self, function: Callable[P, T], /, *args: P.args, **kw: P.kwargs
+    ) -> 'futures.Future[T]':
+        received = time.monotonic()
+
+        def work() -> T:
+            _RECEIVED.set(received)
+            return function(*args, **kw)
+
+        return super().submit(work)
+
+
 class MessageServer:
     """A server of oslo.messaging, for RPC or for notifications, as a part of a service.
 
@@ -228,7 +254,7 @@ class MessageServer:
         self._server = server
         # No option chooses it. The executor that oslo.messaging loads (futurist's) wakes each of
         # its idle threads once a second, which was most of what an idle manager did.
-        pool = functools.partial(futures.ThreadPoolExecutor, thread_name_prefix=name)
+        pool = functools.partial(_MessageExecutor, thread_name_prefix=name)
         server._executor_cls = pool
         self._closing = threading.Thread(target=self._close, name=f'{name} stop', daemon=True)
 

@@ -78,6 +78,7 @@ def _context(request: webob.Request) -> RequestContext:
         request_id=request.environ.get(request_id.ENV_REQUEST_ID),
         own_token=is_own(info),
         trust_id=(_token(info).get(_TRUST) or {}).get('id'),
+        granted={},
     )
     context.is_admin = 'admin' in context.roles
     return context

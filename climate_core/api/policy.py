@@ -38,8 +38,11 @@ def get_enforcer() -> policy.Enforcer:
 def allows(
     enforcer: policy.Enforcer, context: RequestContext, rule: str, target: Mapping[str, Any]
 ) -> bool:
-    """Tell whether the caller may do ``rule`` with the target."""
-    return bool(enforcer.authorize(rule, dict(target), context.to_policy_values()))
+    """Tell whether the caller may do ``rule`` with the target; the manager is told so."""
+    if not enforcer.authorize(rule, dict(target), context.to_policy_values()):
+        return False
+    context.grant(rule, target.get('project_id'))
+    return True
 
 
 def authorize(

@@ -9,6 +9,7 @@ from typing import Final
 from climate_core.calendar.model import Demand, Order
 from climate_core.calendar.rooms import FittingUnit, Search, UnitPick, rooms
 from climate_core.calendar.timeline import Timeline
+from climate_core.concurrency import check_deadline
 
 #: Whole units that are promised within so many microseconds of each other get different lanes.
 NEAR: Final = 3_600_000_000
@@ -34,7 +35,9 @@ def find(search: Search, timelines: Sequence[Timeline], dice: random.Random) -> 
     :param timelines: of all units of the kind, in any order
     :returns: at least as many pieces as are demanded, by unit
     :raises TooFew: there are not enough, or what it has cannot stay
+    :raises climate_core.exceptions.ServiceUnavailable: nobody waits for the result any more
     """
+    check_deadline()
     demand = search.demand
     chosen = _kept(search, timelines) if search.keep else {}
     missing = demand.most - _sum(chosen)

@@ -15,6 +15,7 @@ from climate_core.calendar.moments import FOREVER
 from climate_core.calendar.rooms import Search, shifted
 from climate_core.calendar.timeline import Timeline
 from climate_core.calendar.together import Kinds, NotFitting, find_together
+from climate_core.concurrency import check_deadline
 
 #: A search through units takes as long as looks at so many fewer.
 FASTER = 4
@@ -27,7 +28,11 @@ class Looks:
         self.left = left
 
     def spend(self, count: int = 1) -> bool:
-        """Spend some looks; tell whether there were any left."""
+        """Spend some looks; tell whether there were any left.
+
+        :raises climate_core.exceptions.ServiceUnavailable: nobody waits for the result any more
+        """
+        check_deadline()
         self.left -= count
         return self.left + count > 0
 

@@ -27,6 +27,7 @@ from climate_core.operations.interfaces import ExternalService
 from climate_core.operations.reserve import Reserver
 from climate_core.plugins import specified
 from climate_core.plugins.base import ResourcePlugin
+from climate_core.policies import reservations
 
 
 @dataclasses.dataclass
@@ -99,6 +100,7 @@ class Builder:
         """Build a reservation that joins a lease of the same project; else LeaseNotFound."""
         now = self.clock.now()
         lease = self.database.read(leases.get, lease_id)
+        check_allowed(context, reservations.CREATE, lease)
         if lease.project_id != context.project_id:
             raise exceptions.LeaseNotFound(f'Lease {lease_id} was not found.')
         reserver = Reserver(self.plugins, context, lease_id, now, lease)
@@ -127,6 +129,15 @@ def webhook_rules(conf: cfg.ConfigOpts) -> webhook.WebhookRules:
     return webhook.WebhookRules(
         networks(section.allowed_networks), networks(section.refused_networks), section.enabled
     )
+
+
+def check_allowed(context: RequestContext, rule: str, lease: model.Lease) -> None:
+    """Reject a request that the policy did not allow on the lease that was loaded.
+
+    :raises climate_core.exceptions.LeaseNotFound: it did not
+    """
+    if not context.may(rule, lease.project_id):
+        raise exceptions.LeaseNotFound(f'Lease {lease.id} was not found.')
 
 
 def check_generation(lease: model.Lease, generation: int | None) -> None:

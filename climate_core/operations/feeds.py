@@ -14,6 +14,7 @@ from typing import Any
 
 from oslo_log import log
 
+from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.context import RequestContext
 from climate_core.db import feeds as db
@@ -22,6 +23,7 @@ from climate_core.db.engine import Database
 from climate_core.lease import feeds
 from climate_core.operations.interfaces import TrustService
 from climate_core.operations.operators import answered
+from climate_core.policies import feeds as rules
 
 LOG = log.getLogger(__name__)
 
@@ -60,13 +62,13 @@ class FeedOperations:
             raise
         return str(token)
 
-    def feed_roles(self, context: RequestContext, feed_id: str) -> Sequence[str]:  # noqa: ARG002
+    def feed_roles(self, context: RequestContext, feed_id: str) -> Sequence[str]:
         """Return the roles that the user of a feed still has in its project; none: no more.
 
         :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer
         """
         feed = self.database.read(db.find, feed_id)
-        if feed is None:
+        if feed is None or feed.user_id != context.user_id:
             return []
         with answered():
             try:
@@ -74,10 +76,15 @@ class FeedOperations:
             except errors.TrustRefused:
                 return []
 
-    def delete_feed(self, context: RequestContext, feed_id: str) -> None:  # noqa: ARG002
-        """Delete a feed: its token is good for nothing from now on; one that is gone is fine."""
+    def delete_feed(self, context: RequestContext, feed_id: str) -> None:
+        """Delete a feed: its token is good for nothing from now on; one that is gone is fine.
+
+        :raises climate_core.exceptions.FeedNotFound: the policy did not allow this on the feed
+        """
         feed = self.database.read(db.find, feed_id)
         if feed is not None:
+            if not context.may(rules.DELETE, feed.project_id):
+                raise exceptions.FeedNotFound(f'Feed {feed_id} was not found.')
             self.database.write(db.delete, feed_id)
             self._release(feed.trust_id)
 

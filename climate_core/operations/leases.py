@@ -22,6 +22,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.admission import Calendar
+from climate_core.concurrency import check_deadline, deadline
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
 from climate_core.db import limits as db_limits
@@ -34,7 +35,12 @@ from climate_core.lease.history import Cause, user_cause
 from climate_core.lease.limits import Amounts
 from climate_core.lease.results import Change
 from climate_core.operations import availability, dry_run, forecasting, reservation_change
-from climate_core.operations.build import Builder, check_generation, webhook_rules
+from climate_core.operations.build import (
+    Builder,
+    check_allowed,
+    check_generation,
+    webhook_rules,
+)
 from climate_core.operations.duplicates import built_anew
 from climate_core.operations.forecasting import NeedsForecast, UserConnector
 from climate_core.operations.interfaces import (
@@ -56,6 +62,8 @@ from climate_core.operations.room_steps import RoomSteps
 from climate_core.operations.server_preemption import ServerPreemption
 from climate_core.operations.waiting import Queue
 from climate_core.plugins.base import ResourcePlugin, Wait
+from climate_core.policies import leases as lease_rules
+from climate_core.policies import reservations as reservation_rules
 
 _Change = Callable[[model.Lease, datetime.datetime], Change]
 
@@ -64,17 +72,30 @@ _Change = Callable[[model.Lease, datetime.datetime], Change]
 class _Requested:
     """Hold a change of a lease that a user asks for.
 
+    :param rule: what the policy must have allowed on the lease
     :param limited: its project and the limits of that, if it may hold more than before
     :param fields: reservation id -> its place in the request
     :param partial: whether what cannot be extended keeps its end
     """
 
+    context: RequestContext
+    rule: str
     lease_id: str
     generation: int | None
     change: _Change
     limited: tuple[str, Amounts] | None = None
     fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
     partial: bool = False
+
+    def load(self, session: orm.Session, lock: bool = False) -> model.Lease:
+        """Return the lease as it is now.
+
+        :raises climate_core.exceptions.LeaseNotFound: there is none, or the policy did not allow
+            this on it
+        """
+        lease = leases.get(session, self.lease_id, lock=lock)
+        check_allowed(self.context, self.rule, lease)
+        return lease
 
 
 @dataclasses.dataclass
@@ -209,6 +230,7 @@ class LeaseOperations:
         def change(lease: model.Lease, now: datetime.datetime) -> Change:
             items = []
             for place, item in enumerate(values.get('reservations') or ()):
+                check_deadline()
                 with within(f'reservations[{place}]'):
                     try:
                         kept = reservation_change.read(
@@ -223,35 +245,38 @@ class LeaseOperations:
             self.quota.check_time(changed.lease, now, lease)
             return reservation_change.recounted(self.plugins, lease, changed, now)
 
-        generation = self._ask_external(lease_id, generation, change)
-        limited = self._limits_of(lease_id, change) if values.get('reservations') else None
         places = enumerate(values.get('reservations') or ())
         fields = {str(item.get('id')): f'reservations[{place}]' for place, item in places}
         partial = bool(values.get('partial'))
-        requested = _Requested(lease_id, generation, change, limited, fields, partial)
-        self._change(context, 'lease.update', requested)
+        requested = _Requested(
+            context, lease_rules.UPDATE, lease_id, generation, change, None, fields, partial
+        )
+        requested = self._ask_external(requested)
+        if values.get('reservations'):
+            requested = self._limited(requested)
+        self._change('lease.update', requested)
         return lease_id
 
     def delete_lease(
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
         """Delete a lease: at once if it holds nothing, otherwise when all it holds is freed."""
-        requested = _Requested(lease_id, generation, changes.delete.apply)
-        self._change(context, 'lease.delete', requested)
+        asked = _Requested(context, lease_rules.DELETE, lease_id, generation, changes.delete.apply)
+        self._change('lease.delete', asked)
 
     def start_lease(
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
         """Start a lease that waits for its user; InvalidState if it does not, or not yet."""
-        requested = _Requested(lease_id, generation, changes.start.apply)
-        self._change(context, 'lease.start', requested)
+        asked = _Requested(context, lease_rules.START, lease_id, generation, changes.start.apply)
+        self._change('lease.start', asked)
 
     def end_lease(
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
         """End a lease now, or cancel it before its start; it stays readable."""
-        requested = _Requested(lease_id, generation, changes.end.apply)
-        self._change(context, 'lease.end', requested)
+        asked = _Requested(context, lease_rules.END, lease_id, generation, changes.end.apply)
+        self._change('lease.end', asked)
 
     @built_anew
     def add_reservation(
@@ -288,9 +313,9 @@ class LeaseOperations:
             changed = changes.change_reservation.apply(lease, reservation_id, kept, now)
             return reservation_change.recounted(self.plugins, lease, changed, now)
 
-        limited = self._limits_of(lease_id, change)
-        requested = _Requested(lease_id, generation, change, limited)
-        self._change(context, 'reservation.update', requested)
+        rule = reservation_rules.UPDATE
+        requested = self._limited(_Requested(context, rule, lease_id, generation, change))
+        self._change('reservation.update', requested)
         return reservation_id
 
     def remove_reservation(
@@ -305,13 +330,14 @@ class LeaseOperations:
         def change(lease: model.Lease, now: datetime.datetime) -> Change:
             return changes.remove_reservation.apply(lease, reservation_id, now)
 
-        requested = _Requested(lease_id, generation, change)
-        self._change(context, 'reservation.delete', requested)
+        rule = reservation_rules.DELETE
+        self._change('reservation.delete', _Requested(context, rule, lease_id, generation, change))
 
-    def _change(self, context: RequestContext, action: str, requested: _Requested) -> None:
+    def _change(self, action: str, requested: _Requested) -> None:
         """Change a lease; what it gives back while it runs is put out of use before that."""
         lease_id, generation = requested.lease_id, requested.generation
-        write = functools.partial(self._write_change, user_cause(context, action), requested)
+        cause = user_cause(requested.context, action)
+        write = functools.partial(self._write_change, cause, requested)
         try:
             write(generation)
         except NeedsForecast as needed:
@@ -319,7 +345,8 @@ class LeaseOperations:
             # What was found holds for the lease as it was then.
             write(needed.before.generation, is_admitted=True)
         except NeedsReduction:
-            with self.reduction.closing(lease_id, generation, requested.change) as closed:
+            closing = self.reduction.closing(lease_id, generation, requested.change)
+            with closing as closed, deadline(None):
                 write(generation, closed)
 
     def _write_change(
@@ -344,7 +371,7 @@ class LeaseOperations:
             if limited is not None:
                 # It comes first, so that what is counted is what others have written by now.
                 db_limits.lock(session, *limited)
-            lease = leases.get(session, requested.lease_id, lock=True)
+            lease = requested.load(session, lock=True)
             check_generation(lease, generation)
             if closed is not None:
                 closed.check(lease)
@@ -364,26 +391,28 @@ class LeaseOperations:
 
         self.database.write(attempt)
 
-    def _limits_of(self, lease_id: str, change: _Change) -> tuple[str, Amounts] | None:
-        """Return the project of a lease and its limits, if the change adds to what it holds."""
+    def _limited(self, requested: _Requested) -> _Requested:
+        """Add the project of the lease and its limits, if the change adds to what it holds."""
         if not self.conf.limits.enabled:
-            return None
-        lease = self.database.read(leases.get, lease_id)
-        most = self.quota.check_limits(change(lease, self.clock.now()).lease, lease)
-        return None if most is None else (lease.project_id, most)
+            return requested
+        lease = self.database.read(requested.load)
+        most = self.quota.check_limits(requested.change(lease, self.clock.now()).lease, lease)
+        limited = None if most is None else (lease.project_id, most)
+        return dataclasses.replace(requested, limited=limited)
 
-    def _ask_external(self, lease_id: str, generation: int | None, change: _Change) -> int | None:
+    def _ask_external(self, requested: _Requested) -> _Requested:
         """Ask the external service about a change before the transaction: it may take its time.
 
-        :returns: the generation that the lease must still have: the service permitted this change
+        :returns: with the generation that the lease must still have: the service permitted this
+            change
         """
         if not self.external.on_update:
-            return generation
-        lease = self.database.read(leases.get, lease_id)
-        check_generation(lease, generation)
+            return requested
+        lease = self.database.read(requested.load)
+        check_generation(lease, requested.generation)
         now = self.clock.now()
-        after = change(lease, now).lease
+        after = requested.change(lease, now).lease
         if not self.quota.asks_external(after, lease):
-            return generation
+            return requested
         self.quota.check_quota(after, now, lease)
-        return lease.generation
+        return dataclasses.replace(requested, generation=lease.generation)

@@ -11,6 +11,7 @@ from sqlalchemy import orm
 
 from climate_common import words
 from climate_core import exceptions
+from climate_core.concurrency import deadline
 from climate_core.context import RequestContext
 from climate_core.db import leases, owner_trusts, store
 from climate_core.db import limits as db_limits
@@ -114,7 +115,9 @@ class WritePath:
         action = 'lease.create' if draft.before is None else 'reservation.create'
         cause = user_cause(context, action)
         try:
-            lease = self._persist_with_trust(context, Writing(draft, done, most, cause))
+            # What was made is held by a lease, or is discarded; the calendar may be slow at it.
+            with deadline(None):
+                lease = self._persist_with_trust(context, Writing(draft, done, most, cause))
         except _MAYBE_WRITTEN:
             found = self.provisioner.discard(done, draft)
             if found is None:

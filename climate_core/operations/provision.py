@@ -12,6 +12,7 @@ from oslo_log import log
 
 from climate_core import exceptions, test_points
 from climate_core.cloud import errors
+from climate_core.concurrency import check_deadline
 from climate_core.context import RequestContext
 from climate_core.db import leases, missing
 from climate_core.db.engine import TROUBLE, Database
@@ -74,10 +75,16 @@ class Provisioner:
     owner_trusts: OwnerTrusts
 
     def provision(self, context: RequestContext, draft: Draft) -> Provisioned:
-        """Make what a draft needs, in the order of the request, or leave nothing behind."""
+        """Make what a draft needs, in the order of the request, or leave nothing behind.
+
+        Once something was made, the rest is made, too, whether the caller waits for it or not.
+        """
+        check_deadline()
         done = Provisioned(self.owner_trusts.take(context) if draft.before is None else None)
         try:
             for item in draft.items:
+                if not done.made:
+                    check_deadline()
                 with within(item.field):
                     self._make(context, draft.lease.id, item, done)
         except BaseException:

@@ -14,6 +14,7 @@ from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.cloud.auth import RecentCache
+from climate_core.concurrency import check_deadline
 from climate_core.db import limits as db
 from climate_core.db.engine import Database
 from climate_core.lease import limits, model
@@ -55,6 +56,7 @@ class Quota:
         :raises climate_core.exceptions.Forbidden: it is
         :raises climate_core.exceptions.ServiceUnavailable: a service does not answer
         """
+        check_deadline()
         self.check_time(lease, now, before, errors)
         is_cheap = is_cheap and not self.asks_external(lease, before)
         most = errors.get(None, self.check_limits, lease, before, is_cheap)

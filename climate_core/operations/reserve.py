@@ -10,6 +10,7 @@ from typing import Any
 
 from climate_common import limits, resource_types
 from climate_core import exceptions
+from climate_core.concurrency import check_deadline
 from climate_core.context import RequestContext
 from climate_core.lease import model, states
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, within
@@ -139,6 +140,7 @@ class Reserver:
         found: list[model.Reservation] = []
         budget = _Budget(self.present)
         for place, values in enumerate(listed):
+            check_deadline()
             where = f'{field}[{place}]' if field else ''
             with errors.collected():
                 with within(where):

@@ -144,14 +144,15 @@ class ManagerClient:
     def __init__(
         self, conf: cfg.ConfigOpts, transport_: messaging.Transport | None = None
     ) -> None:
-        target = messaging.Target(topic=TOPIC, version=_FIRST)
+        target, serializer = messaging.Target(topic=TOPIC, version=_FIRST), RpcSerializer()
         self._client = messaging.get_rpc_client(
             transport_ or transport(conf),
             target,
             version_cap=conf.upgrade_levels.manager,
-            serializer=RpcSerializer(),
+            serializer=serializer,
         )
         # oslo.messaging has registered the option by now.
+        serializer.reply_seconds = conf.rpc_response_timeout
         self._ping_seconds = min(_PING, conf.rpc_response_timeout)
         self._known_until = 0.0
 

@@ -16,7 +16,7 @@ import oslo_messaging as messaging
 from oslo_log import log
 
 from climate_core import exceptions
-from climate_core.concurrency import ReservingLimit
+from climate_core.concurrency import ReservingLimit, check_deadline, deadline
 from climate_core.context import RpcSerializer
 from climate_core.db.engine import TROUBLE, Stale
 from climate_core.operations.feeds import FeedOperations
@@ -24,7 +24,9 @@ from climate_core.operations.floatingips import FloatingIpOperations
 from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.networks import NetworkOperations
+from climate_core.policies import availability, feeds, floatingips, hosts, leases, networks
 from climate_core.rpc import client
+from climate_core.threads import received_at
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
@@ -36,6 +38,7 @@ T = TypeVar('T')
 
 _Operation = Callable[Concatenate[Any, 'RequestContext', P], T]
 _Method = Callable[Concatenate['_Served', 'RequestContext', P], T]
+_Allowed = Callable[['RequestContext'], bool]
 
 
 def make(
@@ -60,19 +63,52 @@ def make(
     return made
 
 
-def _reads(operation: _Operation[P, T], reserves: bool = False) -> _Method[P, T]:
+def _by_operation(_context: 'RequestContext') -> bool:
+    """Leave it to the operation, which loads what it is about."""
+    return True
+
+
+def _in_project(rule: str) -> _Allowed:
+    """Return whether the policy allowed a rule in the project of the request."""
+    return lambda context: context.may(rule, context.project_id)
+
+
+def _operator(rule: str) -> _Allowed:
+    """Return whether the policy allowed a rule on what belongs to no project."""
+    return lambda context: context.may_operate(rule)
+
+
+def _reply_by(context: 'RequestContext') -> float | None:
+    """Return until when the caller waits; None if it does not say.
+
+    Neither is the clock of the caller compared with the one here, nor is it known how long the
+    message was on the bus: RabbitMQ drops it when the caller has given up before it is delivered.
+    """
+    seconds = context.reply_seconds
+    return received_at() + seconds if isinstance(seconds, (int, float)) else None
+
+
+def _reads(
+    operation: _Operation[P, T], reserves: bool = False, allowed: _Allowed = _by_operation
+) -> _Method[P, T]:
     """Make a method of the server of an operation.
 
     What a user did wrong goes back as it is, the rest is logged too.
 
     :param reserves: whether plugins ask other services about its resources
+    :param allowed: whether the policy allowed it to the caller, as far as no lease tells
     """
 
     @functools.wraps(operation)
     def method(self: '_Served', context: 'RequestContext', /, *args: P.args, **kw: P.kwargs) -> T:
         try:
+            if not allowed(context):
+                raise exceptions.Forbidden(
+                    f'The policy was not asked whether it allows {operation.__name__} to you.'
+                )
             values: Any = kw.get('values', {}) if reserves else {}
-            with self.reserving.turn(context, values):
+            with deadline(_reply_by(context)), self.reserving.turn(context, values):
+                check_deadline()
                 return operation(self._operations, context, *args, **kw)
         except exceptions.ClimateError as exc:
             raise messaging.ExpectedException from exc
@@ -86,9 +122,9 @@ def _reads(operation: _Operation[P, T], reserves: bool = False) -> _Method[P, T]
     return method
 
 
-def _writes(operation: _Operation[P, T]) -> _Method[P, T]:
+def _writes(operation: _Operation[P, T], allowed: _Allowed = _by_operation) -> _Method[P, T]:
     """Make a method of an operation that writes, after which the engines look at what is due."""
-    read = _reads(operation)
+    read = _reads(operation, allowed=allowed)
 
     @functools.wraps(operation)
     def method(self: '_Served', context: 'RequestContext', /, *args: P.args, **kw: P.kwargs) -> T:
@@ -117,23 +153,29 @@ class _Served:
 class FloatingIpEndpoint(_Served):
     """The operations on floating IPs."""
 
-    create_floatingips = _writes(FloatingIpOperations.create_floatingips)
-    delete_floatingip = _reads(FloatingIpOperations.delete_floatingip)
+    create_floatingips = _writes(
+        FloatingIpOperations.create_floatingips, _operator(floatingips.CREATE)
+    )
+    delete_floatingip = _reads(
+        FloatingIpOperations.delete_floatingip, allowed=_operator(floatingips.DELETE)
+    )
 
 
 class NetworkEndpoint(_Served):
     """The operations on network segments."""
 
-    create_networks = _writes(NetworkOperations.create_networks)
-    update_network = _writes(NetworkOperations.update_network)
-    delete_network = _reads(NetworkOperations.delete_network)
-    set_network_property = _reads(NetworkOperations.set_network_property)
+    create_networks = _writes(NetworkOperations.create_networks, _operator(networks.CREATE))
+    update_network = _writes(NetworkOperations.update_network, _operator(networks.UPDATE))
+    delete_network = _reads(NetworkOperations.delete_network, allowed=_operator(networks.DELETE))
+    set_network_property = _reads(
+        NetworkOperations.set_network_property, allowed=_operator(networks.UPDATE_PROPERTIES)
+    )
 
 
 class FeedEndpoint(_Served):
     """The operations on feeds."""
 
-    create_feed = _reads(FeedOperations.create_feed)
+    create_feed = _reads(FeedOperations.create_feed, allowed=_in_project(feeds.CREATE))
     feed_roles = _reads(FeedOperations.feed_roles)
     delete_feed = _reads(FeedOperations.delete_feed)
 
@@ -141,16 +183,22 @@ class FeedEndpoint(_Served):
 class HostEndpoint(_Served):
     """The operations on hosts."""
 
-    create_host = _writes(HostOperations.create_host)
-    update_host = _writes(HostOperations.update_host)
-    delete_host = _reads(HostOperations.delete_host)
-    set_host_property = _reads(HostOperations.set_host_property)
-    set_host_pool = _reads(HostOperations.set_host_pool)
-    delete_host_pool = _reads(HostOperations.delete_host_pool)
+    create_host = _writes(HostOperations.create_host, _operator(hosts.CREATE))
+    update_host = _writes(HostOperations.update_host, _operator(hosts.UPDATE))
+    delete_host = _reads(HostOperations.delete_host, allowed=_operator(hosts.DELETE))
+    set_host_property = _reads(
+        HostOperations.set_host_property, allowed=_operator(hosts.UPDATE_PROPERTIES)
+    )
+    set_host_pool = _reads(HostOperations.set_host_pool, allowed=_operator(hosts.UPDATE_POOLS))
+    delete_host_pool = _reads(
+        HostOperations.delete_host_pool, allowed=_operator(hosts.DELETE_POOLS)
+    )
 
 
 class LeaseEndpoint(_Served):
     """The operations on leases, and the hints of other managers.
+
+    Those on a lease that exists check on the lease that they load what the policy allowed.
 
     :param nudged: called when a manager says that it wrote something, this one too
     """
@@ -165,11 +213,11 @@ class LeaseEndpoint(_Served):
         self._nudged = nudged
 
     # These two tell the engines themselves, if what they write is soon due.
-    create_lease = _reads(LeaseOperations.create_lease, reserves=True)
+    create_lease = _reads(LeaseOperations.create_lease, True, _in_project(leases.CREATE))
     add_reservation = _reads(LeaseOperations.add_reservation, reserves=True)
 
-    check_lease = _reads(LeaseOperations.check_lease, reserves=True)
-    find_windows = _reads(LeaseOperations.find_windows, reserves=True)
+    check_lease = _reads(LeaseOperations.check_lease, True, _in_project(leases.CREATE))
+    find_windows = _reads(LeaseOperations.find_windows, True, _in_project(availability.GET))
     update_lease = _writes(LeaseOperations.update_lease)
     delete_lease = _writes(LeaseOperations.delete_lease)
     start_lease = _writes(LeaseOperations.start_lease)

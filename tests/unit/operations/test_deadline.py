@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A request whose caller does not wait any more stops, unless it has created something."""
+
+import time
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from climate_core import concurrency, exceptions
+from climate_core.calendar.windows import Looks
+from tests.support.world import World, user
+from tests.unit.operations.test_provision import Crafts
+
+STOPPED = 'longer than its caller waits'
+
+
+class Clock:
+    """The monotonic clock as deadlines see it; each thing that is asked for takes a second."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = time.monotonic()
+        monkeypatch.setattr(concurrency, 'time', SimpleNamespace(monotonic=lambda: self.now))
+
+    def slow(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def take(*args: Any, **kw: Any) -> Any:
+            self.now += 1
+            return function(*args, **kw)
+
+        return take
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+NAMES = [f't{number}' for number in range(10)]
+
+
+@pytest.mark.parametrize('dry_run', [False, True])
+def test_request_stops_between_its_items(world: World, clock: Clock, dry_run: bool) -> None:
+    things = world.things
+    things.reserve = clock.slow(things.reserve)  # type: ignore[method-assign]
+    body = {'name': 'x', 'start_date': 'now', 'end_date': '2026-12-01 14:00'}
+    body['reservations'] = [world.wanted(each) for each in NAMES]  # type: ignore[assignment]
+    operations = world.operations
+    ask = operations.check_lease if dry_run else operations.create_lease
+    with (
+        concurrency.deadline(clock.now + 3),
+        pytest.raises(exceptions.ServiceUnavailable, match=STOPPED),
+    ):
+        ask(user(), body)
+    assert sorted(things.state) == NAMES[:3]
+    assert world.trusts.made == 0
+
+
+def test_request_stops_while_it_is_compared_with_what_the_lease_has(
+    world: World, clock: Clock
+) -> None:
+    lease_id = world.create(*NAMES)
+    things, compared = world.things, []
+
+    def match(reservation: Any, values: Mapping[str, Any]) -> bool:
+        compared.append(reservation.id)
+        clock.now += 1
+        return False
+
+    things.matches_request = match  # type: ignore[method-assign,assignment]
+    with (
+        concurrency.deadline(clock.now + 3),
+        pytest.raises(exceptions.ServiceUnavailable, match=STOPPED),
+    ):
+        world.join(lease_id, 'more')
+    assert len(compared) == 3
+
+
+def test_request_that_has_created_something_is_completed(world: World, clock: Clock) -> None:
+    crafts = Crafts()
+    world.plugins[crafts.resource_type] = crafts
+    crafts.make = clock.slow(crafts.make)  # type: ignore[method-assign]
+    with concurrency.deadline(clock.now + 1):
+        lease_id = world.create(*NAMES[:3], start='2026-12-01 13:00')
+    assert len(world.lease(lease_id).live) == 3
+
+
+def test_request_stops_before_it_creates_anything(
+    world: World, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crafts = Crafts()
+    world.plugins[crafts.resource_type] = crafts
+    quota = world.operations.quota
+    monkeypatch.setattr(quota, 'check_limits', clock.slow(quota.check_limits))
+    with (
+        concurrency.deadline(clock.now + 1),
+        pytest.raises(exceptions.ServiceUnavailable, match=STOPPED),
+    ):
+        world.create(*NAMES[:3], start='2026-12-01 13:00')
+    assert (crafts.made, world.trusts.made) == ({}, 0)
+
+
+def test_search_through_the_calendar_stops(clock: Clock) -> None:
+    looks = Looks(1000)
+    with concurrency.deadline(clock.now + 1):
+        assert looks.spend()
+        clock.now += 1
+        with pytest.raises(exceptions.ServiceUnavailable, match=STOPPED):
+            looks.spend()
+
+
+def test_work_that_must_be_completed_has_no_deadline(clock: Clock) -> None:
+    with concurrency.deadline(clock.now):
+        with concurrency.deadline(None):
+            concurrency.check_deadline()
+        with pytest.raises(exceptions.ServiceUnavailable, match=STOPPED):
+            concurrency.check_deadline()
+    concurrency.check_deadline()
+
+
+def test_request_that_waits_for_its_turn_too_long_does_not_begin() -> None:
+    limit = concurrency.ReservingLimit(1)
+    values = {'resource_type': 'virtual:instance'}
+    with (
+        concurrency.deadline(time.monotonic() - 1),
+        pytest.raises(exceptions.ServiceUnavailable, match=STOPPED),
+        limit.turn(user(), values),
+    ):
+        pytest.fail('it has begun')
+    with limit.turn(user(), values):
+        pass
