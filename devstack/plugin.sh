@@ -80,6 +80,7 @@ function configure_climate {
     iniset "$CLIMATE_CONF" oslo_messaging_notifications driver messagingv2
     iniset "$CLIMATE_CONF" oslo_concurrency lock_path "$CLIMATE_DATA_DIR/locks"
     iniset_rpc_backend climate "$CLIMATE_CONF"
+    configure_climate_bus
     configure_keystone_authtoken_middleware "$CLIMATE_CONF" climate
     iniset "$CLIMATE_CONF" keystone_authtoken service_token_roles service
     iniset "$CLIMATE_CONF" keystone_authtoken service_token_roles_required True
@@ -104,6 +105,34 @@ function configure_climate {
     iniset "$CLIMATE_UWSGI_CONF" uwsgi threads 4
     # The query of a feed has its token; climate-api logs each request without its query.
     iniset "$CLIMATE_UWSGI_CONF" uwsgi disable-logging true
+}
+
+# climate_bus_user USER VHOST CONFIGURE WRITE READ - give a user of RabbitMQ these rights in one
+# vhost and a new password; $bus_url is its URL then.
+function climate_bus_user {
+    local user=$1 vhost=$2 password
+    shift 2
+    password=$(openssl rand -hex 16)
+    sudo rabbitmqctl add_user "$user" "$password" ||
+        sudo rabbitmqctl change_password "$user" "$password"
+    sudo rabbitmqctl set_permissions -p "$vhost" "$user" "$@"
+    bus_url="rabbit://$user:$password@$RABBIT_HOST:5672/${vhost#/}"
+}
+
+# configure_climate_bus - whoever can publish in the vhost of climate-manager can call it as any
+# user, so no other service uses that vhost. Nova, Cinder and Heat notify where they did before: a
+# user reads that which can publish nothing but Climate's own notifications.
+function configure_climate_bus {
+    local section bus_url own='climate(-cinder|-heat)?' others='nova|openstack|cinder|heat'
+    is_service_enabled rabbit || return 0
+    rpc_backend_add_vhost climate
+    climate_bus_user climate climate '.*' '.*' '.*'
+    iniset "$CLIMATE_CONF" DEFAULT transport_url "$bus_url"
+    climate_bus_user climate-notify / "^($others|$own|notifications\\..*)\$" \
+        "^($own|notifications\\..*)\$" "^($others|$own)\$"
+    for section in oslo_messaging nova cinder heat; do
+        iniset "$CLIMATE_CONF" "${section}_notifications" transport_url "$bus_url"
+    done
 }
 
 # configure_climate_placement - otherwise Placement 16 promises more than there is to claims that
@@ -227,6 +256,11 @@ function stop_climate {
 }
 
 function cleanup_climate {
+    if is_service_enabled rabbit; then
+        sudo rabbitmqctl delete_vhost climate || true
+        sudo rabbitmqctl delete_user climate || true
+        sudo rabbitmqctl delete_user climate-notify || true
+    fi
     remove_uwsgi_config "$CLIMATE_UWSGI_CONF" climate-api
     sudo rm -rf "$CLIMATE_CONF_DIR" "$CLIMATE_DATA_DIR"
     rm -f "${HORIZON_DIR:-$DEST/horizon}"/openstack_dashboard/local/enabled/_178[0-9]_*.py \

@@ -2,12 +2,15 @@
 """The DevStack plugin, with DevStack's functions replaced by a record of their calls."""
 
 import pathlib
+import re
 import subprocess
 
 import pytest
 
 from climate_common import sealing
+from climate_core import conf as climate_conf
 from climate_core.lease import limits
+from climate_core.sync import listener
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
@@ -17,7 +20,7 @@ for name in setup_develop configure_keystone_authtoken_middleware setup_logging 
     write_uwsgi_config create_service_user get_or_create_service get_or_create_endpoint \\
     recreate_database climate-manage run_process stop_process remove_uwsgi_config iniset \\
     iniset_rpc_backend iniadd define_plugin plugin_requires enable_service openstack cp \\
-    install_package; do
+    install_package rpc_backend_add_vhost; do
     eval "function $name { echo $name \\"\\$@\\"; }"
 done
 function is_service_enabled {
@@ -35,7 +38,7 @@ CINDER_CONF=cinder.conf HEAT_CONF=heat.conf
 STACK_USER=stack REGION_NAME=RegionOne
 ENABLE_DEBUG_LOG_LEVEL=True SERVICE_PROTOCOL=http SERVICE_HOST=controller
 SERVICE_TIMEOUT=1 CLIMATE_NOVA_KEY=secret CLIMATE_SECRET_KEY=$2
-CLIMATE_DATA_DIR=$1 HORIZON_DIR=$DEST/horizon
+RABBIT_HOST=controller CLIMATE_DATA_DIR=$1 HORIZON_DIR=$DEST/horizon
 source devstack/settings
 """
 POST_CONFIG = ('stack', 'post-config')
@@ -127,6 +130,50 @@ def test_post_config_adds_the_lines_of_the_policy_of_neutron(tmp_path: pathlib.P
         calls = phase(tmp_path, *POST_CONFIG, enabled=enabled)
         assert [call for call in calls if call.startswith('cp ') and call.endswith(lines)]
     assert not [call for call in phase(tmp_path, *POST_CONFIG) if 'neutron' in call]
+
+
+def test_post_config_gives_climate_a_vhost_and_users_with_least_rights(
+    tmp_path: pathlib.Path,
+) -> None:
+    calls = phase(tmp_path, *POST_CONFIG, enabled=f'{CONTROLLER},rabbit')
+    urls = {
+        tuple(call.split()[2:4]): re.sub(':[0-9a-f]{32}@', '@', call.split()[-1])
+        for call in calls
+        if call.startswith('iniset') and 'transport_url' in call
+    }
+    notify = 'rabbit://climate-notify@controller:5672/'
+    assert urls == {
+        ('DEFAULT', 'transport_url'): 'rabbit://climate@controller:5672/climate',
+        **{
+            (f'{each}_notifications', 'transport_url'): notify
+            for each in ('oslo_messaging', 'nova', 'cinder', 'heat')
+        },
+    }
+    assert 'rpc_backend_add_vhost climate' in calls
+    permissions = [call.split()[3:] for call in calls if 'set_permissions' in call]
+    assert permissions[0] == ['-p', 'climate', 'climate', '.*', '.*', '.*']
+    assert permissions[1][:3] == ['-p', '/', 'climate-notify']
+    rights = [re.compile(each) for each in permissions[1][3:]]
+
+    def may(name: str) -> list[bool]:
+        """Return whether the user may configure, write and read what has a name."""
+        return [bool(each.search(name)) for each in rights]
+
+    options = climate_conf.load([], config_files=[])
+    for group in (each.group for each in listener.SOURCES):
+        # It declares and reads the exchanges of others, and publishes nothing there.
+        assert may(options[group].exchange) == [True, False, True]
+        assert may(options[group].pool) == [True, True, True]
+    for queue in ('notifications.info', 'notifications.error'):
+        assert may(queue) == [True, True, False]
+    for foreign in ('', 'amq.default', 'conductor', 'nova_fanout', 'climate.manager', 'neutron'):
+        assert may(foreign) == [False, False, False]
+
+
+def test_bus_is_shared_where_this_node_has_no_rabbitmq(tmp_path: pathlib.Path) -> None:
+    calls = phase(tmp_path, *POST_CONFIG)
+    assert [call for call in calls if call.startswith('iniset_rpc_backend climate')]
+    assert not [call for call in calls if 'rabbitmqctl' in call]
 
 
 @pytest.mark.parametrize('service', ['cinder', 'heat'])
