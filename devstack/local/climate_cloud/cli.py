@@ -13,6 +13,7 @@ from rich.console import Console
 from climate_cloud import identity, lock, person
 from climate_cloud.cloud import Cloud
 from climate_cloud.processes import ServiceFailed
+from climate_cloud.rabbitmq import NOTIFICATIONS
 from climate_cloud.settings import SettingsError, load
 
 console = Console(highlight=False, soft_wrap=True)
@@ -59,7 +60,7 @@ def env(cloud: Cloud, options: argparse.Namespace) -> int:
         'OS_CLIENT_CONFIG_FILE': cloud.settings.state / 'clouds.yaml',
         'CLIMATE_CLOUD_DIR': cloud.settings.state,
         'CLIMATE_CLOUD_VENV': cloud.settings.venv,
-        'CLIMATE_CLOUD_TRANSPORT_URL': cloud.rabbitmq.url,
+        'CLIMATE_CLOUD_TRANSPORT_URL': cloud.rabbitmq.url(vhost=NOTIFICATIONS),
         'CLIMATE_CLOUD_DATABASE_URL': cloud.mariadb.url('climate'),
     }
     if cloud.settings.ceph:

@@ -6,6 +6,7 @@ import shutil
 import string
 from collections.abc import Mapping
 
+from climate_cloud.rabbitmq import USER
 from climate_cloud.settings import LOCAL, ROOT, Settings
 
 TEMPLATES = LOCAL / 'templates'
@@ -29,6 +30,8 @@ FILES = {
 }
 #: What the users of services are authorized for.
 PROJECT = {'project_name': 'service', 'project_domain_name': 'Default'}
+#: service -> the user of RabbitMQ as which it notifies.
+_NOTIFIERS = {name: f'{name}-notify' for name in ('nova', 'cinder', 'heat', 'climate')}
 COMPUTE = ['nova-common.conf', 'nova-climate.conf']
 
 
@@ -41,10 +44,11 @@ class Template(string.Template):
 class Configs:
     """The configuration files of one cloud.
 
+    :param transport_url: takes the name of a user of RabbitMQ, or none
     :param database_url: takes the name of a database
     """
 
-    def __init__(self, settings: Settings, secrets, transport_url: str, database_url) -> None:
+    def __init__(self, settings: Settings, secrets, transport_url, database_url) -> None:
         self.settings = settings
         self.secrets = secrets
         self.transport_url = transport_url
@@ -122,7 +126,8 @@ class Configs:
             'host': settings.host,
             'metrics_port': settings.port('climate-metrics'),
             **self._paths(),
-            'transport_url': self.transport_url,
+            'transport_url': self.transport_url('climate' if service == 'climate' else USER),
+            'notification_url': self.transport_url(_NOTIFIERS.get(service, USER)),
             'database_url': self.database_url(database),
             'api_database_url': self.database_url('nova_api'),
             'credentials': credentials,

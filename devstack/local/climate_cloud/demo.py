@@ -18,6 +18,7 @@ from climate_cloud import bus, content
 from climate_cloud.cloud import Cloud
 from climate_cloud.demo_stack import StackPart
 from climate_cloud.person import CommandFailed
+from climate_cloud.rabbitmq import NOTIFICATIONS
 from climate_cloud.showing import FAR, DemoFailed, Part, check, say, title, wait, wait_until
 
 SERVER, OTHER, VOLUME, LEASE = 'vm1', 'vm2', 'v1', 'lease1'
@@ -33,7 +34,7 @@ def main(cloud: Cloud, start_in: int, length: int) -> int:
     """
     began = time.monotonic()
     try:
-        with bus.listening(cloud.rabbitmq.url) as listener:
+        with bus.listening(cloud.rabbitmq.url(vhost=NOTIFICATIONS)) as listener:
             Demo(cloud, listener, start_in, length).run()
     except (DemoFailed, CommandFailed, openstack.exceptions.SDKException) as error:
         say(f'demo: failed: {error}')

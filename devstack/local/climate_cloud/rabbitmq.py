@@ -6,13 +6,46 @@ import functools
 import hashlib
 import json
 import os
+from typing import Final, NamedTuple
 
 import amqp
 
 from climate_cloud.processes import Service
 from climate_cloud.settings import Settings
 
-USER = 'cloud'
+#: The administrator, whom the services other than Climate share; what listens is this user, too.
+USER: Final = 'cloud'
+#: The vhosts besides that of the services: the RPC of Climate, and what all notify.
+RPC, NOTIFICATIONS = 'climate', 'notifications'
+
+
+class Rights(NamedTuple):
+    """What a user of RabbitMQ may configure, write and read in a vhost."""
+
+    vhost: str
+    configure: str = '.*'
+    write: str = '.*'
+    read: str = '.*'
+
+
+def _notifies(exchange: str, topics: str = 'notifications') -> Rights:
+    own = f'^({exchange}|{topics}\\..*)$'
+    return Rights(NOTIFICATIONS, own, own, f'^{exchange}$')
+
+
+#: As the installation guide has them.
+USERS: Final = {
+    'climate': Rights(RPC),
+    'nova-notify': _notifies('nova', '(versioned_)?notifications'),
+    'cinder-notify': _notifies('openstack'),
+    'heat-notify': _notifies('heat'),
+    'climate-notify': Rights(
+        NOTIFICATIONS,
+        '^(nova|openstack|heat|climate(-cinder|-heat)?|notifications\\..*)$',
+        '^(climate(-cinder|-heat)?|notifications\\..*)$',
+        '^(nova|openstack|heat|climate(-cinder|-heat)?)$',
+    ),
+}
 
 _CONFIG = """\
 listeners.tcp.1 = {host}:{port}
@@ -30,15 +63,19 @@ class RabbitMQ:
 
     def __init__(self, settings: Settings, secrets: dict[str, str]) -> None:
         self.settings = settings
-        self.password = secrets['rabbitmq']
+        self.passwords = {USER: secrets['rabbitmq'], **{each: secrets[each] for each in USERS}}
         self.cookie = secrets['cookie']
         self.etc = settings.etc / 'rabbitmq'
         self.home = settings.data / 'rabbitmq'
 
-    @property
-    def url(self) -> str:
+    def url(self, user: str = USER, vhost: str = '') -> str:
+        """Return the URL for oslo.messaging.
+
+        :param vhost: of the administrator; others have one
+        """
         where = f'{self.settings.host}:{self.settings.port("rabbitmq")}'
-        return f'rabbit://{USER}:{self.password}@{where}/'
+        vhost = USERS[user].vhost if user in USERS else vhost
+        return f'rabbit://{user}:{self.passwords[user]}@{where}/{vhost}'
 
     def prepare(self) -> None:
         self.etc.mkdir(parents=True, exist_ok=True)
@@ -57,21 +94,26 @@ class RabbitMQ:
             cookie.chmod(0o400)
 
     def _definitions(self) -> dict[str, list]:
-        user = {'name': USER, 'password_hash': password_hash(self.password)}
-        user |= {'hashing_algorithm': 'rabbit_password_hashing_sha256', 'tags': ['administrator']}
-        everything = {'configure': '.*', 'write': '.*', 'read': '.*'}
+        users = [
+            {'name': name, 'password_hash': password_hash(password)}
+            | {'hashing_algorithm': 'rabbit_password_hashing_sha256'}
+            | {'tags': ['administrator'] if name == USER else []}
+            for name, password in self.passwords.items()
+        ]
+        vhosts = ('/', RPC, NOTIFICATIONS)
+        permissions = [(USER, Rights(vhost)) for vhost in vhosts] + list(USERS.items())
         # Nobody reads most notifications here: drop them after ten minutes, and queues of
         # listeners that are gone with them.
         policies = [
             ('notifications', 'notifications', {'message-ttl': 600_000}),
-            ('listeners', '^listener-', {'expires': 600_000}),
+            ('listeners', '^(listener|tests)-', {'expires': 600_000}),
         ]
         return {
-            'vhosts': [{'name': '/'}],
-            'users': [user],
-            'permissions': [{'user': USER, 'vhost': '/', **everything}],
+            'vhosts': [{'name': vhost} for vhost in vhosts],
+            'users': users,
+            'permissions': [{'user': user, **right._asdict()} for user, right in permissions],
             'policies': [
-                {'vhost': '/', 'name': name, 'pattern': pattern, 'apply-to': 'queues'}
+                {'vhost': NOTIFICATIONS, 'name': name, 'pattern': pattern, 'apply-to': 'queues'}
                 | {'definition': definition, 'priority': 0}
                 for name, pattern, definition in policies
             ],
@@ -115,11 +157,12 @@ class RabbitMQ:
         )
         return [epmd, broker]
 
-    def connect(self) -> amqp.Connection:
+    def connect(self, vhost: str = '/') -> amqp.Connection:
         connection = amqp.Connection(
             host=f'{self.settings.host}:{self.settings.port("rabbitmq")}',
             userid=USER,
-            password=self.password,
+            password=self.passwords[USER],
+            virtual_host=vhost,
             connect_timeout=5,
         )
         connection.connect()
@@ -132,18 +175,18 @@ class RabbitMQ:
             return False
         return True
 
-    def listens(self, queue: str) -> bool:
+    def listens(self, queue: str, vhost: str = '/') -> bool:
         """Tell whether the queue has a consumer: a service that serves is one."""
         try:
-            with self.connect() as connection:
+            with self.connect(vhost) as connection:
                 found = connection.channel().queue_declare(queue, passive=True)
         except (OSError, amqp.exceptions.AMQPError):
             return False
         return found.consumer_count > 0
 
-    def listener(self, queue: str):
+    def listener(self, queue: str, vhost: str = '/'):
         """Return a check for :class:`climate_cloud.processes.Service`."""
-        return functools.partial(self.listens, queue)
+        return functools.partial(self.listens, queue, vhost)
 
 
 def password_hash(password: str) -> str:

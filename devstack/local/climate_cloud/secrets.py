@@ -18,6 +18,12 @@ _PASSWORDS = (
     'heat_domain',
     'cookie',
     'horizon',
+    # Of the users of RabbitMQ besides the administrator.
+    'climate',
+    'nova-notify',
+    'cinder-notify',
+    'heat-notify',
+    'climate-notify',
 )
 
 

@@ -8,7 +8,7 @@ import urllib.request
 
 from climate_cloud.configs import Configs
 from climate_cloud.processes import Service
-from climate_cloud.rabbitmq import RabbitMQ
+from climate_cloud.rabbitmq import RPC, RabbitMQ
 from climate_cloud.settings import Settings
 
 UWSGI = [
@@ -140,12 +140,19 @@ class Services:
 
     def _climate(self) -> Service:
         config = self.configs.path('climate')
-        return self._worker('climate-manager', 'climate-manager', config, 'climate.manager')
+        queue = 'climate.manager'
+        return self._worker('climate-manager', 'climate-manager', config, queue, vhost=RPC)
 
     def _worker(
-        self, name: str, program: str, config: object, queue: str, *more: object
+        self,
+        name: str,
+        program: str,
+        config: object,
+        queue: str,
+        *more: object,
+        vhost: str = '/',
     ) -> Service:
         command = [str(self.settings.bin / program)]
         for file in (config, *more):
             command += ['--config-file', str(file)]
-        return Service(name, command, self.bus.listener(queue))
+        return Service(name, command, self.bus.listener(queue, vhost))

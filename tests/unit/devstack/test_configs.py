@@ -15,7 +15,7 @@ def write(settings: Settings) -> configs.Configs:
     """Write the configuration of a cloud."""
     venv.prepare(settings)
     made = configs.Configs(
-        settings, secrets.load(settings.data), 'rabbit://bus/', 'mysql://sql/{}'.format
+        settings, secrets.load(settings.data), 'rabbit://{}@bus/'.format, 'mysql://sql/{}'.format
     )
     made.write()
     return made
@@ -44,6 +44,20 @@ def test_nova_is_enabled_for_climate_everywhere(written: configs.Configs) -> Non
     for path in (written.path('nova'), written.compute_path('compute1')):
         drivers = read(path)['oslo_messaging_notifications']['driver']
         assert drivers == ['messagingv2', 'climate']
+
+
+def test_each_service_notifies_as_a_user_of_its_own(written: configs.Configs) -> None:
+    files = {name: written.path(name) for name in ('nova', 'cinder', 'heat', 'climate')}
+    for name, path in {**files, 'nova compute': written.compute_path('compute1')}.items():
+        found = read(path)
+        (url,) = found['oslo_messaging_notifications']['transport_url']
+        assert url == f'rabbit://{name.split()[0]}-notify@bus/'
+        (rpc,) = found['DEFAULT']['transport_url']
+        assert rpc == f'rabbit://{"climate" if name == "climate" else "cloud"}@bus/'
+    climate = read(files['climate'])
+    for name in ('nova', 'cinder', 'heat'):
+        section = climate[f'{name}_notifications']
+        assert section['transport_url'] == ['rabbit://climate-notify@bus/']
 
 
 def test_cinder_is_enabled_for_climate_and_keeps_its_own_actions(

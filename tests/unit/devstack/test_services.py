@@ -12,7 +12,7 @@ def threads(settings: Settings) -> dict[str, int]:
     """Return how many requests each web service of a cloud answers at once."""
     venv.prepare(settings)
     kept = secrets.load(settings.data)
-    files = configs.Configs(settings, kept, 'rabbit://bus/', 'mysql://sql/{}'.format)
+    files = configs.Configs(settings, kept, 'rabbit://{}@bus/'.format, 'mysql://sql/{}'.format)
     table = services.Services(settings, files, RabbitMQ(settings, kept)).table()
     commands = {name: service.command for name, service in table.items()}
     return {
