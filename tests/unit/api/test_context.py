@@ -20,6 +20,7 @@ def context() -> RequestContext:
         global_request_id='req-1',
         own_token=True,
         trust_id='trust',
+        granted={'climate:leases:update': 'project'},
     )
 
 
@@ -32,6 +33,27 @@ def test_rpc_carries_all_of_it() -> None:
     assert received.service_roles == ['service']
     assert received.own_token is True
     assert received.trust_id == 'trust'
+    assert received.may('climate:leases:update', 'project')
+
+
+def test_rpc_carries_for_how_long_the_caller_waits() -> None:
+    serializer = RpcSerializer()
+    serializer.reply_seconds = 60.0
+    sent = json.loads(json.dumps(serializer.serialize_context(context())))
+    assert serializer.deserialize_context(sent).reply_seconds == 60.0
+
+
+def test_api_that_does_not_say_what_it_enforced_changes_what_is_of_its_project() -> None:
+    sent = RpcSerializer().serialize_context(context())
+    del sent['granted'], sent['reply_seconds']
+    received = RpcSerializer().deserialize_context(sent)
+    assert received.reply_seconds is None
+    assert received.may('climate:leases:update', 'project')
+    assert not received.may('climate:leases:update', 'other')
+    assert not received.may_operate('climate:hosts:create')
+    received.roles = ['admin']
+    assert received.may('climate:leases:update', 'other')
+    assert received.may_operate('climate:hosts:create')
 
 
 def test_api_that_does_not_say_whose_token_it_is_has_none_of_the_users_own() -> None:

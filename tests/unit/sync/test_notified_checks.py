@@ -7,6 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core import exceptions
+from climate_core.concurrency import RateLimit
 from climate_core.sync import notified_checks
 from climate_core.sync.listener import SERVERS
 from climate_core.sync.notified_checks import Suspicion
@@ -155,3 +156,15 @@ def test_thread_checks_as_soon_as_it_is_asked(database, cloud, servers, lease):
     while leases.read(database, lease.id).status != 'TERMINATED':
         assert time.monotonic() < deadline
     assert stop(checks)
+
+
+def test_rate_is_limited_for_each_key_and_period(clock, monkeypatch):
+    monkeypatch.setattr(RateLimit, 'MOST_KEYS', 2)
+    limit = RateLimit(2, 60)
+    assert [limit.take('a') for _ in range(3)] == [True, True, False]
+    assert limit.take('b')
+    # What cannot be counted is not allowed, until a period is over.
+    assert not limit.take('c')
+    clock[0] += 60
+    assert limit.take('c')
+    assert limit.take('a')

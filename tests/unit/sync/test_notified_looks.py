@@ -5,12 +5,15 @@ import dataclasses
 import datetime
 import threading
 from concurrent import futures
+from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
 
+from climate_core import concurrency
 from climate_core.db import events, looks, tables, utcnow
 from climate_core.lease import model, schedule
+from climate_core.sync import listener
 from climate_core.sync.listener import SERVERS, STACKS, VOLUMES
 from tests.support.fakes import leases
 from tests.support.world import executed
@@ -230,3 +233,14 @@ def test_early_look_counts_for_the_service_of_its_resource(database):
     services = events.Services({'nova': ['virtual:instance'], 'cinder': ['virtual:volume']})
     due = looks.EarlyLooks(database, services).find('virtual:instance', 'server-1')
     assert set(due.services) == {'nova'}
+
+
+def test_flood_of_notifications_brings_few_looks_forward(database, looked, hear, monkeypatch):
+    monkeypatch.setattr(concurrency, 'time', SimpleNamespace(monotonic=lambda: 1000.0))
+    waiting(database, {'resource_ids': ['server-1', 'server-2']})
+    for _ in range(2 * listener._MOST_EARLY):
+        hear(SERVERS, *CREATED)
+    assert len(looked) == listener._MOST_EARLY
+    # What happens to another resource of the lease is looked at all the same.
+    hear(SERVERS, CREATED[0], {'nova_object.data': {'uuid': 'server-2'}})
+    assert len(looked) == listener._MOST_EARLY + 1
