@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A request whose caller does not wait any more stops, unless it has created something."""
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
@@ -10,8 +11,9 @@ import pytest
 
 from climate_core import concurrency, exceptions
 from climate_core.calendar.windows import Looks
-from tests.support.world import World, user
-from tests.unit.operations.test_provision import Crafts
+from climate_core.context import RequestContext
+from climate_core.plugins.base import Claimed
+from tests.support.world import Things, World, user
 
 STOPPED = 'longer than its caller waits'
 
@@ -29,6 +31,20 @@ class Clock:
             return function(*args, **kw)
 
         return take
+
+
+class Crafts(Things):
+    """Things that are made for their lease."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: list[str] = []
+
+    def make(
+        self, context: RequestContext, lease_id: str, values: Mapping[str, Any], claimed: Claimed
+    ) -> Claimed:
+        self.made.append(values['resource_id'])
+        return dataclasses.replace(claimed, made=True)
 
 
 @pytest.fixture
@@ -97,7 +113,7 @@ def test_request_stops_before_it_creates_anything(
         pytest.raises(exceptions.ServiceUnavailable, match=STOPPED),
     ):
         world.create(*NAMES[:3], start='2026-12-01 13:00')
-    assert (crafts.made, world.trusts.made) == ({}, 0)
+    assert (crafts.made, world.trusts.made) == ([], 0)
 
 
 def test_search_through_the_calendar_stops(clock: Clock) -> None:
