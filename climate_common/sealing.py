@@ -1,39 +1,111 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Encrypt what users entrust to us until it is used, as the admin password of a server."""
+"""Encrypt what users entrust to us until it is used, as the admin password of a server.
 
+Climate's database is sealed with a ring of keys. What nova-compute stores is sealed with a public
+key, which opens nothing; nova-api has the private one. Either way the text is bound to the object
+that it belongs to: copied to another object it does not open.
+"""
+
+import base64
 import hashlib
 import hmac
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from cryptography import fernet
+from cryptography import exceptions, fernet
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import x25519
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+#: Bytes of a key.
+_SIZE: Final = 32
+#: Each text of :func:`seal_for` has a key of its own, so the nonce need not differ.
+_NONCE: Final = bytes(12)
 
 
 class Unreadable(ValueError):
-    """None of the keys decrypts it."""
+    """None of the keys decrypts it, or it was sealed for another object."""
 
 
-def seal(values: Mapping[str, Any], keys: Sequence[str]) -> str:
+def seal(values: Mapping[str, Any], keys: Sequence[str], owner: str) -> str:
     """Return values as a text that says nothing without a key.
 
     :param values: JSON types
     :param keys: Fernet keys, at least one; the first encrypts
+    :param owner: the object that they belong to
     """
-    return _box(keys).encrypt(zlib.compress(json.dumps(values).encode())).decode()
+    return _box(keys).encrypt(_pack([owner, values])).decode()
 
 
-def unseal(text: str, keys: Sequence[str]) -> dict[str, Any]:
+def unseal(text: str, keys: Sequence[str], owner: str) -> dict[str, Any]:
     """Return what was sealed.
 
-    :raises Unreadable: none of the keys fits
+    Earlier texts are bound to no object, and open for any.
+
+    :raises Unreadable: none of the keys decrypts it, or it belongs to another object
     """
+    found = _open(text, keys)
+    if isinstance(found, dict):
+        return found
+    if found[0] != owner:
+        raise Unreadable('it was sealed for another object')
+    values: dict[str, Any] = found[1]
+    return values
+
+
+def is_current(text: str, keys: Sequence[str]) -> bool:
+    """Tell whether the first key opens a text of :func:`seal` that is bound to an object."""
     try:
-        found: dict[str, Any] = json.loads(zlib.decompress(_box(keys).decrypt(text.encode())))
+        return isinstance(_open(text, keys[:1]), list)
+    except Unreadable:
+        return False
+
+
+def _open(text: str, keys: Sequence[str]) -> Any:
+    try:
+        return _unpack(_box(keys).decrypt(text.encode()))
     except (fernet.InvalidToken, ValueError, zlib.error) as error:
         raise Unreadable(str(error) or 'none of the keys decrypts it') from error
-    return found
+
+
+def public_key(key: str) -> str:
+    """Return the public key of a private key: of the same form."""
+    return _text(_private(key).public_key().public_bytes_raw())
+
+
+def seal_for(values: Mapping[str, Any], public: str, owner: str) -> str:
+    """Return values as a text that only the owner of the private key reads.
+
+    :param values: JSON types
+    :param public: see :func:`public_key`
+    :param owner: the object that they belong to
+    """
+    once = x25519.X25519PrivateKey.generate()
+    ours = once.public_key().public_bytes_raw()
+    shared = once.exchange(x25519.X25519PublicKey.from_public_bytes(_bytes(public)))
+    box = _box_of(shared, ours + _bytes(public))
+    return _text(ours + box.encrypt(_NONCE, _pack(values), owner.encode()))
+
+
+def unseal_mine(text: str, keys: Sequence[str], owner: str) -> dict[str, Any]:
+    """Return what was sealed with one of the public keys of private keys.
+
+    :raises Unreadable: it was with none of them, or it belongs to another object
+    """
+    for key in keys:
+        try:
+            found = base64.urlsafe_b64decode(text)
+            theirs, sealed = found[:_SIZE], found[_SIZE:]
+            shared = _private(key).exchange(x25519.X25519PublicKey.from_public_bytes(theirs))
+            box = _box_of(shared, theirs + _private(key).public_key().public_bytes_raw())
+            values: dict[str, Any] = _unpack(box.decrypt(_NONCE, sealed, owner.encode()))
+        except (exceptions.InvalidTag, ValueError, zlib.error):
+            continue
+        return values
+    raise Unreadable('none of the keys decrypts it for this object')
 
 
 def digests(text: str, lease_id: str, keys: Sequence[str]) -> list[str]:
@@ -53,7 +125,7 @@ def digests(text: str, lease_id: str, keys: Sequence[str]) -> list[str]:
 
 
 def check_keys(keys: Sequence[str]) -> None:
-    """Do nothing if all are Fernet keys.
+    """Do nothing if all are keys.
 
     :raises ValueError: one is none
     """
@@ -61,4 +133,31 @@ def check_keys(keys: Sequence[str]) -> None:
 
 
 def _box(keys: Sequence[str]) -> fernet.MultiFernet:
+    if not keys:
+        raise Unreadable('there is no key')
     return fernet.MultiFernet([fernet.Fernet(key) for key in keys])
+
+
+def _box_of(shared: bytes, public: bytes) -> ChaCha20Poly1305:
+    derived = HKDF(hashes.SHA256(), _SIZE, salt=None, info=b'climate' + public).derive(shared)
+    return ChaCha20Poly1305(derived)
+
+
+def _private(key: str) -> x25519.X25519PrivateKey:
+    return x25519.X25519PrivateKey.from_private_bytes(_bytes(key))
+
+
+def _pack(values: Any) -> bytes:
+    return zlib.compress(json.dumps(values).encode())
+
+
+def _unpack(packed: bytes) -> Any:
+    return json.loads(zlib.decompress(packed))
+
+
+def _bytes(key: str) -> bytes:
+    return base64.urlsafe_b64decode(key)
+
+
+def _text(value: bytes) -> str:
+    return base64.urlsafe_b64encode(value).decode()

@@ -16,12 +16,18 @@ OPTS = [
         'stash_keys',
         default=[],
         secret=True,
-        help='Keys that protect what a reserved server needs at its start and nova keeps '
-        'nowhere: the admin password, and files to inject. Each is 32 bytes in URL-safe base64 '
-        '(python -c "from cryptography.fernet import Fernet as F; '
-        'print(F.generate_key().decode())"). The first encrypts, all decrypt; every '
-        'nova-compute needs the same. With no key the password is not kept: the server starts '
-        'without it.',
+        help='Private keys of nova-api, which open what a reserved server needs at its start and '
+        'nova keeps nowhere: the admin password, and files to inject. Each is 32 bytes in '
+        'URL-safe base64 (climate-nova-stash generate). Every nova-api needs the same; '
+        'nova-compute needs none. The public key of the first is stash_public_key of the '
+        'computes; the others open what was sealed before. With no key nova-api rejects '
+        'adminPass and personality of reserved servers.',
+    ),
+    cfg.StrOpt(
+        'stash_public_key',
+        help='Public key with which nova-compute seals the admin password and the files of a '
+        'reserved server (climate-nova-stash public). It opens nothing. By default that of the '
+        'first of stash_keys, if nova-compute reads the same nova.conf as nova-api.',
     ),
     options.WAKE_UP_TIMEOUT,
 ]

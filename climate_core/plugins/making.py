@@ -52,6 +52,7 @@ class MakingPlugin(wakeable.HintedPlugin):
     def _claim(
         self,
         context: 'RequestContext',
+        lease_id: str,
         wanted: Mapping[str, Any],
         params: Mapping[str, Any],
     ) -> Claimed:
@@ -97,7 +98,7 @@ class MakingPlugin(wakeable.HintedPlugin):
             return self.reserve(context, values)
         said = specified.digests(self.conf, lease_id, values[self.key], self.key)
         params = {**self._params(values), specified.SAID: said[0]}
-        return self._claim(context, values[self.key], params)
+        return self._claim(context, lease_id, values[self.key], params)
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int] | None:
         return params.get(specified.HOLDS)

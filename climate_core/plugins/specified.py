@@ -82,7 +82,6 @@ def claim(
     wanted: Mapping[str, Any],
     params: Mapping[str, Any],
     held: Mapping[str, int],
-    first: Mapping[str, Any] | None = None,
     hidden: tuple[str, ...] = (),
 ) -> Claimed:
     """Claim each resource that a part of a request asks for.
@@ -90,7 +89,6 @@ def claim(
     :param wanted: what the request says of them, with ``name`` and perhaps ``count``
     :param params: what each reservation keeps besides
     :param held: what each will hold, by unit
-    :param first: what only the first one keeps
     :param hidden: what is not kept of what the request says
     """
     shown = {name: each for name, each in wanted.items() if name not in (*hidden, 'count')}
@@ -101,8 +99,6 @@ def claim(
         name = wanted['name'] if count == 1 else f'{wanted["name"]}-{number}'
         said = shown if number == 1 else short
         kept = {**params, **own, key: {**said, 'name': name}}
-        if number == 1:
-            kept |= first or {}
         claims.append(Claimed(f'{model.UNMADE}{uuidutils.generate_uuid()}', kept, held))
     return dataclasses.replace(claims[0], others=claims[1:])
 

@@ -41,8 +41,15 @@ class ServersController(servers.ServersController):
         if place and not _CHECKED.isdisjoint(body[place]):
             checked, wanted, lease = _checked(req.environ['nova.context'], body[place])
             body = {**body, place: checked}
+        kept = wanted is None or bool(nova.conf.CONF[conf.GROUP].stash_keys)
+        if not kept:
+            _reject_secrets(body.get('server'))
         with volumes.of(wanted, lease):
-            return super().create(req, body=body)
+            answer = super().create(req, body=body)
+        if not kept:
+            # The password that nova made is not kept until the start, so nobody shall rely on it.
+            answer.obj.get('server', {}).pop('adminPass', None)
+        return answer
 
 
 class DeferredDeleteController(deferred_delete.DeferredDeleteController):
@@ -51,6 +58,16 @@ class DeferredDeleteController(deferred_delete.DeferredDeleteController):
     def __init__(self) -> None:
         super().__init__()
         _see_reserved_volumes(self.compute_api)
+
+
+def _reject_secrets(server: Any) -> None:
+    """Reject what nova-compute could not store until the start of a reserved server."""
+    for name in ('adminPass', 'personality'):
+        if isinstance(server, dict) and server.get(name):
+            raise exc.HTTPBadRequest(
+                explanation=f'server.{name}: it cannot be stored until the reservation starts, '
+                'because [climate] stash_keys of nova-api is not set; leave it out'
+            )
 
 
 def _see_reserved_volumes(compute_api: Any) -> None:

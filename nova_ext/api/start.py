@@ -16,8 +16,10 @@ the old one is ignored.
 
 import contextlib
 import logging
+from collections.abc import Mapping
 from typing import Any
 
+import nova.conf
 from nova import exception, objects, servicegroup
 from nova.compute import task_states
 from nova.objects import base
@@ -25,7 +27,7 @@ from nova.scheduler import utils as scheduler_utils
 from nova.scheduler.client import report
 from oslo_utils import timeutils
 
-from nova_ext import allocations, states, volumes, wake_marker
+from nova_ext import allocations, conf, saved_build_args, states, volumes, wake_marker
 from nova_ext.api import reschedule
 
 LOG = logging.getLogger(__name__)
@@ -42,8 +44,13 @@ def start(compute_api: Any, context: Any, instance: Any) -> None:
         it was
     :raises nova.exception.InstanceInvalidState: another request was faster, or a nova-compute
         has begun
+    :raises nova_ext.saved_build_args.SavedArgsUnreadable: no key of nova-api opens what was saved
+        for the build; the server is as it was
     :raises Exception: what nova, its clients and its message bus raise; the server is as it was
     """
+    saved = saved_build_args.load(
+        instance.system_metadata, nova.conf.CONF[conf.GROUP].stash_keys, instance.uuid
+    )
     spec = objects.RequestSpec.get_by_instance_uuid(context, instance.uuid)
     bdms = objects.BlockDeviceMappingList.get_by_instance_uuid(context, instance.uuid)
     objects.InstanceAction.action_start(context, instance.uuid, ACTION, want_result=False)
@@ -65,7 +72,7 @@ def start(compute_api: Any, context: Any, instance: Any) -> None:
         else:
             target = reschedule.select_target(context, instance, spec)
         LOG.info('Waking reserved server %s on %s', instance.uuid, target.host)
-        _send(compute_api, context, instance, spec, bdms, target)
+        _send(compute_api, context, instance, spec, bdms, target, saved)
         undo.pop_all()
 
 
@@ -78,8 +85,15 @@ def _lost_targets(context: Any, instance: Any) -> list[str]:
 
 
 def _send(
-    compute_api: Any, context: Any, instance: Any, spec: Any, bdms: Any, target: reschedule.Target
+    compute_api: Any,
+    context: Any,
+    instance: Any,
+    spec: Any,
+    bdms: Any,
+    target: reschedule.Target,
+    saved: Mapping[str, Any],
 ) -> None:
+    networks = saved.get('networks')
     compute_api.compute_rpcapi.build_and_run_instance(
         context,
         instance=instance,
@@ -87,14 +101,17 @@ def _send(
         image=base.obj_to_primitive(spec.image) if spec.image else {},
         request_spec=spec,
         filter_properties=spec.to_legacy_filter_properties_dict(),
-        admin_password=None,
-        injected_files=[],
-        requested_networks=None,
+        admin_password=saved.get('password'),
+        injected_files=[tuple(pair) for pair in saved.get('files') or ()],
+        requested_networks=objects.NetworkRequestList.obj_from_primitive(networks, context)
+        if networks
+        else None,
         security_groups=[],
         block_device_mapping=bdms,
         node=target.node,
         limits=target.limits,
         host_list=[],
+        accel_uuids=saved.get('accelerators') or [],
     )
 
 

@@ -49,7 +49,7 @@ from oslo_utils import timeutils
 from webob import exc
 
 from climateclient.extension import wake_up
-from nova_ext import conf, policies, states
+from nova_ext import conf, policies, saved_build_args, states
 from nova_ext.api import start
 
 LOG = logging.getLogger(__name__)
@@ -84,6 +84,7 @@ class WakeUpController(wsgi.Controller):
 
     def __init__(self) -> None:
         super().__init__()
+        saved_build_args.check_keys(nova.conf.CONF[conf.GROUP])
         self.compute_api = compute.API()
 
     @wsgi.response(202)
@@ -99,6 +100,10 @@ class WakeUpController(wsgi.Controller):
         policies.POLICY.authorize(context, instance)
         try:
             self._start(context, instance)
+        except saved_build_args.SavedArgsUnreadable as error:
+            # Once the operator has added the key, a repeated wake_up works.
+            LOG.error('Reserved server %s cannot be woken: %s', id, error)
+            raise exc.HTTPServiceUnavailable(explanation=str(error)) from error
         except exception.InstanceIsLocked as error:
             raise exc.HTTPConflict(explanation=error.format_message()) from error
         except exception.InstanceInvalidState as error:

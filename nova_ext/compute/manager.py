@@ -12,6 +12,7 @@ from typing import Any
 
 import nova.conf
 import oslo_messaging
+from nova import exception
 from nova.compute import build_results, manager, vm_states
 from oslo_utils import strutils
 
@@ -29,13 +30,18 @@ class ComputeManager(manager.ComputeManager):
         seams.check(seams.EVERYWHERE, seams.COMPUTE)
         conf.register(nova.conf.CONF)
         states.add()
-        keys = nova.conf.CONF[conf.GROUP].stash_keys
-        saved_build_args.check_keys(keys)
+        section = nova.conf.CONF[conf.GROUP]
+        saved_build_args.check_keys(section)
         super().__init__(*args, **kwargs)
         self.rt = tracker.ResourceTracker(self.host, self.driver, reportclient=self.reportclient)
         LOG.info('Climate: this host can hold reserved servers')
-        if not keys:
-            LOG.warning('Climate: without [climate] stash_keys admin passwords are not kept')
+        if section.stash_keys:
+            LOG.warning(
+                'Climate: remove [climate] stash_keys from nova.conf of nova-compute, which needs '
+                'stash_public_key alone: this host can read the passwords of all reserved servers'
+            )
+        if not saved_build_args.public_key(section):
+            LOG.warning('Climate: without [climate] stash_public_key admin passwords are not kept')
 
     def _init_instance(self, context: Any, instance: Any) -> None:
         if not recovery.at_start(self, context, instance):
@@ -69,13 +75,15 @@ class ComputeManager(manager.ComputeManager):
         if marker:
             if not wake.begin(self, context, instance):
                 return build_results.FAILED_BY_POLICY
-            try:
-                saved = wake.load_build_args(context, instance)
-            except saved_build_args.SavedArgsUnreadable as error:
+            sent = admin_password or injected_files or accel_uuids
+            sent = sent or requested_networks is not None
+            if saved_build_args.exist(instance.system_metadata) and not sent:
+                error = exception.BuildAbortException(
+                    instance_uuid=instance.uuid,
+                    reason='nova-api sent no saved arguments: upgrade it before nova-compute',
+                )
                 recovery.back_to_reserved(self, context, instance, error)
                 return build_results.FAILED_BY_POLICY
-            admin_password, injected_files = saved.admin_password, saved.injected_files
-            requested_networks, accel_uuids = saved.requested_networks, saved.accel_uuids
         try:
             result = super()._do_build_and_run_instance(
                 context,

@@ -22,7 +22,7 @@ from nova.objects import fields
 from climate_common import amounts
 from climateclient.extension import hints
 from climateclient.extension.errors import LeaseRefused, LeaseUnavailable
-from nova_ext import conf, leases, states
+from nova_ext import conf, leases, saved_build_args, states
 from nova_ext.compute import accelerators, wake
 
 LOG = logging.getLogger(__name__)
@@ -62,6 +62,13 @@ def reserve(manager: Any, build: Build) -> bool:
         raise _abort(instance, f'Invalid scheduler hint {error}') from error
     if wanted is None:
         return False
+    if build.injected_files and not saved_build_args.public_key(nova.conf.CONF[conf.GROUP]):
+        raise _abort(
+            instance,
+            'server.personality: its files cannot be stored until the reservation starts, because '
+            f'[climate] stash_public_key of nova-compute on {manager.host} is not set; leave it '
+            'out',
+        )
     _notify_start(manager, build)
     try:
         _hold(manager, build, given, wanted)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Begin the second half of a reserved build, with the arguments that were saved for it."""
+"""Save the arguments of a reserved build, and begin its second half."""
 
-import dataclasses
 import logging
 from typing import Any
 
@@ -12,16 +11,6 @@ from nova.compute import task_states, vm_states
 from nova_ext import allocations, conf, saved_build_args, states, wake_marker
 
 LOG = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class BuildArgs:
-    """Arguments of nova's build that are in no table of nova."""
-
-    admin_password: str | None
-    injected_files: list[Any]
-    requested_networks: Any
-    accel_uuids: list[str]
 
 
 def save_build_args(
@@ -42,22 +31,8 @@ def save_build_args(
         'networks': networks,
         'accelerators': accel_uuids or [],
     }
-    saved_build_args.save(instance.system_metadata, values, nova.conf.CONF[conf.GROUP].stash_keys)
-
-
-def load_build_args(context: Any, instance: Any) -> BuildArgs:
-    """Return the saved arguments.
-
-    :raises nova_ext.saved_build_args.SavedArgsUnreadable: no key of this host decrypts them
-    """
-    values = saved_build_args.load(instance.system_metadata, nova.conf.CONF[conf.GROUP].stash_keys)
-    networks = values.get('networks')
-    return BuildArgs(
-        values.get('password'),
-        [tuple(pair) for pair in values.get('files') or ()],
-        objects.NetworkRequestList.obj_from_primitive(networks, context) if networks else None,
-        values.get('accelerators') or [],
-    )
+    public = saved_build_args.public_key(nova.conf.CONF[conf.GROUP])
+    saved_build_args.save(instance.system_metadata, values, public, instance.uuid)
 
 
 def begin(manager: Any, context: Any, instance: Any) -> bool:

@@ -98,11 +98,12 @@ class ServerPlugin(making.MakingPlugin):
     def _claim(
         self,
         context: 'RequestContext',
+        lease_id: str,
         wanted: Mapping[str, Any],
         params: Mapping[str, Any],
     ) -> Claimed:
         user, keys = self.cloud.user(context), self.conf[self.resource_type].secret_keys
-        return specification.claim(user, self.cloud.service(), wanted, params, keys)
+        return specification.claim(user, self.cloud.service(), lease_id, wanted, params, keys)
 
     def _find(
         self, conn: 'connection.Connection', reservation: 'Reservation', every_project: bool

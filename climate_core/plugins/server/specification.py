@@ -6,6 +6,8 @@ with a key of the operator, and only the first of several servers has it. Facts:
 reference, ``POST /servers`` at microversion 2.90.
 """
 
+import dataclasses
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +16,7 @@ from oslo_utils import uuidutils
 from climate_common import amounts, limits, sealing
 from climate_core import exceptions
 from climate_core.cloud import errors, flavors, images, networks, servers, volumes
+from climate_core.lease import model
 from climate_core.plugins import specified
 from climate_core.plugins.base import Claimed
 from climate_core.plugins.server import room
@@ -21,6 +24,8 @@ from climate_core.plugins.server import room
 if TYPE_CHECKING:
     from climate_core.cloud import connection
     from climate_core.lease.model import Lease, Reservation
+
+LOG = logging.getLogger(__name__)
 
 #: The property of a reservation that says what is to be made.
 KEY: Final = 'server'
@@ -36,7 +41,7 @@ _SOURCES: Final[Mapping[str, Callable[['connection.Connection', str], None]]] = 
 }
 _SECRETS: Final = ('adminPass', 'user_data')
 #: Keep with a reservation what is sealed; not shown.
-_SEALED: Final = '_sealed'
+SEALED: Final = '_sealed'
 
 _TEXT: Final = specified.TEXT
 _UUID: Final = specified.UUID
@@ -148,6 +153,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
 def claim(
     conn: 'connection.Connection',
     service: 'connection.Connection',
+    lease_id: str,
     wanted: Mapping[str, Any],
     params: Mapping[str, Any],
     keys: Sequence[str],
@@ -173,8 +179,11 @@ def claim(
     if 'extra_specs' not in flavor:
         flavor = flavors.get(service, wanted['flavorRef'])
     kept = {**params, room.NEEDS: room.needs(flavor, wanted)}
-    first = {_SEALED: sealing.seal(secrets, keys)} if secrets else None
-    return specified.claim(KEY, wanted, kept, held, first, _SECRETS)
+    claimed = specified.claim(KEY, wanted, kept, held, hidden=_SECRETS)
+    if not secrets:
+        return claimed
+    sealed = sealing.seal(secrets, keys, owner(lease_id, claimed.params))
+    return dataclasses.replace(claimed, params={**claimed.params, SEALED: sealed})
 
 
 def _check(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -282,20 +291,32 @@ def body(
 ) -> tuple[dict[str, Any], Mapping[str, Any]]:
     """Return what Nova is to make a server from, and its scheduler hints.
 
-    :raises climate_core.exceptions.Permanent: no key of the operator opens what is sealed
+    :raises climate_core.exceptions.Transient: no key of the operator opens what is sealed; the
+        operator can add it
     """
     kept = {'networks': 'auto', **specified.whole(lease, reservation, KEY)}
     told = kept.pop(HINTS, {})
     for each in lease.reservations:
-        if each.group == reservation.group and _SEALED in each.params:
+        if each.group == reservation.group and SEALED in each.params:
             try:
-                kept |= sealing.unseal(each.params[_SEALED], keys)
+                kept |= sealing.unseal(each.params[SEALED], keys, owner(lease.id, each.params))
             except sealing.Unreadable as exc:
-                raise exceptions.Permanent(
-                    'secret_keys of climate.conf has no key any more that opens its user data or '
-                    'its password.'
+                LOG.error(
+                    '[virtual:instance] secret_keys of climate.conf does not open the user data '
+                    'or the password of reservation %s (%s); its server is created once it does',
+                    reservation.id,
+                    exc,
+                )
+                raise exceptions.Transient(
+                    'secret_keys of climate.conf has no key that opens its user data or its '
+                    'password: the operator has to add it.'
                 ) from exc
     return {**kept, 'tags': [tag(reservation)]}, told
+
+
+def owner(lease_id: str, params: Mapping[str, Any]) -> str:
+    """Return the owner of what is sealed: the reservations of one part of a request."""
+    return f'{lease_id}/{params[model.GROUP]}'
 
 
 def tag(reservation: 'Reservation') -> str:

@@ -74,6 +74,7 @@ class VolumePlugin(making.MakingPlugin):
     def _claim(
         self,
         context: 'RequestContext',
+        lease_id: str,  # noqa: ARG002
         wanted: Mapping[str, Any],
         params: Mapping[str, Any],
     ) -> Claimed:

@@ -47,8 +47,9 @@ class TestFailedStart(WakeUpTest):
 
     def test_wake_up_works_after_others_failed(self):
         self.flags(stash_keys=['A' * 43 + '='], group='climate')
-        self.wake_up(self.server)
-        assert 'stash_keys' in self.assert_still_held()['fault']['message']
+        answer = self.wake_up(self.server, status=503)
+        assert '[climate] stash_keys of nova-api' in str(answer.body)
+        self.assert_still_held()
         assert self.spawned.calls == []
         self.flags(stash_keys=[KEY], group='climate')
 

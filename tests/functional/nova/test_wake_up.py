@@ -3,10 +3,16 @@
 
 import base64
 
+import fixtures
+import pytest
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from nova.conf import CONF
+from nova.tests.functional.api import client
 
+from climate_common import sealing
 from nova_ext import saved_build_args
+from tests.functional.nova.base import KEY
 from tests.functional.nova.woken import WakeUpTest
 
 VOLUMES = 'nova.volume.cinder.API'
@@ -24,20 +30,90 @@ class TestKept(WakeUpTest):
         rows = [key for key in kept if key.startswith(saved_build_args.PREFIX)]
         assert rows
         assert 'correct horse' not in str(kept)
-        assert ''.join(kept[key] for key in sorted(rows)).startswith('sealed:')
+        assert ''.join(kept[key] for key in sorted(rows)).startswith('box:')
         self.wake_up(server)
         assert self.spawned.last['password'] == 'correct horse'
         left = self.instance(server).system_metadata
         assert not [key for key in left if key.startswith('climate')]
         assert 'network_allocated' not in left
 
-    def test_without_a_key_the_password_is_not_saved(self):
+    def test_without_a_key_secrets_are_rejected_and_nothing_is_left(self):
         self.flags(stash_keys=[], group='climate')
-        server = self.reserve(adminPass='correct horse')
-        assert 'correct horse' not in str(self.instance(server).system_metadata)
+        self.api.microversion = self.admin_api.microversion = '2.1'
+        files = [{'path': '/etc/key', 'contents': base64.b64encode(b'correct horse').decode()}]
+        for name, value in (('adminPass', 'correct horse'), ('personality', files)):
+            with self.subTest(name):
+                with pytest.raises(client.OpenStackApiException) as caught:
+                    self.reserve(**{name: value}, networks=None)
+                assert caught.value.response.status_code == 400
+                assert f'server.{name}: ' in caught.value.response.text
+                assert '[climate] stash_keys' in caught.value.response.text
+        assert self.api.get_servers() == []
+        assert self.lease_service.requests == []
+
+    def test_without_a_key_a_server_starts_and_no_password_is_shown(self):
+        self.flags(stash_keys=[], group='climate')
+        server = self.reserve()
+        assert 'adminPass' not in server
+        assert 'password' not in str(self.instance(server).system_metadata)
         self.wake_up(server)
         self.assert_status(server, 'ACTIVE')
         assert self.spawned.last['password'] is None
+        # A server without a reservation keeps its password.
+        assert 'adminPass' in self.boot()
+
+    def test_compute_without_its_public_key_rejects_files(self):
+        self.api.microversion = self.admin_api.microversion = '2.1'
+        files = [{'path': '/etc/key', 'contents': base64.b64encode(b'correct horse').decode()}]
+        with fixtures.MonkeyPatch('nova_ext.saved_build_args.public_key', lambda _conf: None):
+            server = self.reserve(personality=files, networks=None)
+        found = self.assert_status(server, 'ERROR')
+        assert 'stash_public_key of nova-compute on host1' in found['fault']['message']
+        assert self.allocations(server) == {}
+
+    def test_nova_compute_needs_no_key_that_opens(self):
+        """Its nova.conf has the public key alone, which opens the password of no server."""
+        public = sealing.public_key(KEY)
+        self.flags(stash_public_key=public, group='climate')
+        real, seen = self.compute.manager._do_build_and_run_instance, []
+
+        def build(*args, **kwargs):
+            self.flags(stash_keys=[], group='climate')
+            try:
+                seen.append(CONF.climate.stash_keys)
+                return real(*args, **kwargs)
+            finally:
+                self.flags(stash_keys=[KEY], group='climate')
+
+        self.compute.manager._do_build_and_run_instance = build
+        mine, other = (self.reserve(adminPass='correct horse') for _ in range(2))
+        with pytest.raises(saved_build_args.SavedArgsUnreadable):
+            saved_build_args.load(self.instance(other).system_metadata, [public], other['id'])
+        self.wake_up(mine)
+        self.assert_status(mine, 'ACTIVE')
+        assert self.spawned.last['password'] == 'correct horse'
+        assert seen == [[], [], []]
+
+    def test_arguments_of_another_server_do_not_open(self):
+        mine, other = self.reserve(), self.reserve(adminPass='correct horse')
+        stolen, instance = self.instance(other).system_metadata, self.instance(mine)
+        saved_build_args.remove(instance.system_metadata)
+        instance.system_metadata |= {
+            key: value for key, value in stolen.items() if key.startswith(saved_build_args.PREFIX)
+        }
+        instance.save()
+        self.wake_up(mine, status=503)
+        self.assert_status(mine, 'RESERVED')
+        assert self.spawned.calls == []
+
+    def test_older_nova_api_does_not_start_a_server_without_its_password(self):
+        server = self.reserve()
+        with fixtures.MonkeyPatch('nova_ext.saved_build_args.load', lambda *_: {}):
+            self.wake_up(server)
+        found = self.assert_status(server, 'RESERVED')
+        assert 'upgrade it before nova-compute' in found['fault']['message']
+        self.wake_up(server)
+        assert self.spawned.last['password'] == server['adminPass']
 
     def test_injected_files_are_spawned(self):
         self.api.microversion = self.admin_api.microversion = '2.1'

@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+import json
+import zlib
+
 import pytest
 from cryptography.fernet import Fernet
 
@@ -8,14 +11,47 @@ OLD, NEW = (Fernet.generate_key().decode() for _ in range(2))
 
 
 def test_unseal_with_a_later_key_returns_the_values() -> None:
-    sealed = sealing.seal({'password': 'secret'}, [OLD])
+    sealed = sealing.seal({'password': 'secret'}, [OLD], 'lease')
     assert 'secret' not in sealed
-    assert sealing.unseal(sealed, [NEW, OLD]) == {'password': 'secret'}
+    assert sealing.unseal(sealed, [NEW, OLD], 'lease') == {'password': 'secret'}
 
 
 def test_unseal_without_its_key_is_refused() -> None:
-    with pytest.raises(sealing.Unreadable):
-        sealing.unseal(sealing.seal({}, [OLD]), [NEW])
+    for keys in ([NEW], []):
+        with pytest.raises(sealing.Unreadable):
+            sealing.unseal(sealing.seal({}, [OLD], 'lease'), keys, 'lease')
+
+
+def test_unseal_for_another_object_is_rejected() -> None:
+    sealed = sealing.seal({'password': 'secret'}, [NEW], 'lease')
+    with pytest.raises(sealing.Unreadable, match='another object'):
+        sealing.unseal(sealed, [NEW], 'other')
+
+
+def test_earlier_text_opens_and_is_not_current() -> None:
+    earlier = Fernet(NEW).encrypt(zlib.compress(json.dumps({'a': 'b'}).encode())).decode()
+    assert sealing.unseal(earlier, [NEW], 'lease') == {'a': 'b'}
+    assert not sealing.is_current(earlier, [NEW])
+
+
+def test_text_is_current_with_the_first_key_alone() -> None:
+    sealed = sealing.seal({'a': 'b'}, [NEW], 'lease')
+    assert sealing.is_current(sealed, [NEW, OLD])
+    assert not sealing.is_current(sealed, [OLD, NEW])
+    assert not sealing.is_current(sealed, [])
+
+
+def test_public_key_seals_and_does_not_open() -> None:
+    public = sealing.public_key(NEW)
+    sealed = sealing.seal_for({'password': 'secret'}, public, 'server')
+    assert sealing.unseal_mine(sealed, [OLD, NEW], 'server') == {'password': 'secret'}
+    assert sealed != sealing.seal_for({'password': 'secret'}, public, 'server')
+    for keys, owner in (([public], 'server'), ([OLD], 'server'), ([NEW], 'other'), ([], 'server')):
+        with pytest.raises(sealing.Unreadable):
+            sealing.unseal_mine(sealed, keys, owner)
+    for damaged in (sealed[:-4], '', 'AAAA', 'no base64'):
+        with pytest.raises(sealing.Unreadable):
+            sealing.unseal_mine(damaged, [NEW], 'server')
 
 
 def test_check_keys_refuses_what_is_no_key() -> None:

@@ -225,7 +225,9 @@ def test_leases_keep_what_is_secret_with_one_key(tmp_path: pathlib.Path, key: st
         for _ in range(2)
     )
     assert first == second
-    assert first == [key] if key else sealing.unseal(sealing.seal({'a': 'b'}, first), second)
+    assert (
+        first == [key] if key else sealing.unseal(sealing.seal({'a': 'b'}, first, ''), second, '')
+    )
 
 
 def test_limits_are_registered_and_turned_on(tmp_path: pathlib.Path) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers that are made for a lease: what is checked, kept, shown and told of them."""
 
+import dataclasses
 import json
 
 import pytest
@@ -8,6 +9,7 @@ from cryptography.fernet import Fernet
 
 from climate_core import exceptions
 from climate_core.lease import api_view
+from climate_core.plugins.server import specification
 from climate_core.plugins.server.plugin import ServerPlugin
 from tests.support.fakes import flavors, neutron, nova
 from tests.unit.plugins.leased import END
@@ -73,15 +75,37 @@ def test_secret_without_keys_is_refused(made, secret):
     assert caught.value.field == f'reservations[0].server.{secret}'
 
 
-def test_secret_whose_key_is_gone_fails_the_lease_and_says_so(made):
+def test_secret_whose_key_is_missing_waits_for_the_key(made, caplog):
+    conf = made.stacks.conf
+    before = conf[ServerPlugin.resource_type].secret_keys
     lease_id = create(made, item(**SECRETS))
     key = Fernet.generate_key().decode()
-    made.stacks.conf.set_override('secret_keys', [key], group=ServerPlugin.resource_type)
+    conf.set_override('secret_keys', [key], group=ServerPlugin.resource_type)
     made.look_around(5)
     lease = made.lease(lease_id)
-    assert lease.status == 'ERROR'
-    assert 'secret_keys of climate.conf has no key any more' in lease.status_reason
+    assert lease.status != 'ERROR'
+    (reservation,) = lease.reservations
+    assert f'the password of reservation {reservation.id}' in caplog.text
+    assert any('secret_keys of climate.conf' in (e.status_reason or '') for e in lease.events)
     assert names(made) == []
+    conf.set_override('secret_keys', [key, *before], group=ServerPlugin.resource_type)
+    made.time.forward(minutes=10)
+    made.look_around(5)
+    assert names(made) == ['web']
+    (server,) = made.stacks.state.servers.values()
+    assert server['asked']['adminPass'] == SECRETS['adminPass']
+
+
+def test_secret_of_another_lease_does_not_open(made):
+    conf = made.stacks.conf
+    theirs = made.lease(create(made, item(**SECRETS)))
+    mine = made.lease(create(made, item()))
+    (stolen,), (own,) = theirs.reservations, mine.reservations
+    sealed = stolen.params[specification.SEALED]
+    copied = dataclasses.replace(own, params={**own.params, specification.SEALED: sealed})
+    lease = dataclasses.replace(mine, reservations=(copied,))
+    with pytest.raises(exceptions.Transient):
+        specification.body(lease, copied, conf[ServerPlugin.resource_type].secret_keys)
 
 
 LARGE = {'metadata': {'a': 'b'}, 'networks': 'none', 'security_groups': [{'name': 'web'}]}
