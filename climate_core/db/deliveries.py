@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_common import limits
-from climate_core.db import rows, tables, utcnow
+from climate_core.db import rows, secrets, tables, utcnow
 from climate_core.lease import model
 
 _ROW = tables.DELIVERIES
@@ -33,7 +33,10 @@ _WINDOW = 8
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Delivery:
-    """One notification for one webhook; ``target`` is the host and port of its URL."""
+    """One notification for one webhook; ``target`` is the host and port of its URL.
+
+    :param url: empty if no key opens it
+    """
 
     id: int
     lease_id: str
@@ -97,7 +100,7 @@ def add(
         for kind, payload in notices
         if any(fnmatch.fnmatchcase(kind, pattern) for pattern in patterns)
     ]
-    hook = _hook(lease.webhook)
+    hook = _hook(session, lease.id, lease.webhook)
     common = {'lease_id': lease.id, 'project_id': lease.project_id, 'attempts': 0, **hook}
     rows.enqueue(session, _ROW, wanted, now, ADDED, **common)
 
@@ -108,14 +111,16 @@ def redirect(session: orm.Session, lease: model.Lease) -> None:
     if lease.webhook is None:
         rows.change(session, sa.delete(_ROW).where(mine))
     else:
-        rows.change(session, sa.update(_ROW).where(mine).values(**_hook(lease.webhook)))
+        rows.change(
+            session, sa.update(_ROW).where(mine).values(**_hook(session, lease.id, lease.webhook))
+        )
 
 
-def _hook(webhook: Mapping[str, Any]) -> dict[str, str]:
-    url = webhook['url']
+def _hook(session: orm.Session, lease_id: str, webhook: Mapping[str, Any]) -> dict[str, str]:
     # The length of the column; a host that is longer does not exist.
-    target = urllib.parse.urlsplit(url).netloc.lower()[: limits.NAME_LENGTH]
-    return {'url': url, 'secret': webhook['secret'], 'target': target}
+    target = urllib.parse.urlsplit(webhook['url']).netloc.lower()[: limits.NAME_LENGTH]
+    url, secret = secrets.seal_call(session, lease_id, webhook)
+    return {'url': url, 'secret': secret, 'target': target}
 
 
 def due_in(session: orm.Session, busy: DeliveriesInProgress) -> float | None:
@@ -137,7 +142,13 @@ def claim(
     taken = copy.deepcopy(busy)
     ids = [row.id for row in session.execute(query) if taken.take(row)][:limit]
     name, count = rows.take(session, _ROW, ids, ttl)
-    return rows.taken(session, _ROW, Delivery, name) if count else []
+    found = rows.taken(session, _ROW, Delivery, name) if count else []
+    return [_opened(session, each) for each in found]
+
+
+def _opened(session: orm.Session, sealed: Delivery) -> Delivery:
+    url, secret = secrets.open_call(session, sealed.lease_id, sealed.url, sealed.secret)
+    return dataclasses.replace(sealed, url=url, secret=secret)
 
 
 def done(session: orm.Session, delivery: Delivery) -> bool:

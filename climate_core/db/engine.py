@@ -19,7 +19,8 @@ from oslo_db import options as db_options
 from oslo_db.sqlalchemy import enginefacade
 from sqlalchemy import orm
 
-from climate_core.db import pymysql_times, utcnow
+from climate_core.conf import secrets as secret_keys
+from climate_core.db import pymysql_times, secrets, utcnow
 
 T = TypeVar('T')
 
@@ -93,9 +94,11 @@ class Database:
         self, conf: cfg.ConfigOpts, clock: Callable[[], datetime.datetime] | None = None
     ) -> None:
         register(conf)
+        secret_keys.register(conf)
+        secret_keys.read(conf)
         self.clock = clock
         #: What each session has in its ``info``.
-        self.info: dict[str, Any] = {}
+        self.info: dict[str, Any] = {secrets.CONF: conf}
         self._facade = enginefacade.transaction_context()
         # Its sleep(0) at each return of a connection is for green threads, which we are not.
         self._facade.configure(sqlite_fk=True, thread_checkin=False, **_options(conf))

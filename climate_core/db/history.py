@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The history of leases in the database: one row for each change, kept until the purge."""
 
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import rows, tables
+from climate_core.db import rows, secrets, tables
 from climate_core.lease import history
 
 _ROW = tables.HISTORY
@@ -13,7 +17,11 @@ _ROW = tables.HISTORY
 def add(session: orm.Session, entry: history.HistoryEntry | None) -> None:
     """Write what happened, in the transaction in which it happens; None is nothing."""
     if entry is not None:
-        rows.insert_unread(session, _ROW, [rows.values(_ROW, entry)])
+        kept = rows.values(_ROW, entry)
+        kept['changes'] = _changed(
+            session, entry.lease_id, entry.changes, secrets.seal_url, secrets.seal_params
+        )
+        rows.insert_unread(session, _ROW, [kept])
 
 
 def page(
@@ -36,4 +44,38 @@ def page(
     )
     if after is not None:
         query = query.where(_ROW.c.id < after if newest_first else _ROW.c.id > after)
-    return [(row[0], history.HistoryEntry(*row[1:])) for row in session.execute(query)]
+    return [
+        (row[0], _opened(session, history.HistoryEntry(*row[1:])))
+        for row in session.execute(query)
+    ]
+
+
+def _opened(session: orm.Session, entry: history.HistoryEntry) -> history.HistoryEntry:
+    change_url, change_params = secrets.open_url, secrets.open_params
+    changes = _changed(session, entry.lease_id, entry.changes, change_url, change_params)
+    return dataclasses.replace(entry, changes=changes)
+
+
+def _changed(
+    session: orm.Session,
+    lease_id: str,
+    changes: Mapping[str, Any],
+    change_url: Callable[[orm.Session, str, str], str],
+    change_params: Callable[[orm.Session, str, Mapping[str, Any]], Mapping[str, Any]],
+) -> Mapping[str, Any]:
+    """Return changes with another URL of the webhook, and other params of the reservations."""
+
+    def change(fields: Mapping[str, Any], name: str, function: Callable[..., Any]) -> Any:
+        if name not in fields:
+            return fields
+        pair = [each and function(session, lease_id, each) for each in fields[name]]
+        return {**fields, name: pair}
+
+    changes = change(changes, 'webhook', change_url)
+    if 'reservations' not in changes:
+        return changes
+    of_reservations = {
+        each: change(fields, 'params', change_params)
+        for each, fields in changes['reservations'].items()
+    }
+    return {**changes, 'reservations': of_reservations}

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import allocations, owner_trusts, packed_rows, rows, tables, utcnow
+from climate_core.db import allocations, owner_trusts, packed_rows, rows, secrets, tables, utcnow
 from climate_core.db import reservations as db_reservations
 from climate_core.db.engine import Database
 from climate_core.lease import states
@@ -125,7 +125,7 @@ def _find_whole(session: orm.Session, lease_id: str) -> Lease | None:
         return None
     width = len(_LEASE_NAMES)
     contents = [row[width:] for row in found]
-    return _read(found[0][:width], *_read_contents(session, contents))
+    return _read(session, found[0][:width], *_read_contents(session, contents))
 
 
 def _lock_whole(session: orm.Session, lease_id: str) -> Lease | None:
@@ -134,7 +134,7 @@ def _lock_whole(session: orm.Session, lease_id: str) -> Lease | None:
     if row is None:
         return None
     contents = session.execute(_CONTENTS, {'wanted': lease_id}).all()
-    return _read(row, *_read_contents(session, contents))
+    return _read(session, row, *_read_contents(session, contents))
 
 
 def _read_contents(
@@ -142,7 +142,7 @@ def _read_contents(
 ) -> tuple[Sequence[Reservation], Sequence[Event]]:
     """Read the rows of a lease without its own columns."""
     width = len(db_reservations.COLUMNS)
-    held = [db_reservations.read(row[:width]) for row in found if row[0] is not None]
+    held = [db_reservations.read(session, row[:width]) for row in found if row[0] is not None]
     events = [_read_event(row[width:]) for row in found if row[width] is not None]
     return allocations.attach(session, held), events
 
@@ -225,7 +225,7 @@ def find_holders(session: orm.Session, keys: Iterable[Key]) -> dict[Key, Lease]:
         .join_from(_RESERVATION, _LEASE, column.lease_id == _LEASE.c.id)
         .where(sa.or_(*wanted))
     )
-    return {(row[0], row[1]): _read(row[2:]) for row in session.execute(query)}
+    return {(row[0], row[1]): _read(session, row[2:]) for row in session.execute(query)}
 
 
 def assemble(
@@ -237,16 +237,17 @@ def assemble(
     ids = list(reservations)
     if ids and 'reservations' in parts:
         held = _RESERVATIONS.rows(session, {'wanted': ids})
-        read = [db_reservations.read(row) for row in held]
+        read = [db_reservations.read(session, row) for row in held]
         for each in allocations.attach(session, read):
             reservations[each.lease_id].append(each)
     if ids and 'events' in parts:
         for event in map(_read_event, _EVENTS.rows(session, {'wanted': ids})):
             events[event.lease_id].append(event)
-    return [_read(row, reservations[row[0]], events[row[0]]) for row in found]
+    return [_read(session, row, reservations[row[0]], events[row[0]]) for row in found]
 
 
 def _read(
+    session: orm.Session,
     row: Sequence[Any],
     reservations: Sequence[Reservation] = (),
     events: Sequence[Event] = (),
@@ -255,6 +256,8 @@ def _read(
     values = dict(zip(_LEASE_NAMES, row, strict=True))
     # What the release before this one writes has no list.
     values['before_start'] = tuple(values['before_start'] or ())
+    if values['webhook'] is not None:
+        values['webhook'] = secrets.open_webhook(session, values['id'], values['webhook'])
     return Lease(**values, reservations=tuple(reservations), events=tuple(events))
 
 
@@ -264,7 +267,7 @@ def _read_event(row: Sequence[Any]) -> Event:
 
 def insert(session: orm.Session, new: Sequence[Lease]) -> None:
     """Write leases without their reservations and events; DBDuplicateEntry: an id is taken."""
-    rows.insert(session, _LEASE, [columns(each) for each in new])
+    rows.insert(session, _LEASE, [_stored(session, each) for each in new])
 
 
 def insert_sharing(session: orm.Session, lease: Lease) -> None:
@@ -272,14 +275,19 @@ def insert_sharing(session: orm.Session, lease: Lease) -> None:
 
     :raises climate_core.db.owner_trusts.Retired: that is not to be shared any more
     """
-    new = {**columns(lease), 'taken': lease.trust_id}
+    new = {**_stored(session, lease), 'taken': lease.trust_id}
     if session.connection().execute(_INSERT_SHARING, new).rowcount != 1:
         raise owner_trusts.Retired
 
 
 def columns(lease: Lease) -> dict[str, Any]:
-    """Return what the table keeps of a lease."""
+    """Return what the table keeps of a lease, with its secrets in plain."""
     return rows.values(_LEASE, lease)
+
+
+def _stored(session: orm.Session, lease: Lease) -> dict[str, Any]:
+    webhook = secrets.seal_webhook(session, lease.id, lease.webhook)
+    return {**columns(lease), 'webhook': webhook}
 
 
 def update(session: orm.Session, lease: Lease, **values: Any) -> bool:
@@ -288,6 +296,8 @@ def update(session: orm.Session, lease: Lease, **values: Any) -> bool:
     :returns: False if the lease was changed meanwhile; nothing is written then
     """
     own = {'generation': lease.generation + 1, **values}
+    if 'webhook' in own:
+        own['webhook'] = secrets.seal_webhook(session, lease.id, own['webhook'])
     if 'updated_at' in values:
         return rows.change_row(session, _LEASE, lease.id, lease.generation, own)
     mine = sa.and_(_LEASE.c.id == lease.id, _LEASE.c.generation == lease.generation)

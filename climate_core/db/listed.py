@@ -17,7 +17,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import allocations, packed_rows, tables
+from climate_core.db import allocations, packed_rows, secrets, tables
 from climate_core.db import rows as db_rows
 from climate_core.lease.listed import ListedEvent, ListedLease, ListedReservation
 
@@ -54,7 +54,7 @@ def read(
     if found is None:
         rows = session.execute(select.with_only_columns(*_COLUMNS)).all()
         found = _assembled(session, rows, parts)
-    return _promised(session, found)
+    return _promised(session, [_opened(session, each) for each in found])
 
 
 @functools.cache
@@ -119,6 +119,20 @@ def _lease(
     reservations = sorted(itertools.starmap(ListedReservation, held), key=_BY_CREATION)
     in_order = sorted(itertools.starmap(ListedEvent, events), key=_BY_TIME)
     return ListedLease._make([*row, reservations, in_order])
+
+
+def _opened(session: orm.Session, lease: ListedLease) -> ListedLease:
+    """Return a lease with its secrets in plain."""
+    if lease.webhook is not None:
+        lease = lease._replace(webhook=secrets.open_webhook(session, lease.id, lease.webhook))
+    if not any(secrets.has_metadata(each.params) for each in lease.reservations):
+        return lease
+    return lease._replace(
+        reservations=[
+            each._replace(params=secrets.open_params(session, lease.id, each.params))
+            for each in lease.reservations
+        ]
+    )
 
 
 def _promised(session: orm.Session, found: list[ListedLease]) -> list[ListedLease]:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_common.resource_types import STACK
-from climate_core.db import events, rows, tables, utcnow
+from climate_core.db import events, rows, secrets, tables, utcnow
 from climate_core.lease import states
 from climate_core.lease.model import PARTS, PREPARE, REPORTED, UNMADE, Reservation
 
@@ -34,7 +34,7 @@ def holders(
     query = sa.select(*COLUMNS).where(
         held_of(resource_type), _RESERVATION.c.resource_id.in_(resource_ids)
     )
-    return [read(row) for row in session.execute(query)]
+    return [read(session, row) for row in session.execute(query)]
 
 
 def held(
@@ -43,7 +43,7 @@ def held(
     """Read a page of the reservations of a type that hold their resource, after one by its id."""
     page = sa.select(*COLUMNS).where(held_of(resource_type), _RESERVATION.c.id > after)
     query = page.order_by(_RESERVATION.c.id).limit(limit)
-    return [read(row) for row in session.execute(query)]
+    return [read(session, row) for row in session.execute(query)]
 
 
 def reported(
@@ -57,7 +57,7 @@ def reported(
         params.contains(f'"{REPORTED}"', autoescape=True),
     )
     query = page.order_by(_RESERVATION.c.id).limit(limit)
-    return [read(row) for row in session.execute(query)]
+    return [read(session, row) for row in session.execute(query)]
 
 
 class ReservationEnd(NamedTuple):
@@ -172,20 +172,24 @@ def holding(session: orm.Session, ids: Collection[str]) -> set[str]:
     return set(session.scalars(query))
 
 
-def read(row: Sequence[Any]) -> Reservation:
+def read(session: orm.Session, row: Sequence[Any]) -> Reservation:
     """Make one of a row of :data:`COLUMNS`; one of the release before has no amounts."""
     values = dict(zip(_NAMES, row, strict=True))
     values['amounts'] = values['amounts'] or {}
+    values['params'] = secrets.open_params(session, values['lease_id'], values['params'])
     return Reservation(**values)
 
 
 def insert(session: orm.Session, reservations: Sequence[Reservation]) -> None:
     """Write new reservations; DBDuplicateEntry: a resource is reserved already."""
-    rows.insert(session, _RESERVATION, [columns(each) for each in reservations])
+    new = [columns(each) for each in reservations]
+    for each in new:
+        each['params'] = secrets.seal_params(session, each['lease_id'], each['params'])
+    rows.insert(session, _RESERVATION, new)
 
 
 def columns(reservation: Reservation) -> dict[str, Any]:
-    """Return what the table keeps of a reservation."""
+    """Return what the table keeps of a reservation, with its metadata in plain."""
     return rows.values(_RESERVATION, reservation) | {'hold': 1 if reservation.live else None}
 
 
@@ -195,6 +199,8 @@ def update(session: orm.Session, changes: Sequence[tuple[Reservation, Reservatio
     for before, after in changes:
         values = rows.difference(columns(after), columns(before))
         group = groups[repr(sorted(values.items()))]
+        if 'params' in values:
+            values['params'] = secrets.seal_params(session, before.lease_id, values['params'])
         group[0].update(values)
         group[1].append(before.id)
     for values, ids in groups.values():

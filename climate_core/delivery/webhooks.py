@@ -34,6 +34,10 @@ LOG = log.getLogger(__name__)
 #: The action in the history of a lease.
 ACTION = 'webhook.failed'
 _GONE = 410
+_UNREADABLE = (
+    '[virtual:instance] secret_keys of climate.conf has no key that opens its URL: the operator '
+    'has to add it.'
+)
 #: Seconds that a claim lives longer than a call: for the resolving of a name, for the database.
 _MARGIN = 60.0
 
@@ -128,6 +132,8 @@ class Sender(PoolWorker[Delivery]):
         body, headers = message(delivery, self._clock.now())
         test_points.reached('webhook.before', **info)
         try:
+            if not delivery.url:
+                raise http_post.CallFailed(_UNREADABLE)
             status = self._post(delivery.url, body, headers)
             reason = _reason(status)
         except http_post.CallFailed as exc:

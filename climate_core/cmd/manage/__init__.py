@@ -13,7 +13,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.cloud.power import base as power
 from climate_core.cmd import explain
-from climate_core.cmd.manage import database, leases, repair, serve
+from climate_core.cmd.manage import database, leases, repair, secrets, serve
 from climate_core.db import migration
 from climate_core.db.engine import TROUBLE, Stale
 from climate_core.plugins import loading
@@ -67,6 +67,10 @@ def _add_commands(subparsers: Any) -> None:
     lease = subparsers.add_parser('lease', help='look at leases that do not go on')
     leases.add_commands(
         lease.add_subparsers(title='commands', dest='lease_command', required=True)
+    )
+    keys = subparsers.add_parser('secrets', help='check and rotate the keys of stored secrets')
+    secrets.add_commands(
+        keys.add_subparsers(title='commands', dest='secrets_command', required=True)
     )
     repair.add_commands(subparsers)
     serve.add_command(subparsers)

@@ -18,6 +18,7 @@ from oslo_config import cfg
 from climate_common import amounts, resource_types
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
+from climate_core.conf import secrets
 from climate_core.plugins import making, parent_stacks, rights, wakeable
 from climate_core.plugins.base import Claimed, Wait
 from climate_core.plugins.progress import END, START, Progress
@@ -69,16 +70,7 @@ class ServerPlugin(making.MakingPlugin):
             help='Seconds before the start of a lease of the kind scheduled at which its servers '
             'are made, so that they can be woken in time.',
         ),
-        cfg.ListOpt(
-            'secret_keys',
-            default=[],
-            secret=True,
-            help='Keys that protect what users say of servers that are to be made for their '
-            'leases and nobody else may see: user data and admin passwords. Each is 32 bytes in '
-            'URL-safe base64 (python -c "from cryptography.fernet import Fernet as F; '
-            'print(F.generate_key().decode())"). The first encrypts, all decrypt; every '
-            'climate-manager needs the same. With no key such requests are refused.',
-        ),
+        secrets.KEYS,
         *lost_tasks.OPTIONS,
     )
     schema = {

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users entrust to the database is sealed there, and in plain for all who may see it."""
+
+import dataclasses
+import json
+
+import pytest
+import sqlalchemy as sa
+from cryptography.fernet import Fernet
+
+from climate_core.db import deliveries, history, leases, listed, secrets, tables
+from climate_core.lease import api_view
+from climate_core.plugins.server.plugin import ServerPlugin
+from tests.support.fakes import flavors
+from tests.unit.plugins.leased import END
+
+URL = 'https://example.org/hooks/t0ken'
+SIGNED = 'signing-key-0123456789'
+METADATA = {'role': 'metadata-of-a-user'}
+SECRET = ('t0ken', SIGNED, 'metadata-of-a-user')
+OLD, NEW = (Fernet.generate_key().decode() for _ in range(2))
+
+
+@pytest.fixture
+def made(leased):
+    flavors.add(leased.stacks.state, id='small')
+    set_keys(leased, [OLD])
+    return leased
+
+
+def set_keys(made, keys):
+    for conf in (made.stacks.conf, made.database.info[secrets.CONF]):
+        conf.set_override('secret_keys', keys, group=ServerPlugin.resource_type)
+
+
+def create(made):
+    server = {
+        'name': 'web',
+        'flavorRef': 'small',
+        'block_device_mapping_v2': [{}],
+        'metadata': METADATA,
+        'adminPass': 'secret',
+    }
+    request = {
+        'name': 'lease1',
+        'start_date': '2026-12-01 13:00',
+        'end_date': END,
+        'webhook': {'url': URL, 'secret': SIGNED},
+        'reservations': [{'resource_type': 'virtual:instance', 'server': server}],
+    }
+    return made.operations.create_lease(made.stacks.user(), request)
+
+
+def stored(made, *names):
+    """Return all that tables of the database have, as text."""
+    with made.database.reader() as session:
+        return str(
+            [
+                [tuple(row) for row in session.execute(sa.text(f'SELECT * FROM {name}'))]
+                for name in names
+            ]
+        )
+
+
+ALL = ('leases', 'reservations', 'lease_history')
+
+
+def read_all(made, lease_id):
+    """Return what the API shows of a lease: alone, in a list, and its history."""
+    lease = made.lease(lease_id)
+    query = sa.select(tables.LEASES).where(tables.LEASES.c.id == lease_id)
+    (row,) = made.database.read(listed.read, query, ('reservations', 'events'))
+    entries = made.database.read(history.page, lease_id)
+    return [api_view.lease(lease), api_view.lease(row), [each.changes for _, each in entries]]
+
+
+def test_dump_of_the_database_has_no_secret_and_the_api_shows_the_same(made):
+    lease_id = create(made)
+    text = stored(made, *ALL)
+    assert not [each for each in (*SECRET, 'adminPass') if each in text]
+    assert not [each for each in SECRET[:2] if each in stored(made, 'webhook_deliveries')]
+    sealed = read_all(made, lease_id)
+    assert made.lease(lease_id).webhook == {'url': URL, 'secret': SIGNED, 'events': ['*']}
+    assert sealed[0]['reservations'][0]['server']['metadata'] == METADATA
+    assert sealed[0]['webhook'] == sealed[1]['webhook'] == {'url': URL, 'events': ['*']}
+    assert json.dumps(METADATA) in json.dumps(sealed[2])
+    busy = deliveries.DeliveriesInProgress(4)
+    (call,) = made.database.write(deliveries.claim, 60, 9, busy)
+    assert (call.url, call.secret) == (URL, SIGNED)
+    made.look_around(5)
+    (server,) = made.stacks.state.servers.values()
+    assert server['asked']['metadata'] == METADATA
+    assert not [each for each in SECRET if each in stored(made, *ALL)]
+
+
+def test_without_keys_rows_are_plain_and_stay_readable_with_keys(made):
+    set_keys(made, [])
+    webhook = {'url': URL, 'secret': SIGNED, 'events': ['*']}
+    lease = made.lease(create_plain(made))
+    assert lease.webhook == webhook
+    assert SIGNED in stored(made, 'leases')
+    set_keys(made, [NEW])
+    assert made.lease(lease.id).webhook == webhook
+    assert read_all(made, lease.id)[1]['webhook'] == {'url': URL, 'events': ['*']}
+
+
+def create_plain(made):
+    request = {
+        'name': 'lease2',
+        'start_date': '2026-12-01 13:00',
+        'end_date': END,
+        'webhook': {'url': URL, 'secret': SIGNED},
+        'reservations': [
+            {
+                'resource_type': 'virtual:instance',
+                'server': {
+                    'name': 'web',
+                    'flavorRef': 'small',
+                    'block_device_mapping_v2': [{}],
+                    'metadata': METADATA,
+                },
+            }
+        ],
+    }
+    return made.operations.create_lease(made.stacks.user(), request)
+
+
+def test_missing_key_hides_secrets_and_loses_nothing(made, caplog):
+    lease_id = create(made)
+    before = read_all(made, lease_id)
+    set_keys(made, [NEW])
+    lease = made.lease(lease_id)
+    assert (lease.webhook['url'], lease.webhook['events']) == ('', ['*'])
+    assert 'secret_keys of climate.conf does not open' in caplog.text
+    (call,) = made.database.write(deliveries.claim, 60, 9, deliveries.DeliveriesInProgress(4))
+    assert call.url == ''
+    # What is written meanwhile keeps what no key opens.
+    made.operations.update_lease(made.stacks.user(), lease_id, {'name': 'lease3'})
+    (reservation,) = lease.reservations
+    changed = dataclasses.replace(reservation, params={**reservation.params, 'x': 1})
+    made.database.write(
+        lambda session: leases.db_reservations.update(session, [(reservation, changed)])
+    )
+    read_all(made, lease_id)
+    set_keys(made, [NEW, OLD])
+    after = read_all(made, lease_id)
+    assert after[0]['webhook'] == before[0]['webhook']
+    assert after[0]['reservations'][0]['server'] == before[0]['reservations'][0]['server']
+    assert made.lease(lease_id).webhook['secret'] == SIGNED
+
+
+def test_secrets_of_another_lease_do_not_open(made):
+    mine, theirs = create(made), create(made)
+
+    def copy(session):
+        row = tables.LEASES.c
+        query = sa.select(sa.type_coerce(row.webhook, sa.Text)).where(row.id == theirs)
+        stolen = session.execute(query).scalar_one()
+        session.execute(
+            sa.text('UPDATE leases SET webhook = :stolen WHERE id = :mine'),
+            {'stolen': stolen, 'mine': mine},
+        )
+
+    made.database.write(copy)
+    assert made.lease(mine).webhook['url'] == ''
+    assert made.lease(theirs).webhook['url'] == URL
