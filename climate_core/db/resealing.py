@@ -74,26 +74,25 @@ def _changes(lease_id: str, value: Mapping[str, Any], change: Change) -> Mapping
     if 'webhook' in value:
         pair = [each and _url(lease_id, each, change) for each in value['webhook']]
         value = {**value, 'webhook': pair}
-    if 'reservations' in value:
-        held = {
-            name: {
-                **fields,
-                **{
-                    'params': [each and _params(lease_id, each, change) for each in pair]
-                    for pair in [fields.get('params')]
-                    if pair
-                },
-            }
-            for name, fields in value['reservations'].items()
-        }
-        value = {**value, 'reservations': held}
-    return value
+    held = {
+        name: {**fields, 'params': [each and _params(lease_id, each, change) for each in pair]}
+        for name, fields in value.get('reservations', {}).items()
+        for pair in [fields.get('params')]
+        if pair
+    }
+    return {**value, 'reservations': {**value['reservations'], **held}} if held else value
+
+
+def _call(lease_id: str, value: str, change: Change) -> str:
+    # What waits in plain text is gone when it is sent.
+    return _url(lease_id, value, change) if value.startswith(secrets.PREFIX) else value
 
 
 _COLUMNS: Final = {
     'webhooks': _Column(tables.LEASES.c.webhook, _webhook),
     'reservations': _Column(tables.RESERVATIONS.c.params, _params),
     'history': _Column(tables.HISTORY.c.changes, _changes),
+    'webhook calls': _Column(tables.DELIVERIES.c.url, _call),
 }
 
 
@@ -118,7 +117,7 @@ def rotate(database: Database, keys: list[str]) -> Iterator[bool]:
             continue
         try:
             new = _COLUMNS[name].change(
-                lease_id, json.loads(text), lambda said, owner: _resealed(said, owner, keys)
+                lease_id, _read(name, text), lambda said, owner: _resealed(said, owner, keys)
             )
         except sealing.Unreadable:
             yield False
@@ -133,12 +132,17 @@ def _store(session: orm.Session, column: sa.Column[Any], row_id: Any, old: str, 
     return rows.change(session, statement.values({column.name: new})) == 1
 
 
+def _read(name: str, text: str) -> Any:
+    is_json = isinstance(_COLUMNS[name].column.type, tables.Json)
+    return json.loads(text) if is_json else text
+
+
 def _seen(name: str, lease_id: str, text: str, keys: list[str], found: list[Secret]) -> None:
     def note(said: Any, owner: str) -> Any:
         found.append(_look(said, owner, keys))
         return said
 
-    _COLUMNS[name].change(lease_id, json.loads(text), note)
+    _COLUMNS[name].change(lease_id, _read(name, text), note)
 
 
 def _look(said: Any, owner: str, keys: list[str]) -> Secret:

@@ -8,7 +8,8 @@ import pytest
 import sqlalchemy as sa
 from cryptography.fernet import Fernet
 
-from climate_core.db import deliveries, history, leases, listed, secrets, tables
+from climate_core.db import deliveries, history, leases, listed, resealing, secrets, tables
+from climate_core.db.resealing import Secret
 from climate_core.lease import api_view
 from climate_core.plugins.server.plugin import ServerPlugin
 from tests.support.fakes import flavors
@@ -164,3 +165,67 @@ def test_secrets_of_another_lease_do_not_open(made):
     made.database.write(copy)
     assert made.lease(mine).webhook['url'] == ''
     assert made.lease(theirs).webhook['url'] == URL
+
+
+def needs(made, keys):
+    return {each for _, each in resealing.check(made.database, keys)}
+
+
+def test_rotation_reads_all_at_every_step(made):
+    lease_id = create(made)
+    before = read_all(made, lease_id)
+    # Managers restart one by one: some have the new key as a second one, some do not.
+    for keys in ([OLD, NEW], [OLD], [NEW, OLD]):
+        set_keys(made, keys)
+        assert read_all(made, lease_id)[0]['webhook'] == before[0]['webhook']
+    later = create(made)
+    assert needs(made, [NEW, OLD]) == {Secret(1, True), Secret(2, False)}
+    assert Secret(0, False) in needs(made, [NEW])
+    rotation = resealing.rotate(made.database, [NEW, OLD])
+    # It is interrupted, and repeated.
+    assert next(rotation)
+    rotation.close()
+    assert needs(made, [NEW, OLD]) == {Secret(1, True), Secret(2, False)}
+    done = list(resealing.rotate(made.database, [NEW, OLD]))
+    assert done
+    assert all(done)
+    assert list(resealing.rotate(made.database, [NEW, OLD])) == []
+    assert needs(made, [NEW]) == {Secret(1, True)}
+    set_keys(made, [NEW])
+    assert json.dumps(read_all(made, lease_id)) == json.dumps(before)
+    assert made.lease(later).webhook['secret'] == SIGNED
+    made.look_around(5)
+    servers = made.stacks.state.servers.values()
+    assert [each['asked']['adminPass'] for each in servers] == ['secret', 'secret']
+
+
+def test_rotation_seals_what_is_in_plain_text(made):
+    set_keys(made, [])
+    lease_id = create_plain(made)
+    before = read_all(made, lease_id)
+    assert needs(made, [NEW]) == {Secret(None, False)}
+    assert all(resealing.rotate(made.database, [NEW]))
+    assert not [each for each in SECRET if each in stored(made, *ALL)]
+    set_keys(made, [NEW])
+    assert json.dumps(read_all(made, lease_id)) == json.dumps(before)
+
+
+def test_rotation_leaves_what_no_key_opens_and_what_changes(made, monkeypatch):
+    lease_id = create(made)
+    text = stored(made, *ALL)
+    assert not any(resealing.rotate(made.database, [NEW]))
+    assert stored(made, *ALL) == text
+    read = resealing._all_rows
+
+    def change(database):
+        for row in read(database):
+            made.database.write(
+                lambda session: session.execute(
+                    sa.text('UPDATE leases SET webhook = NULL WHERE id = :id'), {'id': lease_id}
+                )
+            )
+            yield row
+
+    monkeypatch.setattr(resealing, '_all_rows', change)
+    assert next(resealing.rotate(made.database, [NEW, OLD])) is False
+    assert made.lease(lease_id).webhook is None
