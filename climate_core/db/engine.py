@@ -7,6 +7,7 @@ never has to become a writer half-way; on the others the first UPDATE or SELECT 
 
 import contextlib
 import datetime
+import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
@@ -101,7 +102,9 @@ class Database:
         self.info: dict[str, Any] = {secrets.CONF: conf}
         self._facade = enginefacade.transaction_context()
         # Its sleep(0) at each return of a connection is for green threads, which we are not.
-        self._facade.configure(sqlite_fk=True, thread_checkin=False, **_options(conf))
+        options = _options(conf)
+        self._url = sa.make_url(options['connection'])
+        self._facade.configure(sqlite_fk=True, thread_checkin=False, **options)
         self._ready = False
         self._preparing = threading.Lock()
         self._listeners: dict[str, list[Callable[[], None]]] = {}
@@ -109,6 +112,8 @@ class Database:
     @property
     def engine(self) -> sa.Engine:
         """Return the SQLAlchemy engine of the writers."""
+        if not self._ready:
+            _create_file(self._url)
         engine: sa.Engine = self._facade.writer.get_engine()
         if not self._ready:
             # The threads of a manager begin at the same time. None may use the engine before its
@@ -195,6 +200,16 @@ def _options(conf: cfg.ConfigOpts) -> dict[str, Any]:
             filter(None, (options['connection_parameters'], 'charset=utf8mb4'))
         )
     return options
+
+
+def _create_file(url: sa.URL) -> None:
+    """Create the file of an SQLite database for its owner alone; SQLite's others get its mode."""
+    path = url.database
+    if url.get_backend_name() != 'sqlite' or not path or path.startswith((':memory:', 'file:')):
+        return
+    # If that fails, so does SQLite, and says why.
+    with contextlib.suppress(OSError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
 
 
 def _prepare(engine: sa.Engine) -> None:

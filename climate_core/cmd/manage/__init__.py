@@ -24,6 +24,7 @@ _EXPECTED: tuple[type[Exception], ...] = (
     loading.PluginError,
     power.BadPowerSettings,
     exceptions.LeaseNotFound,
+    cfg.Error,
     *errors.EXPECTED,
     Stale,
     OSError,

@@ -107,7 +107,7 @@ def _date(text: str) -> str:
 
 
 def make_directory(conf: cfg.ConfigOpts) -> None:
-    """Make the directory that the file of an SQLite database lies in."""
+    """Make the directory that the file of an SQLite database lies in, for its owner alone."""
     url = sa.make_url(conf.database.connection)
     if url.get_backend_name() == 'sqlite' and url.database and url.database != ':memory:':
-        pathlib.Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+        pathlib.Path(url.database).parent.mkdir(0o700, parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The console scripts climate-manage and climate-status."""
 
+import dataclasses
 import datetime
 import pathlib
 import subprocess
@@ -10,6 +11,7 @@ from types import ModuleType
 import pytest
 import requests
 import sqlalchemy as sa
+from cryptography.fernet import Fernet
 from oslo_config import cfg
 from sqlalchemy import orm
 
@@ -431,3 +433,44 @@ def test_status_with_a_bad_policy(
     file.write_text(file.read_text() + READY + f'[oslo_policy]\npolicy_file = {policy}\n')
     assert check(file) == 2
     assert 'policy' in capsys.readouterr().out
+
+
+def test_secrets_are_checked_and_rotated(
+    file: pathlib.Path, database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = (Fernet.generate_key().decode() for _ in range(2))
+
+    def secrets(word: str, *keys: str) -> tuple[int, list[str]]:
+        text = file.read_text().split('[virtual:instance]')[0]
+        file.write_text(f'{text}[virtual:instance]\nsecret_keys = {",".join(keys)}\n')
+        capsys.readouterr()
+        found = manage.main(['--config-file', str(file), 'secrets', word])
+        return found, capsys.readouterr().out.splitlines()
+
+    assert secrets('check') == (0, ['0 secrets, 0 keys'])
+    webhook = {'url': 'https://a.example/x', 'secret': 'a' * 16, 'events': []}
+    lease = dataclasses.replace(written.lease(1), webhook=webhook)
+    database.write(store.create, lease, LONG_AGO, Cause('lease.create'))
+    assert secrets('check', old)[0] == 1
+    assert secrets('rotate')[0] == 1
+    assert secrets('rotate', old) == (0, ['2 rows are sealed with the first key, 0 are left'])
+    assert secrets('check', old)[0] == 0
+    status, lines = secrets('check', new, old)
+    assert (status, lines[-1]) == (1, '2 secrets, 2 keys')
+    assert 'webhooks: 1 need key 2' in lines
+    assert 'webhooks: 1 that no key opens' in secrets('check', new)[1]
+    assert secrets('rotate', new) == (1, ['0 rows are sealed with the first key, 2 are left'])
+    assert secrets('rotate', new, old)[0] == 0
+    assert secrets('check', new)[0] == 0
+
+
+@pytest.mark.parametrize('word', ['check', 'rotate'])
+def test_secrets_with_what_is_no_key_name_the_option(
+    file: pathlib.Path, database: Database, capsys: pytest.CaptureFixture[str], word: str
+) -> None:
+    database.dispose()
+    file.write_text(f'{file.read_text()}[virtual:instance]\nsecret_keys = no-key-at-all\n')
+    assert manage.main(['--config-file', str(file), 'secrets', word]) != 0
+    told = capsys.readouterr().err
+    assert 'secret_keys' in told
+    assert 'no-key-at-all' not in told
