@@ -147,6 +147,10 @@ function configure_climate_nova {
     is_service_enabled n-api n-sch n-cpu || return 0
     climate_merge "$CLIMATE_PLUGIN_DIR/local/templates/nova-climate.conf" "$NOVA_CONF" \
         climate_url="$SERVICE_PROTOCOL://$SERVICE_HOST$CLIMATE_PATH" \
+        nova_public_key=
+    # DevStack makes the files of nova-compute from this one, so they have the private key, too:
+    # the public one comes from it.
+    climate_merge "$CLIMATE_PLUGIN_DIR/local/templates/nova-api-climate.conf" "$NOVA_CONF" \
         nova_key="$(climate_key nova "$CLIMATE_NOVA_KEY")"
 }
 

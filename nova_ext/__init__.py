@@ -19,9 +19,10 @@ and nova-conductor it does no harm, and lets versioned notifications carry the s
     # Or leave it out: then the service "reservation" is looked up in the catalogue with the
     # credentials in [service_user].
     endpoint_override = http://controller:1234/v1
-    # Keeps the admin password of a reserved server until its start; nova-compute only.
-    stash_keys = <output of: python -c "from cryptography.fernet import Fernet as F;
-                 print(F.generate_key().decode())">
+    # Opens the admin password of a reserved server at its start; nova-api only.
+    stash_keys = <output of: climate-nova-stash generate>
+    # Seals it at the reservation; nova-compute only.
+    stash_public_key = <output of: climate-nova-stash public>
 
     [service_user]
     send_service_user_token = true

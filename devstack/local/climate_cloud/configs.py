@@ -7,6 +7,7 @@ import string
 from collections.abc import Mapping
 
 from climate_cloud.rabbitmq import USER
+from climate_cloud.secrets import public_key
 from climate_cloud.settings import LOCAL, ROOT, Settings
 
 TEMPLATES = LOCAL / 'templates'
@@ -21,7 +22,7 @@ FILES = {
     'neutron': ('neutron/neutron.conf', ['neutron.conf', 'neutron-climate.conf'], 'neutron'),
     'nova': (
         'nova/nova.conf',
-        ['nova-common.conf', 'nova-control.conf', 'nova-climate.conf'],
+        ['nova-common.conf', 'nova-control.conf', 'nova-climate.conf', 'nova-api-climate.conf'],
         'nova',
     ),
     'cinder': ('cinder/cinder.conf', ['cinder.conf', 'cinder-climate.conf'], 'cinder'),
@@ -145,6 +146,7 @@ class Configs:
             'heat_key': secrets['heat_key'],
             'heat_plugins': HEAT / 'plugins',
             'nova_key': secrets['nova_key'],
+            'nova_public_key': public_key(secrets['nova_key']),
             'climate_key': secrets['climate_key'],
         }
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The passwords and keys of one cloud, made once and kept beside its data."""
 
+import base64
 import json
 import os
 import pathlib
 import secrets
 
 from cryptography.fernet import Fernet
+from cryptography.hazmat.primitives.asymmetric import x25519
 
 _PASSWORDS = (
     'database',
@@ -46,6 +48,12 @@ def load(data: pathlib.Path) -> dict[str, str]:
             json.dump(values, file, indent=2)
         draft.rename(path)
     return values
+
+
+def public_key(key: str) -> str:
+    """Return the public key for the computes, as `climate-nova-stash public` prints it."""
+    private = x25519.X25519PrivateKey.from_private_bytes(base64.urlsafe_b64decode(key))
+    return base64.urlsafe_b64encode(private.public_key().public_bytes_raw()).decode()
 
 
 def write_keystone_keys(directory: pathlib.Path) -> None:

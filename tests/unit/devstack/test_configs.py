@@ -7,6 +7,7 @@ from climate_cloud.settings import Settings
 from oslo_config import cfg
 from oslo_policy import policy
 
+from climate_common import sealing
 from climate_core.lease import limits
 from tests.unit.devstack import venv
 
@@ -38,6 +39,14 @@ def test_computes_see_no_api_database(written: configs.Configs) -> None:
     assert control['api_database']['connection'] == ['mysql://sql/nova_api']
     assert 'api_database' not in compute
     assert compute['DEFAULT']['host'] == ['compute2']
+
+
+def test_computes_have_the_public_key_alone(written: configs.Configs) -> None:
+    control = read(written.path('nova'))['climate']
+    compute = read(written.compute_path('compute2'))['climate']
+    (key,) = control['stash_keys']
+    assert compute['stash_public_key'] == control['stash_public_key'] == [sealing.public_key(key)]
+    assert 'stash_keys' not in compute
 
 
 def test_nova_is_enabled_for_climate_everywhere(written: configs.Configs) -> None:
