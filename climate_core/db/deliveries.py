@@ -45,8 +45,8 @@ class Delivery:
     event_id: str
     event_type: str
     payload: Mapping[str, Any]
-    url: str
-    secret: str
+    url: str = dataclasses.field(repr=False)
+    secret: str = dataclasses.field(repr=False)
     attempts: int
     created_at: datetime.datetime
     claim: str

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from climate_common import dates
-from climate_core.lease import events, model, serialize
+from climate_core.lease import events, model, serialize, webhook
 from climate_core.lease.changes import early_ends
 from climate_core.lease.listed import ListedEvent, ListedLease, ListedReservation, Time
 
@@ -27,10 +27,13 @@ _SECONDS: Final = len('YYYY-MM-DD HH:MM:SS')
 CreatedLease = dict[str, Any] | str
 
 
-def lease(one: model.Lease | ListedLease, position: int | None = None) -> dict[str, Any]:
+def lease(
+    one: model.Lease | ListedLease, position: int | None = None, viewer_id: str | None = None
+) -> dict[str, Any]:
     """Return a lease; the owner's trust and the secret of the webhook are never shown.
 
     :param position: its place in the queue, if it waits
+    :param viewer_id: the user who reads it: only the owner reads the whole URL of the webhook
     """
     early = early_ends.times(one)
     return {
@@ -45,7 +48,7 @@ def lease(one: model.Lease | ListedLease, position: int | None = None) -> dict[s
         'start_policy': str(one.start_policy),
         # What the release before this one wrote has no list.
         'before_start': list(one.before_start or ()),
-        'webhook': _webhook(one.webhook),
+        'webhook': _webhook(one.webhook, viewer_id == one.user_id),
         'generation': one.generation,
         'created_at': stamp(one.created_at),
         'updated_at': stamp(one.updated_at),
@@ -86,8 +89,11 @@ def event(one: model.Event | ListedEvent) -> dict[str, Any]:
     }
 
 
-def _webhook(one: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return None if one is None else {'url': one['url'], 'events': list(one['events'])}
+def _webhook(one: Mapping[str, Any] | None, is_owner: bool) -> dict[str, Any] | None:
+    if one is None:
+        return None
+    url = one['url'] if is_owner else webhook.origin(one['url'])
+    return {'url': url, 'events': list(one['events'])}
 
 
 def stamp(time: Time | None) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from climate_common import dates, resource_types
 from climate_core.context import RequestContext
-from climate_core.lease import events, serialize, states
+from climate_core.lease import events, serialize, states, webhook
 from climate_core.lease.model import Event, Lease, Reservation
 
 DONE: Final = 'done'
@@ -152,7 +152,7 @@ def _reservation(before: Reservation | None, after: Reservation) -> Iterator[tup
 def _differences(before: Any, after: Any, fields: Sequence[str]) -> Iterator[tuple[str, Any]]:
     for field in fields:
         old, new = _serialize_field(before, field), _serialize_field(after, field)
-        # The secret of a webhook is never shown, so one that is new looks as before.
+        # Of a webhook only the origin is stored: a new path or secret looks as before.
         secret = field == 'webhook' and before is not None and before.webhook != after.webhook
         if old != new or secret:
             yield field, [old, new]
@@ -163,7 +163,7 @@ def _serialize_field(one: Any, field: str) -> Any:
     if isinstance(value, datetime.datetime):
         return dates.serialize(value)
     if field == 'webhook' and value is not None:
-        return value.get('url')
+        return webhook.origin(value['url'])
     if field == 'params' and value is not None:
         return serialize.params(one)
     return list(value) if isinstance(value, tuple) else value

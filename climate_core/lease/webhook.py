@@ -91,6 +91,12 @@ def read_url(url: Any, rules: WebhookRules = DEFAULT, field: str = 'webhook.url'
     return url
 
 
+def origin(url: str) -> str:
+    """Return scheme, host and port of a URL: path and query may hold what opens the receiver."""
+    parts = urllib.parse.urlsplit(url)
+    return f'{parts.scheme}://{parts.netloc}'
+
+
 def forbidden(address: Address, rules: WebhookRules = DEFAULT) -> bool:
     """Tell whether an address may not be called: loopback, link-local, multicast, unspecified.
 

@@ -192,7 +192,7 @@ class LeaseOperations:
         self.wrote(written.lease, draft.now)
         waits = written.lease.status == states.LeaseStatus.WAITING
         if written.is_new and not waits and values.get('api_release') == api_view.RELEASE:
-            return api_view.lease(written.lease)
+            return api_view.lease(written.lease, viewer_id=context.user_id)
         return written.lease.id
 
     def check_lease(self, context: RequestContext, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import history as schema
 from climate_core.db import history as db
 from climate_core.db import leases
-from climate_core.lease import history
+from climate_core.lease import history, webhook
 from climate_core.policies import leases as rules
 
 
@@ -38,4 +38,8 @@ def list_(backend: Backend, request: Request, lease_id: str) -> webob.Response:
 def _serialize(number: int, entry: history.HistoryEntry) -> dict[str, Any]:
     shown = {'id': number, **dataclasses.asdict(entry), 'time': dates.serialize(entry.time)}
     del shown['lease_id']
+    if 'webhook' in entry.changes:
+        # Entries of earlier releases have whole URLs.
+        urls = [url and webhook.origin(url) for url in entry.changes['webhook']]
+        shown['changes'] = {**entry.changes, 'webhook': urls}
     return shown

@@ -35,7 +35,8 @@ def list_(backend: Backend, request: Request) -> webob.Response:
     )
     found, more = backend.database.read(listing.shown, query)
     places = backend.database.read(db.queue_positions, found)
-    whole = (api_view.lease(each, places.get(each.id)) for each in found)
+    viewer_id = request.context.user_id
+    whole = (api_view.lease(each, places.get(each.id), viewer_id) for each in found)
     wanted = asked.get('fields')
     leases = [fields.chosen(each, wanted) for each in whole] if wanted else list(whole)
     links = paging.links(request, found[-1].id) if more else None

@@ -69,7 +69,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     if lease.user_id != context.user_id:
         # It was there before: a repeated request of another user.
         policy.authorize_lease(backend.enforcer, context, rules.GET, lease)
-    return _answer(backend, 201, lease)
+    return _answer(backend, context, 201, lease)
 
 
 def _key(request: Request) -> dict[str, str]:
@@ -98,7 +98,7 @@ def show(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     wanted = request.parameters.get('fields')
     lease = backend.database.read(db.get, lease_id, parts=fields.parts(wanted))
     policy.authorize_lease(backend.enforcer, request.context, rules.GET, lease)
-    body = {'lease': fields.chosen(_render(backend, lease), wanted)}
+    body = {'lease': fields.chosen(_render(backend, request.context, lease), wanted)}
     return etag.mark(answer(200, body), lease.generation)
 
 
@@ -124,7 +124,7 @@ def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     generation = etag.expected(request, values.pop('generation', None))
     if values or generation is not None:
         backend.manager.update_lease(request.context, lease_id, values, generation)
-    return _read_back(backend, 200, lease_id)
+    return _read_back(backend, request.context, 200, lease_id)
 
 
 def delete(backend: Backend, request: Request, lease_id: str) -> webob.Response:
@@ -140,7 +140,7 @@ def start(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, rules.START, lease)
     backend.manager.start_lease(request.context, lease_id, etag.expected(request))
-    return _read_back(backend, 202, lease_id)
+    return _read_back(backend, request.context, 202, lease_id)
 
 
 def end(backend: Backend, request: Request, lease_id: str) -> webob.Response:
@@ -148,7 +148,7 @@ def end(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, rules.END, lease)
     backend.manager.end_lease(request.context, lease_id, etag.expected(request))
-    return _read_back(backend, 202, lease_id)
+    return _read_back(backend, request.context, 202, lease_id)
 
 
 def _authorize_present(
@@ -171,20 +171,25 @@ def _authorize_present(
     return {'may_join': True}
 
 
-def _read_back(backend: Backend, status: int, lease_id: str) -> webob.Response:
-    return _answer(backend, status, backend.database.read(db.get, lease_id))
+def _read_back(
+    backend: Backend, context: RequestContext, status: int, lease_id: str
+) -> webob.Response:
+    return _answer(backend, context, status, backend.database.read(db.get, lease_id))
 
 
-def _answer(backend: Backend, status: int, lease: Lease) -> webob.Response:
-    return etag.mark(answer(status, {'lease': _render(backend, lease)}), lease.generation)
+def _answer(
+    backend: Backend, context: RequestContext, status: int, lease: Lease
+) -> webob.Response:
+    shown = _render(backend, context, lease)
+    return etag.mark(answer(status, {'lease': shown}), lease.generation)
 
 
-def _render(backend: Backend, lease: Lease) -> dict[str, Any]:
+def _render(backend: Backend, context: RequestContext, lease: Lease) -> dict[str, Any]:
     """Show a lease, with its place in the queue if it waits."""
     if lease.status != states.LeaseStatus.WAITING:
-        return api_view.lease(lease)
+        return api_view.lease(lease, viewer_id=context.user_id)
     places = backend.database.read(db.queue_positions, [lease])
-    return api_view.lease(lease, places.get(lease.id))
+    return api_view.lease(lease, places.get(lease.id), context.user_id)
 
 
 def _normal(values: Mapping[str, Any]) -> dict[str, Any]:

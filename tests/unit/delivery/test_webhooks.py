@@ -200,7 +200,7 @@ def test_gone_is_for_good(world: World, sender: Sender, receiver: Receiver, time
     told = _history(world, lease_id)[-1]
     assert (told.action, told.result) == ('webhook.failed', 'failed')
     assert told.reason == 'The webhook answered 410: it is not called any more.'
-    assert told.changes == {'webhook': [receiver.url(), None]}
+    assert told.changes == {'webhook': [f'http://127.0.0.1:{receiver.port}', None]}
     assert world.told()[-1] == 'lease.update'
     assert world.sent[-1][1]['reason'] == told.reason
     time.forward(hours=2)

@@ -23,10 +23,16 @@ def test_the_trust_is_never_shown() -> None:
 
 
 def test_the_secret_of_a_webhook_is_never_shown() -> None:
-    kept = {'url': 'https://example.org', 'secret': 'correct horse battery', 'events': ['*']}
+    kept = {
+        'url': 'https://example.org/hook?key=1',
+        'secret': 'correct horse battery',
+        'events': ['*'],
+    }
     lease = dataclasses.replace(samples.lease(), webhook=kept, before_start=(60,))
     one = api_view.lease(lease)
     assert one['webhook'] == {'url': 'https://example.org', 'events': ['*']}
+    own = api_view.lease(lease, viewer_id=lease.user_id)
+    assert own['webhook']['url'] == 'https://example.org/hook?key=1'
     assert one['before_start'] == [60]
     validation.check({'lease': one}, schema.ONE)
 

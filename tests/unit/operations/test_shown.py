@@ -50,7 +50,8 @@ def _create(world: World, release: str = api_view.RELEASE, **values: Any) -> Any
 def test_a_new_lease_is_shown_as_it_is_read(world: World, values: dict[str, Any]) -> None:
     things = [world.wanted('a') | {'colour': 'red'}, world.wanted('b')]
     made = _create(world, **{'reservations': things, **values})
-    assert made == json.loads(json.dumps(api_view.lease(world.lease(made['id']))))
+    shown = api_view.lease(world.lease(made['id']), viewer_id=user().user_id)
+    assert made == json.loads(json.dumps(shown))
 
 
 def test_the_hosts_that_are_promised_are_shown(world: World) -> None:
