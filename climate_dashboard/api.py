@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reach the lease service with the rights of the user who is logged in."""
 
+import logging
 from typing import Any, Final
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 from keystoneauth1 import session, token_endpoint
 from openstack_dashboard.api import base
 
 from climateclient import exceptions
 from climateclient.client import SERVICE_TYPE, Client
+
+LOG = logging.getLogger(__name__)
 
 #: The permission of a panel that is shown only where the catalogue has the lease service.
 PERMISSION: Final = f'openstack.services.{SERVICE_TYPE}'
@@ -31,4 +35,8 @@ def told(error: Exception) -> str:
     """Return what an error says to a user: the message of the service, and the field it blames."""
     if isinstance(error, exceptions.ApiError):
         return exceptions.blame(error.field, error.message)
-    return str(error)
+    if type(error).__module__ == exceptions.__name__:
+        return str(error)
+    # Those of keystoneauth have the URL of the service.
+    LOG.warning('The lease service cannot be asked: %s', error)
+    return _('The lease service does not answer. Try again later.')

@@ -76,7 +76,10 @@ class WakeUpController(wsgi.Controller):
             self.volume_api.wake_up(context, found)
         except oslo_messaging.MessagingException as error:
             LOG.exception('Reserved volume %s cannot be woken', id)
-            raise exc.HTTPServiceUnavailable(explanation=str(error)) from error
+            raise exc.HTTPServiceUnavailable(
+                explanation='The volume cannot be created now: a service does not answer. '
+                'Try again later.'
+            ) from error
 
     @wsgi.extends(action=_RESET)
     def _reset_status(self, req: Any, id: str, body: Any) -> Iterator[None]:

@@ -14,12 +14,15 @@ from keystoneauth1 import plugin, service_token
 from keystoneauth1 import session as ks_session
 from keystoneauth1.identity import base
 from oslo_config import cfg
+from oslo_log import log
 
 from climate_core.cloud import auth, errors, session
 from climate_core.cloud.connection import Connection
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
+
+LOG = log.getLogger(__name__)
 
 #: Seconds that an owner's connection is kept; its token is renewed by keystoneauth when needed.
 _OWNER_SECONDS = 1800.0
@@ -140,8 +143,10 @@ class Cloud:
         self._service_auth.invalidate()
         self._service_auth.get_token(self._base)
         self._owners.drop(trust_id)
+        LOG.warning('Keystone does not accept trust %s: %s', trust_id, exc)
         raise errors.TrustRefused(
-            f"Keystone does not accept the trust of the lease's owner any more: {exc}"
+            "Keystone does not accept the trust of the lease's owner any more: "
+            f'{errors.public(str(exc))}'
         ) from exc
 
     def _connect(self, identity: plugin.BaseAuthPlugin) -> Connection:

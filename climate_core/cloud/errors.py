@@ -11,16 +11,23 @@ no connection, timeout, no endpoint        :class:`~climate_core.exceptions.Tran
 403, 400 and the rest of 4xx               :class:`~climate_core.exceptions.Permanent`
 the owner's trust is refused               :class:`TrustRefused`, a Permanent
 =========================================  ==========================================
+
+The messages of these exceptions go to users: they have no host name, URL or token of the cloud.
+The log has the whole text, under the id of the request.
 """
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import requests
 from keystoneauth1 import exceptions as ksa
+from oslo_log import log
 
 from climate_core import exceptions
+
+LOG = log.getLogger(__name__)
 
 
 class Gone(Exception):
@@ -56,6 +63,9 @@ EXPECTED: tuple[type[Exception], ...] = (
 )
 
 
+#: Characters of an answer that are logged at most.
+_LOGGED = 2000
+
 #: HTTP status -> exception; the rest of 5xx is Transient, the rest of 4xx Permanent.
 _KINDS: Mapping[int, type[Exception]] = {
     401: Unaccepted,
@@ -67,19 +77,49 @@ _KINDS: Mapping[int, type[Exception]] = {
 }
 
 
+#: What a user can read of a failure on the way to a service; the first match counts.
+_FAILURES: tuple[tuple[type[Exception], str], ...] = (
+    (ksa.EndpointNotFound, 'it has no usable endpoint'),
+    (ksa.ConnectTimeout, 'it does not answer in time'),
+    (ksa.SSLError, 'the TLS connection failed'),
+    (ksa.ConnectionError, 'the connection failed'),
+    (ksa.Unauthorized, 'Keystone rejects the credentials'),
+    (ksa.HttpError, 'Keystone or the service answered with an error'),
+    (ksa.AuthorizationFailure, 'Keystone gives no token'),
+)
+#: URLs, what requests writes of a connection, and tokens of Keystone (Fernet, JWS).
+_PRIVATE = re.compile(
+    r'\b[a-z][a-z0-9+.-]*://[^\s\'"<>)\]}]+|HTTPS?Connection(?:Pool)?\(.*|\b(?:gAAAA|eyJ)[\w.-]{20,}',
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def public(text: str) -> str:
+    """Return the text of another service without URLs, connections and tokens."""
+    return _PRIVATE.sub('(left out)', text)
+
+
 def message(response: requests.Response) -> str:
-    """Return the sentence in an OpenStack error body, or the start of whatever it holds."""
+    """Return the sentence in an OpenStack error body, whatever it has; else the HTTP reason."""
     try:
         body = response.json()
     except ValueError:
-        return _text(response) or str(response.reason)
+        body = None
     return _sentence(body) or str(response.reason)
 
 
-def _text(response: requests.Response) -> str:
-    """Return the start of what is no JSON; nothing of a page for browsers, as Glance's errors."""
-    text = response.text.strip()
-    return '' if text.startswith('<') else text[:200]
+def _public_message(response: requests.Response, service: str) -> str:
+    """Return what a user can read of an error, and log the rest.
+
+    The sentence of a 4xx answer is for the sender of the request. A 5xx answer, and one that is
+    not JSON, has whatever failed inside of the service or of a proxy.
+    """
+    status = response.status_code
+    said = public(message(response)) if status < 500 else str(response.reason)
+    whole = response.text.strip()
+    if status >= 500 or said not in whole:
+        LOG.warning('%s answered %d: %s', service, status, whole[:_LOGGED])
+    return said
 
 
 def _sentence(body: Any) -> str:
@@ -103,7 +143,7 @@ def check(
         return response
     usual = exceptions.Transient if status >= 500 else exceptions.Permanent
     kind = kind or _KINDS.get(status, usual)
-    raise kind(f'{service} answered {status}: {message(response)}')
+    raise kind(f'{service} answered {status}: {_public_message(response, service)}')
 
 
 def read(response: requests.Response, service: str, name: str | None = None) -> Any:
@@ -119,8 +159,9 @@ def read(response: requests.Response, service: str, name: str | None = None) -> 
     if missing is None and name is not None and name not in found:
         missing = repr(name)
     if missing:
-        text = _text(response) or response.reason
-        raise exceptions.Transient(f'{service} answered without {missing}: {text}')
+        whole = response.text.strip()[:_LOGGED]
+        LOG.warning('%s answered without %s: %s', service, missing, whole)
+        raise exceptions.Transient(f'{service} answered without {missing}.')
     return found if name is None else found[name]
 
 
@@ -134,7 +175,10 @@ def translated(service: str) -> Iterator[None]:
     try:
         yield
     except ksa.ClientException as exc:
-        raise exceptions.Transient(f'{service} cannot be reached: {exc}') from exc
+        LOG.warning('%s cannot be reached: %s', service, exc)
+        what = next((text for kind, text in _FAILURES if isinstance(exc, kind)), None)
+        told = f'{service} cannot be reached: {what}.' if what else f'{service} cannot be reached.'
+        raise exceptions.Transient(told) from exc
 
 
 @contextlib.contextmanager

@@ -106,7 +106,7 @@ class External:
         message = None
         if response.status_code == http.HTTPStatus.FORBIDDEN:
             with contextlib.suppress(ValueError, LookupError, TypeError):
-                message = str(response.json()['message'])[:1000]
+                message = errors.public(str(response.json()['message']))[:1000]
         if message is None:
             LOG.error('%s answers %s, not 204 or 403 with a message', url, response.status_code)
             raise exceptions.ServiceUnavailable(f'{_NAME} does not answer as it should.')

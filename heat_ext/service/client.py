@@ -7,10 +7,12 @@ expire during the request, and the lease service, nova and cinder know that heat
 """
 
 import functools
+import logging
 from typing import Any
 
 from heat.common import exception
 from heat.engine.clients import client_plugin
+from keystoneauth1 import exceptions as ks_exceptions
 from keystoneauth1 import loading, service_token
 from keystoneauth1 import session as ks_session
 from oslo_config import cfg
@@ -18,7 +20,10 @@ from oslo_config import cfg
 from climateclient import client, exceptions, models
 from heat_ext.service import conf
 
+LOG = logging.getLogger(__name__)
+
 CLIENT_NAME = 'climate'
+_AWAY = 'The lease service does not answer. Try again later.'
 #: Answers after which a request is repeated; all requests of heat are idempotent.
 _RETRY_STATUSES = (502, 503, 504)
 
@@ -43,6 +48,29 @@ def make_auth(context: Any) -> Any:
     return service_token.ServiceTokenAuthWrapper(
         user_auth=context.auth_plugin, service_auth=service
     )
+
+
+class Session(ks_session.Session):
+    """Sends requests, of which errors have no URL: heat shows them to the owner of a stack."""
+
+    def request(self, *args: Any, **kwargs: Any) -> Any:
+        """Send a request as keystoneauth does."""
+        try:
+            return super().request(*args, **kwargs)
+        except ks_exceptions.HttpError:
+            raise
+        except ks_exceptions.ClientException as error:
+            LOG.warning('The lease service does not answer: %s', error)
+            # The class decides what its callers do.
+            error.message = _AWAY
+            error.args = (_AWAY,)
+            raise
+
+
+class _SessionLoader(loading.session.Session):
+    @property
+    def plugin_class(self) -> type[ks_session.Session]:
+        return Session
 
 
 class ClimateClientPlugin(client_plugin.ClientPlugin):
@@ -70,7 +98,7 @@ class ClimateClientPlugin(client_plugin.ClientPlugin):
 
         The certificates are heat's, unless that section sets its own.
         """
-        session = loading.load_session_from_conf_options(cfg.CONF, conf.GROUP)
+        session = _SessionLoader().load_from_conf_options(cfg.CONF, conf.GROUP)
         if not (section.cafile or section.insecure):
             session.verify = self.context.keystone_session.verify
         if not section.certfile:

@@ -63,6 +63,7 @@ _OUTAGES = (
     neutron_exceptions.NeutronException,
     oslo_messaging.MessagingException,
 )
+_AWAY = 'The server cannot be started now: a service that Nova needs failed. Try again later.'
 #: Nova gives them no code of their own, but they say something about the server.
 _CONFLICTS = (
     exception.NoValidHost,
@@ -72,11 +73,11 @@ _CONFLICTS = (
 
 
 def _answer(error: exception.NovaException) -> exc.HTTPException:
-    """Answer with nova's own words, so that the reason can be read in the lease."""
+    """Answer with nova's own words, but for outages: those have the URLs of other services."""
     if error.code < 500 or isinstance(error, _CONFLICTS):
         return exc.HTTPConflict(explanation=error.format_message())
     LOG.error('A reserved server cannot be woken', exc_info=error)
-    return exc.HTTPServiceUnavailable(explanation=error.format_message())
+    return exc.HTTPServiceUnavailable(explanation=_AWAY)
 
 
 class WakeUpController(wsgi.Controller):
@@ -114,7 +115,7 @@ class WakeUpController(wsgi.Controller):
             raise _answer(error) from error
         except _OUTAGES as error:
             LOG.exception('Reserved server %s cannot be woken', id)
-            raise exc.HTTPServiceUnavailable(explanation=str(error)) from error
+            raise exc.HTTPServiceUnavailable(explanation=_AWAY) from error
 
     @compute.check_instance_lock
     def _start(self, context: Any, instance: Any) -> None:

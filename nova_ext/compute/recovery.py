@@ -109,7 +109,7 @@ def back_to_reserved(manager: Any, context: Any, instance: Any, error: Exception
         # Nova saves the object once more while it cleans up: without our changes.
         instance.refresh()
         raise
-    reason = getattr(error, 'kwargs', {}).get('reason') or str(error)
+    reason = _public_reason(error)
     try:
         compute_utils.add_instance_fault_from_exc(
             context, instance, error, sys.exc_info(), fault_message=reason
@@ -245,6 +245,17 @@ def _hold_volumes(manager: Any, context: Any, instance: Any) -> None:
         LOG.exception('The volumes of reserved server %s are not reserved', instance.uuid)
 
 
+def _public_reason(error: Exception) -> str:
+    """Return what the owner of a server may read; the log has the rest.
+
+    As in nova (nova/compute/utils.py, exception_to_dict): only its own exceptions have messages
+    for users.
+    """
+    if not isinstance(error, exception.NovaException):
+        return type(error).__name__
+    return str(error.kwargs.get('reason') or error.format_message())
+
+
 def _record(context: Any, instance: Any, error: Exception, host: str) -> None:
     """Make the failure visible in the list of actions of the server."""
     try:
@@ -255,7 +266,7 @@ def _record(context: Any, instance: Any, error: Exception, host: str) -> None:
             context,
             instance.uuid,
             _EVENT,
-            exc_val=str(error),
+            exc_val=_public_reason(error),
             exc_tb=''.join(traceback.format_exception(error))[-_TRACEBACK:],
             want_result=False,
         )

@@ -158,7 +158,10 @@ def _networks(manager: Any, build: Build, mapping: Any) -> None:
     except Exception as error:
         # What neutron and cyborg can raise is open; nova aborts the build for all of it.
         LOG.exception('No network for server %s', instance.uuid)
-        raise _abort(instance, f'Failed to allocate the network(s): {error}') from error
+        # Other exceptions have the URLs of neutron and cyborg.
+        known = isinstance(error, exception.NovaException)
+        why = error.format_message() if known else type(error).__name__
+        raise _abort(instance, f'Failed to allocate the network(s): {why}') from error
 
 
 def _enter_lease(context: Any, instance: Any, wanted: hints.ReservationHints) -> None:

@@ -42,7 +42,8 @@ def test_an_answer_below_400_is_good(status):
 def test_status_of_an_answer_raises_its_error(status, kind):
     with pytest.raises(kind) as caught:
         errors.check(answer(status, {'x': {'message': 'No way.'}}), 'Nova')
-    assert str(caught.value) == f'Nova answered {status}: No way.'
+    shown = 'No way.' if status < 500 else 'Because'
+    assert str(caught.value) == f'Nova answered {status}: {shown}'
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def test_status_of_an_answer_raises_its_error(status, kind):
         ({'message': 'Flat.'}, 'Flat.'),
         ({'a': 1, 'b': {'c': {'message': 'Deeper.'}}}, 'Deeper.'),
         ([1], 'Because'),
-        (b'out of order', 'out of order'),
+        (b'out of order', 'Because'),
         (b'<html>\n <head>\n  <title>404 Not Found</title>', 'Because'),
         (b'', 'Because'),
     ],
@@ -95,6 +96,76 @@ def test_answer_is_read_or_raises_its_error():
 def test_the_way_to_a_service_can_be_repaired(error):
     with pytest.raises(exceptions.Transient, match='Nova'), errors.translated('Nova'):
         raise error
+
+
+INSIDE = 'http://10.20.30.40:8774/v2.1?token=s3cr3t'
+POOL = "HTTPConnectionPool(host='ctl-7.internal', port=8774): Max retries exceeded with url: /v2.1"
+TOKEN = 'gAAAAABm' + 'k' * 40
+PRIVATE = ('10.20.30.40', 'ctl-7', 's3cr3t', 'v2.1', 'kkkk')
+
+
+def assert_public(text, caplog):
+    """Check that a user reads nothing of the inside, and that the log has all of it."""
+    assert [part for part in PRIVATE if part in text] == []
+    assert 'ctl-7' in caplog.text
+
+
+@pytest.mark.parametrize(
+    'error',
+    [
+        ksa.ConnectFailure(f'Unable to establish connection to {INSIDE}: {POOL}'),
+        ksa.ConnectTimeout(f'Request to {INSIDE} timed out: {POOL}'),
+        ksa.SSLError(f'SSL exception connecting to {INSIDE}: {POOL}'),
+        ksa.UnknownConnectionError(f'Unexpected exception for {INSIDE}: {POOL}', OSError()),
+        ksa.DiscoveryFailure(f'Could not find versioned identity endpoints at {INSIDE} {POOL}'),
+        ksa.EndpointNotFound(f'public endpoint {INSIDE} {POOL}'),
+        ksa.Unauthorized(f'{INSIDE} {POOL}'),
+        ksa.InternalServerError(f'{INSIDE} {POOL}'),
+        ksa.MissingAuthPlugin(f'{INSIDE} {POOL}'),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_failed_connection_shows_the_service_and_no_url(error, caplog):
+    with pytest.raises(exceptions.Transient) as caught, errors.translated('Nova'):
+        raise error
+    assert str(caught.value).startswith('Nova cannot be reached')
+    assert_public(str(caught.value), caplog)
+
+
+@pytest.mark.parametrize('status', [400, 409, 403, 404, 500, 503])
+@pytest.mark.parametrize(
+    'body',
+    [
+        {'error': {'message': f'It failed: {INSIDE} {TOKEN} {POOL}'}},
+        f'<html>{INSIDE} {TOKEN} {POOL}'.encode(),
+        f'{INSIDE} {TOKEN} {POOL}'.encode(),
+    ],
+    ids=['message', 'page', 'text'],
+)
+def test_answer_with_an_error_shows_nothing_of_the_inside(status, body, caplog):
+    with pytest.raises(errors.EXPECTED) as caught:
+        errors.check(answer(status, body), 'Cinder')
+    assert str(caught.value).startswith(f'Cinder answered {status}: ')
+    assert_public(str(caught.value), caplog)
+
+
+def test_answer_without_the_expected_body_shows_nothing_of_it(caplog):
+    with pytest.raises(exceptions.Transient) as caught:
+        errors.read(answer(200, f'{INSIDE} {POOL}'.encode()), 'Heat', 'stack')
+    assert str(caught.value) == 'Heat answered without an object.'
+    assert_public(str(caught.value), caplog)
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        'IP address 10.0.0.7 already allocated in subnet 5e7a.',
+        'Quota exceeded for cores: Requested 4, but already used 18 of 20 cores',
+        "Invalid input for field/attribute name. Value: 'a://'. '' is too short",
+    ],
+)
+def test_sentence_for_the_sender_of_a_request_is_shown_whole(text):
+    assert errors.public(text) == text
 
 
 def test_a_mistake_of_ours_is_not_hidden():
