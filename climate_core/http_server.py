@@ -3,7 +3,6 @@
 
 import socket
 import socketserver
-from collections.abc import Callable
 from typing import Any
 from wsgiref import simple_server
 
@@ -13,21 +12,14 @@ from climate_core.threads import VitalThread
 class HttpServer:
     """A part of a service, see :class:`climate_core.threads.Background`.
 
-    The address is taken at once, and answers come after :meth:`start`.
+    The address is taken at once, and answers come after :meth:`start`. It logs no requests: their
+    queries may have tokens, and :mod:`climate_core.api.requestlog` logs those of the API.
 
     :param port: 0 takes a free one
-    :param log: is given a line for each request, and its values, as a logger is
     :raises OSError: the address cannot be taken
     """
 
-    def __init__(
-        self,
-        name: str,
-        host: str,
-        port: int,
-        application: Any,
-        log: Callable[..., None] = lambda *_: None,
-    ) -> None:
+    def __init__(self, name: str, host: str, port: int, application: Any) -> None:
         self.name = name
         family, *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
 
@@ -37,8 +29,8 @@ class HttpServer:
             request_queue_size = 128
 
         class Handler(simple_server.WSGIRequestHandler):
-            def log_message(self, format: str, *args: Any) -> None:
-                log('%s %s', self.address_string(), format % args)
+            def log_message(self, *_: Any) -> None:
+                pass
 
         self._server = simple_server.make_server(host, port, application, Server, Handler)
         self._thread = VitalThread(name, self._server.serve_forever)

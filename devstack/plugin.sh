@@ -105,6 +105,9 @@ function configure_climate {
     iniset "$CLIMATE_UWSGI_CONF" uwsgi threads 4
     # The query of a feed has its token; climate-api logs each request without its query.
     iniset "$CLIMATE_UWSGI_CONF" uwsgi disable-logging true
+    # It would log the URL of a request whose client has gone: that of a feed has a token.
+    iniset "$CLIMATE_UWSGI_CONF" uwsgi ignore-sigpipe true
+    iniset "$CLIMATE_UWSGI_CONF" uwsgi ignore-write-errors true
 }
 
 # climate_bus_user USER VHOST CONFIGURE WRITE READ - give a user of RabbitMQ these rights in one

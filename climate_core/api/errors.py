@@ -11,6 +11,7 @@ from oslo_log import log
 from oslo_serialization import jsonutils
 
 from climate_core import exceptions
+from climate_core.lease import feeds
 
 LOG = log.getLogger(__name__)
 
@@ -113,7 +114,7 @@ class Faults:
         except webob.exc.HTTPException as error:
             response = error
         except Exception:  # The last resort: the user gets 500, the log the cause.
-            LOG.exception('Unexpected error in %s %s', request.method, request.path)
+            LOG.exception('Unexpected error in %s %s', request.method, feeds.redact(request.path))
             return _json(500, body(500, _NAMES[500], _INTERNAL))
         return _translated(response)
 

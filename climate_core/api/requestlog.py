@@ -11,6 +11,7 @@ from oslo_log import log
 from oslo_middleware import request_id
 
 from climate_core.context import RequestContext
+from climate_core.lease import feeds
 
 LOG = log.getLogger(__name__)
 
@@ -46,6 +47,9 @@ class RequestLog:
 
 
 def _path(environ: dict[str, Any]) -> str:
-    """Return the path as it was sent, also if it is not UTF-8, as WebOb requires."""
+    """Return the path as it was sent, also if it is not UTF-8, as WebOb requires.
+
+    It has no query, and no token of a feed that a client has put into the path.
+    """
     path: str = environ.get('SCRIPT_NAME', '') + environ.get('PATH_INFO', '')
-    return urllib.parse.quote(path.encode('latin-1'))
+    return feeds.redact(urllib.parse.quote(path.encode('latin-1')))

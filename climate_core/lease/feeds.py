@@ -66,6 +66,11 @@ def new_token() -> Token:
     return Token(str(uuid.uuid4()), secrets.token_urlsafe(_BYTES))
 
 
+def redact(text: str) -> str:
+    """Return a text for the log, with the id alone of each token in it."""
+    return _TOKEN.sub(r'\1***', text)
+
+
 def read_token(text: str) -> Token | None:
     """Read a token; None: it is none."""
     match = _TOKEN.fullmatch(text)

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from oslo_config import cfg
-from oslo_log import log
 
 from climate_core.api import deploy
 from climate_core.cmd import shutdown
@@ -17,8 +16,6 @@ from climate_core.db import migration
 from climate_core.db.engine import Database
 from climate_core.http_server import HttpServer
 from climate_core.service import ManagerService
-
-LOG = log.getLogger(__name__)
 
 PORT = 1234
 
@@ -76,7 +73,7 @@ def serving(conf: cfg.ConfigOpts) -> Iterator[str]:
     database = Database(conf)
     manager = _manager(conf, database)
     api = deploy.load_application(conf, database=database)
-    server = HttpServer('api', options.host, options.port, api, LOG.info)
+    server = HttpServer('api', options.host, options.port, api)
     manager.start()
     server.start()
     try:

@@ -13,7 +13,8 @@ from climate_cloud.settings import Settings
 
 UWSGI = [
     '--need-app', '--lazy-apps', '--die-on-term', '--enable-threads',
-    '--disable-logging', '--buffer-size', '65535', '--http-chunked-input',
+    '--disable-logging', '--ignore-sigpipe', '--ignore-write-errors',
+    '--buffer-size', '65535', '--http-chunked-input',
     '--add-header', 'Connection: close',
 ]  # fmt: skip
 #: Requests that one process answers at once.

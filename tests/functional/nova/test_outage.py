@@ -10,6 +10,7 @@ from nova import exception, objects
 from nova.compute import task_states, vm_states
 
 from nova_ext import states, wake_marker
+from nova_ext.api import wake_up
 from tests.functional.nova.base import NovaTest
 
 NETWORK = 'nova.network.neutron.API.get_requested_resource_for_instance'
