@@ -187,7 +187,10 @@ class ManagerService:
     def _make_webhooks(self) -> webhooks.Sender | None:
         if not self.conf.webhooks.enabled:
             return None
-        return webhooks.Sender(self.conf, self.database, self.clock, webhook_rules(self.conf))
+        rules = webhook_rules(self.conf)
+        return webhooks.Sender(
+            self.conf, self.database, self.clock, rules, self.cloud.catalog_urls
+        )
 
     def _make_rpc(self, operations: LeaseOperations) -> MessageServer:
         endpoint = server.LeaseEndpoint(operations, self._wrote, self._nudged)

@@ -76,6 +76,17 @@ class Cloud:
         """Return the URL of Keystone, as section ``[cloud]`` has it."""
         return getattr(self._service_auth, 'auth_url', None)
 
+    def catalog_urls(self) -> list[str]:
+        """Return the URLs of all endpoints in the service catalog of the service user."""
+        with errors.translated('Keystone'):
+            identity = self._service_auth
+            if not isinstance(identity, base.BaseIdentityPlugin):
+                return []
+            access = identity.get_access(self._base)
+        if not access.has_service_catalog():
+            return []
+        return [url for url in access.service_catalog.get_urls(interface=None) if url]
+
     def user(self, context: 'RequestContext') -> Connection:
         """Return a connection with the token of a request, plus the service's token."""
         token = auth.ForwardedToken(context.auth_token, context.project_id, self._service_auth)

@@ -19,21 +19,22 @@ OPTS: list[cfg.Opt] = [
         'allowed_networks',
         default=[],
         help='Networks, as 10.1.0.0/16 or fd00::/8, that webhooks may be in although loopback, '
-        'link-local, multicast and unspecified addresses are refused. All other addresses that '
-        'this host reaches are allowed, unless refused_networks has them.',
+        'link-local, multicast and private addresses (RFC 1918, RFC 6598, RFC 4193) and those of '
+        'the hosts of this cloud are rejected: the endpoints of the service catalog, the hosts of '
+        'all URLs in this file, and this host.',
     ),
     cfg.ListOpt(
         'refused_networks',
         default=[],
-        help='Networks that webhooks must not be in, beside those that are always refused: the '
-        'management network of the cloud, for instance. allowed_networks is the stronger one.',
+        help='Networks that webhooks must not be in, beside those that are rejected by default: '
+        'the public networks of the control plane. allowed_networks is the stronger one.',
     ),
     cfg.FloatOpt(
         'timeout_seconds',
         default=10.0,
         min=0.1,
         max=300.0,
-        help='How long one call may take, from the connection to the answer.',
+        help='Maximum duration of a call, from the lookup of the host name to the answer.',
     ),
     cfg.IntOpt(
         'workers',

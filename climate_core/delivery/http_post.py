@@ -7,6 +7,7 @@ environment are not used, and the whole call has one deadline, however slowly th
 """
 
 import contextlib
+import dataclasses
 import http.client
 import io
 import ipaddress
@@ -17,6 +18,7 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from climate_core.delivery import lookups
 from climate_core.lease import webhook
 
 #: How many addresses of a name are tried.
@@ -25,47 +27,66 @@ _ADDRESSES = 4
 _BODY = 4096
 
 
-class CallFailed(Exception):
-    """There was no answer. The message is for the user: it tells nothing of what is inside."""
-
-
 class Caller:
     """Makes calls.
 
     :param rules: which addresses may be called
-    :param timeout: seconds for one call, without the resolving of the name
+    :param timeout: seconds for one call
+    :param resolver: resolves the names
+    :param cloud_hosts: addresses that must not be called unless the rules allow them
     :param cafile: certificates in PEM to trust; None for those of the system
     :raises OSError: ``cafile`` cannot be read
     """
 
     def __init__(
-        self, rules: webhook.WebhookRules, timeout: float, cafile: str | None = None
+        self,
+        rules: webhook.WebhookRules,
+        timeout: float,
+        resolver: lookups.Resolver,
+        cloud_hosts: lookups.CloudHosts,
+        cafile: str | None = None,
     ) -> None:
         self._rules = rules
         self._timeout = timeout
+        self._resolver = resolver
+        self._cloud_hosts = cloud_hosts
         self._tls = ssl.create_default_context(cafile=cafile)
 
-    def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> int:
+    def post(self, url: str, body: bytes, headers: Mapping[str, str], project_id: str) -> int:
         """Send a body.
 
+        :param project_id: the project whose webhook it is
         :returns: the HTTP status of the answer
-        :raises Failed: there was none
+        :raises climate_core.delivery.lookups.CallFailed: there was none
         """
+        inside = self._cloud_hosts.find_addresses()
+        rules = dataclasses.replace(self._rules, hosts=inside)
         try:
-            return self._post(urllib.parse.urlsplit(url), body, headers)
+            deadline = time.monotonic() + self._timeout
+            parts = urllib.parse.urlsplit(url)
+            port = parts.port or (443 if parts.scheme == 'https' else 80)
+            found = self._resolver.find(parts.hostname or '', port, project_id, _left(deadline))
+            return self._post(parts, body, headers, _allowed(found, rules), deadline)
         except TimeoutError:
-            raise CallFailed(f'It did not answer within {self._timeout:g} seconds.') from None
+            raise lookups.CallFailed(
+                f'It did not answer within {self._timeout:g} seconds.'
+            ) from None
         except ssl.SSLCertVerificationError:
-            raise CallFailed('Its certificate is not valid.') from None
+            raise lookups.CallFailed('Its certificate is not valid.') from None
         except (OSError, http.client.HTTPException, ValueError):
-            raise CallFailed('It could not be reached by HTTP.') from None
+            raise lookups.CallFailed('It could not be reached by HTTP.') from None
 
-    def _post(self, url: urllib.parse.SplitResult, body: bytes, headers: Mapping[str, str]) -> int:
+    def _post(
+        self,
+        url: urllib.parse.SplitResult,
+        body: bytes,
+        headers: Mapping[str, str],
+        found: Sequence[Any],
+        deadline: float,
+    ) -> int:
         secure = url.scheme == 'https'
         host = url.hostname or ''
         port = url.port or (443 if secure else 80)
-        found = self._resolve(host, port)
-        deadline = time.monotonic() + self._timeout
         with contextlib.ExitStack() as stack:
             raw = stack.enter_context(_connect(found, deadline))
             connection = http.client.HTTPConnection(host, port)
@@ -83,16 +104,27 @@ class Caller:
                 answer.read(_BODY)
             return answer.status
 
-    def _resolve(self, host: str, port: int) -> Sequence[Any]:
-        """Return what can be connected to; one address that is forbidden forbids them all."""
-        try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError):
-            raise CallFailed('Its host name is not known.') from None
-        for *_, sockaddr in found:
-            if webhook.forbidden(ipaddress.ip_address(sockaddr[0]), self._rules):
-                raise CallFailed('Its address is not allowed for webhooks.')
-        return found[:_ADDRESSES]
+
+def _allowed(found: Sequence[Any], rules: webhook.WebhookRules) -> Sequence[Any]:
+    """Return what can be connected to; one address that is forbidden forbids them all."""
+    for family, *_, sockaddr in found:
+        address = ipaddress.ip_address(sockaddr[0])
+        if _is_local(family, sockaddr):
+            rules = dataclasses.replace(rules, hosts={*rules.hosts, address})
+        if webhook.forbidden(address, rules):
+            raise lookups.CallFailed('Its address is not allowed for webhooks.')
+    return found[:_ADDRESSES]
+
+
+def _is_local(family: int, sockaddr: Any) -> bool:
+    """Tell whether an address is one of this host; nothing is sent.
+
+    The kernel chooses an own address as the source for itself.
+    """
+    with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect(sockaddr)
+        return bool(probe.getsockname()[0] == sockaddr[0])
+    return False
 
 
 def _connect(found: Sequence[Any], deadline: float) -> socket.socket:

@@ -11,7 +11,7 @@ import datetime
 import hashlib
 import hmac
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from oslo_config import cfg
 from oslo_log import log
@@ -23,7 +23,7 @@ from climate_core.db import deliveries, history, leases, store
 from climate_core.db.clock import Clock
 from climate_core.db.deliveries import DeliveriesInProgress, Delivery
 from climate_core.db.engine import TROUBLE, Database
-from climate_core.delivery import http_post
+from climate_core.delivery import http_post, lookups
 from climate_core.lease import webhook
 from climate_core.lease.history import FAILED, Cause, HistoryEntry
 from climate_core.lease.results import Change
@@ -38,7 +38,7 @@ _UNREADABLE = (
     '[virtual:instance] secret_keys of climate.conf has no key that opens its URL: the operator '
     'has to add it.'
 )
-#: Seconds that a claim lives longer than a call: for the resolving of a name, for the database.
+#: Seconds that a claim lives longer than a call: for the names of the cloud, for the database.
 _MARGIN = 60.0
 
 
@@ -76,7 +76,7 @@ class Sender(PoolWorker[Delivery]):
     """Hand what is to be sent to threads, never more than a share to one host or project.
 
     :param rules: which addresses may be called
-    :param post: makes one call, see :meth:`climate_core.delivery.http_post.Caller.post`
+    :param catalog_urls: returns the endpoints in the service catalog, which are not called
     :raises OSError: ``[webhooks] cafile`` cannot be read
     """
 
@@ -95,14 +95,17 @@ class Sender(PoolWorker[Delivery]):
         database: Database,
         clock: Clock,
         rules: webhook.WebhookRules,
-        post: Callable[[str, bytes, dict[str, str]], int] | None = None,
+        catalog_urls: Callable[[], Iterable[str]],
     ) -> None:
         section = conf.webhooks
         super().__init__(section.workers, conf.engine.idle_seconds, self.deliver)
         self._database = database
         self._clock = clock
-        caller = http_post.Caller(rules, section.timeout_seconds, section.cafile)
-        self._post = post or caller.post
+        resolver = lookups.Resolver(section.workers, max(2, section.workers // 4))
+        hosts = lookups.CloudHosts(conf, catalog_urls, resolver)
+        self._caller = http_post.Caller(
+            rules, section.timeout_seconds, resolver, hosts, section.cafile
+        )
         self._ttl = section.timeout_seconds + _MARGIN
         self._backoff = Backoff(section.retry_seconds, section.retry_max_seconds)
         self._give_up = datetime.timedelta(hours=section.give_up_hours)
@@ -133,10 +136,10 @@ class Sender(PoolWorker[Delivery]):
         test_points.reached('webhook.before', **info)
         try:
             if not delivery.url:
-                raise http_post.CallFailed(_UNREADABLE)
-            status = self._post(delivery.url, body, headers)
+                raise lookups.CallFailed(_UNREADABLE)
+            status = self._caller.post(delivery.url, body, headers, delivery.project_id)
             reason = _reason(status)
-        except http_post.CallFailed as exc:
+        except lookups.CallFailed as exc:
             status, reason = 0, str(exc)
         test_points.reached('webhook.after', **info)
         if reason is None:

@@ -8,7 +8,7 @@ import dataclasses
 import ipaddress
 import re
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from climate_common import limits
@@ -22,8 +22,25 @@ _PATTERN = re.compile(limits.WEBHOOK_EVENT_PATTERN)
 _PRINTABLE = re.compile(r'[\x21-\x7e]+')
 #: Texts that the resolver of a system takes for an IPv4 address in an old notation.
 _NUMBER = re.compile(r'(?:.*\.)?(?:\d+|0x[0-9a-f]*)\.?', re.IGNORECASE)
-#: 0.0.0.0/8 is "this network" and no destination (RFC 1122, 3.2.1.3).
-_NOWHERE = (ipaddress.ip_network('0.0.0.0/8'), ipaddress.ip_network('255.255.255.255/32'))
+#: Networks that no public receiver is in: "this network" (RFC 1122, 3.2.1.3), private networks
+#: (RFC 1918, 6598, 4193, 3879), and those for protocols, benchmarks and nobody (RFC 6890).
+_PRIVATE = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            '0.0.0.0/8',
+            '10.0.0.0/8',
+            '100.64.0.0/10',
+            '172.16.0.0/12',
+            '192.0.0.0/24',
+            '192.168.0.0/16',
+            '198.18.0.0/15',
+            '240.0.0.0/4',
+            'fc00::/7',
+            'fec0::/10',
+        ),
+    )
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,11 +50,13 @@ class WebhookRules:
     :param allowed: networks of which addresses are allowed though :func:`forbidden` by default
     :param refused: networks that are forbidden, too, unless they are allowed
     :param enabled: False: nowhere
+    :param hosts: addresses of the cloud itself, which are forbidden unless they are allowed
     """
 
     allowed: Sequence[Network] = ()
     refused: Sequence[Network] = ()
     enabled: bool = True
+    hosts: Set[Address] = frozenset()
 
 
 DEFAULT = WebhookRules()
@@ -84,8 +103,8 @@ def read_url(url: Any, rules: WebhookRules = DEFAULT, field: str = 'webhook.url'
     address = _address(host, field)
     if address is not None and forbidden(address, rules):
         raise exceptions.InvalidWebhook(
-            f'{address} is not allowed for webhooks: it must be no loopback, link-local or '
-            'multicast address, and in no network that the operator refuses.',
+            f'{address} is not allowed for webhooks: it must be a public address, and in no '
+            'network that the operator refuses.',
             field=field,
         )
     return url
@@ -98,7 +117,7 @@ def origin(url: str) -> str:
 
 
 def forbidden(address: Address, rules: WebhookRules = DEFAULT) -> bool:
-    """Tell whether an address may not be called: loopback, link-local, multicast, unspecified.
+    """Tell whether an address may not be called: one that is not public, or of the cloud itself.
 
     The same holds for an IPv4 address that is written inside of an IPv6 address.
     """
@@ -112,7 +131,8 @@ def _forbidden(address: Address, rules: WebhookRules) -> bool:
         or address.is_multicast
         or address.is_unspecified
     )
-    refused = special or any(address in network for network in (*_NOWHERE, *rules.refused))
+    refused = special or address in rules.hosts
+    refused = refused or any(address in network for network in (*_PRIVATE, *rules.refused))
     return refused and not any(address in network for network in rules.allowed)
 
 

@@ -12,12 +12,16 @@ from typing import Any
 
 import pytest
 
-from climate_core.delivery import http_post
+from climate_core import conf as configuration
+from climate_core import exceptions
+from climate_core.delivery import http_post, lookups
 from climate_core.lease import webhook
 from tests.support.fakes import receiver as fake
 from tests.support.fakes.receiver import Receiver
 
 LOOPBACK = webhook.WebhookRules(allowed=(ipaddress.ip_network('127.0.0.0/8'),))
+#: The service catalog.
+ENDPOINTS = ['https://[2001:db8::5]:5000/v3', 'http://203.0.113.7/']
 REFUSED = 'Its address is not allowed for webhooks.'
 
 
@@ -43,12 +47,23 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     return known
 
 
-def _post(url: str, rules: webhook.WebhookRules = LOOPBACK, timeout: float = 30, **kw: Any) -> int:
-    return http_post.Caller(rules, timeout, **kw).post(url, b'{}', {'content-type': 'text/plain'})
+def _post(
+    url: str,
+    rules: webhook.WebhookRules = LOOPBACK,
+    timeout: float = 30,
+    transport: str = 'rabbit://192.0.2.9',
+    **kw: Any,
+) -> int:
+    resolver = lookups.Resolver(4, 2)
+    conf = configuration.load([], [])
+    conf.set_override('transport_url', transport)
+    hosts = lookups.CloudHosts(conf, lambda: ENDPOINTS, resolver)
+    caller = http_post.Caller(rules, timeout, resolver, hosts, **kw)
+    return caller.post(url, b'{}', {'content-type': 'text/plain'}, 'ours')
 
 
 def _reason(url: str, *args: Any, **kw: Any) -> str:
-    with pytest.raises(http_post.CallFailed) as failed:
+    with pytest.raises(lookups.CallFailed) as failed:
         _post(url, *args, **kw)
     return str(failed.value)
 
@@ -202,3 +217,113 @@ def test_the_certificate_is_verified_by_the_name_or_address(
     tls, trusted = fake.certificate(tmp_path, '127.0.0.1')
     with fake.running(tls) as secure:
         assert _post(secure.url(), cafile=trusted) == 204
+
+
+PRIVATE = ('10.1.2.3', '172.31.0.1', '192.168.1.1', '100.64.0.9', '[fd00::1]', '198.18.0.1')
+
+
+@pytest.mark.parametrize('host', PRIVATE)
+def test_private_networks_are_closed_by_default(host: str) -> None:
+    assert _reason(f'http://{host}/', webhook.DEFAULT) == REFUSED
+    with pytest.raises(exceptions.InvalidWebhook):
+        webhook.read_url(f'http://{host}/')
+
+
+@pytest.mark.parametrize(
+    'address',
+    ['::ffff:10.1.2.3', '64:ff9b::a01:203', '2002:a01:203::1', '64:ff9b:1:a01:2:300::', 'fd00::1'],
+)
+def test_name_cannot_lead_to_a_private_network(names: dict[str, list[str]], address: str) -> None:
+    names['hook.example'] = [address]
+    assert _reason('http://hook.example/', webhook.DEFAULT) == REFUSED
+
+
+@pytest.mark.parametrize(
+    'address',
+    ['203.0.113.7', '2001:db8::5', '::ffff:203.0.113.7', '64:ff9b::cb00:7107', '198.51.100.4'],
+)
+def test_endpoints_and_hosts_of_the_cloud_are_closed(
+    names: dict[str, list[str]], address: str
+) -> None:
+    names['hook.example'] = [address]
+    # That of the message bus, in the middle of the configuration.
+    names['mq.example'] = ['198.51.100.4'] * 9
+    transport = 'rabbit://u:p@192.0.2.9:5672,u:p@mq.example:5672/vhost'
+    assert _reason('http://hook.example/', webhook.DEFAULT, transport=transport) == REFUSED
+
+
+def test_addresses_of_this_host_are_closed(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if 127.0.0.1 were a public address of this host.
+    monkeypatch.setattr(webhook, 'forbidden', lambda address, rules: address in rules.hosts)
+    assert _reason(receiver.url(), webhook.DEFAULT) == REFUSED
+    assert receiver.got == []
+
+
+def test_allowed_network_opens_hosts_of_the_cloud(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr('tests.unit.delivery.test_http_post.ENDPOINTS', [receiver.url()])
+    assert _post(receiver.url()) == 204
+
+
+def test_lookup_without_an_end_keeps_to_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = threading.Event()
+    monkeypatch.setattr(socket, 'getaddrinfo', lambda *_a, **_kw: ends.wait() and [])
+    try:
+        told = _reason('http://hook.example/', timeout=0.2)
+    finally:
+        ends.set()
+    assert told == 'It did not answer within 0.2 seconds.'
+
+
+def test_lookups_without_an_end_are_bounded_for_a_project(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ends, real = threading.Event(), socket.getaddrinfo
+
+    def stuck(host: str, *args: Any, **kw: Any) -> Any:
+        return ends.wait() and [] if host == 'stuck.example' else real(host, *args, **kw)
+
+    monkeypatch.setattr(socket, 'getaddrinfo', stuck)
+    resolver = lookups.Resolver(4, 2)
+    before = threading.active_count()
+    try:
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                resolver.find('stuck.example', 80, 'theirs', 0.01)
+        for _ in range(5):
+            with pytest.raises(lookups.CallFailed, match='too many lookups'):
+                resolver.find('stuck.example', 80, 'theirs', 0.01)
+        assert threading.active_count() <= before + 2
+        assert resolver.find('127.0.0.1', 80, 'ours', 30)
+        for project_id in ('third', 'fourth'):
+            with pytest.raises(TimeoutError):
+                resolver.find('stuck.example', 80, project_id, 0.01)
+        with pytest.raises(lookups.CallFailed, match='too many lookups'):
+            resolver.find('127.0.0.1', 80, 'ours', 30)
+    finally:
+        ends.set()
+    # Nobody waits for them at the end of the process.
+    threads = [each for each in threading.enumerate() if each.name == 'webhook lookup']
+    assert all(each.daemon for each in threads)
+
+
+def test_catalog_that_cannot_be_read_leaves_what_was_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers: list[Any] = [['http://203.0.113.7/'], exceptions.Transient('Keystone is away.')]
+
+    def urls() -> list[str]:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    hosts = lookups.CloudHosts(configuration.load([], []), urls, lookups.Resolver(4, 2))
+    first = hosts.find_addresses()
+    assert ipaddress.ip_address('203.0.113.7') in first
+    hosts._until = 0.0
+    assert hosts.find_addresses() == first
+    assert answers == []

@@ -48,7 +48,7 @@ def make_sender() -> Iterator[Make]:
         for name, value in {'allowed_networks': ['127.0.0.0/8'], **options}.items():
             world.conf.set_override(name, value, group='webhooks')
         rules = webhook_rules(world.conf)
-        made.append(Sender(world.conf, world.database, world.clock, rules))
+        made.append(Sender(world.conf, world.database, world.clock, rules, list))
         return made[-1]
 
     yield make

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Look up the addresses of host names: with a deadline, and those of the cloud's own hosts.
+
+``getaddrinfo`` knows no deadline. A lookup runs in a daemon thread, which neither a worker nor
+the stop of a manager waits for, and only a bounded number of them run for one project.
+"""
+
+import collections
+import contextlib
+import ipaddress
+import queue
+import socket
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from typing import Any
+
+from oslo_config import cfg
+from oslo_log import log
+
+from climate_core import exceptions
+from climate_core.lease import addresses
+
+LOG = log.getLogger(__name__)
+
+#: Seconds that the addresses of the cloud's own hosts are used.
+_FRESH = 600.0
+#: Seconds for each name of the cloud's own hosts.
+_PATIENCE = 5.0
+
+
+class CallFailed(Exception):
+    """There was no answer. The message is for the user: it tells nothing of what is inside."""
+
+
+class Resolver:
+    """Resolves names.
+
+    :param most: lookups in progress at the same time
+    :param share: lookups in progress for one project
+    """
+
+    def __init__(self, most: int, share: int) -> None:
+        self._most = most
+        self._share = share
+        self._lock = threading.Lock()
+        self._counts: collections.Counter[str] = collections.Counter()
+
+    def find(self, host: str, port: int, project_id: str, seconds: float) -> list[Any]:
+        """Return what ``socket.getaddrinfo`` does.
+
+        :param project_id: the project for which the name is looked up
+        :param seconds: how long to wait
+        :raises CallFailed: there is no such name, or too many lookups do not end
+        :raises TimeoutError: there is no answer yet
+        """
+        with self._lock:
+            if self._counts[project_id] >= self._share or self._counts.total() >= self._most:
+                raise CallFailed('Its host name was not looked up: too many lookups do not end.')
+            self._counts[project_id] += 1
+        answers: queue.SimpleQueue[list[Any] | None] = queue.SimpleQueue()
+
+        def look_up() -> None:
+            found = None
+            try:
+                with contextlib.suppress(OSError, UnicodeError):
+                    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            finally:
+                with self._lock:
+                    self._counts[project_id] -= 1
+                answers.put(found)
+
+        threading.Thread(target=look_up, name='webhook lookup', daemon=True).start()
+        try:
+            found = answers.get(timeout=max(0.0, seconds))
+        except queue.Empty:
+            raise TimeoutError from None
+        if found is None:
+            raise CallFailed('Its host name is not known.')
+        return found
+
+
+class CloudHosts:
+    """The addresses of the services of this cloud, which webhooks must not reach.
+
+    They are the hosts of every URL in the configuration (database, message bus, Keystone,
+    endpoints, the external service) and of every endpoint in the service catalog.
+
+    :param conf: the whole configuration
+    :param catalog_urls: returns the endpoints in the service catalog
+    :param resolver: resolves their names
+    """
+
+    def __init__(
+        self, conf: cfg.ConfigOpts, catalog_urls: Callable[[], Iterable[str]], resolver: Resolver
+    ) -> None:
+        self._conf = conf
+        self._catalog_urls = catalog_urls
+        self._resolver = resolver
+        self._lock = threading.Lock()
+        self._known: frozenset[addresses.Address] = frozenset()
+        self._until = 0.0
+
+    def find_addresses(self) -> Set[addresses.Address]:
+        """Return the addresses, which are looked up again every ten minutes."""
+        with self._lock:
+            if time.monotonic() >= self._until:
+                self._known = frozenset(self._find())
+                self._until = time.monotonic() + _FRESH
+            return self._known
+
+    def _find(self) -> Iterator[addresses.Address]:
+        urls = set(configured_urls(self._conf))
+        try:
+            urls.update(self._catalog_urls())
+        except exceptions.Transient as exc:
+            LOG.warning('Webhooks are not kept off the endpoints of the service catalog: %s', exc)
+            yield from self._known
+        for host in sorted({host for url in urls for host in hosts_of(url)}):
+            try:
+                found = self._resolver.find(host, 0, '', _PATIENCE)
+            except (CallFailed, TimeoutError):
+                # What is known of it stays.
+                yield from self._known
+                continue
+            for *_, sockaddr in found:
+                yield ipaddress.ip_address(sockaddr[0])
+
+
+def configured_urls(section: Mapping[str, Any]) -> Iterator[str]:
+    """Yield every URL in the configuration, whatever its option is called."""
+    for name in section:
+        try:
+            value = section[name]
+        except cfg.Error:
+            continue
+        if isinstance(value, Mapping):
+            yield from configured_urls(value)
+        else:
+            values = value if isinstance(value, list) else [value]
+            yield from (each for each in values if isinstance(each, str) and '://' in each)
+
+
+def hosts_of(url: str) -> Iterator[str]:
+    """Yield the host names of a URL: that of a message bus may have several."""
+    with contextlib.suppress(ValueError):
+        for part in urllib.parse.urlsplit(url).netloc.split(','):
+            host = urllib.parse.urlsplit(f'//{part}').hostname
+            if host:
+                yield host
