@@ -35,7 +35,7 @@ class External:
     """The external service, if one is configured.
 
     :param conf: with the sections ``[limits]`` and ``[cloud]``
-    :param cloud: gives a token of the service user, and says where Keystone is
+    :param cloud: gives a token of the service user, if one is sent, and the URL of Keystone
     """
 
     def __init__(self, conf: cfg.ConfigOpts, cloud: 'Cloud') -> None:
@@ -114,13 +114,15 @@ class External:
 
     def _post(self, url: str, body: dict[str, Any]) -> requests.Response:
         section = self._conf[conf_group.GROUP]
-        with errors.for_user():
-            token = section.external_token or self._cloud.service_token()
+        token = section.external_token
+        if not token and section.external_keystone_token:
+            with errors.for_user():
+                token = self._cloud.service_token()
         try:
             return requests.post(
                 url,
                 json=body,
-                headers={'X-Auth-Token': token},
+                headers={'X-Auth-Token': token} if token else {},
                 timeout=section.external_timeout,
                 allow_redirects=False,
             )

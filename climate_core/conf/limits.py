@@ -57,8 +57,15 @@ OPTS: list[cfg.Opt] = [
     cfg.StrOpt(
         'external_token',
         secret=True,
-        help='What the external service gets in X-Auth-Token. Unset: a Keystone token of the '
-        'service user of section [cloud].',
+        help='Value of the header X-Auth-Token in requests to the external service. Unset: no '
+        'such header, unless external_keystone_token is true.',
+    ),
+    cfg.BoolOpt(
+        'external_keystone_token',
+        default=False,
+        help='Send a Keystone token of the service user of section [cloud] in X-Auth-Token, as '
+        'Blazar does. It has the rights of an administrator, for everybody who can read requests '
+        'to the external service. external_token is sent instead if it is set.',
     ),
     cfg.FloatOpt(
         'external_timeout',

@@ -80,7 +80,7 @@ class Service(serving.Server):
     def __init__(self) -> None:
         super().__init__(Asked)
         self.url = self.base
-        self.asked: list[tuple[str, str, Any]] = []
+        self.asked: list[tuple[str, str | None, Any]] = []
         self.answer: tuple[int, Any] = (204, None)
 
 
@@ -138,8 +138,14 @@ def test_service_is_asked_about_a_new_lease(service: Service, cloud: Cloud, slas
     assert (asked.on_create, asked.on_update, asked.on_end) == (True, True, True)
     asked.check_create(LEASE)
     assert service.asked == [
-        ('/usage/check-create', 'service token', {'context': CONTEXT, 'lease': SHOWN})
+        ('/usage/check-create', None, {'context': CONTEXT, 'lease': SHOWN})
     ]
+
+
+def test_keystone_token_is_sent_only_if_configured(service: Service, cloud: Cloud) -> None:
+    for options in ({}, {'keystone_token': True}, {'keystone_token': True, 'token': 'own'}):
+        external(cloud, endpoint=service.url, **options).check_create(LEASE)
+    assert [token for _, token, _ in service.asked] == [None, 'service token', 'own']
 
 
 def test_update_with_a_token_of_its_own(service: Service, cloud: Cloud) -> None:
@@ -212,7 +218,7 @@ def test_external_check_while_keystone_is_away_is_unavailable(
     service: Service, cloud: Cloud
 ) -> None:
     cloud.trouble = exceptions.Transient('Keystone cannot be reached.')
-    asked = external(cloud, endpoint=service.url)
+    asked = external(cloud, endpoint=service.url, keystone_token=True)
     with pytest.raises(exceptions.ServiceUnavailable):
         asked.check_create(LEASE)
     with pytest.raises(exceptions.Transient):
