@@ -155,12 +155,12 @@ class PeriodicWorker(Worker):
     """
 
     def __init__(self, interval: float, within: float) -> None:
-        super().__init__(interval * 1.1, random.uniform(0, min(interval, within)))
+        super().__init__(interval * 1.1, random.uniform(0, min(interval, within)))  # nosec B311 # spreads load, no secret
         self._interval = interval
 
     def next_look(self) -> float:
         """Return the seconds until the next look at the interval."""
-        return float(self._interval * random.uniform(0.9, 1.1))
+        return float(self._interval * random.uniform(0.9, 1.1))  # nosec B311 # spreads load, no secret
 
 
 def nap(seconds: float | None, longest: float) -> float:

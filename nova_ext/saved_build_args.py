@@ -52,7 +52,7 @@ def save(
     remove(metadata)
     if not public and values.get('password'):
         LOG.warning('Set [climate] stash_public_key to keep the admin password of server %s', uuid)
-        values = {**values, 'password': None}
+        values = {**values, 'password': None}  # nosec B105 # no password
     if not any(values.values()):
         return
     if public:

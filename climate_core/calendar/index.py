@@ -87,7 +87,7 @@ class Index:
                 if self._seen is None:
                     return self._load(session), True
         with self._lock:
-            assert self._seen is not None
+            assert self._seen is not None  # nosec B101 # for mypy: it holds already
             seen, doubted, self._doubted = self._seen, self._doubted, False
             doubtful, self._doubtful = self._doubtful, set()
             known = {unit_id: each for unit_id, (_, each) in self._recent.items()}
@@ -114,7 +114,7 @@ class Index:
         snapshot = self._snapshot
         if calendar.totals(session) == snapshot.totals:
             return False
-        assert self._seen is not None, 'refresh comes first'
+        assert self._seen is not None, 'refresh comes first'  # nosec B101 # for mypy: it holds already
         there = calendar.generations(session)
         have = {each.unit.id: each.unit.generation for each in snapshot.timelines.values()}
         wrong = {unit_id for unit_id, each in there.items() if have.get(unit_id) != each}
@@ -130,7 +130,7 @@ class Index:
     def learn(self, written: Mapping[int, Timeline]) -> None:
         """Take over committed changes of units whose generations were guarded."""
         with self._lock:
-            assert self._seen is not None, 'refresh comes first'
+            assert self._seen is not None, 'refresh comes first'  # nosec B101 # for mypy: it holds already
             newer = {
                 unit_id: each
                 for unit_id, each in written.items()

@@ -41,7 +41,7 @@ class CalendarQueries:
 
     def __init__(self, database: Database, dice: random.Random | None = None) -> None:
         self._database = database
-        self._dice = dice or random.Random()
+        self._dice = dice or random.Random()  # nosec B311 # spreads load, no secret
         self._index = Index()
         self._thread = threading.local()
 

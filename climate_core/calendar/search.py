@@ -96,7 +96,7 @@ def _lane(search: Search, timeline: Timeline) -> int:
         # Not the lane of what comes right before or after: it is prepared while that one runs.
         liked = timeline.lane(search.begin - NEAR, search.end + NEAR)
     lane = timeline.lane(search.begin, search.end, liked)
-    assert lane is not None, 'a unit without a free lane has no room'
+    assert lane is not None, 'a unit without a free lane has no room'  # nosec B101 # for mypy: it holds already
     return lane
 
 

@@ -55,7 +55,7 @@ def find_together(
             missing = missing or exc
             order.remove(exc.index)
             order.insert(0, exc.index)
-    assert missing is not None, 'there are searches'
+    assert missing is not None, 'there are searches'  # nosec B101 # for mypy: it holds already
     raise missing
 
 

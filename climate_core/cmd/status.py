@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The console script ``climate-status upgrade check``: is everything ready for this release?"""
+"""The console script ``climate-status``: ``upgrade check`` and ``security check``."""
 
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from oslo_config import cfg
 from oslo_policy import policy as oslo_policy
@@ -13,6 +14,7 @@ from climate_core.api import policy
 from climate_core.cloud import Cloud, errors, placement_check
 from climate_core.cloud.placement import PLACEMENT
 from climate_core.cmd import explain
+from climate_core.cmd.security import SecurityChecks
 from climate_core.db import migration
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.plugins import loading
@@ -209,10 +211,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     conf = cfg.ConfigOpts()
     configuration.register(conf)
+    conf.register_cli_opt(_command(conf))
     words = list(sys.argv[1:] if argv is None else argv)
-    return int(
-        explain.parsed(
-            'climate-status',
-            lambda: upgradecheck.main(conf, configuration.PROJECT, Checks(conf), argv=words),
-        )
-    )
+    explain.parsed('climate-status', lambda: conf(words, project=configuration.PROJECT))
+    # As upgradecheck.main, which knows one command only: it reads --json from there.
+    upgradecheck.CONF = conf
+    return int(upgradecheck.run(conf))
+
+
+def _command(conf: cfg.ConfigOpts) -> cfg.SubCommandOpt:
+    def add_parsers(subparsers: Any) -> None:
+        for name, checks in (('upgrade', Checks(conf)), ('security', SecurityChecks(conf))):
+            parser = subparsers.add_parser(name)
+            parser.add_argument('check', choices=['check'])
+            parser.add_argument('--json', action='store_true', help='print the results as JSON')
+            parser.set_defaults(action_fn=checks.check)
+
+    return cfg.SubCommandOpt('command', handler=add_parsers)

@@ -111,7 +111,7 @@ def insert(
     }
     connection = session.connection()
     made = connection.execute(sa.insert(_UNIT).values(unit)).inserted_primary_key
-    assert made is not None
+    assert made is not None  # nosec B101 # for mypy: it holds already
     host = {
         'unit_id': made[0],
         'hypervisor_hostname': known.hypervisor_hostname,

@@ -158,7 +158,7 @@ def _version(connection: sa.Connection) -> str | None:
 
 
 def _place() -> pathlib.Path:
-    assert migrations.__file__ is not None
+    assert migrations.__file__ is not None  # nosec B101 # for mypy: it holds already
     return pathlib.Path(migrations.__file__).parent
 
 

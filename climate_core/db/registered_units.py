@@ -41,7 +41,7 @@ def insert(
         one = {'available': True, 'capacity': {}, 'lanes': 1, 'generation': 0, **unit}
         new = sa.insert(_UNIT).values(**one, properties=properties, changed_at=now)
         key = connection.execute(new).inserted_primary_key
-        assert key is not None
+        assert key is not None  # nosec B101 # for mypy: it holds already
         connection.execute(sa.insert(table).values(**row, unit_id=key[0], created_at=now))
         ids.append(int(key[0]))
     return ids

@@ -38,14 +38,14 @@ class UsageReporter(Worker):
     complaint = 'The usage cannot be told now; it is told later'
 
     def __init__(self, database: Database, clock: Clock, every: str) -> None:
-        super().__init__(usage.HOUR.total_seconds(), random.uniform(0, _JITTER))
+        super().__init__(usage.HOUR.total_seconds(), random.uniform(0, _JITTER))  # nosec B311 # spreads load, no secret
         self._database = database
         self._clock = clock
         self._length = _LENGTHS[every]
 
     def look(self) -> float:
         seconds = self.tell()
-        return seconds and seconds + random.uniform(0, _JITTER)
+        return seconds and seconds + random.uniform(0, _JITTER)  # nosec B311 # spreads load, no secret
 
     def tell(self) -> float:
         """Tell the next period if it is over.

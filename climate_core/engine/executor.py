@@ -230,7 +230,7 @@ class EventExecutor:
     ) -> model.Lease:
         """Write the outcomes; return the lease after that."""
         event = claims.mine(lease, claim)
-        assert lease is not None
+        assert lease is not None  # nosec B101 # for mypy: it holds already
         now = self.clock.now()
         change = events.of(event.event_type).settle(lease, event, outcomes, now)
         return self._save(session, lease, change, claim.event_id, claim.event_type)

@@ -93,7 +93,7 @@ class Preparation(Worker):
         self._period = period
         self._monotonic = monotonic
         self._owners: dict[str, _Owner] = {}
-        self._read_at = monotonic() + random.uniform(0.0, _FIRST)
+        self._read_at = monotonic() + random.uniform(0.0, _FIRST)  # nosec B311 # spreads load, no secret
         self._was_read_at = -math.inf
 
     def expect(self, lease: model.Lease) -> None:
@@ -108,7 +108,7 @@ class Preparation(Worker):
 
     def look_again(self) -> None:
         """Read soon what starts: something was written that this manager does not know."""
-        self._read_within(random.uniform(0.0, _FIRST))
+        self._read_within(random.uniform(0.0, _FIRST))  # nosec B311 # spreads load, no secret
         self.nudge()
 
     def look(self) -> float | None:
@@ -156,7 +156,7 @@ class Preparation(Worker):
         if left < _SOON:
             return False
         now, window = self._monotonic(), min(self._seconds, left)
-        asks_in = random.uniform(max(0.0, left - self._seconds), left - window / 2)
+        asks_in = random.uniform(max(0.0, left - self._seconds), left - window / 2)  # nosec B311 # spreads load, no secret
         new = _Owner(now + asks_in, now + left, may_be_told)
         with self._changed:
             known = self._owners.get(trust_id)

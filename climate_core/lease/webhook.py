@@ -124,6 +124,12 @@ def forbidden(address: Address, rules: WebhookRules = DEFAULT) -> bool:
     return any(_forbidden(each, rules) for each in addresses.meant(address))
 
 
+def opens_private(network: Network) -> bool:
+    """Tell whether an allowed network has addresses that are rejected by default."""
+    same = [each for each in _PRIVATE if each.version == network.version]
+    return network.is_loopback or network.is_link_local or any(map(network.overlaps, same))
+
+
 def _forbidden(address: Address, rules: WebhookRules) -> bool:
     special = (
         address.is_loopback

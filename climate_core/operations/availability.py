@@ -48,7 +48,7 @@ def find_windows(
     limit = values.get('limit', _WINDOWS)
     if any('server' in each for each in values['reservations']):
         servers = _servers(cloud, context, values['reservations'])
-        assert cloud is not None, 'it told what the servers are'
+        assert cloud is not None, 'it told what the servers are'  # nosec B101 # for mypy: it holds already
         forecast = forecasting.Expectation(builder.database, cloud).forecast()
         expected = forecasting.find(forecast, servers, length, earliest, latest, limit)
         return [_serialize_window(*each, guaranteed=False) for each in expected]

@@ -77,7 +77,7 @@ def admit(
     if servers:
         with errors.collected():
             forecast = expectation.forecast()
-            assert cloud is not None, 'it told what is free'
+            assert cloud is not None, 'it told what is free'  # nosec B101 # for mypy: it holds already
             field = next(iter(servers)) if len(servers) == 1 else 'reservations'
             check(forecast, read_servers(cloud, context, servers), start, end, field)
     stacks = [item for item in draft.items if item.reservation.parts]
@@ -144,7 +144,7 @@ def admit_change(
     """
     before, after = needed.before, needed.after
     field = moved_date(before, after)
-    assert field is not None, 'the forecast is needed because a date moves'
+    assert field is not None, 'the forecast is needed because a date moves'  # nosec B101 # for mypy: it holds already
     expectation = Expectation(database, cloud, without=before.id)
     expectation.take(_later(after), max(after.start_date, now), after.end_date, field)
 

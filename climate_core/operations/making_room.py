@@ -110,7 +110,7 @@ class RoomMaker:
         :raises climate_core.exceptions.NotEnough: another lease has one of them by now
         """
         asked, most = draft.asked, self.conf.queue.best_effort_timeout
-        assert asked is not None, 'hosts are emptied for a whole lease'
+        assert asked is not None, 'hosts are emptied for a whole lease'  # nosec B101 # for mypy: it holds already
         for host_id in draft.emptied:
             emptied_hosts.take(session, host_id, lease.id)
         until = draft.now + datetime.timedelta(seconds=asked.best_effort_timeout or most)
@@ -119,7 +119,7 @@ class RoomMaker:
 
     def connect(self) -> 'connection.Connection':
         """Return the connection with the rights of the service."""
-        assert self.cloud is not None, 'there are hosts'
+        assert self.cloud is not None, 'there are hosts'  # nosec B101 # for mypy: it holds already
         return self.cloud.service()
 
     def choose(

@@ -110,7 +110,7 @@ def is_plain(draft: Draft) -> bool:
 
 def keep_trust(session: orm.Session, owner_trusts: OwnerTrusts, done: Provisioned) -> bool:
     """Let others share a new trust; return whether the lease shares one that is there."""
-    assert done.trust is not None
+    assert done.trust is not None  # nosec B101 # for mypy: it holds already
     owner_trusts.keep(session, done.trust)
     return _shares(done)
 
@@ -120,7 +120,7 @@ def _shares(done: Provisioned) -> bool:
 
 
 def _trust_id(writing: Writing) -> str:
-    assert writing.done.trust is not None
+    assert writing.done.trust is not None  # nosec B101 # for mypy: it holds already
     return writing.done.trust.id
 
 

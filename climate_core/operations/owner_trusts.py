@@ -90,7 +90,7 @@ class OwnerTrusts:
 
     def replace(self, context: RequestContext, trust: OwnerTrust) -> OwnerTrust:
         """Return another trust for one that was retired since it was taken."""
-        assert trust.scope is not None
+        assert trust.scope is not None  # nosec B101 # for mypy: it holds already
         self._known.drop(trust.scope.digest)
         return self.take(context)
 

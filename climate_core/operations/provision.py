@@ -124,7 +124,7 @@ class Provisioner:
 
     def replace_trust(self, context: RequestContext, done: Provisioned) -> None:
         """Take another trust of the owner: the one that was found is retired."""
-        assert done.trust is not None
+        assert done.trust is not None  # nosec B101 # for mypy: it holds already
         done.trust = self.owner_trusts.replace(context, done.trust)
 
     def _make(self, context: RequestContext, lease_id: str, item: Item, done: Provisioned) -> None:

@@ -121,7 +121,7 @@ class ServerPreemption:
             candidates = [each for each in candidates if each.lease_id not in refused]
 
     def _can_give_way(self, one: PreemptibleServers) -> bool:
-        assert self.cloud is not None, 'it told what is free'
+        assert self.cloud is not None, 'it told what is free'  # nosec B101 # for mypy: it holds already
         conn = self.cloud.service()
         try:
             found = (servers.get(conn, each) for each in one.servers)

@@ -77,7 +77,7 @@ class Queue:
     def add(self, draft: Draft, lease: model.Lease) -> model.Lease:
         """Return the new lease of a draft as one that waits, or that may come to wait."""
         asked, queue = draft.asked, self.conf.queue
-        assert asked is not None, 'a lease that waits was asked for as a whole'
+        assert asked is not None, 'a lease that waits was asked for as a whole'  # nosec B101 # for mypy: it holds already
         retries = asked.max_retries or queue.max_retries
         if lease.kind != states.LeaseKind.RETRY:
             retries = wait_again.TRIES

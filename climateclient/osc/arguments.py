@@ -18,7 +18,7 @@ from climate_common import dates, durations
 T = TypeVar('T')
 
 #: Holds the secret of a webhook, so that no list of processes shows it.
-SECRET_VARIABLE = 'CLIMATE_WEBHOOK_SECRET'
+SECRET_VARIABLE = 'CLIMATE_WEBHOOK_SECRET'  # nosec B105 # no password
 
 # A comma separates pairs only where a new key follows: values may hold commas.
 _PAIRS = re.compile(r',(?=[A-Za-z_][\w:]*=)')

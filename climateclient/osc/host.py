@@ -345,7 +345,7 @@ def _details(parsed_args: argparse.Namespace, disabled: bool | None) -> dict[str
         'pool': parsed_args.pool,
         'disabled': disabled,
         'disabled_reason': parsed_args.reason,
-        'extra': arguments.extra(parsed_args.extra) or None,
+        'extra': arguments.extra(parsed_args.extra) or None,  # nosec B610 # no model of Django
     }
     return {name: value for name, value in given.items() if value is not None}
 

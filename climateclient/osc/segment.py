@@ -65,7 +65,7 @@ class CreateSegment(command.Lister):
             'reservable': not parsed_args.disable,
             'project_ids': sorted(projects),
             'domain_ids': sorted(domains),
-            'extra': arguments.extra(parsed_args.extra, _FIELDS),
+            'extra': arguments.extra(parsed_args.extra, _FIELDS),  # nosec B610 # no model of Django
         }
         kind, physical = parsed_args.network_type, parsed_args.physical_network
         client = _client(self)
@@ -148,7 +148,7 @@ class SetSegment(command.ShowOne):
         if parsed_args.disable or parsed_args.enable:
             details['reservable'] = parsed_args.enable
         if parsed_args.extra:
-            details['extra'] = arguments.extra(parsed_args.extra, _FIELDS)
+            details['extra'] = arguments.extra(parsed_args.extra, _FIELDS)  # nosec B610 # no model of Django
         if not details:
             raise exceptions.CommandError(
                 'Nothing to change: give --extra, --project, --domain, --disable or --enable.'

@@ -14,7 +14,7 @@ import dataclasses
 import os
 import re
 import shutil
-import subprocess
+import subprocess  # nosec B404 # ipmitool only
 import time
 from collections.abc import Mapping
 from typing import Final, Self
@@ -142,7 +142,7 @@ class IpmiDriver(PowerDriver):
             'IPMI_PASSWORD': machine.password or '',
         }
         try:
-            done = subprocess.run(
+            done = subprocess.run(  # nosec B603 # a list, no shell
                 [*command, '-E', 'chassis', 'power', wanted],
                 env=environment,
                 stdin=subprocess.DEVNULL,

@@ -81,7 +81,7 @@ def _parse(text: str) -> Any:
         found = json.loads(text)
     except ValueError:
         _check(text)
-        return yaml.load(text, _Loader)
+        return yaml.load(text, _Loader)  # nosec B506 # a SafeLoader
     return _flat(found)
 
 

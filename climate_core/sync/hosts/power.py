@@ -212,7 +212,7 @@ class HostPower(PeriodicWorker):
             PowerState.ASLEEP: self._watch,
             PowerState.WAKING: self._switch_on,
         }
-        assert host.state is not None
+        assert host.state is not None  # nosec B101 # for mypy: it holds already
         try:
             steps[host.state](conn, host, service, now)
         except _TROUBLE as exc:
@@ -242,7 +242,7 @@ class HostPower(PeriodicWorker):
         if not self._database.read(db.is_in, host.id, PowerState.FALLING_ASLEEP):
             # Others went on meanwhile; what was taken too late is given back at the next look.
             return
-        assert host.since is not None
+        assert host.since is not None  # nosec B101 # for mypy: it holds already
         late = (now - host.since).total_seconds() / max(1, self._conf.power.off_seconds)
         if late > _PATIENCE:
             LOG.warning('%s was not switched off in time, and is woken', host.name)
@@ -321,7 +321,7 @@ class HostPower(PeriodicWorker):
         is_waking = host.state is PowerState.WAKING
         if host.failed or not is_waking or not self._terms.is_late(host, now):
             return
-        assert host.since is not None
+        assert host.since is not None  # nosec B101 # for mypy: it holds already
         reason = db.LATE.format(dates.sentence(host.since))
         try:
             failed = self._database.write(db.fail, host.id, reason)

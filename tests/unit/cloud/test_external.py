@@ -137,9 +137,7 @@ def test_service_is_asked_about_a_new_lease(service: Service, cloud: Cloud, slas
     asked = external(cloud, endpoint=f'{service.url}/usage{slash}')
     assert (asked.on_create, asked.on_update, asked.on_end) == (True, True, True)
     asked.check_create(LEASE)
-    assert service.asked == [
-        ('/usage/check-create', None, {'context': CONTEXT, 'lease': SHOWN})
-    ]
+    assert service.asked == [('/usage/check-create', None, {'context': CONTEXT, 'lease': SHOWN})]
 
 
 def test_keystone_token_is_sent_only_if_configured(service: Service, cloud: Cloud) -> None:

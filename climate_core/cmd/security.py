@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``climate-status security check``: the recommendations that an installation does not follow.
+
+Each check is one function of the configuration and one row of :data:`CHECKS`. It yields a
+sentence for each recommendation that is not followed. Nothing is sent and nothing is changed.
+"""
+
+import pathlib
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import oslo_messaging as messaging
+import sqlalchemy as sa
+from keystoneauth1 import exceptions as ksa
+from keystoneauth1 import loading as ks_loading
+from oslo_config import cfg
+from oslo_upgradecheck import upgradecheck
+
+from climate_core.conf.webhooks import networks
+from climate_core.delivery import lookups
+from climate_core.lease import webhook
+from climate_core.plugins import loading
+
+#: Hosts to which nothing is sent over a network.
+_LOCAL = frozenset({'localhost', '127.0.0.1', '::1'})
+#: Parameters of the URL of a database that turn TLS on, as in PyMySQL and psycopg2.
+_DATABASE_TLS = frozenset({'ssl', 'ssl_ca', 'ssl_verify_cert', 'sslmode'})
+#: Parts of the names of roles that administer more than a project.
+_ADMINISTRATORS = ('admin', 'manager', 'service')
+
+
+def check_file_modes(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """Find files with secrets or policies that all users of the host read or write."""
+    database = sa.make_url(conf.database.connection)
+    sqlite = database.database if database.get_backend_name() == 'sqlite' else None
+    rules = conf.find_file(conf.oslo_policy.policy_file)
+    for path in (pathlib.Path(each) for each in (*conf.config_file, rules, sqlite) if each):
+        mode = path.stat().st_mode if path.exists() else 0
+        if mode & (stat.S_IRWXO | stat.S_IWGRP):
+            yield f'{path} has mode {stat.S_IMODE(mode):04o}: set 0640, root:climate.'
+
+
+def check_authentication(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """Find an API that accepts any user."""
+    if conf.api.auth_strategy == 'noauth':
+        yield '[api] auth_strategy is noauth: the API accepts any user. Set keystone.'
+
+
+def check_secret_keys(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """Find managers without keys for secrets of servers."""
+    for plugin in loading.classes(conf.manager.plugins):
+        group = plugin.resource_type
+        conf.register_opts(plugin.options, group=group)
+        if 'secret_keys' in conf[group] and not conf[group].secret_keys:
+            yield f'[{group}] secret_keys is not set.'
+
+
+def check_external(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """Find an external service that cannot know Climate, or gets its rights."""
+    section = conf.limits
+    if section.external_keystone_token and not section.external_token:
+        yield (
+            '[limits] external_keystone_token gives the external service the rights of '
+            "Climate's user: set external_token instead."
+        )
+    elif section.external_endpoint and not section.external_token:
+        yield '[limits] external_token is not set: the external service accepts all callers.'
+
+
+def check_webhooks(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """Find private networks that webhooks reach."""
+    if conf.webhooks.enabled:
+        allowed = networks(conf.webhooks.allowed_networks)
+        opened = ', '.join(str(each) for each in allowed if webhook.opens_private(each))
+        if opened:
+            yield f'[webhooks] allowed_networks opens private networks to all users: {opened}.'
+
+
+def check_transport(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """Find message buses that others read or that need no credentials of Climate's own."""
+    found = {'transport_url': conf.transport_url}
+    for group in ('oslo_messaging_notifications', 'nova_notifications', 'cinder_notifications'):
+        found[f'[{group}] transport_url'] = conf[group].transport_url
+    for name, text in found.items():
+        if text and text.startswith('rabbit'):
+            yield from _transport(conf, name, messaging.TransportURL.parse(conf, text))
+
+
+def _transport(conf: cfg.ConfigOpts, name: str, url: messaging.TransportURL) -> Iterator[str]:
+    has_tls = conf.oslo_messaging_rabbit.ssl or 'ssl' in url.query
+    if not has_tls and not _LOCAL.issuperset(host.hostname for host in url.hosts):
+        yield f'{name} has no TLS: set [oslo_messaging_rabbit] ssl = true.'
+    if not url.hosts or any(host.username in (None, 'guest') for host in url.hosts):
+        yield f'{name} has the user guest: give Climate a user of its own.'
+    if url.virtual_host in (None, '', '/'):
+        yield f'{name} has the virtual host /: give Climate one of its own.'
+
+
+def check_notifications(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """Find notifications on the bus of the RPC, whose readers could call the managers."""
+    if conf.oslo_messaging_notifications.transport_url in (None, conf.transport_url):
+        yield '[oslo_messaging_notifications] transport_url is that of the RPC: separate them.'
+    for group in ('nova_notifications', 'cinder_notifications', 'heat_notifications'):
+        section = conf[group]
+        if section.enabled and section.transport_url in (None, conf.transport_url):
+            yield f'[{group}] transport_url is that of the RPC: separate them.'
+
+
+def check_database(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """Find a connection to the database without TLS."""
+    url = sa.make_url(conf.database.connection)
+    if url.get_backend_name() == 'sqlite' or (url.host or 'localhost') in _LOCAL:
+        return
+    if _DATABASE_TLS.isdisjoint(url.query):
+        yield '[database] connection has no TLS: add ssl_ca (MySQL) or sslmode (PostgreSQL).'
+
+
+def check_urls(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """Find services that are called without TLS."""
+    found = {f'[{group}] auth_url': _auth_url(conf, group) for group in _WITH_KEYSTONE}
+    for group in conf:
+        if isinstance(conf[group], Mapping):
+            found |= {f'[{group}] {name}': conf[group][name] for name in _urls_of(conf[group])}
+    for name, url in found.items():
+        if str(url).startswith('http://') and not _LOCAL.issuperset(lookups.hosts_of(str(url))):
+            yield f'{name} is http: use https.'
+
+
+_WITH_KEYSTONE = ('cloud', 'keystone_authtoken')
+
+
+def _urls_of(section: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of the options that say where a service is called."""
+    for name in section:
+        if name.startswith('external_') or name.endswith(('_uri', 'endpoint_override')):
+            yield name
+
+
+def _auth_url(conf: cfg.ConfigOpts, group: str) -> str | None:
+    try:
+        identity: Any = ks_loading.load_auth_from_conf_options(conf, group)
+    except (ksa.ClientException, cfg.Error):
+        return None
+    return getattr(identity, 'auth_url', None)
+
+
+def check_limits(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """Find projects that can reserve the whole cloud."""
+    if not conf.limits.enabled:
+        yield '[limits] enabled is false: one project can reserve all that is free.'
+
+
+def check_trusts(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """Find trusts that delegate more than the rights in a project."""
+    delegated = [
+        role for role in conf.cloud.trust_roles if any(each in role for each in _ADMINISTRATORS)
+    ]
+    if delegated:
+        yield f'[cloud] trust_roles delegates roles of administrators: {", ".join(delegated)}.'
+
+
+Check = Callable[[cfg.ConfigOpts], Iterator[str]]
+CHECKS: tuple[tuple[str, Check], ...] = (
+    ('File modes', check_file_modes),
+    ('Authentication', check_authentication),
+    ('Secrets at rest', check_secret_keys),
+    ('External service', check_external),
+    ('Webhooks', check_webhooks),
+    ('Message bus', check_transport),
+    ('Notifications', check_notifications),
+    ('Database', check_database),
+    ('TLS', check_urls),
+    ('Limits', check_limits),
+    ('Trusts', check_trusts),
+)
+
+
+class SecurityChecks(upgradecheck.UpgradeCommands):
+    """Run every check; none of them is a failure, for an installation may have its reasons.
+
+    :param conf: the configuration of the services
+    """
+
+    display_title = 'Security Check Results'
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        super().__init__()
+        self.conf = conf
+        run = SecurityChecks._check
+        self._upgrade_checks = tuple((name, (run, {'find': find})) for name, find in CHECKS)
+
+    def _check(self, find: Check) -> upgradecheck.Result:
+        found = ' '.join(find(self.conf))
+        code = upgradecheck.Code.WARNING if found else upgradecheck.Code.SUCCESS
+        return upgradecheck.Result(code, found or None)

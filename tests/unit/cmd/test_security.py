@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""climate-status security check: each recommendation that is not followed is reported."""
+
+import json
+import pathlib
+import textwrap
+from typing import Any
+
+import pytest
+
+from climate_core.cmd import security, status
+
+#: An installation that follows every recommendation.
+GOOD = """
+[DEFAULT]
+transport_url = rabbit://climate:p@mq.example:5671/climate?ssl=1
+[api]
+auth_strategy = keystone
+[database]
+connection = mysql+pymysql://climate:p@db.example/climate?ssl_ca=/etc/ssl/ca.pem
+[oslo_messaging_notifications]
+transport_url = rabbit://climate-notify:p@mq.example:5671/notify?ssl=1
+[nova_notifications]
+enabled = false
+[cinder_notifications]
+enabled = false
+[heat_notifications]
+enabled = false
+[virtual:instance]
+secret_keys = MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=
+[limits]
+enabled = true
+external_endpoint = https://usage.example
+external_token = secret
+[cloud]
+auth_type = password
+auth_url = https://keystone.example/v3
+username = climate
+trust_roles = member, reader
+[keystone_authtoken]
+auth_type = password
+auth_url = https://keystone.example/v3
+username = climate
+"""
+
+
+@pytest.fixture
+def file(tmp_path: pathlib.Path) -> pathlib.Path:
+    made = tmp_path / 'climate.conf'
+    made.write_text(GOOD)
+    made.chmod(0o640)
+    return made
+
+
+def check(file: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
+    capsys.readouterr()
+    code = status.main(['--config-file', str(file), 'security', 'check', '--json'])
+    found = json.loads(capsys.readouterr().out)['checks']
+    return code, {each['check']: each['details'] for each in found if each['details']}
+
+
+def test_installation_that_follows_all_recommendations_passes(
+    file: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(file, capsys) == (0, {})
+
+
+@pytest.mark.parametrize(
+    ('section', 'check_name', 'words'),
+    [
+        ('[api]\nauth_strategy = noauth', 'Authentication', ['noauth']),
+        ('[virtual:instance]\nsecret_keys =', 'Secrets at rest', ['secret_keys']),
+        ('[limits]\nexternal_token =', 'External service', ['external_token']),
+        (
+            '[limits]\nexternal_token =\nexternal_keystone_token = true',
+            'External service',
+            ['external_keystone_token'],
+        ),
+        ('[limits]\nenabled = false', 'Limits', ['enabled']),
+        (
+            '[webhooks]\nallowed_networks = 10.0.0.0/8, 203.0.113.0/24, 0.0.0.0/0, ::1/128',
+            'Webhooks',
+            ['10.0.0.0/8, 0.0.0.0/0, ::1/128.'],
+        ),
+        (
+            '[DEFAULT]\ntransport_url = rabbit://guest:guest@mq.example:5672/',
+            'Message bus',
+            ['has no TLS', 'user guest', 'virtual host /'],
+        ),
+        (
+            '[oslo_messaging_notifications]\n'
+            'transport_url = rabbit://climate:p@mq.example:5671/climate?ssl=1',
+            'Notifications',
+            ['[oslo_messaging_notifications]'],
+        ),
+        ('[nova_notifications]\nenabled = true', 'Notifications', ['[nova_notifications]']),
+        ('[database]\nconnection = mysql+pymysql://c:p@db.example/c', 'Database', ['no TLS']),
+        ('[database]\nconnection = postgresql://c:p@db.example/c', 'Database', ['no TLS']),
+        ('[cloud]\nauth_url = http://keystone.example/v3', 'TLS', ['[cloud] auth_url']),
+        ('[limits]\nexternal_endpoint = http://usage.example', 'TLS', ['external_endpoint']),
+        (
+            '[cloud]\ncompute_endpoint_override = http://nova.example/',
+            'TLS',
+            ['compute_endpoint_override'],
+        ),
+        ('[cloud]\ntrust_roles = member, admin', 'Trusts', ['admin']),
+    ],
+)
+def test_recommendation_that_is_not_followed_is_a_warning(
+    file: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    section: str,
+    check_name: str,
+    words: list[str],
+) -> None:
+    with file.open('a') as opened:
+        opened.write(textwrap.dedent(section) + '\n')
+    code, found = check(file, capsys)
+    assert code == 1
+    assert list(found) == [check_name]
+    assert [word for word in words if word not in found[check_name]] == []
+    assert 'secret ' not in found[check_name]
+
+
+@pytest.mark.parametrize('mode', [0o644, 0o664, 0o666, 0o641])
+def test_files_that_all_users_read_are_reported(
+    file: pathlib.Path, capsys: pytest.CaptureFixture[str], mode: int
+) -> None:
+    rules = file.with_name('policy.yaml')
+    rules.write_text('{}')
+    data = file.with_name('climate.sqlite')
+    data.touch()
+    with file.open('a') as opened:
+        opened.write(f'[database]\nconnection = sqlite:///{data}\n')
+    for path in (file, rules, data):
+        path.chmod(0o640)
+    assert check(file, capsys) == (0, {})
+    for path in (file, rules, data):
+        path.chmod(mode)
+    code, found = check(file, capsys)
+    assert code == 1
+    assert list(found) == ['File modes']
+    for path in (file, rules, data):
+        assert f'{path} has mode {mode:04o}: set 0640' in found['File modes']
+
+
+def test_each_check_is_in_the_table() -> None:
+    functions = {name for name in vars(security) if name.startswith('check_')}
+    assert functions == {function.__name__ for _, function in security.CHECKS}
