@@ -248,12 +248,13 @@ def _hold_volumes(manager: Any, context: Any, instance: Any) -> None:
 def _public_reason(error: Exception) -> str:
     """Return what the owner of a server may read; the log has the rest.
 
-    As in nova (nova/compute/utils.py, exception_to_dict): only its own exceptions have messages
-    for users.
+    As in nova (nova/compute/utils.py, exception_to_dict): only its own exceptions, and those of
+    this extension, have messages for users.
     """
-    if not isinstance(error, exception.NovaException):
-        return type(error).__name__
-    return str(error.kwargs.get('reason') or error.format_message())
+    if isinstance(error, exception.NovaException):
+        return str(error.kwargs.get('reason') or error.format_message())
+    ours = type(error).__module__.startswith('nova_ext.')
+    return str(error) if ours else type(error).__name__
 
 
 def _record(context: Any, instance: Any, error: Exception, host: str) -> None:
