@@ -140,7 +140,7 @@ class ManagerService:
             self.clock,
             self.plugins,
             self.trusts,
-            Limits(self.conf),
+            Limits(self.conf, self.cloud),
             External(self.conf, self.cloud),
             self._calendar,
             self.cloud,

@@ -94,7 +94,6 @@ function configure_climate {
         iniset "$CLIMATE_CONF" "virtual:$kind" first_look_seconds 5
     done
     if [[ -n "$CLIMATE_LIMITS" ]]; then
-        iniset "$CLIMATE_CONF" limits enabled True
         iniset "$CLIMATE_CONF" oslo_limit endpoint_region_name "$REGION_NAME"
     fi
     iniset "$CLIMATE_CONF" oslo_middleware enable_proxy_headers_parsing True
@@ -215,7 +214,7 @@ function create_climate_accounts {
     get_or_create_endpoint reservation "$REGION_NAME" "$(climate_endpoint)"
 }
 
-# register_climate_limits - what a project may hold at most, for [limits] enabled.
+# register_climate_limits - what a project may hold at most, for [limits] driver.
 function register_climate_limits {
     local pair known
     [[ -n "$CLIMATE_LIMITS" ]] || return 0

@@ -11,6 +11,7 @@ from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi, request_id, s
 
 from climate_core.api import auth, errors, handler, policy, requestlog, routes
 from climate_core.api.request import Backend
+from climate_core.cloud.connect import Cloud
 from climate_core.cloud.limits import Limits
 from climate_core.concurrency import ReservingLimit
 from climate_core.db.engine import Database
@@ -119,7 +120,7 @@ def load_application(
         manager=manager or ManagerClient(conf),
         enforcer=policy.make(conf),
         plugins=plugins,
-        limits=Limits(conf),
+        limits=Limits(conf, Cloud(conf)),
         reserving=ReservingLimit(conf.api.max_reserving_requests or _spare_one_thread()),
     )
     for name, value in _CORS.items():

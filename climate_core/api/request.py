@@ -31,7 +31,7 @@ class Backend:
 
     :param manager: takes the writes
     :param plugins: what can be reserved, by type of resource
-    :param limits: of projects; asked only if ``[limits] enabled``
+    :param limits: of projects (``[limits] driver``)
     :param reserving: how many requests may have resources reserved at once
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limits of projects, which Keystone keeps, read through oslo.limit.
+"""The limits of projects: those registered in Keystone, read through oslo.limit, and the options.
 
 oslo.limit 2.12 (``oslo_limit/limit.py``) looks at two globals of its own while it makes an
 ``Enforcer``: the configuration, and one connection for the whole process. Both are set for that
@@ -12,7 +12,7 @@ a third of what a create costs, so what they say is kept for a short time.
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from keystoneauth1 import exceptions as ksa
@@ -20,7 +20,10 @@ from oslo_config import cfg
 from oslo_log import log
 
 from climate_core import exceptions
+from climate_core.cloud import errors
 from climate_core.cloud.auth import RecentCache
+from climate_core.cloud.connect import Cloud
+from climate_core.cloud.services import Service
 from climate_core.conf import cloud as cloud_conf
 from climate_core.conf import oslo_limit as conf_group
 from climate_core.lease import limits
@@ -30,45 +33,94 @@ LOG = log.getLogger(__name__)
 #: For so many seconds a limit that was lowered may still be what it was.
 RECENT_SECONDS: Final = 10.0
 
+#: Number of seconds until a newly registered limit may be used, if none was registered before.
+REGISTERED_SECONDS: Final = 300.0
+
+_KEYSTONE = Service('Keystone', 'identity', '3')
+_ROWS = 'registered_limits'
+_PATH = f'/{_ROWS}'
 _lock = threading.Lock()
 
 
 class Limits:
     """The limits of projects. Nothing is sent before the first question.
 
-    :param conf: with the section ``[oslo_limit]``
+    :param conf: with the sections ``[limits]``, ``[oslo_limit]`` and ``[cloud]``
+    :param cloud: gives the connection of the service user
     """
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, cloud: Cloud) -> None:
         self._conf = conf
+        self._cloud = cloud
         self._enforcer: Any = None
         size = conf.cloud.owner_cache_size
         self._recent: RecentCache[dict[str, int]] = RecentCache(size, RECENT_SECONDS)
+        self._registered: RecentCache[bool] = RecentCache(1, REGISTERED_SECONDS)
 
-    def of(self, project_id: str) -> dict[str, int]:
-        """Return the limits of a project, by name; -1 is none.
+    @property
+    def is_on(self) -> bool:
+        """Return whether projects may have limits."""
+        return str(self._conf.limits.driver) != 'none'
 
-        A name that is not registered has the limit 0, as oslo.limit has it.
+    def of(self, project_id: str) -> Mapping[str, int] | None:
+        """Return the limits of a project by name, where -1 is unlimited; None: no limits.
 
         :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer, or the
             service is not set up for limits
         """
+        if not self.is_on:
+            return None
+        if not self._has_registered():
+            return self._configured()
         with _translated():
             enforcer = self._enforcer = self._enforcer or self._make()
             most: dict[str, int] = dict(enforcer.get_registered_limits(None))
             most |= dict(enforcer.get_project_limits(project_id, None))
-        found = {name: int(most.get(name, 0)) for name in limits.NAMES}
+        found = self._options() | {name: int(most[name]) for name in limits.NAMES if name in most}
         self._recent.put(project_id, found)
         return found
 
-    def recent(self, project_id: str) -> dict[str, int]:
+    def recent(self, project_id: str) -> Mapping[str, int] | None:
         """Return the limits of a project as they were at most :data:`RECENT_SECONDS` ago.
 
-        Ask :meth:`of` before a lease is refused for them.
+        Ask :meth:`of` before a lease is rejected for them.
 
         :raises climate_core.exceptions.ServiceUnavailable: as of :meth:`of`
         """
-        return self._recent.get(project_id, lambda: self.of(project_id))
+        return self._recent.find(project_id) or self.of(project_id)
+
+    def _options(self) -> dict[str, int]:
+        return {name: self._conf.limits[name] for name in limits.NAMES}
+
+    def _configured(self) -> dict[str, int] | None:
+        found = self._options()
+        return found if set(found.values()) != {limits.UNLIMITED} else None
+
+    def _has_registered(self) -> bool:
+        """Return whether oslo.limit must be asked.
+
+        An operator who configures an identity in ``[oslo_limit]`` wants that. Otherwise one
+        request finds out whether any limit of Climate is registered, and the answer is remembered
+        for :data:`REGISTERED_SECONDS`. Any user may list the registered limits, but only some may
+        list the endpoints for which oslo.limit asks.
+        """
+        if self._conf.limits.driver != 'keystone':
+            return False
+        if _has_identity(self._conf[conf_group.GROUP]):
+            return True
+        if not _has_identity(self._conf[cloud_conf.GROUP]):
+            return False
+        return self._registered.get('', self._list_registered)
+
+    def _list_registered(self) -> bool:
+        try:
+            rows = list(_KEYSTONE.read(self._cloud.service(), _PATH, _ROWS))
+        except (errors.Gone, exceptions.Permanent) as exc:
+            LOG.warning('Registered limits are not readable, [limits] applies instead: %s', exc)
+            return False
+        except exceptions.Transient as exc:
+            raise _unavailable(exc) from exc
+        return any(each.get('resource_name') in limits.NAMES for each in rows)
 
     def _make(self) -> Any:
         # The library registers options on the global configuration when it is imported.
@@ -86,7 +138,7 @@ def _count_nothing(_project_id: str | None, _names: Any) -> dict[str, int]:
 @contextlib.contextmanager
 def _replaced_globals(limit: Any, conf: cfg.ConfigOpts) -> Iterator[None]:
     section = conf[conf_group.GROUP]
-    if section.auth_type is None and section.auth_section is None:
+    if not _has_identity(section):
         conf.set_default('auth_section', cloud_conf.GROUP, conf_group.GROUP)
     before = limit.CONF, limit._SDK_CONNECTION
     limit.CONF, limit._SDK_CONNECTION = conf, None
@@ -106,7 +158,15 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except (ksa.ClientException, sdk.SDKException, exception.SessionInitError, ValueError) as exc:
-        LOG.error('The limits of Keystone cannot be read, see [oslo_limit]: %s', exc)
-        raise exceptions.ServiceUnavailable(
-            'The limits of the project cannot be read now. Try again.'
-        ) from exc
+        raise _unavailable(exc) from exc
+
+
+def _unavailable(exc: Exception) -> exceptions.ServiceUnavailable:
+    LOG.error('The limits of Keystone cannot be read, see [oslo_limit]: %s', exc)
+    return exceptions.ServiceUnavailable(
+        'The limits of the project cannot be read now. Try again.'
+    )
+
+
+def _has_identity(section: Any) -> bool:
+    return section.auth_type is not None or section.auth_section is not None

@@ -1,9 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of the limits of leases and projects: section ``[limits]``."""
 
+from typing import Final
+
 from oslo_config import cfg
 
 GROUP = 'limits'
+
+#: The default and the meaning of the limit of each name.
+PROJECT_LIMITS: Final = {
+    'leases': (500, 'number of leases that are not TERMINATED'),
+    'reserved_servers': (1000, 'number of reserved servers'),
+    'reserved_vcpus': (8000, 'number of vCPUs of reserved servers'),
+    'reserved_memory_mb': (32_768_000, 'memory of reserved servers in MiB'),
+    'reserved_volumes': (1000, 'number of reserved volumes'),
+    'reserved_gigabytes': (100_000, 'size of reserved volumes in GiB'),
+    'reserved_stacks': (200, 'number of reserved stacks'),
+    'reserved_hosts': (200, 'number of reserved hosts'),
+    'reserved_floatingips': (200, 'number of reserved floating IPs'),
+    'reserved_networks': (200, 'number of reserved networks'),
+}
 
 OPTS: list[cfg.Opt] = [
     cfg.IntOpt(
@@ -23,14 +39,29 @@ OPTS: list[cfg.Opt] = [
         default=[],
         help='Ids of the projects to which max_lease_seconds and max_ahead_seconds do not apply.',
     ),
-    cfg.BoolOpt(
-        'enabled',
-        default=False,
-        help='Keep every project within its limits of Keystone, see section [oslo_limit]: leases, '
-        'reserved_servers, reserved_vcpus, reserved_memory_mb, reserved_volumes, '
-        'reserved_gigabytes, reserved_stacks, reserved_hosts, reserved_floatingips and '
-        'reserved_networks. What has no registered limit cannot be reserved at all, so register '
-        'them first.',
+    cfg.StrOpt(
+        'driver',
+        default='keystone',
+        choices=[
+            (
+                'keystone',
+                'The limits that are registered in Keystone for the endpoint of Climate, see '
+                'section [oslo_limit]; the options below for the names that are not registered.',
+            ),
+            ('configured', 'The options below, the same for every project.'),
+            ('none', 'No limits.'),
+        ],
+        help='Source of the limits of projects.',
+    ),
+    *(
+        cfg.IntOpt(
+            name,
+            default=most,
+            min=-1,
+            help=f'Maximum {what} of a project. -1: unlimited. Not used while Keystone has a '
+            'registered limit of this name.',
+        )
+        for name, (most, what) in PROJECT_LIMITS.items()
     ),
     cfg.URIOpt(
         'external_endpoint',

@@ -12,13 +12,17 @@ from climate_core.lease.trust_scope import TrustScope
 class LimitsService(Protocol):
     """Return the limits of a project by name, see ``climate_core.cloud.limits``."""
 
-    def of(self, project_id: str) -> Mapping[str, int]:
-        """Return the limits of a project by the names of amounts; -1 is none.
+    @property
+    def is_on(self) -> bool:
+        """Return whether projects may have limits."""
+
+    def of(self, project_id: str) -> Mapping[str, int] | None:
+        """Return the limits of a project by the names of amounts, -1: unlimited; None: no limits.
 
         :raises climate_core.exceptions.ServiceUnavailable: they cannot be read now
         """
 
-    def recent(self, project_id: str) -> Mapping[str, int]:
+    def recent(self, project_id: str) -> Mapping[str, int] | None:
         """Return them as they are, or were a few seconds ago; ask :meth:`of` before a refusal."""
 
 
@@ -83,9 +87,10 @@ class TrustService(Protocol):
 class NoLimits:
     """Limit no project."""
 
-    def of(self, project_id: str) -> Mapping[str, int]:  # noqa: ARG002
-        """Return no limit."""
-        return {}
+    is_on = False
+
+    def of(self, project_id: str) -> None:
+        """Return no limits."""
 
     recent = of
 

@@ -100,7 +100,7 @@ class _Requested:
 
 @dataclasses.dataclass
 class LeaseOperations:
-    """Do what users ask of leases; ``limits`` are asked only if ``[limits] enabled``."""
+    """Do what users ask of leases."""
 
     conf: cfg.ConfigOpts
     database: Database
@@ -393,7 +393,7 @@ class LeaseOperations:
 
     def _limited(self, requested: _Requested) -> _Requested:
         """Add the project of the lease and its limits, if the change adds to what it holds."""
-        if not self.conf.limits.enabled:
+        if not self.limits.is_on:
             return requested
         lease = self.database.read(requested.load)
         most = self.quota.check_limits(requested.change(lease, self.clock.now()).lease, lease)

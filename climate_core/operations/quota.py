@@ -103,7 +103,7 @@ class Quota:
     ) -> datetime.datetime | None:
         """Return when enough leases of the project have ended for a new one; None if never."""
         held = self.database.read(db.held, lease.project_id)
-        most = self.most.of(lease.project_id)
+        most = self.most.of(lease.project_id) or {}
         return limits.available_from(most, added(lease, None), held, now)
 
     def note(self, project_id: str, used: limits.Amounts | None) -> None:
@@ -122,10 +122,10 @@ class Quota:
         :raises climate_core.exceptions.LimitExceeded: it does
         """
         adding = added(lease, before)
-        if not self.conf.limits.enabled or not any(adding.values()):
-            return None
         project_id = lease.project_id
-        most = self.most.recent(project_id)
+        most = self.most.recent(project_id) if any(adding.values()) else None
+        if most is None:
+            return None
         noted = self._noted.find(project_id) if is_cheap else None
         if noted is not None and limits.fits(most, noted, adding):
             return most
@@ -135,7 +135,7 @@ class Quota:
             limits.check(most, used, adding)
         except exceptions.LimitExceeded:
             # They may have been raised since.
-            most = self.most.of(project_id)
+            most = self.most.of(project_id) or {}
             limits.check(most, used, adding)
         return most
 

@@ -45,6 +45,10 @@ driver = messagingv2
 
 [virtual:instance]
 first_look_seconds = 5
+
+# One project has more leases than any operator would let it have.
+[limits]
+driver = none
 {more}"""
 
 CREDENTIALS = """\

@@ -28,6 +28,8 @@ class Servers(Things):
 class Keystone:
     """Limits of every project, and who asked."""
 
+    is_on = True
+
     def __init__(self, **most: int) -> None:
         self.most = dict.fromkeys(limits.NAMES, -1) | most
         self.remembered: dict[str, int] | None = None
@@ -64,7 +66,6 @@ class Judge:
 def limit(world: World, **most: int) -> Keystone:
     """Turn the limits on."""
     keystone = Keystone(**most)
-    world.conf.set_override('enabled', True, group='limits')
     replace(world, limits=keystone, plugins={TYPE: Servers()})
     return keystone
 

@@ -24,7 +24,7 @@ def get(backend: Backend, request: Request) -> webob.Response:
         raise exceptions.BadRequest(
             'project_id: must be given, since the token has no project.', 'project_id'
         )
-    most = backend.limits.of(project_id) if backend.conf.limits.enabled else {}
+    most = backend.limits.of(project_id) or {}
     used = backend.database.read(db.used, project_id)
     shown = {
         name: {'limit': most.get(name, limits.UNLIMITED), 'used': used[name]}

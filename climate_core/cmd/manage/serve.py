@@ -88,6 +88,8 @@ def _configure(conf: cfg.ConfigOpts) -> None:
     conf.set_default('state_path', str(pathlib.Path.home() / '.local/state/climate'))
     if conf.command.noauth:
         conf.set_override('auth_strategy', 'noauth', group='api')
+        if conf.limits.driver == 'keystone':
+            conf.set_override('driver', 'configured', group='limits')
     if conf.command.state_dir is not None:
         directory = conf.command.state_dir.absolute()
         connection = f'sqlite:///{directory}/climate.sqlite'

@@ -142,7 +142,6 @@ def limited(tmp_path: pathlib.Path, fake: cloud_server.Server) -> cfg.ConfigOpts
     options = settings.cloud_options(fake.url).items()
     return world.configure(
         tmp_path,
-        ('limits', 'enabled', 'true'),
         *(('cloud', name, value) for name, value in options),
     )
 
@@ -170,7 +169,10 @@ def test_limits_out_of_keystone(limited: cfg.ConfigOpts, fake: cloud_server.Serv
         assert (refused['error_name'], refused['field']) == ('limits.exceeded', 'leases')
 
 
-def test_keystone_knows_no_limits(limited: cfg.ConfigOpts, fake: cloud_server.Server) -> None:
+def test_endpoint_of_registered_limits_is_not_known(
+    limited: cfg.ConfigOpts, fake: cloud_server.Server
+) -> None:
+    fake.state.limits.defaults = {'leases': 1}
     fake.state.limits.endpoints = 0
     database = Database(limited)
     with world.running(limited, database) as application:

@@ -246,7 +246,6 @@ class TestHostLeases(HostLeasesTest):
         assert len(self.hosts_of(self.world.lease(first.id))) == 1
 
     def test_more_hosts_are_counted_and_limited(self):
-        self.conf.set_override('enabled', True, group='limits')
         self.world.operations.quota.most = keystone = quotas.Keystone(reserved_hosts=1)
         lease = self.lease_hosts('2026-12-01 13:00', min=1)
         (reservation,) = lease.reservations

@@ -33,7 +33,7 @@ def _endpoints(request: Any) -> Any:
 
 
 def _registered(request: Any) -> Any:
-    _check(request)
+    request.caller()
     found = _limits(request).defaults.items()
     return {'registered_limits': [_row(name, default_limit=most) for name, most in found]}
 

@@ -11,10 +11,10 @@ from climate_core import exceptions
 from climate_core.db import limits as db
 from climate_core.db import tables
 from climate_core.lease import model
+from climate_core.operations.interfaces import NoLimits
 from tests.support.quotas import (
     LATER,
     Judge,
-    Keystone,
     judge,
     limit,
     nothing_is_left,
@@ -166,12 +166,11 @@ def test_create_while_keystone_is_away_is_unavailable(world: World) -> None:
 
 
 def test_nothing_is_asked_while_it_is_off(world: World) -> None:
-    keystone, external = Keystone(leases=0), Judge()
+    external = Judge()
     external.on_create = external.on_update = external.on_end = False
-    replace(world, limits=keystone, external=external)
+    replace(world, limits=NoLimits(), external=external)
     # As in test_statements.py.
     assert len(world.statements(lambda: world.create('a'))) == 5
-    assert not keystone.asked
     assert not external.creates
 
 
@@ -186,7 +185,7 @@ def test_limits_cost_the_same_statements_for_any_number(world: World) -> None:
     lease_id = world.create(*many, end=LATER)
     assert len(world.statements(lambda: world.create('b'))) == 5 + 2
     joins = len(world.statements(lambda: world.join(lease_id, 'c')))
-    world.conf.set_override('enabled', False, group='limits')
+    replace(world, limits=NoLimits())
     assert joins == len(world.statements(lambda: world.join(lease_id, 'd'))) + 1 + 2
 
 
