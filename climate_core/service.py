@@ -200,7 +200,7 @@ class ManagerService:
         address_endpoint = server.FloatingIpEndpoint(addresses, self._wrote)
         networks = NetworkOperations(self.database, self.cloud)
         network_endpoint = server.NetworkEndpoint(networks, self._wrote)
-        feeds = FeedOperations(self.database, self.trusts)
+        feeds = FeedOperations(self.conf, self.database, self.trusts)
         return MessageServer(
             'rpc',
             server.make(

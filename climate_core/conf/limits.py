@@ -5,6 +5,8 @@ from typing import Final
 
 from oslo_config import cfg
 
+from climate_common import limits
+
 GROUP = 'limits'
 
 #: The default and the meaning of the limit of each name.
@@ -62,6 +64,32 @@ OPTS: list[cfg.Opt] = [
             'registered limit of this name.',
         )
         for name, (most, what) in PROJECT_LIMITS.items()
+    ),
+    cfg.IntOpt(
+        'reservations_per_lease',
+        default=limits.RESERVATIONS,
+        min=1,
+        help='Maximum number of reservations of a lease, without those that have left it.',
+    ),
+    cfg.IntOpt(
+        'events_per_lease',
+        default=limits.EVENTS,
+        min=0,
+        help='Maximum number of events that users add to a lease, past ones included.',
+    ),
+    cfg.IntOpt(
+        'changes_per_lease',
+        default=2000,
+        min=1,
+        help='Maximum number of changes by users in the history of a lease. A lease with as many '
+        'accepts no updates and no more reservations; it can still be started, ended and deleted, '
+        'and reservations can be removed. Its history stays complete until the lease is purged.',
+    ),
+    cfg.IntOpt(
+        'feeds_per_user',
+        default=20,
+        min=0,
+        help='Maximum number of calendar feeds of a user in a project. 0 rejects new feeds.',
     ),
     cfg.URIOpt(
         'external_endpoint',

@@ -8,7 +8,6 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.db import rows, tables
-from climate_core.lease import feeds
 from climate_core.lease.feeds import Feed
 
 _FEED = tables.FEEDS
@@ -28,17 +27,25 @@ def find(session: orm.Session, feed_id: str) -> Feed | None:
     return None if row is None else Feed(*row)
 
 
-def insert(session: orm.Session, feed: Feed) -> None:
+def insert(session: orm.Session, feed: Feed, most: int) -> None:
     """Write a new feed.
 
     :raises climate_core.exceptions.TooManyFeeds: its user has as many as they may have
     """
-    if len(of_user(session, feed.user_id, feed.project_id)) >= feeds.MOST:
+    check_count(session, feed.user_id, feed.project_id, most)
+    rows.insert(session, _FEED, [dataclasses.asdict(feed)])
+
+
+def check_count(session: orm.Session, user_id: str, project_id: str, most: int) -> None:
+    """Check that a user may have another feed in a project.
+
+    :raises climate_core.exceptions.TooManyFeeds: its user has as many as they may have
+    """
+    if len(of_user(session, user_id, project_id)) >= most:
         raise exceptions.TooManyFeeds(
-            f'You have {feeds.MOST} feeds in this project, which is as many as there may be. '
+            f'You have {most} feeds in this project, which is as many as there may be. '
             'Delete one that is not read any more first.'
         )
-    rows.insert(session, _FEED, [dataclasses.asdict(feed)])
 
 
 def delete(session: orm.Session, feed_id: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import orm
 
+from climate_core import exceptions
 from climate_core.db import rows, secrets, tables
 from climate_core.lease import history
 
@@ -22,6 +23,28 @@ def add(session: orm.Session, entry: history.HistoryEntry | None) -> None:
             session, entry.lease_id, entry.changes, secrets.seal_url, secrets.seal_params
         )
         rows.insert_unread(session, _ROW, [kept])
+
+
+def check_changes(session: orm.Session, lease_id: str, generation: int, most: int) -> None:
+    """Check that a user may change a lease once more.
+
+    Older entries are never dropped: otherwise a user could push a change out of the history.
+
+    :param generation: of the lease; it counts each change by a user, and others
+    :param most: the maximum number of entries by users
+    :raises climate_core.exceptions.LimitExceeded: the history has as many
+    """
+    # The create is an entry, and the generation after it is 0.
+    if generation + 1 < most:
+        return
+    by_users = sa.and_(_ROW.c.lease_id == lease_id, _ROW.c.user_id.is_not(None))
+    count = session.scalar(sa.select(sa.func.count()).select_from(_ROW).where(by_users))
+    if count is not None and count >= most:
+        raise exceptions.LimitExceeded(
+            f'changes_per_lease: the lease has {count} changes by users, the maximum is {most}. '
+            'It can be started, ended and deleted; create another lease for other changes.',
+            field='changes_per_lease',
+        )
 
 
 def page(

@@ -14,8 +14,6 @@ import secrets
 import uuid
 from typing import Final, NamedTuple
 
-#: So many feeds a user has in a project at most.
-MOST: Final = 20
 _BYTES: Final = 32
 _TOKEN: Final = re.compile(r'([0-9a-f]{32})([A-Za-z0-9_-]{43})', re.ASCII)
 #: The digest of no secret.

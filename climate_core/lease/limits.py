@@ -13,7 +13,7 @@ from typing import Final
 
 from climate_common.amounts import LIMITED
 from climate_core import exceptions
-from climate_core.lease import model
+from climate_core.lease import events, model
 
 LEASES: Final = 'leases'
 _PREFIX = 'reserved_'
@@ -47,6 +47,31 @@ def check_ahead(start: datetime.datetime, now: datetime.datetime, most: float) -
     if most and (start - now).total_seconds() > most:
         message = f'A lease may start {_span(most)} from now at most.'
         raise exceptions.LeaseTooFarAhead(message, field='start_date')
+
+
+def check_size(
+    lease: model.Lease, before: model.Lease | None, most_reservations: int, most_events: int
+) -> None:
+    """Check the number of reservations, and of events that users added; fewer is always accepted.
+
+    :param before: the lease as it is; None for a new one
+    :param most_reservations: the maximum number of those that are live
+    :param most_events: the maximum number
+    :raises climate_core.exceptions.BadRequest: it has more
+    """
+    for field, most, count in (
+        ('reservations', most_reservations, lambda each: len(each.live)),
+        ('events', most_events, _count_given_events),
+    ):
+        number = count(lease)
+        if number > most and (before is None or number > count(before)):
+            raise exceptions.BadRequest(
+                f'{field}: a lease may have {most} at most, not {number}.', field=field
+            )
+
+
+def _count_given_events(lease: model.Lease) -> int:
+    return sum(events.named_by_user(each.event_type) for each in lease.events)
 
 
 def amounts(reservations: Iterable[model.Reservation], leases: int = 0) -> dict[str, int]:

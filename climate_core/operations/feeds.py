@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from oslo_config import cfg
 from oslo_log import log
 
 from climate_core import exceptions
@@ -32,6 +33,7 @@ LOG = log.getLogger(__name__)
 class FeedOperations:
     """Do what users ask of feeds."""
 
+    conf: cfg.ConfigOpts
     database: Database
     trusts: TrustService
 
@@ -43,20 +45,24 @@ class FeedOperations:
         :raises climate_core.exceptions.TooManyFeeds: the user has as many as they may have
         :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer
         """
+        most = self.conf.limits.feeds_per_user
+        user_id, project_id = str(context.user_id), str(context.project_id)
+        # Before a trust is created; the transaction checks it again.
+        self.database.read(db.check_count, user_id, project_id, most)
         token = feeds.new_token()
         roles = ['reader'] if 'reader' in context.roles else None
         trust_id = self.trusts.create(context, roles)
         feed = feeds.Feed(
             id=token.feed_id,
             name=values['name'],
-            project_id=str(context.project_id),
-            user_id=str(context.user_id),
+            project_id=project_id,
+            user_id=user_id,
             secret_digest=token.digest,
             trust_id=trust_id,
             created_at=self.database.read(utcnow.read),
         )
         try:
-            self.database.write(db.insert, feed)
+            self.database.write(db.insert, feed, most)
         except Exception:
             self._release(trust_id)
             raise

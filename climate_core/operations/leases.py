@@ -65,6 +65,8 @@ from climate_core.plugins.base import ResourcePlugin, Wait
 from climate_core.policies import leases as lease_rules
 from climate_core.policies import reservations as reservation_rules
 
+#: Changes that end no use of anything, see ``[limits] changes_per_lease``.
+_COUNTED = frozenset({'lease.update', 'reservation.update'})
 _Change = Callable[[model.Lease, datetime.datetime], Change]
 
 
@@ -243,6 +245,7 @@ class LeaseOperations:
             asked = {**values, 'reservations': items} if items else values
             changed = changes.update.apply(lease, asked, now, rules)
             self.quota.check_time(changed.lease, now, lease)
+            self.quota.check_size(changed.lease, lease)
             return reservation_change.recounted(self.plugins, lease, changed, now)
 
         places = enumerate(values.get('reservations') or ())
@@ -373,6 +376,8 @@ class LeaseOperations:
                 db_limits.lock(session, *limited)
             lease = requested.load(session, lock=True)
             check_generation(lease, generation)
+            if cause.action in _COUNTED:
+                self.quota.check_changes(session, lease)
             if closed is not None:
                 closed.check(lease)
             changed = requested.change(lease, now)

@@ -227,10 +227,12 @@ class WritePath:
         if not missing:
             return lease
         check_generation(lease, draft.generation)
+        self.quota.check_changes(session, lease)
         db_limits.check(session, project_id, limits.amounts(missing), most)
         joining = {each.id for each in missing}
         preparing = {each: done.preparing[each] for each in joining & done.preparing.keys()}
         change = changes.add_reservations.apply(lease, missing, draft.now, preparing)
+        self.quota.check_size(change.lease, lease)
         after = store.save(session, lease, change, draft.now, cause)
         return self._promise(session, draft, after, missing)
 

@@ -11,10 +11,12 @@ import datetime
 from typing import Final
 
 from oslo_config import cfg
+from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.cloud.auth import RecentCache
 from climate_core.concurrency import check_deadline
+from climate_core.db import history
 from climate_core.db import limits as db
 from climate_core.db.engine import Database
 from climate_core.lease import limits, model
@@ -58,6 +60,8 @@ class Quota:
         """
         check_deadline()
         self.check_time(lease, now, before, errors)
+        with errors.collected():
+            self.check_size(lease, before)
         is_cheap = is_cheap and not self.asks_external(lease, before)
         most = errors.get(None, self.check_limits, lease, before, is_cheap)
         with errors.collected():
@@ -89,6 +93,19 @@ class Quota:
         if before is None or lease.start_date > before.start_date:
             with errors.collected():
                 limits.check_ahead(lease.start_date, now, section.max_ahead_seconds)
+
+    def check_size(self, lease: model.Lease, before: model.Lease | None) -> None:
+        """Check the number of reservations and events of a lease. Pure.
+
+        :raises climate_core.exceptions.BadRequest: it has more than before, and too many
+        """
+        section = self.conf.limits
+        limits.check_size(lease, before, section.reservations_per_lease, section.events_per_lease)
+
+    def check_changes(self, session: orm.Session, lease: model.Lease) -> None:
+        """Check that a user may change a lease once more, see :func:`.history.check_changes`."""
+        most = self.conf.limits.changes_per_lease
+        history.check_changes(session, lease.id, lease.generation, most)
 
     def asks_external(self, lease: model.Lease, before: model.Lease | None = None) -> bool:
         """Return whether the external service is asked about a new lease, or a change of one."""

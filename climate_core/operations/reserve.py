@@ -77,12 +77,15 @@ class _Held:
 
 
 class _Budget:
-    """Count what a request adds to a lease, and the bytes that the lease stores then."""
+    """Count what a request adds to a lease, and the bytes that the lease stores then.
 
-    def __init__(self, lease: model.Lease | None) -> None:
+    :param most: the maximum number of reservations of a lease
+    """
+
+    def __init__(self, lease: model.Lease | None, most: int) -> None:
         present = () if lease is None else lease.reservations
         self._bytes = limits.LEASE_BYTES - sum(len(json.dumps(each.params)) for each in present)
-        self._count = limits.RESERVATIONS
+        self._most, self._count = most, most - (0 if lease is None else len(lease.live))
         self.is_exceeded = False
 
     def take(self, new: model.Reservation) -> None:
@@ -94,8 +97,7 @@ class _Budget:
         if self._count < 0:
             self.is_exceeded = True
             raise exceptions.BadRequest(
-                f'reservations: must be at most {limits.RESERVATIONS} in one request, each of a '
-                'count counted.',
+                f'reservations: a lease may have {self._most} at most, each of a count counted.',
                 field='reservations',
             )
         try:
@@ -112,12 +114,16 @@ class _Budget:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reserver:
-    """Make reservations of what a request says, or find them in the lease that is present."""
+    """Make reservations of what a request says, or find them in the lease that is present.
+
+    :param most: the maximum number of reservations of a lease
+    """
 
     plugins: Mapping[str, ResourcePlugin]
     context: RequestContext
     lease_id: str
     now: datetime.datetime
+    most: int
     present: model.Lease | None = None
 
     def reserve_items(
@@ -138,7 +144,7 @@ class Reserver:
         held = _Held(self.plugins, self.present)
         items: dict[model.Key, Item] = {}
         found: list[model.Reservation] = []
-        budget = _Budget(self.present)
+        budget = _Budget(self.present, self.most)
         for place, values in enumerate(listed):
             check_deadline()
             where = f'{field}[{place}]' if field else ''

@@ -256,14 +256,14 @@ def test_feed_ends_with_the_rights_of_its_user(application: Any, trusts: Trusts)
 
 
 def test_feed_that_cannot_be_written_leaves_no_trust(
-    application: Any, trusts: Trusts, monkeypatch: pytest.MonkeyPatch
+    application: Any, conf: cfg.ConfigOpts, trusts: Trusts
 ) -> None:
-    monkeypatch.setattr(feeds, 'MOST', 1)
+    conf.set_override('feeds_per_user', 1, group='limits')
     create(application)
-    before = set(trusts.present)
+    before, made = set(trusts.present), trusts.made
     refused = world.ask(application, 'POST', '/v1/feeds', {'name': 'x'}, OURS, 403)
     assert refused.json['error_name'] == 'feed.too_many'
-    assert trusts.present == before
+    assert (trusts.present, trusts.made) == (before, made)
     create(application, OTHER)
 
 
