@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Put the application together. The pipeline is code: there is no paste file to get wrong."""
+"""Put the application together. The pipeline is code, with a place for filters of operators."""
 
 import functools
+import importlib
+import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -33,15 +35,43 @@ class Fork:
         return (self._matching if matches else self._others)(environ, start_response)
 
 
+class MiddlewareError(Exception):
+    """A filter of ``[api] middleware`` cannot be used."""
+
+
 def _is_health(path: str) -> bool:
     return path.rstrip('/') == '/healthcheck'
+
+
+def _filtered(application: Any, conf: cfg.ConfigOpts) -> Any:
+    """Put the filters of ``[api] middleware`` around an application, the first one outermost.
+
+    :raises MiddlewareError: one cannot be imported, or does not accept its options
+    """
+    if conf.api.middleware:
+        # Filters see answers, not exceptions of the API.
+        application = errors.Faults(application)
+    for line in reversed(conf.api.middleware):
+        try:
+            name, *options = shlex.split(line)
+            module, _, factory = name.partition(':')
+            make = getattr(importlib.import_module(module), factory)
+            given = dict(each.split('=', 1) for each in options)
+            application = make({'oslo_config_config': conf}, **given)(application)
+        except Exception as exc:  # Any code of an operator can raise anything.
+            raise MiddlewareError(
+                f'[api] middleware: "{line}" cannot be used: {type(exc).__name__}: {exc}. It must '
+                'be "module:factory name=value ...", see the option.'
+            ) from exc
+    return application
 
 
 def _authenticated(application: Any, conf: cfg.ConfigOpts) -> Any:
     if conf.api.auth_strategy == 'noauth':
         return auth.NoAuth(application)
-    # Nothing here reads the catalog of a token, which is written for each request otherwise.
-    options = {'oslo_config_config': conf, 'include_service_catalog': False}
+    # Only filters read the catalog of a token, which is written for each request otherwise.
+    has_filters = bool(conf.api.middleware)
+    options = {'oslo_config_config': conf, 'include_service_catalog': has_filters}
     return auth_token.AuthProtocol(auth.Keystone(application), options)
 
 
@@ -49,7 +79,7 @@ def _authenticated(application: Any, conf: cfg.ConfigOpts) -> Any:
 #: request id and a line in the log, faults and refused origins included; browsers see faults too,
 #: so CORS is outside of them; the health check asks nobody; the size is limited before Keystone is
 #: asked, and the answers of all that is further in become JSON in Faults. Authentication is
-#: innermost and only for what is not public.
+#: innermost and only for what is not public, with the operator's own filters inside of it.
 _PIPELINE: tuple[Callable[[Any, cfg.ConfigOpts], Any], ...] = (
     http_proxy_to_wsgi.HTTPProxyToWSGI,
     request_id.RequestId,
@@ -59,7 +89,7 @@ _PIPELINE: tuple[Callable[[Any, cfg.ConfigOpts], Any], ...] = (
     lambda application, conf: Fork(_is_health, healthcheck.Healthcheck(None, conf), application),
     sizelimit.RequestBodySizeLimiter,
     lambda application, conf: Fork(
-        routes.is_public, application, _authenticated(application, conf)
+        routes.is_public, application, _authenticated(_filtered(application, conf), conf)
     ),
 )
 
@@ -110,6 +140,7 @@ def load_application(
     :param database: to share one with other parts of the same process
     :param manager: to share an RPC transport with other parts of the same process
     :param plugins: by type of resource; default: those of ``[manager] plugins``
+    :raises MiddlewareError: a filter of ``[api] middleware`` cannot be used
     :raises climate_core.plugins.loading.PluginError: a plugin of climate.conf cannot be used
     """
     if plugins is None:

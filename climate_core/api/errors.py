@@ -22,6 +22,7 @@ _NAMES = {
     403: exceptions.Forbidden.code,
     404: exceptions.NotFound.code,
     413: 'request.too_large',
+    429: 'request.too_many',
     500: exceptions.ClimateError.code,
     503: exceptions.ServiceUnavailable.code,
 }
@@ -75,7 +76,8 @@ def body(status: int, name: str, message: str, field: str | None = None) -> dict
 
 def codes() -> list[tuple[int, str, str]]:
     """List the HTTP status, the name and the meaning of every error, in this order."""
-    found = {(413, _NAMES[413], _sentence(413)), (500, _NAMES[500], _INTERNAL)}
+    found = {(each, _NAMES[each], _sentence(each)) for each in (413, 429)}
+    found.add((500, _NAMES[500], _INTERNAL))
     classes = exceptions.ClimateError.__subclasses__()
     while classes:
         each = classes.pop()
@@ -148,6 +150,7 @@ def _sentence(status: int) -> str:
     sentences = {
         401: 'The request needs a valid token in X-Auth-Token.',
         413: 'The body of the request is too large.',
+        429: 'There are too many requests. Wait as long as Retry-After says.',
         503: 'The identity service does not answer. Try again.',
     }
     return sentences.get(status) or f'{http.HTTPStatus(status).phrase}.'

@@ -19,6 +19,16 @@ OPTS: list[cfg.Opt] = [
         ],
         help='How the API finds out who asks.',
     ),
+    cfg.MultiStrOpt(
+        'middleware',
+        default=[],
+        help='WSGI filters between authentication and the API, the outermost first; the option '
+        'may be repeated. Each is "module:factory", perhaps followed by options "name=value": '
+        'a factory of Paste Deploy (paste.filter_factory), which is called with a dict, in which '
+        'oslo_config_config is this configuration, and with the options. A filter finds the '
+        'project in the header X-Project-Id. It is not called for requests without a token: '
+        'versions, the API description, the health check and feeds.',
+    ),
     cfg.IntOpt(
         'max_limit',
         default=1000,

@@ -10,6 +10,7 @@ from oslo_log import log
 
 from climate_core import conf as configuration
 from climate_core import exceptions
+from climate_core.api import deploy
 from climate_core.cloud import errors
 from climate_core.cloud.power import base as power
 from climate_core.cmd import explain
@@ -22,6 +23,7 @@ from climate_core.plugins import loading
 _EXPECTED: tuple[type[Exception], ...] = (
     migration.WrongVersion,
     loading.PluginError,
+    deploy.MiddlewareError,
     power.BadPowerSettings,
     exceptions.LeaseNotFound,
     cfg.Error,
