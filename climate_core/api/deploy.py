@@ -12,6 +12,7 @@ from oslo_config import cfg
 from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi, request_id, sizelimit
 
 from climate_core.api import auth, errors, handler, policy, requestlog, routes
+from climate_core.api.feed_cache import FeedCache
 from climate_core.api.request import Backend
 from climate_core.cloud.connect import Cloud
 from climate_core.cloud.limits import Limits
@@ -153,6 +154,7 @@ def load_application(
         plugins=plugins,
         limits=Limits(conf, Cloud(conf)),
         reserving=ReservingLimit(conf.api.max_reserving_requests or _spare_one_thread()),
+        feeds=FeedCache(lambda: float(conf.api.feed_seconds)),
     )
     for name, value in _CORS.items():
         conf.set_default(name, value, group='cors')

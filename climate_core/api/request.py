@@ -12,6 +12,7 @@ from oslo_serialization import jsonutils
 
 from climate_core import exceptions
 from climate_core.api import errors, validation
+from climate_core.api.feed_cache import FeedCache
 from climate_core.cloud.limits import Limits
 from climate_core.concurrency import ReservingLimit
 from climate_core.context import RequestContext
@@ -33,6 +34,7 @@ class Backend:
     :param plugins: what can be reserved, by type of resource
     :param limits: of projects (``[limits] driver``)
     :param reserving: how many requests may have resources reserved at once
+    :param feeds: rendered a short time ago
     """
 
     conf: cfg.ConfigOpts
@@ -42,6 +44,7 @@ class Backend:
     plugins: Mapping[str, type[base.ResourcePlugin]]
     limits: Limits
     reserving: ReservingLimit
+    feeds: FeedCache
 
 
 class Request(webob.Request):

@@ -38,6 +38,16 @@ OPTS: list[cfg.Opt] = [
         'the answer has a link to the next page.',
     ),
     cfg.IntOpt(
+        'feed_seconds',
+        default=60,
+        min=0,
+        max=3600,
+        help='For how many seconds a process of the API sends a calendar feed again as it was, '
+        'without asking Keystone for the roles of its user. So a change of a lease, and a lost '
+        'role, may show that much later in a feed; a deleted feed is not found immediately. '
+        '0: every request renders the feed.',
+    ),
+    cfg.IntOpt(
         'max_reserving_requests',
         min=1,
         help='How many requests of users may reserve resources at once in one process of the API. '

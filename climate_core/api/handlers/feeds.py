@@ -67,6 +67,7 @@ def read(backend: Backend, request: Request) -> webob.Response:
 
     There are the leases that ended in the last 31 days, those that run, and those that start in
     the next 366 days, with their times, kinds and status, and the types of what they reserve.
+    It may be as old as ``[api] feed_seconds``.
     """
     token = _token(request)
     found = token and backend.database.read(db.find, token.feed_id)
@@ -74,14 +75,8 @@ def read(backend: Backend, request: Request) -> webob.Response:
         raise exceptions.FeedNotFound(
             'token: opens no feed: it was deleted, or the URL is not whole.', field='token'
         )
-    _authorize(backend, found)
-    leases = backend.database.read(_leases, found.project_id)
-    response = webob.Response(
-        status=200,
-        content_type='text/calendar',
-        charset='utf-8',
-        body=icalendar.render(found.name, leases),
-    )
+    body = backend.feeds.get(found.id, lambda: _render(backend, found))
+    response = webob.Response(status=200, content_type='text/calendar', charset='utf-8', body=body)
     response.headers['Cache-Control'] = 'private, no-cache'
     return etag.digest(response)
 
@@ -122,6 +117,11 @@ def _authorize(backend: Backend, feed: feeds.Feed) -> None:
         raise exceptions.Forbidden(
             'The user of this feed may not see the leases of its project any more.'
         )
+
+
+def _render(backend: Backend, feed: feeds.Feed) -> bytes:
+    _authorize(backend, feed)
+    return icalendar.render(feed.name, backend.database.read(_leases, feed.project_id))
 
 
 def _leases(session: orm.Session, project_id: str) -> list[model.Lease]:

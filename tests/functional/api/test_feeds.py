@@ -37,7 +37,8 @@ def trusts(monkeypatch: pytest.MonkeyPatch) -> Trusts:
 
 @pytest.fixture
 def application(conf: cfg.ConfigOpts, database: Database, trusts: Trusts) -> Iterator[Any]:
-    """Return an API with a lease of ours and one of theirs."""
+    """Return an API with a lease of ours and one of theirs; it renders every feed anew."""
+    conf.set_override('feed_seconds', 0, group='api')
     with world.running(conf, database) as made:
         for who, name in ((OURS, 'our lease'), (THEIRS, 'what only they know')):
             thing = {'resource_type': 'test:thing', 'resource_id': str(uuid.uuid4())}
