@@ -55,6 +55,7 @@ from climate_core.sync.hosts.refresh import HostRefresher
 from climate_core.sync.hosts.shared_hosts import SharedHosts
 from climate_core.sync.hosts.watch import HostWatch
 from climate_core.sync.notified_checks import NotifiedChecks
+from climate_core.sync.purge import LeasePurger
 from climate_core.sync.reconcile import Reconciler
 from climate_core.threads import Background, MessageServer, Worker
 
@@ -220,6 +221,8 @@ class ManagerService:
         every = conf[usage_conf.GROUP].notify_every
         if every != usage_conf.OFF:
             yield UsageReporter(self.database, self.clock, every)
+        if conf.manager.purge_days:
+            yield LeasePurger(self.database, self.clock, conf.manager.purge_days)
         yield CalendarReader(self._calendar)
         yield self.rpc
         if watch:

@@ -60,6 +60,15 @@ OPTS: list[cfg.Opt] = [
         'number is one notification; a lease may ask for more of them.',
     ),
     cfg.IntOpt(
+        'purge_days',
+        default=400,
+        min=0,
+        help='Number of days after which a lease that was deleted or is TERMINATED is removed '
+        'from the database, with its history and its usage. The managers do so once a day, a '
+        'few leases in each transaction. The default is longer than what one request for usage '
+        'may span. 0: never; "climate-manage db purge" removes them.',
+    ),
+    cfg.IntOpt(
         'late_start_seconds',
         default=300,
         min=0,

@@ -312,13 +312,13 @@ def purge(database: Database, before: datetime.datetime, batch: int = 500) -> in
     """
     removed, after = 0, ''
     while True:
-        found = database.write(_purge_some, before, after, batch)
+        found = database.write(purge_some, before, after, batch)
         if found is None:
             return removed
         removed, after = removed + found[0], found[1]
 
 
-def _purge_some(
+def purge_some(
     session: orm.Session, before: datetime.datetime, after: str, most: int
 ) -> tuple[int, str] | None:
     """Remove the next leases behind an id.
