@@ -6,7 +6,7 @@ costs the owner's token and the calls to Nova, and nothing else.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from keystoneauth1 import exceptions as ksa
@@ -56,7 +56,7 @@ class Cloud:
 
     @functools.cached_property
     def _service(self) -> Connection:
-        return self._connect(self._service_auth)
+        return self._connect(self._service_auth, 'service')
 
     def service(self) -> Connection:
         """Return the connection with the rights of the service user."""
@@ -90,7 +90,8 @@ class Cloud:
     def user(self, context: 'RequestContext') -> Connection:
         """Return a connection with the token of a request, plus the service's token."""
         token = auth.ForwardedToken(context.auth_token, context.project_id, self._service_auth)
-        return self._connect(service_token.ServiceTokenAuthWrapper(token, self._service_auth))
+        identity = service_token.ServiceTokenAuthWrapper(token, self._service_auth)
+        return self._connect(identity, (context.auth_token, context.project_id))
 
     def owner(self, trust_id: str) -> Connection:
         """Return a connection with a token of this trust, plus the service's token.
@@ -160,7 +161,7 @@ class Cloud:
             f'{errors.public(str(exc))}'
         ) from exc
 
-    def _connect(self, identity: plugin.BaseAuthPlugin) -> Connection:
+    def _connect(self, identity: plugin.BaseAuthPlugin, rights: Hashable = None) -> Connection:
         base = self._base
         own = session.Session(
             auth=identity,
@@ -180,6 +181,7 @@ class Cloud:
                 'compute': options.compute_endpoint_override,
                 'block-storage': options.block_storage_endpoint_override,
             },
+            rights,
         )
 
 

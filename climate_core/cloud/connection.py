@@ -5,7 +5,7 @@ It is keystoneauth alone: openstacksdk, whose proxies of all services take 11 Mi
 the requests on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from keystoneauth1 import adapter
 from keystoneauth1 import session as ks_session
@@ -18,6 +18,7 @@ class Connection:
     :param interfaces: kinds of endpoint, the preferred one first; none: ``public``
     :param region_name: of the endpoints; None: the first one in the catalogue
     :param overrides: types of services, as in the catalogue -> URLs, instead of the catalogue's
+    :param rights: equal for connections with equal rights; None: nothing is known to be equal
     """
 
     def __init__(
@@ -26,11 +27,13 @@ class Connection:
         interfaces: Sequence[str] = (),
         region_name: str | None = None,
         overrides: Mapping[str, str | None] | None = None,
+        rights: Hashable = None,
     ) -> None:
         self.session = session
         self._interfaces = list(interfaces) or None
         self._region_name = region_name
         self._overrides = overrides or {}
+        self.rights = rights
 
     @property
     def current_project_id(self) -> str | None:

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Send requests to a service of the cloud, and judge its answers."""
 
+import contextlib
+import contextvars
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import http
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keystoneauth1 import exceptions as ksa
@@ -26,6 +29,57 @@ def check_own(conn: 'connection.Connection', project_id: str | None, what: str) 
     """
     if project_id not in (None, conn.current_project_id):
         raise errors.Gone(f'There is no {what} in this project.')
+
+
+class TooManyLookups(Exception):
+    """A request of a user needs more requests to other services than it may cause."""
+
+
+class Lookups:
+    """Answer equal GETs of one request of a user once, and bound the number of the others.
+
+    The answers are those of one moment: use it only where nothing is changed and awaited.
+
+    :param most: the maximum number of requests that are sent
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._sent = 0
+        self._answers: dict[Hashable, requests.Response] = {}
+
+    @contextlib.contextmanager
+    def used(self) -> Iterator[None]:
+        """Use them for all requests that this thread sends in the block."""
+        token = _lookups.set(self)
+        try:
+            yield
+        finally:
+            _lookups.reset(token)
+
+    def send(
+        self, asked: Hashable, send: 'Callable[[], requests.Response]'
+    ) -> 'requests.Response':
+        """Return the answer to an equal request, or send this one.
+
+        :param asked: equal for equal requests; None: it is not compared
+        :raises TooManyLookups: as many were sent as may be
+        """
+        if asked is not None and asked in self._answers:
+            return self._answers[asked]
+        if self._sent >= self._most:
+            raise TooManyLookups
+        self._sent += 1
+        response = send()
+        if asked is None:
+            # It may have changed something.
+            self._answers.clear()
+        elif response.status_code < http.HTTPStatus.INTERNAL_SERVER_ERROR:
+            self._answers[asked] = response
+        return response
+
+
+_lookups: contextvars.ContextVar[Lookups | None] = contextvars.ContextVar('lookups', default=None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,16 +111,28 @@ class Service:
         """Return the answer to a request, whatever it is.
 
         :raises climate_core.exceptions.Transient: there is none
+        :raises TooManyLookups: see :class:`Lookups`
         """
-        with errors.translated(self.name):
-            return conn.client(self.type, self.version).request(
-                path,
-                method,
-                json=body,
-                params=query,
-                microversion=microversion or self.microversion,
-                raise_exc=False,
-            )
+        version = microversion or self.microversion
+
+        def send() -> 'requests.Response':
+            with errors.translated(self.name):
+                return conn.client(self.type, self.version).request(
+                    path,
+                    method,
+                    json=body,
+                    params=query,
+                    microversion=version,
+                    raise_exc=False,
+                )
+
+        lookups = _lookups.get()
+        if lookups is None:
+            return send()
+        if method != 'GET' or conn.rights is None:
+            return lookups.send(None, send)
+        asked = (conn.rights, self.type, path, repr(query), version)
+        return lookups.send(asked, send)
 
     def ask(
         self,

@@ -78,6 +78,14 @@ OPTS: list[cfg.Opt] = [
         help='Maximum number of events that users add to a lease, past ones included.',
     ),
     cfg.IntOpt(
+        'lookups_per_request',
+        default=2000,
+        min=1,
+        help='Maximum number of requests to Nova, Cinder, Glance, Neutron and Heat by which one '
+        'request of a user is checked before anything is reserved. Equal ones, as for the flavor '
+        'of many servers, are sent once.',
+    ),
+    cfg.IntOpt(
         'changes_per_lease',
         default=2000,
         min=1,

@@ -52,7 +52,7 @@ def find_windows(
         forecast = forecasting.Expectation(builder.database, cloud).forecast()
         expected = forecasting.find(forecast, servers, length, earliest, latest, limit)
         return [_serialize_window(*each, guaranteed=False) for each in expected]
-    reserver = Reserver(builder.plugins, context, uuidutils.generate_uuid(), now, builder.most)
+    reserver = Reserver(builder.plugins, context, uuidutils.generate_uuid(), now, builder.conf)
     items, _ = reserver.reserve_items(values['reservations'])
     for item in items:
         if item.reservation.unit_kind is None:

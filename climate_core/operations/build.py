@@ -63,7 +63,7 @@ class Builder:
                 # Nothing of the lease of another project may be told.
                 return Draft(present, (), now, present, asked=asked)
         lease_id = chosen or uuidutils.generate_uuid()
-        reserver = Reserver(self.plugins, context, lease_id, now, self.most, present)
+        reserver = Reserver(self.plugins, context, lease_id, now, self.conf, present)
         with noticed(self.database, lease_id, present):
             items, found = reserver.reserve_items(values.get('reservations') or (), errors)
         if present is not None:
@@ -103,7 +103,7 @@ class Builder:
         check_allowed(context, reservations.CREATE, lease)
         if lease.project_id != context.project_id:
             raise exceptions.LeaseNotFound(f'Lease {lease_id} was not found.')
-        reserver = Reserver(self.plugins, context, lease_id, now, self.most, lease)
+        reserver = Reserver(self.plugins, context, lease_id, now, self.conf, lease)
         with noticed(self.database, lease_id, lease):
             items, found = reserver.reserve_items([values], field='')
         if items:
@@ -111,11 +111,6 @@ class Builder:
         new = [each.reservation for each in items]
         after = changes.add_reservations.apply(lease, new, now).lease
         return Draft(after, items, now, lease, found, generation=generation)
-
-    @property
-    def most(self) -> int:
-        """Return the maximum number of reservations of a lease."""
-        return int(self.conf.limits.reservations_per_lease)
 
     def _rules(self) -> request.RequestRules:
         manager, queue = self.conf.manager, self.conf.queue

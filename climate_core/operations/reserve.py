@@ -8,8 +8,11 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
+from oslo_config import cfg
+
 from climate_common import limits, resource_types
 from climate_core import exceptions
+from climate_core.cloud.services import Lookups, TooManyLookups
 from climate_core.concurrency import check_deadline
 from climate_core.context import RequestContext
 from climate_core.lease import model, states
@@ -116,14 +119,14 @@ class _Budget:
 class Reserver:
     """Make reservations of what a request says, or find them in the lease that is present.
 
-    :param most: the maximum number of reservations of a lease
+    :param conf: with the section ``[limits]``
     """
 
     plugins: Mapping[str, ResourcePlugin]
     context: RequestContext
     lease_id: str
     now: datetime.datetime
-    most: int
+    conf: cfg.ConfigOpts
     present: model.Lease | None = None
 
     def reserve_items(
@@ -141,10 +144,25 @@ class Reserver:
         :raises climate_core.exceptions.ClimateError: one cannot be reserved, or is named twice;
             ``errors`` may collect it. After one that is too much no further one is checked.
         """
+        most = self.conf.limits.lookups_per_request
+        try:
+            with Lookups(most).used():
+                return self._reserve_each(listed, errors, field)
+        except TooManyLookups:
+            told = (
+                f'reservations: checking them needs more than {most} requests to other services, '
+                'which is the maximum. Split the request, or have more of them alike.'
+            )
+            errors.add(exceptions.BadRequest(told, field='reservations'))
+            return (), ()
+
+    def _reserve_each(
+        self, listed: Iterable[Mapping[str, Any]], errors: ErrorCollector, field: str
+    ) -> tuple[tuple[Item, ...], tuple[model.Reservation, ...]]:
         held = _Held(self.plugins, self.present)
         items: dict[model.Key, Item] = {}
         found: list[model.Reservation] = []
-        budget = _Budget(self.present, self.most)
+        budget = _Budget(self.present, self.conf.limits.reservations_per_lease)
         for place, values in enumerate(listed):
             check_deadline()
             where = f'{field}[{place}]' if field else ''

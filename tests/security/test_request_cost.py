@@ -211,7 +211,7 @@ def test_servers_of_one_request_are_counted_with_their_count(
     items = [server(name=f's{number}', count=100) for number in range(1000)]
     with bounded(CPU_SECONDS, MEBIBYTES):
         refused = rejected(made, items, dry_run)
-    assert f'at most {limits.RESERVATIONS} in one request' in refused['error_message']
+    assert f'a lease may have {limits.RESERVATIONS} at most' in refused['error_message']
 
 
 def test_bytes_of_a_lease_count_what_it_has(made: Templated, monkeypatch: Any) -> None:

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many requests to other services one request of a user causes."""
+
+import collections
+
+import pytest
+
+from climate_core import exceptions
+from tests.support.fakes import flavors
+from tests.unit.plugins.leased import END
+
+START = '2026-12-01 13:00'
+
+
+@pytest.fixture
+def made(leased):
+    """Return an engine in front of a cloud with many flavors."""
+    for number in range(30):
+        flavors.add(leased.stacks.state, id=f'flavor{number}')
+    return leased
+
+
+def item(number, flavor):
+    server = {'name': f'web{number}', 'flavorRef': flavor, 'block_device_mapping_v2': [{}]}
+    return {'resource_type': 'virtual:instance', 'server': server}
+
+
+def request(items):
+    return {'name': 'lease1', 'start_date': START, 'end_date': END, 'reservations': items}
+
+
+def sent(made, function, *args):
+    """Return how often each flavor was asked for."""
+    requests = made.stacks.state.requests
+    before = len(requests)
+    function(made.stacks.user(), *args)
+    paths = [path for method, path, _ in requests[before:] if method == 'GET']
+    return collections.Counter(path for path in paths if '/flavors/' in path)
+
+
+@pytest.mark.parametrize('way', ['create_lease', 'check_lease'])
+def test_equal_lookups_of_a_request_are_sent_once(made, way):
+    wanted = [item(number, f'flavor{number % 2}') for number in range(20)]
+    found = sent(made, getattr(made.operations, way), request(wanted))
+    assert len(found) == 2
+    # Once with the rights of the user, and perhaps once with those of the service.
+    assert max(found.values()) <= 2
+
+
+def test_next_request_looks_again(made):
+    for number in range(2):
+        found = sent(made, made.operations.check_lease, request([item(number, 'flavor1')]))
+        assert sum(found.values()) >= 1
+
+
+def test_distinct_lookups_of_a_request_are_bounded(made):
+    made.operations.conf.set_override('lookups_per_request', 5, group='limits')
+    wanted = request([item(number, f'flavor{number}') for number in range(30)])
+    requests = made.stacks.state.requests
+    before = len(requests)
+    with pytest.raises(exceptions.BadRequest) as caught:
+        made.operations.create_lease(made.stacks.user(), wanted)
+    assert caught.value.field == 'reservations'
+    assert 'more than 5 requests to other services' in caught.value.message
+    assert len([path for _, path, _ in requests[before:] if '/flavors/' in path]) <= 5
+    told = made.operations.check_lease(made.stacks.user(), wanted)
+    assert [each['field'] for each in told['refusals']] == ['reservations']
+    assert not made.stacks.state.servers
