@@ -311,6 +311,20 @@ def test_serve_without_a_cloud_neither_shows_nor_keeps_secrets(
         assert secret not in texts
 
 
+def test_serve_without_a_cloud_asks_no_keystone_for_limits(tmp_path: pathlib.Path) -> None:
+    """The configuration may be one that has a cloud."""
+    file = tmp_path / 'cloud.conf'
+    options = settings.cloud_options('http://127.0.0.1:1').items()
+    file.write_text('\n'.join(['[cloud]', *(f'{name} = {value}' for name, value in options)]))
+    words = ['serve', '--noauth', '--port', '0', '--state-dir', str(tmp_path)]
+    with serve.serving(configuration.load(words, [str(file)], cli=[manage.command()])) as url:
+        body = {'name': 'n', 'end_date': '2099-01-01 10:00', 'start_date': '2098-01-01 1:00'}
+        made = requests.post(f'{url}/leases', json=body, timeout=60)
+        shown = requests.get(f'{url}/limits', timeout=60)
+    assert (made.status_code, shown.status_code) == (201, 200), made.text
+    assert shown.json()['limits']['leases'] == {'limit': 500, 'used': 1}
+
+
 def check(file: pathlib.Path) -> int:
     return status.main(['--config-file', str(file), 'upgrade', 'check'])
 
