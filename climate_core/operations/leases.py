@@ -398,7 +398,7 @@ class LeaseOperations:
 
     def _limited(self, requested: _Requested) -> _Requested:
         """Add the project of the lease and its limits, if the change adds to what it holds."""
-        if not self.limits.is_on:
+        if not self.quota.most.is_on:
             return requested
         lease = self.database.read(requested.load)
         most = self.quota.check_limits(requested.change(lease, self.clock.now()).lease, lease)
