@@ -8,13 +8,18 @@ from typing import Any
 import pytest
 
 from climate_core.conf import reconcile as reconcile_conf
+from climate_core.plugins.capacity.plugin import CapacityPlugin
+from climate_core.plugins.host.plugin import HostPlugin
 from climate_core.plugins.lanes.options import MARK
 from climate_core.sync.reconcile import Reconciler
-from tests.conformance.lane_world import FLAVOR, LaneWorld
-from tests.conformance.test_lane_plugins import KINDS
+from tests.conformance.lane_world import FLAVOR, Kind, LaneWorld
 from tests.support.fakes import cloud_server, flavors
 from tests.support.fakes import placement as fake_placement
 
+KINDS = {
+    'hosts': Kind(HostPlugin, {'min': 1}, None, 1, {}, {}, ()),
+    'flavor': Kind(CapacityPlugin, {'flavor_id': FLAVOR['id'], 'amount': 3}, None, 3, {}, {}, ()),
+}
 Make = Callable[[], Reconciler]
 
 
