@@ -17,15 +17,17 @@ from keystoneauth1 import loading as ks_loading
 from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 
+from climate_core.conf import secrets
 from climate_core.conf.webhooks import networks
 from climate_core.delivery import lookups
 from climate_core.lease import webhook
-from climate_core.plugins import loading
 
 #: Hosts to which nothing is sent over a network.
 _LOCAL = frozenset({'localhost', '127.0.0.1', '::1'})
 #: Parameters of the URL of a database that turn TLS on, as in PyMySQL and psycopg2.
 _DATABASE_TLS = frozenset({'ssl', 'ssl_ca', 'ssl_verify_cert', 'sslmode'})
+#: The sections of the notifications that managers receive.
+_HEARD = ('nova_notifications', 'cinder_notifications', 'heat_notifications')
 #: Parts of the names of roles that administer more than a project.
 _ADMINISTRATORS = ('admin', 'manager', 'service')
 
@@ -48,12 +50,10 @@ def check_authentication(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 
 def check_secret_keys(conf: cfg.ConfigOpts) -> Iterator[str]:
-    """Find managers without keys for secrets of servers."""
-    for plugin in loading.classes(conf.manager.plugins):
-        group = plugin.resource_type
-        conf.register_opts(plugin.options, group=group)
-        if 'secret_keys' in conf[group] and not conf[group].secret_keys:
-            yield f'[{group}] secret_keys is not set.'
+    """Find a database whose secrets are in plain text."""
+    secrets.register(conf)
+    if not secrets.read(conf):
+        yield f'[{secrets.GROUP}] secret_keys is not set: secrets in the database are readable.'
 
 
 def check_external(conf: cfg.ConfigOpts) -> Iterator[str]:
@@ -80,7 +80,7 @@ def check_webhooks(conf: cfg.ConfigOpts) -> Iterator[str]:
 def check_transport(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Find message buses that others read or that need no credentials of Climate's own."""
     found = {'transport_url': conf.transport_url}
-    for group in ('oslo_messaging_notifications', 'nova_notifications', 'cinder_notifications'):
+    for group in ('oslo_messaging_notifications', *_HEARD):
         found[f'[{group}] transport_url'] = conf[group].transport_url
     for name, text in found.items():
         if text and text.startswith('rabbit'):
@@ -101,7 +101,7 @@ def check_notifications(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Find notifications on the bus of the RPC, whose readers could call the managers."""
     if conf.oslo_messaging_notifications.transport_url in (None, conf.transport_url):
         yield '[oslo_messaging_notifications] transport_url is that of the RPC: separate them.'
-    for group in ('nova_notifications', 'cinder_notifications', 'heat_notifications'):
+    for group in _HEARD:
         section = conf[group]
         if section.enabled and section.transport_url in (None, conf.transport_url):
             yield f'[{group}] transport_url is that of the RPC: separate them.'
@@ -147,8 +147,8 @@ def _auth_url(conf: cfg.ConfigOpts, group: str) -> str | None:
 
 def check_limits(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Find projects that can reserve the whole cloud."""
-    if not conf.limits.enabled:
-        yield '[limits] enabled is false: one project can reserve all that is free.'
+    if conf.limits.driver == 'none':
+        yield '[limits] driver is none: one project can reserve all that is free.'
 
 
 def check_trusts(conf: cfg.ConfigOpts) -> Iterator[str]:

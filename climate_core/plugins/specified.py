@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from oslo_utils import uuidutils
 
-from climate_common import limits, resource_types, sealing
+from climate_common import limits, sealing
 from climate_core import exceptions
+from climate_core.conf import secrets
 from climate_core.context import UNKNOWN_TRUST
 from climate_core.lease import model
 from climate_core.plugins.base import Claimed
@@ -174,6 +175,5 @@ def digests(
 
 def digest_keys(conf: 'cfg.ConfigOpts') -> Sequence[str]:
     """Return the keys of the operator for digests: those that seal secrets."""
-    server = resource_types.SERVER
-    keys: Sequence[str] = conf[server].get('secret_keys', ()) if server in conf else ()
-    return keys
+    secrets.register(conf)
+    return secrets.read(conf)

@@ -29,7 +29,6 @@ enabled = false
 [virtual:instance]
 secret_keys = MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=
 [limits]
-enabled = true
 external_endpoint = https://usage.example
 external_token = secret
 [cloud]
@@ -76,7 +75,7 @@ def test_installation_that_follows_all_recommendations_passes(
             'External service',
             ['external_keystone_token'],
         ),
-        ('[limits]\nenabled = false', 'Limits', ['enabled']),
+        ('[limits]\ndriver = none', 'Limits', ['driver']),
         (
             '[webhooks]\nallowed_networks = 10.0.0.0/8, 203.0.113.0/24, 0.0.0.0/0, ::1/128',
             'Webhooks',
