@@ -12,7 +12,7 @@ import pytest
 
 from climateclient import exceptions
 from tests.cloud.networking import PHYSICAL, filled, forward, public
-from tests.cloud.people import Person, at, manage
+from tests.cloud.people import Person, at, environment, manage
 
 pytestmark = pytest.mark.alone
 
@@ -43,6 +43,21 @@ def test_service_user_is_no_administrator_of_the_cloud(admin: Person) -> None:
     roles = {each.role['id'] for each in identity.role_assignments(user_id=user.id)}
     names = {each.name for each in identity.roles() if each.id in roles}
     assert names == {'climate', 'service', 'member', 'reader'}
+
+
+def test_service_user_sees_resources_of_every_project(member: Person) -> None:
+    service = Person(environment('climate'))
+    volume = member.sdk.block_storage.create_volume(size=1, name='seen')
+    member.sdk.block_storage.wait_for_status(volume, 'available')
+    snapshot = member.sdk.block_storage.create_snapshot(volume_id=volume.id)
+    member.sdk.block_storage.wait_for_status(snapshot, 'available')
+    try:
+        assert service.sdk.block_storage.get_volume(volume.id).project_id is not None
+        assert service.sdk.block_storage.get_snapshot(snapshot.id).volume_id == volume.id
+    finally:
+        member.sdk.block_storage.delete_snapshot(snapshot)
+        member.sdk.block_storage.wait_for_delete(snapshot)
+        member.sdk.block_storage.delete_volume(volume)
 
 
 def test_what_neutron_gives_to_others_is_not_set_apart(admin: Person) -> None:

@@ -168,6 +168,8 @@ class World:
             calendar=self.calendar,
         )
         self.executor = self.new_executor()
+        #: Returns the context in which a lease is changed, by its id.
+        self.requester: Callable[[str], RequestContext] = lambda _: user()
         self.sent: list[tuple[str, Mapping[str, Any]]] = []
         self.publisher = publisher.Publisher(
             self.database, self.clock, lambda *item: self.sent.append(item), 600, 60
@@ -209,25 +211,34 @@ class World:
     def join(self, lease_id: str, thing: str, context: RequestContext | None = None) -> str:
         return self.operations.add_reservation(context or user(), lease_id, self.wanted(thing))
 
+    def owner(self, lease_id: str) -> RequestContext:
+        """Return the context of a request of the user who created a lease, if it exists."""
+        lease = self.database.read(leases.find, lease_id, parts=())
+        return user() if lease is None else user(lease.project_id, lease.user_id)
+
     def update(self, lease_id: str, generation: int | None = None, **values: Any) -> None:
-        self.operations.update_lease(user(), lease_id, values, generation)
+        self.operations.update_lease(self.requester(lease_id), lease_id, values, generation)
 
     def delete(self, lease_id: str, generation: int | None = None) -> None:
-        self.operations.delete_lease(user(), lease_id, generation)
+        self.operations.delete_lease(self.requester(lease_id), lease_id, generation)
 
     def start(self, lease_id: str, generation: int | None = None) -> None:
-        self.operations.start_lease(user(), lease_id, generation)
+        self.operations.start_lease(self.requester(lease_id), lease_id, generation)
 
     def end(self, lease_id: str, generation: int | None = None) -> None:
-        self.operations.end_lease(user(), lease_id, generation)
+        self.operations.end_lease(self.requester(lease_id), lease_id, generation)
 
     def paint(self, lease_id: str, thing: str, **values: Any) -> None:
         reservation_id = self.reservation(lease_id, thing).id
-        self.operations.update_reservation(user(), lease_id, reservation_id, values)
+        self.operations.update_reservation(
+            self.requester(lease_id), lease_id, reservation_id, values
+        )
 
     def remove(self, lease_id: str, thing: str, generation: int | None = None) -> None:
         reservation_id = self.reservation(lease_id, thing).id
-        self.operations.remove_reservation(user(), lease_id, reservation_id, generation)
+        self.operations.remove_reservation(
+            self.requester(lease_id), lease_id, reservation_id, generation
+        )
 
     def reservation(self, lease_id: str, thing: str) -> model.Reservation:
         """Return the last reservation of a thing in a lease."""

@@ -95,6 +95,7 @@ class MadeVolumes(MadeLeases, LeaseServiceTest):
         self.time, self.left = Time(), None
         path = self.useFixture(fixtures.TempDir()).join('climate.db')
         self.world = World(f'sqlite:///{path}', self.time)
+        self.world.requester = self.world.owner
         self.addCleanup(self.world.database.dispose)
         self.world.conf.register_opts(VolumePlugin.options, group=VolumePlugin.resource_type)
         plugin = VolumePlugin(self.world.conf, Cloud())

@@ -212,6 +212,7 @@ class LeaseService(fixtures.Fixture):
         self.requests, self.answers, self.after = [], [], []
         now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
         self.world = world.World(f'sqlite:///{self._directory}/leases.sqlite', world.Time(now))
+        self.world.requester = self.world.owner
         self.addCleanup(self.world.database.dispose)
         self.servers, self.volumes, self.stacks = Servers(), Volumes(), Stacks()
         self.addresses, self.floating_ips = Addresses(self.world.conf), FloatingIps()
@@ -334,7 +335,7 @@ class LeaseService(fixtures.Fixture):
     def leave(self, reservation):
         """Take a resource out of its lease, beside heat."""
         self.world.operations.remove_reservation(
-            world.user(), reservation.lease_id, reservation.id
+            self.world.owner(reservation.lease_id), reservation.lease_id, reservation.id
         )
         self.run()
 
@@ -350,7 +351,9 @@ class LeaseService(fixtures.Fixture):
         for lease in self.all():
             for each in lease.live:
                 if each.resource_id == resource_id and lease.status not in states.ENDING:
-                    self.world.operations.remove_reservation(world.user(), lease.id, each.id)
+                    self.world.operations.remove_reservation(
+                        self.world.owner(lease.id), lease.id, each.id
+                    )
         self.run()
 
     def fail(self, resource_id, reason):

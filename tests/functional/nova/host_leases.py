@@ -25,6 +25,7 @@ class HostLeasesTest(HostsTest):
         super().setUp()
         self.time = Time()
         self.world = World(self.database.engine.url.render_as_string(), self.time)
+        self.world.requester = self.world.owner
         self.addCleanup(self.world.database.dispose)
         self.conf = self.world.conf
         self.conf.set_override('lanes_per_host', self.LANES_PER_HOST, group='hosts')

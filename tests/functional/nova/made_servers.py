@@ -81,6 +81,7 @@ class MadeServersTest(MadeLeases, HostsTest):
         super().setUp()
         self.time = Time()
         self.world = World(self.database.engine.url.render_as_string(), self.time)
+        self.world.requester = self.world.owner
         self.addCleanup(self.world.database.dispose)
         self.cloud = OwnersCloud(
             self.admin_api.base_url, self.placement_fixture.endpoint, self.api.project_id

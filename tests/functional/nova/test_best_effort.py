@@ -96,7 +96,7 @@ class TestBestEffort(BestEffortTest):
         self.shared.look()
         assert self.host().available
         assert 'lease.event.make_room' in self.world.told()
-        self.world.operations.end_lease(user(), lease.id)
+        self.world.operations.end_lease(self.world.owner(lease.id), lease.id)
         assert self.settled(lease, seconds=1).status == 'TERMINATED'
         self.assert_given_back()
         self.boot_on('host1')
@@ -132,14 +132,14 @@ class TestBestEffort(BestEffortTest):
         assert not lease.reservations[0].amounts
         self.assert_given_back()
         assert self.host_of(server) == 'host1'
-        self.world.operations.delete_lease(user(), lease.id)
+        self.world.operations.delete_lease(self.world.owner(lease.id), lease.id)
         assert self.settled(lease).status == 'TERMINATED'
 
     def test_host_is_given_back_as_soon_as_placement_is_there_again(self):
         lease = self.ask()
         self.settled(lease)
         assert lanes.POOL in self.aggregates('host1')
-        self.world.operations.end_lease(user(), lease.id)
+        self.world.operations.end_lease(self.world.owner(lease.id), lease.id)
         self.settled(lease, seconds=1)
 
         def away(method, _url):
@@ -162,7 +162,7 @@ class TestBestEffort(BestEffortTest):
         self.operations.update_host(
             self.context, self.host().id, {'available': False, 'disabled_reason': 'disk'}
         )
-        self.world.operations.end_lease(user(), lease.id)
+        self.world.operations.end_lease(self.world.owner(lease.id), lease.id)
         self.settled(lease, seconds=1)
         self.shared.look()
         host = self.host()
@@ -171,7 +171,7 @@ class TestBestEffort(BestEffortTest):
     def test_end_of_a_lease_that_waits_for_hosts_has_them_given_back_at_once(self):
         lease, freed = self.ask(), []
         self.world.database.listen(calendar.FREED, lambda: freed.append(1))
-        self.world.operations.end_lease(user(), lease.id)
+        self.world.operations.end_lease(self.world.owner(lease.id), lease.id)
         assert freed
 
     def test_host_that_is_free_meanwhile_is_given_in_place_of_one_that_is_emptied(self):
@@ -213,7 +213,7 @@ class TestBestEffort(BestEffortTest):
     def test_cancelled_lease_gives_its_hosts_back(self):
         self.boot_on('host1')
         lease = self.ask()
-        self.world.operations.end_lease(user(), lease.id)
+        self.world.operations.end_lease(self.world.owner(lease.id), lease.id)
         assert self.settled(lease).status == 'TERMINATED'
         self.assert_given_back()
 

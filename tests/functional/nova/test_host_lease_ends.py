@@ -10,7 +10,6 @@ from climate_common import dates
 from climate_core import exceptions
 from climate_core.cloud import placement
 from tests.functional.nova.host_leases import HostLeasesTest
-from tests.support.world import user
 
 #: The message to nova-compute that deletes a server.
 TERMINATE = 'nova.compute.rpcapi.ComputeAPI.terminate_instance'
@@ -139,7 +138,7 @@ class TestAtOnce(EndsTest):
         def end(method, url):
             if method == 'PUT':
                 self.cloud.before = lambda method, url: None
-                self.world.operations.end_lease(user(), lease.id)
+                self.world.operations.end_lease(self.world.owner(lease.id), lease.id)
                 assert self.settled(lease, seconds=1).status == 'TERMINATED'
 
         self.cloud.before = end
@@ -193,7 +192,7 @@ class TestLate(EndsTest):
 
     def test_host_is_free_for_nobody_until_it_is_empty_and_clean(self):
         lease, second = self.run_late()
-        self.world.operations.delete_lease(user(), second.id)
+        self.world.operations.delete_lease(self.world.owner(second.id), second.id)
         self.settled(second)
         with pytest.raises(exceptions.NotEnough):
             self.lease_hosts(end='2026-12-01 15:00', name='third')

@@ -62,7 +62,7 @@ class TestHostLeases(HostLeasesTest):
 
     def test_deleted_lease_gives_its_hosts_back_at_once(self):
         first = self.lease_hosts('2026-12-01 13:00', min=2)
-        self.world.operations.delete_lease(user(), first.id)
+        self.world.operations.delete_lease(self.world.owner(first.id), first.id)
         self.settled(first)
         second = self.lease_hosts('2026-12-01 13:00', min=2, name='second')
         assert self.hosts_of(second) == {'host1', 'host2'}
@@ -70,7 +70,7 @@ class TestHostLeases(HostLeasesTest):
     def test_lease_that_ends_early_gives_its_hosts_back(self):
         first = self.settled(self.lease_hosts(min=2))
         assert first.status == 'ACTIVE'
-        self.world.operations.end_lease(user(), first.id)
+        self.world.operations.end_lease(self.world.owner(first.id), first.id)
         assert self.settled(first, seconds=1).status == 'TERMINATED'
         second = self.settled(self.lease_hosts(min=2, project=OTHERS, name='second'))
         (reservation,) = second.reservations

@@ -14,7 +14,6 @@ from climate_core.lease import serialize
 from climate_core.plugins.capacity.sizes import SizesPlugin
 from climate_core.sync.hosts import flavor_repair
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
-from tests.support.world import user
 
 SIZES = {'vcpus': 1, 'memory_mb': 512, 'disk_gb': 1}
 
@@ -85,7 +84,7 @@ class TestLeasesBySizes(SizesTest):
         lease = self.lease_hosts('2026-12-01 13:00', **SIZES)
         self.world.run_until_idle(minutes=58)
         assert len(self.flavor_ids()) == 1
-        self.world.operations.delete_lease(user(), lease.id)
+        self.world.operations.delete_lease(self.world.owner(lease.id), lease.id)
         self.settled(lease)
         assert self.flavor_ids() == set()
 
