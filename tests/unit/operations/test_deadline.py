@@ -78,18 +78,18 @@ def test_request_stops_while_it_is_compared_with_what_the_lease_has(
     lease_id = world.create(*NAMES)
     things, compared = world.things, []
 
-    def match(reservation: Any, values: Mapping[str, Any]) -> bool:
-        compared.append(reservation.id)
+    def request_keys(_lease_id: str, values: Mapping[str, Any]) -> list[Any]:
+        compared.append(values['resource_id'])
         clock.now += 1
-        return False
+        return [values['resource_id']]
 
-    things.matches_request = match  # type: ignore[method-assign,assignment]
+    things.request_keys = request_keys  # type: ignore[method-assign,assignment]
     with (
         concurrency.deadline(clock.now + 3),
         pytest.raises(exceptions.ServiceUnavailable, match=STOPPED),
     ):
-        world.join(lease_id, 'more')
-    assert len(compared) == 3
+        world.create(*NAMES, id=lease_id)
+    assert compared == NAMES[:3]
 
 
 def test_request_that_has_created_something_is_completed(world: World, clock: Clock) -> None:
