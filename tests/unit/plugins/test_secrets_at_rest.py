@@ -67,12 +67,13 @@ ALL = ('leases', 'reservations', 'lease_history')
 
 
 def read_all(made, lease_id):
-    """Return what the API shows of a lease: alone, in a list, and its history."""
+    """Return what the API shows the owner of a lease: alone, in a list, and its history."""
     lease = made.lease(lease_id)
     query = sa.select(tables.LEASES).where(tables.LEASES.c.id == lease_id)
     (row,) = made.database.read(listed.read, query, ('reservations', 'events'))
     entries = made.database.read(history.page, lease_id)
-    return [api_view.lease(lease), api_view.lease(row), [each.changes for _, each in entries]]
+    shown = [api_view.lease(each, viewer_id=lease.user_id) for each in (lease, row)]
+    return [*shown, [each.changes for _, each in entries]]
 
 
 def test_dump_of_the_database_has_no_secret_and_the_api_shows_the_same(made):
