@@ -19,8 +19,6 @@ from climate_core.lease import model
 
 #: Rows of one transaction.
 _BATCH: Final = 100
-#: What is sealed of servers that are created, see climate_core/plugins/server/specification.py.
-_SEALED: Final = '_sealed'
 
 #: Changes one secret: its text, or the values that are not sealed, and its owner.
 Change = Callable[[Any, str], Any]
@@ -58,9 +56,9 @@ def _webhook(lease_id: str, value: Mapping[str, Any], change: Change) -> Mapping
 def _params(lease_id: str, value: Mapping[str, Any], change: Change) -> Mapping[str, Any]:
     owner = secrets.metadata_owner(lease_id)
     value = secrets.change_metadata(value, lambda metadata: change(metadata, owner))
-    if _SEALED in value:
-        group = f'{lease_id}/{value[model.GROUP]}'
-        value = {**value, _SEALED: change(value[_SEALED], group)}
+    if model.SEALED in value:
+        group = model.secrets_owner(lease_id, value)
+        value = {**value, model.SEALED: change(value[model.SEALED], group)}
     return value
 
 

@@ -37,6 +37,8 @@ HOLDS: Final = '_holds'
 #: The parameter of a reservation whose resource and amounts its service has reported, and which
 #: are not verified yet; not shown.
 REPORTED: Final = '_reported'
+#: The parameter of a reservation with the sealed secrets of its group; not shown.
+SEALED: Final = '_sealed'
 #: Keeps in the params of what is made as a whole, as a stack, what is in it that needs room, by
 #: type; never shown.
 PARTS: Final = '_parts'
@@ -297,6 +299,11 @@ def queue_order(of: Any) -> tuple[Any, ...]:
     """
     waits = of.kind == states.LeaseKind.RETRY
     return of.preemptible, -of.priority, waits, of.created_at, of.id
+
+
+def secrets_owner(lease_id: str, params: Mapping[str, Any]) -> str:
+    """Return the object that the sealed secrets of a group of reservations are bound to."""
+    return f'{lease_id}/{params[GROUP]}'
 
 
 def reservation_not_found(lease_id: str, reservation_id: str) -> exceptions.ReservationNotFound:

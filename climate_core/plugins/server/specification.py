@@ -40,8 +40,6 @@ _SOURCES: Final[Mapping[str, Callable[['connection.Connection', str], None]]] = 
     'volume': volumes.check,
 }
 _SECRETS: Final = ('adminPass', 'user_data')
-#: Keep with a reservation what is sealed; not shown.
-SEALED: Final = '_sealed'
 
 _TEXT: Final = specified.TEXT
 _UUID: Final = specified.UUID
@@ -182,8 +180,8 @@ def claim(
     claimed = specified.claim(KEY, wanted, kept, held, hidden=_SECRETS)
     if not secrets:
         return claimed
-    sealed = sealing.seal(secrets, keys, owner(lease_id, claimed.params))
-    return dataclasses.replace(claimed, params={**claimed.params, SEALED: sealed})
+    sealed = sealing.seal(secrets, keys, model.secrets_owner(lease_id, claimed.params))
+    return dataclasses.replace(claimed, params={**claimed.params, model.SEALED: sealed})
 
 
 def _check(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -297,9 +295,11 @@ def body(
     kept = {'networks': 'auto', **specified.whole(lease, reservation, KEY)}
     told = kept.pop(HINTS, {})
     for each in lease.reservations:
-        if each.group == reservation.group and SEALED in each.params:
+        if each.group == reservation.group and model.SEALED in each.params:
             try:
-                kept |= sealing.unseal(each.params[SEALED], keys, owner(lease.id, each.params))
+                kept |= sealing.unseal(
+                    each.params[model.SEALED], keys, model.secrets_owner(lease.id, each.params)
+                )
             except sealing.Unreadable as exc:
                 LOG.error(
                     '[virtual:instance] secret_keys of climate.conf does not open the user data '
@@ -312,11 +312,6 @@ def body(
                     'password: the operator has to add it.'
                 ) from exc
     return {**kept, 'tags': [tag(reservation)]}, told
-
-
-def owner(lease_id: str, params: Mapping[str, Any]) -> str:
-    """Return the owner of what is sealed: the reservations of one part of a request."""
-    return f'{lease_id}/{params[model.GROUP]}'
 
 
 def tag(reservation: 'Reservation') -> str:

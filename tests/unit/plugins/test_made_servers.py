@@ -8,7 +8,7 @@ import pytest
 from cryptography.fernet import Fernet
 
 from climate_core import exceptions
-from climate_core.lease import api_view
+from climate_core.lease import api_view, model
 from climate_core.plugins.server import specification
 from climate_core.plugins.server.plugin import ServerPlugin
 from tests.support.fakes import flavors, neutron, nova
@@ -101,19 +101,20 @@ def test_secret_of_another_lease_does_not_open(made):
     theirs = made.lease(create(made, item(**SECRETS)))
     mine = made.lease(create(made, item()))
     (stolen,), (own,) = theirs.reservations, mine.reservations
-    sealed = stolen.params[specification.SEALED]
-    copied = dataclasses.replace(own, params={**own.params, specification.SEALED: sealed})
+    sealed = stolen.params[model.SEALED]
+    copied = dataclasses.replace(own, params={**own.params, model.SEALED: sealed})
     lease = dataclasses.replace(mine, reservations=(copied,))
     with pytest.raises(exceptions.Transient):
         specification.body(lease, copied, conf[ServerPlugin.resource_type].secret_keys)
 
 
-LARGE = {'metadata': {'a': 'b'}, 'networks': 'none', 'security_groups': [{'name': 'web'}]}
+LARGE = {'metadata': {'a': 'b'}, 'networks': 'none', 'security_groups': [{'name': 'default'}]}
 
 
 def test_what_is_stored_once_reaches_every_server(made):
     """Also when the reservation that stores it was removed before they are made."""
-    hints = {'same_host': ['7c9b2e4d-1f6a-4b38-8e05-d2a9c7f41b60']}
+    beside = nova.add(made.stacks.state, name='beside')['id']
+    hints = {'same_host': [beside]}
     lease_id = create(made, item(**LARGE, **SECRETS, scheduler_hints=hints, count=3))
     first, *others = made.lease(lease_id).reservations
     assert 'metadata' in first.params['server']
@@ -125,12 +126,13 @@ def test_what_is_stored_once_reaches_every_server(made):
         }
     made.operations.remove_reservation(made.stacks.user(), lease_id, first.id)
     made.look_around(10)
-    assert names(made) == ['web-2', 'web-3']
+    assert names(made) == ['beside', 'web-2', 'web-3']
+    del made.stacks.state.servers[beside]
     for each in made.stacks.state.servers.values():
         asked = each['asked']
         assert asked['metadata'] == {'a': 'b'}
         assert asked['block_device_mapping_v2'] == SERVER['block_device_mapping_v2']
-        assert asked['security_groups'] == [{'name': 'web'}]
+        assert asked['security_groups'] == [{'name': 'default'}]
         assert asked['adminPass'] == 'secret'
         assert 'scheduler_hints' not in asked
         assert hints.items() <= each['hints'].items()
