@@ -200,7 +200,7 @@ class WaitingDemand:
 
 
 @dataclasses.dataclass(slots=True)
-class WaitingRoom:
+class QueueResult:
     """What the calendar has for a lease that waits.
 
     :param seconds: until there is enough; 0: there is now; None: that is not known

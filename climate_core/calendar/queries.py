@@ -16,9 +16,9 @@ from sqlalchemy import orm
 from climate_core.calendar import preemption, queue, windows
 from climate_core.calendar.index import Index
 from climate_core.calendar.model import (
+    QueueResult,
     ReservationDemand,
     WaitingDemand,
-    WaitingRoom,
     Window,
 )
 from climate_core.calendar.moments import duration, moment, time_of
@@ -187,7 +187,7 @@ class CalendarQueries:
                     raise wrong
         return found
 
-    def fitting(self, waiting: Iterable[WaitingDemand]) -> Iterator[WaitingRoom]:
+    def fitting(self, waiting: Iterable[WaitingDemand]) -> Iterator[QueueResult]:
         """Find which of the leases that wait have enough now, in their order; see :mod:`.queue`.
 
         Where very much waits, the last ones of a project are not searched: nothing is yielded.
@@ -207,7 +207,7 @@ class CalendarQueries:
         ]
         for found in queue.choose(searched, work.kinds(), self._dice, LOOKS):
             seconds = None if found.delay is None else found.delay / 1_000_000
-            room = WaitingRoom(listed[found.number].id, seconds)
+            room = QueueResult(listed[found.number].id, seconds)
             yield room
             found.is_taken = room.is_taken
 

@@ -36,7 +36,7 @@ class QueuedLease:
 
 
 @dataclasses.dataclass(slots=True)
-class Found:
+class SearchResult:
     """What there is for a lease.
 
     :param number: of the lease, in the order in which they wait
@@ -51,7 +51,7 @@ class Found:
 
 def choose(
     waiting: Sequence[QueuedLease], kinds: Kinds, dice: random.Random, looks: int
-) -> Iterator[Found]:
+) -> Iterator[SearchResult]:
     """Yield what there is for each lease that is searched, in the order in which they wait.
 
     Each project has the same share of the looks: half of it for searches, half of it to find the
@@ -72,9 +72,9 @@ def choose(
         except NotFitting:
             left = rooms[one.project_id]
             delay = _keep_room(one, remaining, taken, dice, left) if one.latest else None
-            yield Found(number, delay)
+            yield SearchResult(number, delay)
         else:
-            found = Found(number, 0)
+            found = SearchResult(number, 0)
             yield found
             if found.is_taken:
                 _take(one.searches, picks, remaining, taken)

@@ -153,7 +153,7 @@ def lock_all(session: orm.Session, ids: Collection[str]) -> dict[str, Lease]:
     return {each.id: each for each in found}
 
 
-class QueuedLease(NamedTuple):
+class QueueEntry(NamedTuple):
     """The place of a lease in the queue.
 
     :ivar needs_forecast: whether it asks for more than units of the calendar
@@ -164,23 +164,18 @@ class QueuedLease(NamedTuple):
     needs_forecast: bool
 
 
-def queue(session: orm.Session) -> list[QueuedLease]:
+def queue(session: orm.Session) -> list[QueueEntry]:
     """Read which leases wait, in the order of the queue, and nothing else of them."""
     no_units = _RESERVATION.c.unit_kind.is_(None)
     needs_forecast = sa.exists().where(_RESERVATION.c.lease_id == _LEASE.c.id, no_units)
     query = sa.select(_LEASE.c.id, _LEASE.c.project_id, needs_forecast)
     found = session.execute(query.where(*_WAITING).order_by(*_QUEUE))
-    return [QueuedLease(row[0], row[1], bool(row[2])) for row in found]
+    return [QueueEntry(row[0], row[1], bool(row[2])) for row in found]
 
 
-def waiting(session: orm.Session, ids: Collection[str] | None = None) -> list[Lease]:
-    """Read leases that wait, in the order of the queue; without their events.
-
-    :param ids: only those of these ids; None: all
-    """
-    query = sa.select(_LEASE).where(*_WAITING).order_by(*_QUEUE)
-    if ids is not None:
-        query = query.where(_LEASE.c.id.in_(ids))
+def waiting(session: orm.Session, ids: Collection[str]) -> list[Lease]:
+    """Read the leases of these ids that wait, in the order of the queue; without their events."""
+    query = sa.select(_LEASE).where(*_WAITING, _LEASE.c.id.in_(ids)).order_by(*_QUEUE)
     return assemble(session, session.execute(query).all(), ('reservations',))
 
 

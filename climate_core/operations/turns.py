@@ -11,7 +11,7 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
-from climate_core.db.leases import QueuedLease
+from climate_core.db.leases import QueueEntry
 
 #: What a pass may cost: a lease of hosts, capacity, addresses or networks costs one,
 _BUDGET: Final = 100
@@ -39,7 +39,7 @@ class Turns:
         self._round: set[str] = set()
 
     def choose(
-        self, waiting: Sequence[QueuedLease], wanted: str | None = None
+        self, waiting: Sequence[QueueEntry], wanted: str | None = None
     ) -> tuple[list[str], bool]:
         """Choose what the next pass handles.
 
@@ -72,7 +72,7 @@ class Turns:
             for each in lease_ids:
                 self._leases.pop(each, None)
 
-    def _affordable(self, groups: Iterable[Sequence[QueuedLease]]) -> Iterator[QueuedLease]:
+    def _affordable(self, groups: Iterable[Sequence[QueueEntry]]) -> Iterator[QueueEntry]:
         left = self._budget
         for group in groups:
             left -= sum(_FORECAST if each.needs_forecast else 1 for each in group)
@@ -81,10 +81,10 @@ class Turns:
             yield from group
 
     def _in_turn(
-        self, waiting: Sequence[QueuedLease], wanted: str | None
-    ) -> Iterator[Sequence[QueuedLease]]:
+        self, waiting: Sequence[QueueEntry], wanted: str | None
+    ) -> Iterator[Sequence[QueueEntry]]:
         """Yield the leases that have a turn together, of one project."""
-        queues: dict[str, list[QueuedLease]] = {}
+        queues: dict[str, list[QueueEntry]] = {}
         for each in waiting:
             queues.setdefault(each.project_id, []).append(each)
         found = [each for each in waiting if each.id == wanted]
@@ -96,7 +96,7 @@ class Turns:
             for pair in turn:
                 yield [each for each in pair or () if each.id != wanted]
 
-    def _pairs(self, queue: Sequence[QueuedLease]) -> Iterator[tuple[QueuedLease, ...]]:
+    def _pairs(self, queue: Sequence[QueueEntry]) -> Iterator[tuple[QueueEntry, ...]]:
         oldest = sorted(queue, key=lambda each: self._leases.get(each.id, 0))
         both = itertools.chain.from_iterable(zip(queue, oldest, strict=True))
         unique = iter(dict.fromkeys(both))

@@ -120,7 +120,7 @@ class Queue:
         tried = self._grant_some()
         return tried.seconds if tried.are_all else _PAUSE
 
-    def _grant_some(self, wanted: str | None = None) -> '_Pass':
+    def _grant_some(self, wanted: str | None = None) -> _Pass:
         """Handle as many leases as a pass may, and grant those that there is enough for.
 
         :param wanted: the id of a lease that is handled in any case
@@ -163,7 +163,7 @@ class Queue:
             LOG.exception('Lease %s cannot be granted', lease_id)
             refused[lease_id] = _MISTAKE
 
-    def _demands(self, waiting: Iterable[model.Lease], done: '_Pass') -> dict[str, WaitingDemand]:
+    def _demands(self, waiting: Iterable[model.Lease], done: _Pass) -> dict[str, WaitingDemand]:
         now, demands = self.clock.now(), {}
         turns = {lease_id: turn for turn, lease_id in enumerate(done.lease_ids)}
         expected = forecasting.Expectation(self.database, self.cloud)

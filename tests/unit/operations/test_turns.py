@@ -3,14 +3,14 @@
 
 import pytest
 
-from climate_core.db.leases import QueuedLease
+from climate_core.db.leases import QueueEntry
 from climate_core.operations.turns import Turns
 
 
-def queue(**counts: int) -> list[QueuedLease]:
+def queue(**counts: int) -> list[QueueEntry]:
     """Return leases of projects, one project after the other."""
     return [
-        QueuedLease(f'{project}{number}', project, False)
+        QueueEntry(f'{project}{number}', project, False)
         for project, count in counts.items()
         for number in range(count)
     ]
@@ -45,7 +45,7 @@ def test_projects_take_turns() -> None:
 
 
 def test_forecast_costs_more() -> None:
-    waiting = [QueuedLease(f'a{number}', 'a', True) for number in range(100)]
+    waiting = [QueueEntry(f'a{number}', 'a', True) for number in range(100)]
     assert len(Turns().choose(waiting)[0]) == 20
     assert len(Turns().choose(queue(a=200))[0]) == 100
 
