@@ -23,7 +23,7 @@ _ALSO_CARRIED = (
 )
 
 
-#: Of a token of which it is not known whether a trust issued it.
+#: The trust of a token if it is not known whether a trust issued it.
 UNKNOWN_TRUST: Final = 'unknown'
 
 
@@ -44,15 +44,7 @@ class RequestContext(context.RequestContext):
         it does not say
     """
 
-    FROM_DICT_EXTRA_KEYS = [
-        'service_user_id',
-        'service_project_id',
-        'service_roles',
-        'own_token',
-        'trust_id',
-        'granted',
-        'reply_seconds',
-    ]
+    FROM_DICT_EXTRA_KEYS = [*_ALSO_CARRIED, 'reply_seconds']
 
     def __init__(
         self,

@@ -58,7 +58,7 @@ class Lookups:
             _lookups.reset(token)
 
     def send(
-        self, asked: Hashable, send: 'Callable[[], requests.Response]'
+        self, asked: Hashable, send: Callable[[], 'requests.Response']
     ) -> 'requests.Response':
         """Return the answer to an equal request, or send this one.
 

@@ -64,8 +64,9 @@ class Caller:
         try:
             deadline = time.monotonic() + self._timeout
             parts = urllib.parse.urlsplit(url)
-            port = parts.port or (443 if parts.scheme == 'https' else 80)
-            found = self._resolver.find(parts.hostname or '', port, project_id, _left(deadline))
+            found = self._resolver.find(
+                parts.hostname or '', _port(parts), project_id, _left(deadline)
+            )
             return self._post(parts, body, headers, _allowed(found, rules), deadline)
         except TimeoutError:
             raise lookups.CallFailed(
@@ -84,13 +85,11 @@ class Caller:
         found: Sequence[Any],
         deadline: float,
     ) -> int:
-        secure = url.scheme == 'https'
-        host = url.hostname or ''
-        port = url.port or (443 if secure else 80)
+        host, port = url.hostname or '', _port(url)
         with contextlib.ExitStack() as stack:
             raw = stack.enter_context(_connect(found, deadline))
             connection = http.client.HTTPConnection(host, port)
-            if secure:
+            if url.scheme == 'https':
                 raw.settimeout(_left(deadline))
                 raw = stack.enter_context(self._tls.wrap_socket(raw, server_hostname=host))
                 connection = http.client.HTTPSConnection(host, port, context=self._tls)
@@ -105,6 +104,10 @@ class Caller:
             return answer.status
 
 
+def _port(url: urllib.parse.SplitResult) -> int:
+    return url.port or (443 if url.scheme == 'https' else 80)
+
+
 def _allowed(found: Sequence[Any], rules: webhook.WebhookRules) -> Sequence[Any]:
     """Return what can be connected to; one address that is forbidden forbids them all."""
     for family, *_, sockaddr in found:
@@ -117,7 +120,7 @@ def _allowed(found: Sequence[Any], rules: webhook.WebhookRules) -> Sequence[Any]
 
 
 def _is_local(family: int, sockaddr: Any) -> bool:
-    """Tell whether an address is one of this host; nothing is sent.
+    """Return whether an address is one of this host; nothing is sent.
 
     The kernel chooses an own address as the source for itself.
     """

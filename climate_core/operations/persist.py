@@ -102,7 +102,7 @@ class WritePath:
             return before
         cause = user_cause(context, 'reservation.create')
         try:
-            return self.database.write(_record_made, before.id, made, draft.now, cause)
+            return self.database.write(_write_made, before.id, made, draft.now, cause)
         except db_exc.DBDuplicateEntry as exc:
             raise exceptions.ResourceReserved(field='resource_id') from exc
 
@@ -269,7 +269,7 @@ class WritePath:
             )
 
 
-def _record_made(
+def _write_made(
     session: orm.Session,
     lease_id: str,
     made: Sequence[model.Reservation],
