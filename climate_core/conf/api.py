@@ -44,7 +44,7 @@ OPTS: list[cfg.Opt] = [
         max=3600,
         help='For how many seconds a process of the API sends a calendar feed again as it was, '
         'without asking Keystone for the roles of its user. So a change of a lease, and a lost '
-        'role, may show that much later in a feed; a deleted feed is not found immediately. '
+        'role, may show that much later in a feed. A deleted feed returns 404 immediately. '
         '0: every request renders the feed.',
     ),
     cfg.IntOpt(
