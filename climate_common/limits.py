@@ -32,7 +32,8 @@ TRAIT_PATTERN = rf'[A-Z0-9_]{{1,{NAME_LENGTH}}}'
 PROPERTY_PATTERN = r'[A-Za-z][A-Za-z0-9_.:-]{0,63}'
 #: The id of a project, as Keystone makes them, and as other sources of its projects have them.
 PROJECT_PATTERN = r'[A-Za-z0-9][A-Za-z0-9_.-]{0,63}'
-#: Items in the list of reservations of a request; the default of a lease, each of ``count`` counted.
+#: Items in the list of reservations of a request. Also the default of [limits]
+#: reservations_per_lease, which counts each of a ``count``.
 RESERVATIONS = 1000
 #: Characters of JSON, in ASCII: one document, as a template, with all aliases of YAML expanded,
 #: and all that Heat accepts in one request (heat.conf max_json_body_size).

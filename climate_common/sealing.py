@@ -57,7 +57,7 @@ def unseal(text: str, keys: Sequence[str], owner: str) -> dict[str, Any]:
 
 
 def is_current(text: str, keys: Sequence[str]) -> bool:
-    """Tell whether the first key opens a text of :func:`seal` that is bound to an object."""
+    """Return whether the first key opens a text of :func:`seal` that is bound to an object."""
     try:
         return isinstance(_open(text, keys[:1]), list)
     except Unreadable:
@@ -109,9 +109,9 @@ def unseal_mine(text: str, keys: Sequence[str], owner: str) -> dict[str, Any]:
 
 
 def digests(text: str, lease_id: str, keys: Sequence[str]) -> list[str]:
-    """Return digests of what a user says, by which a repeated request is found.
+    """Return the digests of a part of a request, by which a repeated request is found.
 
-    The text may have passwords, so nobody may check a guess of one against its digest. No API
+    The text may have passwords, so no reader may check a guess against a digest. No API
     returns a digest, but the database and its dumps have it. Only the operator's keys, which are
     in climate.conf, compute it from a guess. Without a key a reader of the database can guess
     short secrets: only hidden parameters of templates, since other secrets need a key.

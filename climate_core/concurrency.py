@@ -63,7 +63,7 @@ def check_deadline() -> None:
     if at is not None and time.monotonic() >= at:
         raise exceptions.ServiceUnavailable(
             'The request takes longer than its caller waits (rpc_response_timeout), so it was '
-            'stopped. Nothing was done; ask for less at once.'
+            'stopped. Nothing was done. Request fewer reservations.'
         )
 
 
@@ -124,11 +124,11 @@ class ReservingLimit:
 class RateLimit:
     """Limit how often something happens in a period, for each key.
 
-    :param most: how often in a period, which begins with the first time
-    :param seconds: the length of a period
+    :param most: maximum number in a period, which starts with the first time
+    :param seconds: length of a period
     """
 
-    #: The most keys. Those whose period is over are forgotten; beyond that nothing is allowed.
+    #: Maximum number of keys. Keys whose period has ended are removed; more are not allowed.
     MOST_KEYS: Final = 100_000
 
     def __init__(self, most: int, seconds: float) -> None:

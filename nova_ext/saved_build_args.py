@@ -86,17 +86,17 @@ def load(metadata: Mapping[str, str], keys: list[str], uuid: str) -> dict[str, A
 
 
 def exist(metadata: Mapping[str, str]) -> bool:
-    """Tell whether there are saved values."""
+    """Return whether there are saved values."""
     return any(key.startswith(PREFIX) for key in metadata)
 
 
 def is_sealed(metadata: Mapping[str, str]) -> bool:
-    """Tell whether there are saved values that need a key."""
+    """Return whether there are saved values that need a key."""
     return _text(metadata).startswith((_BOX, _FERNET))
 
 
 def is_current(metadata: Mapping[str, str], key: str, uuid: str) -> bool:
-    """Tell whether a key opens the saved values, and they are bound to this server."""
+    """Return whether a key opens the saved values, and they are bound to this server."""
     try:
         load(metadata, [key], uuid)
     except SavedArgsUnreadable:

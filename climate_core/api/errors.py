@@ -150,7 +150,7 @@ def _sentence(status: int) -> str:
     sentences = {
         401: 'The request needs a valid token in X-Auth-Token.',
         413: 'The body of the request is too large.',
-        429: 'There are too many requests. Wait as long as Retry-After says.',
+        429: 'Too many requests. Retry after the number of seconds in Retry-After.',
         503: 'The identity service does not answer. Try again.',
     }
     return sentences.get(status) or f'{http.HTTPStatus(status).phrase}.'

@@ -38,7 +38,7 @@ def get_enforcer() -> policy.Enforcer:
 def allows(
     enforcer: policy.Enforcer, context: RequestContext, rule: str, target: Mapping[str, Any]
 ) -> bool:
-    """Tell whether the caller may do ``rule`` with the target; the manager is told so."""
+    """Return whether the policy allows a rule on the target; record it for the manager."""
     if not enforcer.authorize(rule, dict(target), context.to_policy_values()):
         return False
     context.grant(rule, target.get('project_id'))

@@ -203,9 +203,9 @@ class WaitingDemand:
 class QueueResult:
     """What the calendar has for a lease that waits.
 
-    :param seconds: until there is enough; 0: there is now; None: that is not known
-    :ivar is_taken: whether what there is now is left to the lease; whoever finds that it cannot
-        have it sets that to False before the next lease is searched
+    :param seconds: until there is sufficient capacity; 0: now; None: not known
+    :ivar is_taken: whether the capacity that is free now is kept for the lease. The caller sets
+        it to False if the lease cannot have it, before the next lease is searched
     """
 
     lease_id: str

@@ -70,7 +70,7 @@ def find(conn: 'connection.Connection', tag: str, every_project: bool) -> Iterat
 
 
 def was_evacuated(conn: 'connection.Connection', server_id: str) -> bool:
-    """Tell whether a server was rebuilt on another host because its own had failed.
+    """Return whether a server was rebuilt on another host because its own had failed.
 
     Nova records that before it notifies (nova/compute/api.py ``evacuate``).
     """

@@ -114,9 +114,13 @@ class Trusts:
             if (name in wanted if wanted else not _is_administrative(name))
         ]
         if not roles:
-            accepted = f'one of {", ".join(wanted)}' if wanted else 'one, as member, of no admin'
+            accepted = (
+                f'one of {", ".join(wanted)}'
+                if wanted
+                else 'a non-administrator role, such as member'
+            )
             raise exceptions.Forbidden(
-                'The token has no role that may be delegated to the lease service: must have '
+                'The token has no role that can be delegated to the lease service. It must have '
                 f'{accepted} ([cloud] trust_roles of climate.conf).'
             )
         return roles
@@ -138,5 +142,5 @@ class Trusts:
 
 
 def _is_administrative(role: str) -> bool:
-    """Tell whether a role is not delegated unless the operator names it."""
+    """Return whether a role is delegated only if the operator lists it."""
     return role.lower() in _ADMINISTRATIVE or 'admin' in role.lower()

@@ -51,7 +51,7 @@ def is_placed(conn: 'connection.Connection', volume_id: str) -> bool:
 
 
 def has_backend(volume: Mapping[str, Any]) -> bool:
-    """Tell whether a volume as the API shows it has a backend, or that is not shown."""
+    """Return whether a volume has a backend; True if these rights do not see that."""
     return bool(volume.get(_HOST, True))
 
 

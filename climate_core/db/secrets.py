@@ -140,7 +140,7 @@ def change_metadata(params: Mapping[str, Any], change: Callable[[Any], Any]) -> 
 
 
 def has_metadata(params: Mapping[str, Any]) -> bool:
-    """Tell whether params may have metadata."""
+    """Return whether params may have metadata."""
     return any(name in params for name in _SPECIFICATIONS)
 
 

@@ -31,7 +31,7 @@ _PATIENCE = 5.0
 
 
 class CallFailed(Exception):
-    """There was no answer. The message is for the user: it tells nothing of what is inside."""
+    """There was no answer. The message is for users and has no details of the control plane."""
 
 
 class Resolver:
@@ -115,7 +115,10 @@ class CloudHosts:
         try:
             urls.update(self._catalog_urls())
         except exceptions.Transient as exc:
-            LOG.warning('Webhooks are not kept off the endpoints of the service catalog: %s', exc)
+            LOG.warning(
+                'Could not read the service catalog, webhooks may reach new endpoints: %s',
+                exc,
+            )
             yield from self._known
         for host in sorted({host for url in urls for host in hosts_of(url)}):
             try:

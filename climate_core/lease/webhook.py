@@ -117,7 +117,7 @@ def origin(url: str) -> str:
 
 
 def forbidden(address: Address, rules: WebhookRules = DEFAULT) -> bool:
-    """Tell whether an address may not be called: one that is not public, or of the cloud itself.
+    """Return whether an address is forbidden: one that is not public, or of the cloud itself.
 
     The same holds for an IPv4 address that is written inside of an IPv6 address.
     """
@@ -125,7 +125,7 @@ def forbidden(address: Address, rules: WebhookRules = DEFAULT) -> bool:
 
 
 def opens_private(network: Network) -> bool:
-    """Tell whether an allowed network has addresses that are rejected by default."""
+    """Return whether an allowed network has addresses that are rejected by default."""
     same = [each for each in _PRIVATE if each.version == network.version]
     return network.is_loopback or network.is_link_local or any(map(network.overlaps, same))
 

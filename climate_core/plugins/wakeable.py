@@ -406,7 +406,7 @@ class HintedPlugin(WakeablePlugin):
         return self.calls.get(conn, resource_id)
 
     def _waits_for(self, found: Any, lease_id: str) -> bool:  # noqa: ARG002
-        """Tell whether a resource was created for a lease, as far as its service shows it."""
+        """Return whether a resource was created for a lease, as far as its service shows it."""
         return True
 
     def _check(self, context: 'RequestContext', wanted: str) -> Any:

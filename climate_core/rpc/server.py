@@ -81,8 +81,8 @@ def _operator(rule: str) -> _Allowed:
 def _reply_by(context: 'RequestContext') -> float | None:
     """Return until when the caller waits; None if it does not say.
 
-    Neither is the clock of the caller compared with the one here, nor is it known how long the
-    message was on the bus: RabbitMQ drops it when the caller has given up before it is delivered.
+    The time that the message was on the bus is not known. RabbitMQ drops it if the caller times
+    out before it is delivered.
     """
     seconds = context.reply_seconds
     return received_at() + seconds if isinstance(seconds, (int, float)) else None
@@ -96,7 +96,7 @@ def _reads(
     What a user did wrong goes back as it is, the rest is logged too.
 
     :param reserves: whether plugins ask other services about its resources
-    :param allowed: whether the policy allowed it to the caller, as far as no lease tells
+    :param allowed: returns whether the policy allowed it; of a lease the operation checks that
     """
 
     @functools.wraps(operation)
@@ -104,7 +104,7 @@ def _reads(
         try:
             if not allowed(context):
                 raise exceptions.Forbidden(
-                    f'The policy was not asked whether it allows {operation.__name__} to you.'
+                    f'{operation.__name__}: the API has not enforced the policy for this request.'
                 )
             values: Any = kw.get('values', {}) if reserves else {}
             with deadline(_reply_by(context)), self.reserving.turn(context, values):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hear what Nova, Cinder and Heat notify of the resources of leases.
 
-A notification is a hint: it decides nothing, and what it says is not believed. Changes outside of
+A notification is a hint: it changes nothing by itself. Changes outside of
 a lease are checked, see :mod:`climate_core.sync.notified_checks`. What was asked for at a start or
 an end, and is done, is looked at now and not only at the next look, and once more if this manager
 is looking at it. Nothing depends on it: the comparison of :mod:`climate_core.sync.reconcile` and

@@ -42,7 +42,7 @@ _AGAIN: Final = 2.0
 
 
 class Suspicion(enum.Enum):
-    """What a notification says of a resource."""
+    """What a notification claims of a resource."""
 
     LOST = enum.auto()
     MOVED = enum.auto()
@@ -62,6 +62,8 @@ class _Waiting(NamedTuple):
 
 _Key = tuple[Suspicion, str]
 
+#: Its title, and the ids of resources.
+_UNCHECKED: Final = 'Could not check %s %s after a notification; the reconciliation checks it'
 #: What keeps a check from an answer; any other exception is an error of Climate.
 _TROUBLE: tuple[type[Exception], ...] = (*errors.EXPECTED, store.Stale, *TROUBLE)
 
@@ -140,9 +142,9 @@ class NotifiedChecks(Worker):
             )
             found = self._note(suspicion, held) if held else set()
         except _TROUBLE as exc:
-            LOG.warning('Could not check a %s that was notified of: %s', self._plugin.title, exc)
+            LOG.warning(_UNCHECKED + ': %s', self._plugin.title, ', '.join(asked), exc)
         except Exception:
-            LOG.exception('Could not check a %s that was notified of', self._plugin.title)
+            LOG.exception(_UNCHECKED, self._plugin.title, ', '.join(asked))
         again = _Waiting(time.monotonic() + _AGAIN, is_last=True)
         with self._lock:
             for resource_id, waiting in asked.items():
@@ -150,7 +152,7 @@ class NotifiedChecks(Worker):
                     self._waiting.setdefault((suspicion, resource_id), again)
 
     def _note(self, suspicion: Suspicion, held: Sequence[Reservation]) -> set[str]:
-        """Record what the service answers; return the resources that it says that of."""
+        """Record what the service answers; return the ids of lost or moved resources."""
         if suspicion == Suspicion.LOST:
             reasons = self._plugin.find_missing(held)
         else:

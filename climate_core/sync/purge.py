@@ -33,7 +33,7 @@ class LeasePurger(PeriodicWorker):
 
     name = 'purge'
     trouble: ClassVar[tuple[type[Exception], ...]] = (*TROUBLE, Stale)
-    complaint = 'Old leases could not be purged; it is tried again'
+    complaint = 'Could not purge old leases; the purge is retried'
 
     def __init__(self, database: Database, clock: Clock, days: int) -> None:
         super().__init__(_ROUND, _FIRST)
@@ -53,6 +53,6 @@ class LeasePurger(PeriodicWorker):
             self._removed += removed
             return _PAUSE
         if self._removed:
-            LOG.info('Purged %d leases that were over before %s', self._removed, before)
+            LOG.info('Purged %d leases that ended before %s', self._removed, before)
         self._after, self._removed = '', 0
         return self.next_look()

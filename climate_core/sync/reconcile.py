@@ -104,7 +104,7 @@ class Reconciler(PeriodicWorker):
 
     def _verify_reported(self, plugin: ResourcePlugin) -> None:
         for told in reported.verify(self._database, plugin):
-            LOG.error('A service has reported what is wrong: %s', told)
+            LOG.error('A service reported a wrong resource or wrong amounts: %s', told)
             self._nudge()
 
     def _unheld(self, plugin: ResourcePlugin) -> None:

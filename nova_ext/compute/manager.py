@@ -41,7 +41,9 @@ class ComputeManager(manager.ComputeManager):
                 'stash_public_key alone: this host can read the passwords of all reserved servers'
             )
         if not saved_build_args.public_key(section):
-            LOG.warning('Climate: without [climate] stash_public_key admin passwords are not kept')
+            LOG.warning(
+                'Climate: without [climate] stash_public_key admin passwords are not stored'
+            )
 
     def _init_instance(self, context: Any, instance: Any) -> None:
         if not recovery.at_start(self, context, instance):

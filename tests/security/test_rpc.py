@@ -177,7 +177,7 @@ def test_calls_of_operators_are_rejected_unless_the_policy_allows_them(
     manager = run()
     for rule, call in OF_OPERATORS:
         for caller in (user(roles=['member', 'service']), allowed(rules.UPDATE, 'project1')):
-            with pytest.raises(exceptions.Forbidden, match='policy was not asked'):
+            with pytest.raises(exceptions.Forbidden, match='not enforced the policy'):
                 call(manager.client, caller, None)
         try:
             call(manager.client, allowed(rule, 'project2'), None)
@@ -200,7 +200,7 @@ def test_request_for_something_new_is_rejected_unless_the_policy_was_asked(
     run: Callable[..., Manager], call: Callable[[Manager, RequestContext], Any]
 ) -> None:
     manager = run()
-    with pytest.raises(exceptions.Forbidden, match='policy was not asked'):
+    with pytest.raises(exceptions.Forbidden, match='not enforced the policy'):
         call(manager, allowed(rules.GET, 'project1', 'project1'))
     assert (manager.leases(), manager.trusts.made) == (0, 0)
 

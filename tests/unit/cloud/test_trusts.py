@@ -38,7 +38,7 @@ def test_token_without_a_role_to_delegate_is_rejected(world, configured):
     world.state.user('root', 'secret', 'demo', ['admin'])
     world.conf.set_override('trust_roles', configured, group='cloud')
     for call in (world.trusts.create, world.trusts.scope, world.trusts.check_roles):
-        with pytest.raises(exceptions.Forbidden, match='no role that may be delegated'):
+        with pytest.raises(exceptions.Forbidden, match='no role that can be delegated'):
             call(own(world, roles=['admin']))
     assert not world.state.trusts
 

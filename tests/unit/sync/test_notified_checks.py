@@ -75,7 +75,7 @@ def test_service_that_cannot_tell_loses_nothing(
 ):
     servers.trouble.append(trouble)
     cloud.tell(SERVERS, DELETED, deleted('server-1'))
-    assert 'Could not check a Resource' in caplog.text
+    assert 'Could not check Resource server-1 after a notification' in caplog.text
     assert leases.read(database, lease.id) == lease
     servers.gone['server-1'] = 'It is gone.'
     clock[0] += notified_checks._AGAIN
