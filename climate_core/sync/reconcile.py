@@ -9,7 +9,6 @@ resources. It marks servers that are deleted with a lease which their owner may 
 managers doing it at once is harmless.
 """
 
-import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
@@ -17,14 +16,12 @@ from oslo_config import cfg
 from oslo_db import exception as db_exc
 from oslo_log import log
 
-from climate_common import lanes
 from climate_core.cloud import errors
 from climate_core.cloud.trusts import Trusts
-from climate_core.db import leases, missing, reservations, store
+from climate_core.db import missing, store
 from climate_core.db.engine import TROUBLE, Database
-from climate_core.lease import states
 from climate_core.plugins.base import ResourcePlugin
-from climate_core.sync import locks, orphans, reported, retired_trusts
+from climate_core.sync import locks, marks, orphans, reported, retired_trusts
 from climate_core.threads import PeriodicWorker
 
 LOG = log.getLogger(__name__)
@@ -118,31 +115,8 @@ class Reconciler(PeriodicWorker):
             LOG.warning('%s %s was still locked, which no lease needs', plugin.title, resource_id)
 
     def _mark(self, plugin: ResourcePlugin) -> None:
-        """Mark servers that entered a reservation with open matching, and those that left it.
-
-        A manager that restarts sets all marks again. What cannot be marked now, as a server that
-        is being moved, is tried next time.
-        """
-        if 'matching' not in plugin.schema:
-            return
-        before, after = self._marked.get(plugin.resource_type, {}), ''
-        found: dict[str, str] = {}
-        while page := self._database.read(reservations.held, plugin.resource_type, after):
-            for each in page:
-                is_active = each.status == states.ReservationStatus.ACTIVE
-                if is_active and each.params.get('matching') == lanes.OPEN:
-                    lease = self._database.read(leases.get, each.lease_id)
-                    found |= plugin.find_matched(lease, lease.get_reservation(each.id))
-            after = page[-1].id
-        marked = {one: mark for one, mark in found.items() if before.get(one) == mark}
-        for server_id in sorted(found.keys() - marked.keys()):
-            with contextlib.suppress(*errors.EXPECTED):
-                plugin.set_mark(server_id, found[server_id])
-                marked[server_id] = found[server_id]
-        for server_id in sorted(before.keys() - found.keys()):
-            with contextlib.suppress(*errors.EXPECTED):
-                plugin.remove_mark(server_id, before[server_id])
-        self._marked[plugin.resource_type] = marked
+        before = self._marked.get(plugin.resource_type, {})
+        self._marked[plugin.resource_type] = marks.update(self._database, plugin, before)
 
     def _delete_retired(self) -> None:
         for trust_id in retired_trusts.find(self._database):

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Owners of servers that a lease with open matching deletes see that at their servers."""
 
+import dataclasses
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from climate_core import exceptions
 from climate_core.conf import reconcile as reconcile_conf
+from climate_core.db import reservations
 from climate_core.plugins.capacity.plugin import CapacityPlugin
 from climate_core.plugins.host.plugin import HostPlugin
 from climate_core.plugins.lanes.options import MARK
@@ -116,3 +119,37 @@ def test_server_that_cannot_be_marked_now_is_marked_later(world: LaneWorld, make
     world.state.servers[server]['task_state'] = None
     reconciler.compare()
     assert list(marks(world)) == [server]
+
+
+def test_lease_that_is_deleted_meanwhile_keeps_no_other_server_unmarked(
+    world: LaneWorld, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = world.enter(started(world, matching='open'))
+    held = reservations.held
+
+    def with_deleted(*args: Any) -> Any:
+        page = held(*args)
+        return [dataclasses.replace(each, lease_id='deleted') for each in page[:1]] + page
+
+    monkeypatch.setattr(reservations, 'held', with_deleted)
+    make().compare()
+    assert list(marks(world)) == [server]
+
+
+def test_mark_that_cannot_be_removed_now_is_removed_later(
+    world: LaneWorld, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease, reconciler = started(world, matching='open'), make()
+    left = world.enter(lease)
+    reconciler.compare()
+    fake_placement.remove_server(world.state, left)
+
+    def fail(*_: Any) -> None:
+        raise exceptions.Transient('Nova answered 503: Unavailable')
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.plugin, 'remove_mark', fail)
+        reconciler.compare()
+    assert list(marks(world)) == [left]
+    reconciler.compare()
+    assert not marks(world)
