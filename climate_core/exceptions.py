@@ -269,6 +269,10 @@ class ServiceBusy(ServiceUnavailable, code='service_busy'):
     retry_after = 1
 
 
+class FeedBusy(ServiceBusy, status=429, code='feed.busy'):
+    """Another request renders the same feed now. Try again after "Retry-After" seconds."""
+
+
 class PluginFailure(Exception):
     """A resource did not do what its plugin was asked for.
 

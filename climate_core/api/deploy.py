@@ -154,7 +154,7 @@ def load_application(
         plugins=plugins,
         limits=Limits(conf, Cloud(conf)),
         reserving=ReservingLimit(conf.api.max_reserving_requests or _spare_one_thread()),
-        feeds=FeedCache(lambda: float(conf.api.feed_seconds)),
+        feeds=FeedCache(conf.api.feed_seconds),
     )
     for name, value in _CORS.items():
         conf.set_default(name, value, group='cors')

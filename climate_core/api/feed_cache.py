@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remember rendered feeds for a short time: a URL that is read all the time costs little."""
+"""Cache rendered feeds for a short time: a URL that is read all the time costs little."""
 
 import collections
 import contextlib
@@ -18,21 +18,13 @@ MOST_BYTES: Final = 32 << 20
 Rendered = bytes | exceptions.Forbidden
 
 
-class FeedBusy(exceptions.ServiceBusy, code='feed.busy'):
-    """Another request renders the same feed now. Try again after "Retry-After" seconds."""
-
-    status = 429
-
-
 class FeedCache:
-    """The feeds that this process rendered last; the least recently read goes first.
+    """The feeds that this process rendered last; the least recently read is removed first.
 
-    :param seconds: returns how long one is used; 0: not at all
+    :param seconds: how long a rendered feed is used; 0: not at all
     """
 
-    def __init__(
-        self, seconds: Callable[[], float], clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds, self._clock = seconds, clock
         self._lock = threading.Lock()
         self._rendered: collections.OrderedDict[str, tuple[float, Rendered]] = (
@@ -44,7 +36,7 @@ class FeedCache:
     def get(self, feed_id: str, render: Callable[[], bytes]) -> bytes:
         """Return a feed as it was rendered a short time ago, or render it.
 
-        :raises FeedBusy: another request is rendering it
+        :raises climate_core.exceptions.FeedBusy: another request is rendering it
         :raises climate_core.exceptions.Forbidden: ``render`` raised it, now or a short time ago
         """
         with self._lock:
@@ -63,14 +55,14 @@ class FeedCache:
 
     def _find(self, feed_id: str) -> Rendered | None:
         made, found = self._rendered.get(feed_id, (0.0, None))
-        if found is None or self._clock() >= made + self._seconds():
+        if found is None or self._clock() >= made + self._seconds:
             return None
         self._rendered.move_to_end(feed_id)
         return found
 
     def _put(self, feed_id: str, rendered: Rendered) -> None:
         self._remove(feed_id)
-        if not self._seconds():
+        if not self._seconds:
             return
         self._rendered[feed_id] = self._clock(), rendered
         self._bytes += _size(rendered)
@@ -85,7 +77,9 @@ class FeedCache:
     def _alone(self, feed_id: str) -> Iterator[None]:
         with self._lock:
             if feed_id in self._busy:
-                raise FeedBusy('The feed is being prepared for another request. Try again.')
+                raise exceptions.FeedBusy(
+                    'The feed is being rendered for another request. Try again.'
+                )
             self._busy.add(feed_id)
         try:
             yield

@@ -37,7 +37,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def cache(clock: Clock) -> feed_cache.FeedCache:
-    return feed_cache.FeedCache(lambda: 60.0, clock)
+    return feed_cache.FeedCache(60.0, clock)
 
 
 def test_feed_is_rendered_once_in_its_time(cache: feed_cache.FeedCache, clock: Clock) -> None:
@@ -80,7 +80,7 @@ def test_feed_is_rendered_by_one_request_at_a_time(cache: feed_cache.FeedCache) 
     first = threading.Thread(target=cache.get, args=('a', render))
     first.start()
     assert entered.wait(30)
-    with pytest.raises(feed_cache.FeedBusy) as busy:
+    with pytest.raises(exceptions.FeedBusy) as busy:
         cache.get('a', Feed())
     assert (busy.value.status, busy.value.retry_after) == (429, 1)
     assert cache.get('b', Feed(b'other')) == b'other'
@@ -113,7 +113,7 @@ def test_feed_above_the_bound_is_sent_and_not_kept(
 
 
 def test_zero_seconds_keep_nothing() -> None:
-    cache, feed = feed_cache.FeedCache(lambda: 0.0), Feed()
+    cache, feed = feed_cache.FeedCache(0.0), Feed()
     cache.get('a', feed)
     cache.get('a', feed)
     assert feed.rendered == 2
