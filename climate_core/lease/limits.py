@@ -66,7 +66,7 @@ def check_size(
         number = count(lease)
         if number > most and (before is None or number > count(before)):
             raise exceptions.BadRequest(
-                f'{field}: a lease may have {most} at most, not {number}.', field=field
+                f'{field}: a lease must have at most {most}, not {number}.', field=field
             )
 
 

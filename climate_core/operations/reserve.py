@@ -25,8 +25,8 @@ from climate_core.plugins.base import ResourcePlugin
 class _Held:
     """The reservations of a lease by what a request asks for; of no lease there are none.
 
-    It finds each without a scan of the others. What the calendar allocates, or is made, is found
-    once: one request may ask for the same several times.
+    It finds each one without a scan. A reservation that the calendar allocates, or whose resource
+    is created for it, is found once, since one request may name several equal ones.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class _Budget:
         if self._count < 0:
             self.is_exceeded = True
             raise exceptions.BadRequest(
-                f'reservations: a lease may have {self._most} at most, each of a count counted.',
+                f'reservations: a lease must have at most {self._most}, each of a count counted.',
                 field='reservations',
             )
         try:
@@ -151,7 +151,7 @@ class Reserver:
         except TooManyLookups:
             told = (
                 f'reservations: checking them needs more than {most} requests to other services, '
-                'which is the maximum. Split the request, or have more of them alike.'
+                'which is the maximum. Split the request, or use equal flavors and images.'
             )
             errors.add(exceptions.BadRequest(told, field='reservations'))
             return (), ()

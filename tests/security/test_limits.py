@@ -82,7 +82,7 @@ def test_reservations_of_a_lease_are_limited_however_they_join(capped: Any) -> N
             answer.json.get('error_message')
             or answer.json['dry_run']['refusals'][0]['error_message']
         )
-        assert text == 'reservations: a lease may have 3 at most, each of a count counted.'
+        assert text == 'reservations: a lease must have at most 3, each of a count counted.'
     body['reservations'] = things(3)
     lease = world.ask(capped, 'POST', '/v1/leases', body, status=201).json['lease']
     path = f'/v1/leases/{lease["id"]}/reservations'
@@ -102,7 +102,7 @@ def test_events_of_a_lease_are_limited(capped: Any) -> None:
     body = {'name': 'l', 'start_date': '+1d', 'duration': '3h'}
     given = [{'event_type': f'x{each}', 'time': '+25h'} for each in range(3)]
     rejected = world.ask(capped, 'POST', '/v1/leases', {**body, 'events': given}, status=400).json
-    assert rejected['error_message'] == 'events: a lease may have 2 at most, not 3.'
+    assert rejected['error_message'] == 'events: a lease must have at most 2, not 3.'
     body['events'] = given[:2]
     lease = world.ask(capped, 'POST', '/v1/leases', body, status=201).json['lease']
     path = f'/v1/leases/{lease["id"]}'
