@@ -201,7 +201,7 @@ class WaitingDemand:
 
 @dataclasses.dataclass(slots=True)
 class QueueResult:
-    """What the calendar has for a lease that waits.
+    """The capacity that the calendar found for a waiting lease.
 
     :param seconds: until there is sufficient capacity; 0: now; None: not known
     :ivar is_taken: whether the capacity that is free now is kept for the lease. The caller sets

@@ -37,11 +37,11 @@ class QueuedLease:
 
 @dataclasses.dataclass(slots=True)
 class SearchResult:
-    """What there is for a lease.
+    """The capacity that a search found for a lease.
 
-    :param number: of the lease, in the order in which they wait
-    :param delay: in how many microseconds there is enough: 0 is now; None: that is not known
-    :ivar is_taken: whether what there is now is kept from those that are searched after it
+    :param number: place of the lease in the queue
+    :param delay: microseconds until there is sufficient capacity; 0: now; None: not known
+    :ivar is_taken: whether the capacity that is free now is kept from the leases searched later
     """
 
     number: int
@@ -54,8 +54,8 @@ def choose(
 ) -> Iterator[SearchResult]:
     """Yield what there is for each lease that is searched, in the order in which they wait.
 
-    Each project has the same share of the looks: half of it for searches, half of it to find the
-    room that is kept. What a project cannot have for it takes nothing from the others.
+    Each project has the same share of the looks: one half for searches, one half to find the
+    capacity that is kept for leases. A project that needs more takes nothing from other projects.
     """
     share = looks // max(1, len({each.project_id for each in waiting})) // 2
     rooms = {each.project_id: windows.Looks(share) for each in waiting}

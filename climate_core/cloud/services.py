@@ -36,11 +36,11 @@ class TooManyLookups(Exception):
 
 
 class Lookups:
-    """Answer equal GETs of one request of a user once, and bound the number of the others.
+    """Send equal GETs of one user request once, and limit the number of requests that it sends.
 
-    The answers are those of one moment: use it only where nothing is changed and awaited.
+    Answers are cached: use it only where nothing waits for a change.
 
-    :param most: the maximum number of requests that are sent
+    :param most: maximum number of requests that are sent
     """
 
     def __init__(self, most: int) -> None:
@@ -50,7 +50,7 @@ class Lookups:
 
     @contextlib.contextmanager
     def used(self) -> Iterator[None]:
-        """Use them for all requests that this thread sends in the block."""
+        """Apply the cache and the limit to all requests that this thread sends in the block."""
         token = _lookups.set(self)
         try:
             yield
@@ -63,7 +63,7 @@ class Lookups:
         """Return the answer to an equal request, or send this one.
 
         :param asked: equal for equal requests; None: it is not compared
-        :raises TooManyLookups: as many were sent as may be
+        :raises TooManyLookups: the maximum number was sent
         """
         if asked is not None and asked in self._answers:
             return self._answers[asked]
