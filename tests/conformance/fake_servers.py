@@ -123,11 +123,14 @@ class FakeServers(PluginWorld):
         user, before = self.state.users['alice-id'], self._user
         roles = user['roles']
         user['roles'] = [*roles, 'admin']
+        # An operator has chosen to delegate that role, too.
+        self.cloud.conf.set_override('trust_roles', user['roles'], group='cloud')
         self._user = self.context('alice')
         try:
             yield
         finally:
             user['roles'], self._user = roles, before
+            self.cloud.conf.clear_override('trust_roles', group='cloud')
 
     def give_away(self, resource_id: str) -> None:
         record = self.table[resource_id]
