@@ -53,7 +53,9 @@ class HistoryEntry:
 
     :param result: one of :data:`RESULTS`
     :param reason: a sentence, for what failed or happened behind the lease's back
-    :param changes: field -> [before, after]; reservation id -> the same, under ``reservations``
+    :param changes: field -> [before, after]; reservation id -> the same, under ``reservations``.
+        The params of a reservation that existed are those that differ: an entry costs no more than
+        the change
     """
 
     lease_id: str
@@ -155,7 +157,15 @@ def _differences(before: Any, after: Any, fields: Sequence[str]) -> Iterator[tup
         # Of a webhook only the origin is stored: a new path or secret looks as before.
         secret = field == 'webhook' and before is not None and before.webhook != after.webhook
         if old != new or secret:
-            yield field, [old, new]
+            yield field, _narrowed(old, new) if field == 'params' else [old, new]
+
+
+def _narrowed(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> list[Any]:
+    """Return the params that differ; all of a new reservation."""
+    if old is None:
+        return [old, new]
+    names = {name for name in {*old, *new} if old.get(name) != new.get(name)}
+    return [{k: each[k] for k in sorted(names & each.keys())} for each in (old, new)]
 
 
 def _serialize_field(one: Any, field: str) -> Any:

@@ -250,9 +250,10 @@ class Invariants:
             assert known['webhook'] == (lease['webhook'] or {}).get('url'), lease
             for row in of(self.rows, 'reservations', lease):
                 assert known[f'{row["id"]}.status'] == row['status'], row
-                # What has a name that begins so is never shown.
-                shown = {k: v for k, v in row['params'].items() if not k.startswith('_')}
-                assert known[f'{row["id"]}.params'] == shown, row
+                for key, value in row['params'].items():
+                    # What has a name that begins so is never shown.
+                    if not key.startswith('_'):
+                        assert known[f'{row["id"]}.params.{key}'] == (value or None), row
 
     def a_change_of_a_lease_is_a_new_generation(self, before: Rows) -> None:
         old = {lease['id']: lease for lease in before['leases']}
@@ -369,7 +370,12 @@ def _changes(changes: Row) -> dict[str, list[Any]]:
     flat = {key: value for key, value in changes.items() if key != 'reservations'}
     for reservation_id, fields in changes.get('reservations', {}).items():
         for key, value in fields.items():
-            if key != 'resource':
+            if key == 'params':
+                before, after = value[0] or {}, value[1] or {}
+                for name in {*before, *after}:
+                    pair = [before.get(name), after.get(name)]
+                    flat[f'{reservation_id}.{key}.{name}'] = pair
+            elif key != 'resource':
                 flat[f'{reservation_id}.{key}'] = value
     return flat
 
