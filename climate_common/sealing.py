@@ -30,6 +30,17 @@ class Unreadable(ValueError):
     """None of the keys decrypts it, or it was sealed for another object."""
 
 
+class Unopened(dict[str, Any]):
+    """Stand for values that no key opens, where a row is read all the same.
+
+    :param text: the sealed text, which is stored again
+    """
+
+    def __init__(self, values: Mapping[str, Any], text: str) -> None:
+        super().__init__(values)
+        self.text = text
+
+
 def seal(values: Mapping[str, Any], keys: Sequence[str], owner: str) -> str:
     """Return values as a text that says nothing without a key.
 

@@ -17,6 +17,7 @@ from sqlalchemy import orm
 
 from climate_common import sealing
 from climate_core.conf import secrets
+from climate_core.lease.model import SPECIFICATIONS
 
 LOG = logging.getLogger(__name__)
 
@@ -26,20 +27,7 @@ CONF: Final = 'conf'
 PREFIX: Final = 'sealed:'
 #: Name of what is sealed of a webhook.
 SEALED: Final = 'sealed'
-#: The properties of a reservation that have metadata, which is an object or a sealed text.
-_SPECIFICATIONS: Final = ('server', 'volume')
 _METADATA: Final = 'metadata'
-
-
-class Unopened(dict[str, Any]):
-    """Values that no key opens.
-
-    :param text: the sealed text, which is stored again
-    """
-
-    def __init__(self, values: Mapping[str, Any], text: str) -> None:
-        super().__init__(values)
-        self.text = text
 
 
 def keys_of(session: orm.Session) -> list[str]:
@@ -68,7 +56,7 @@ def open_webhook(
     found = _open(session, stored[SEALED], webhook_owner(lease_id))
     if found is None:
         nothing = {'url': '', 'secret': ''}  # nosec B105 # no password
-        return Unopened({**nothing, **events}, stored[SEALED])
+        return sealing.Unopened({**nothing, **events}, stored[SEALED])
     return {**found, **events}
 
 
@@ -106,7 +94,7 @@ def seal_params(
     """Return what the table keeps of the params of a reservation of a lease."""
 
     def seal(metadata: Any) -> Any:
-        if isinstance(metadata, Unopened):
+        if isinstance(metadata, sealing.Unopened):
             return metadata.text
         return _seal(session, metadata, metadata_owner(lease_id)) or metadata
 
@@ -122,27 +110,27 @@ def open_params(
         if not isinstance(metadata, str):
             return metadata
         found = _open(session, metadata, metadata_owner(lease_id))
-        return Unopened({}, metadata) if found is None else found
+        return sealing.Unopened({}, metadata) if found is None else found
 
     return change_metadata(stored, unseal)
 
 
 def change_metadata(params: Mapping[str, Any], change: Callable[[Any], Any]) -> Mapping[str, Any]:
     """Return params with other metadata; the same object if they have none."""
-    for name in _SPECIFICATIONS:
+    for name in SPECIFICATIONS:
         said = params.get(name)
         if not isinstance(said, Mapping):
             continue
         metadata = said.get(_METADATA)
         # What no key opens is empty.
-        if metadata or isinstance(metadata, Unopened):
+        if metadata or isinstance(metadata, sealing.Unopened):
             params = {**params, name: {**said, _METADATA: change(metadata)}}
     return params
 
 
 def has_metadata(params: Mapping[str, Any]) -> bool:
     """Return whether params may have metadata."""
-    return any(name in params for name in _SPECIFICATIONS)
+    return any(name in params for name in SPECIFICATIONS)
 
 
 def webhook_owner(lease_id: str) -> str:
@@ -156,7 +144,7 @@ def metadata_owner(lease_id: str) -> str:
 
 
 def _seal_call(session: orm.Session, lease_id: str, webhook: Mapping[str, Any]) -> str | None:
-    if isinstance(webhook, Unopened):
+    if isinstance(webhook, sealing.Unopened):
         return webhook.text
     values = {'url': webhook['url'], 'secret': webhook['secret']}
     return _seal(session, values, webhook_owner(lease_id))

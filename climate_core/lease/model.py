@@ -30,6 +30,8 @@ from climate_core.lease import states
 
 #: What the id of a resource begins with that is to be made for its lease, and is not there yet.
 UNMADE: Final = 'new:'
+#: The params with the specification of servers and volumes that are created for their lease.
+SPECIFICATIONS: Final = ('server', 'volume')
 #: Names the group of a reservation in its params; never shown.
 GROUP: Final = '_group'
 #: Names in the params of a reservation what it holds when it is granted; never shown.

@@ -6,6 +6,7 @@ Each is sent at least once. A receiver knows one that comes twice by its ``event
 """
 
 import datetime
+from collections.abc import Mapping
 from typing import Any
 
 from climate_common import dates
@@ -44,7 +45,20 @@ def payload(lease: model.Lease, reason: str | None = None) -> dict[str, Any]:
         'start_policy': str(lease.start_policy),
         'created_at': dates.serialize(lease.created_at),
         'updated_at': dates.serialize(lease.updated_at),
-        'reservations': [serialize.reservation(each) for each in lease.reservations],
+        'reservations': [_reservation(each) for each in lease.reservations],
         'events': [serialize.event(each) for each in events.visible(lease)],
         'reason': reason,
     }
+
+
+def _reservation(one: model.Reservation) -> dict[str, Any]:
+    """Return a reservation without the objects and lists of its specification, as metadata.
+
+    The queues store notifications in plain text, and every receiver on the bus reads them.
+    """
+    shown = serialize.reservation(one)
+    for name in model.SPECIFICATIONS:
+        said = shown.get(name)
+        if isinstance(said, Mapping):
+            shown[name] = {k: v for k, v in said.items() if not isinstance(v, dict | list)}
+    return shown

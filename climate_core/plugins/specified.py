@@ -104,6 +104,20 @@ def claim(
     return dataclasses.replace(claims[0], others=claims[1:])
 
 
+def to_create(lease: 'Lease', reservation: 'Reservation', key: str) -> dict[str, Any]:
+    """Return the whole specification of a reservation, to create its resource.
+
+    :raises climate_core.exceptions.Transient: no key of the operator opens its metadata
+    """
+    found = whole(lease, reservation, key)
+    if isinstance(found.get('metadata'), sealing.Unopened):
+        raise exceptions.Transient(
+            'secret_keys of climate.conf has no key that opens its metadata: the operator has to '
+            'add it.'
+        )
+    return found
+
+
 def whole(lease: 'Lease', reservation: 'Reservation', key: str) -> dict[str, Any]:
     """Return the whole specification of a reservation, with what the first of its group stores.
 

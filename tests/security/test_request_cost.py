@@ -9,10 +9,10 @@ import pytest
 from cryptography.fernet import Fernet
 
 from climate_common import limits, sealing
-from climate_core import exceptions
+from climate_core import exceptions, notifications
 from climate_core.api import validation
 from climate_core.api.schemas import reservation as schemas
-from climate_core.db import leases
+from climate_core.db import history, leases
 from climate_core.lease import idempotency
 from climate_core.plugins import specified
 from climate_core.plugins.server import specification
@@ -124,6 +124,27 @@ def test_a_repeated_request_finds_every_group(made: Templated) -> None:
     assert made.lease(LEASE) == before
     create(made, *items, server(count=5), id=LEASE)
     assert len(made.lease(LEASE).reservations) == len(before.reservations) + 5
+
+
+def test_history_of_a_change_is_as_long_as_the_change(made: Templated) -> None:
+    metadata = {f'key{number}': 'x' * 255 for number in range(128)}
+    create(made, *(server(name=f's{n}', metadata=metadata) for n in range(20)), id=LEASE)
+    held = made.lease(LEASE).reservations
+    for on_end in ('stop', 'delete'):
+        changes = [{'id': each.id, 'on_end': on_end} for each in held]
+        made.operations.update_lease(made.stacks.user(), LEASE, {'reservations': changes})
+    entries = [each for _, each in made.database.read(history.page, LEASE)]
+    assert len(json.dumps(entries[0].changes)) > 500_000
+    assert [len(json.dumps(each.changes)) < 3000 for each in entries[1:]] == [True, True]
+    params = entries[1].changes['reservations'][held[0].id]['params']
+    assert params == [{'on_end': 'delete'}, {'on_end': 'stop'}]
+
+
+def test_notifications_have_no_metadata_and_no_lists_of_a_specification(made: Templated) -> None:
+    metadata = {f'key{number}': 'x' * 255 for number in range(128)}
+    create(made, server(metadata=metadata), id=LEASE)
+    (shown,) = notifications.payload(made.lease(LEASE))['reservations']
+    assert shown['server'] == {'name': 'web', 'flavorRef': 'small'}
 
 
 SECRETS = {'adminPass': 'guess', 'user_data': 'Z3Vlc3M='}

@@ -289,10 +289,10 @@ def body(
 ) -> tuple[dict[str, Any], Mapping[str, Any]]:
     """Return what Nova is to make a server from, and its scheduler hints.
 
-    :raises climate_core.exceptions.Transient: no key of the operator opens what is sealed; the
-        operator can add it
+    :raises climate_core.exceptions.Transient: no key of the operator opens what is sealed, or the
+        metadata; the operator can add it
     """
-    kept = {'networks': 'auto', **specified.whole(lease, reservation, KEY)}
+    kept = {'networks': 'auto', **specified.to_create(lease, reservation, KEY)}
     told = kept.pop(HINTS, {})
     for each in lease.reservations:
         if each.group == reservation.group and model.SEALED in each.params:

@@ -76,6 +76,9 @@ def claim(
 
 
 def body(lease: 'Lease', reservation: 'Reservation') -> dict[str, Any]:
-    """Return what Cinder is to make a volume from."""
-    kept = specified.whole(lease, reservation, KEY)
+    """Return what Cinder is to make a volume from.
+
+    :raises climate_core.exceptions.Transient: see :func:`.specified.to_create`
+    """
+    kept = specified.to_create(lease, reservation, KEY)
     return {**kept, 'metadata': {**kept.get('metadata', {}), hints.MADE_FOR: reservation.id}}

@@ -8,10 +8,12 @@ import pytest
 import sqlalchemy as sa
 from cryptography.fernet import Fernet
 
+from climate_core import exceptions
 from climate_core.db import deliveries, history, leases, listed, resealing, secrets, tables
 from climate_core.db.resealing import Secret
 from climate_core.lease import api_view
 from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.plugins.volume import specification
 from tests.support.fakes import flavors
 from tests.unit.plugins.leased import END
 
@@ -80,7 +82,8 @@ def test_dump_of_the_database_has_no_secret_and_the_api_shows_the_same(made):
     lease_id = create(made)
     text = stored(made, *ALL)
     assert not [each for each in (*SECRET, 'adminPass') if each in text]
-    assert not [each for each in SECRET[:2] if each in stored(made, 'webhook_deliveries')]
+    assert not [each for each in SECRET if each in stored(made, 'webhook_deliveries')]
+    assert METADATA['role'] not in stored(made, 'notifications')
     sealed = read_all(made, lease_id)
     assert made.lease(lease_id).webhook == {'url': URL, 'secret': SIGNED, 'events': ['*']}
     assert sealed[0]['reservations'][0]['server']['metadata'] == METADATA
@@ -149,6 +152,38 @@ def test_missing_key_hides_secrets_and_loses_nothing(made, caplog):
     assert after[0]['webhook'] == before[0]['webhook']
     assert after[0]['reservations'][0]['server'] == before[0]['reservations'][0]['server']
     assert made.lease(lease_id).webhook['secret'] == SIGNED
+
+
+def test_server_is_not_created_without_metadata_that_no_key_opens(made):
+    set_keys(made, [OLD])
+    lease_id = create_plain(made)
+    set_keys(made, [NEW])
+    made.look_around(5)
+    assert not made.stacks.state.servers
+    assert 'has no key that opens its metadata' in str(made.lease(lease_id).events)
+    set_keys(made, [NEW, OLD])
+    made.look_around(5)
+    (server,) = made.stacks.state.servers.values()
+    assert server['asked']['metadata'] == METADATA
+
+
+def test_volume_is_not_created_without_metadata_that_no_key_opens(made):
+    item = {'name': 'disk', 'size': 1, 'metadata': METADATA}
+    request = {
+        'name': 'lease1',
+        'start_date': '2026-12-01 13:00',
+        'end_date': END,
+        'reservations': [{'resource_type': 'virtual:volume', 'volume': item}],
+    }
+    lease_id = made.operations.create_lease(made.stacks.user(), request)
+    set_keys(made, [NEW])
+    lease = made.lease(lease_id)
+    with pytest.raises(exceptions.Transient, match='no key that opens its metadata'):
+        specification.body(lease, lease.reservations[0])
+    set_keys(made, [NEW, OLD])
+    lease = made.lease(lease_id)
+    found = specification.body(lease, lease.reservations[0])
+    assert METADATA.items() <= found['metadata'].items()
 
 
 def test_secrets_of_another_lease_do_not_open(made):
