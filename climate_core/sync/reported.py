@@ -8,12 +8,16 @@ before each step, see :mod:`climate_core.plugins.wakeable`.
 
 from collections.abc import Iterator
 
+from oslo_log import log
+
 from climate_core.cloud import errors
 from climate_core.db import leases, missing, reservations
 from climate_core.db.engine import Database
 from climate_core.lease.history import Cause
 from climate_core.lease.model import REPORTED, Reservation
 from climate_core.plugins.base import NotOfLease, ResourcePlugin
+
+LOG = log.getLogger(__name__)
 
 #: Reservations that are read at once.
 _PAGE = 500
@@ -43,6 +47,10 @@ def _verify(database: Database, plugin: ResourcePlugin, held: Reservation) -> st
         amounts = plugin.read_reported(lease, held)
     except errors.Gone:
         # It is found missing.
+        return None
+    except errors.Broken as exc:
+        # A service may fail for one resource alone, which must not keep the others from it.
+        LOG.warning('Could not verify %s %s: %s', plugin.title, held.resource_id, exc)
         return None
     except NotOfLease as exc:
         rejected = missing.mark_lost(database, lease.id, {held.id: str(exc)}, _REJECTED)

@@ -5,7 +5,7 @@ import pytest
 
 from climate_core.conf import reconcile as conf
 from climate_core.lease.model import REPORTED
-from climate_core.sync import reconcile
+from climate_core.sync import reconcile, reported
 from tests.support.fakes import cinder, nova
 from tests.support.fakes.fixtures import fake, stacks
 from tests.unit.plugins.leased import END, Leased
@@ -119,6 +119,19 @@ def test_what_is_verified_is_not_read_again(leased):
     # One request tells that it still exists.
     assert len(asked) == 1
     assert leased.lease(LEASE) == before
+
+
+def test_server_of_which_nova_fails_does_not_hide_the_next_one(leased):
+    state = leased.stacks.state
+    foreign = nova.add(state, project_id='other-id')['id']
+    report(leased, 'virtual:instance', foreign, OF_SERVER)
+    first = min(leased.lease(LEASE).live, key=lambda each: each.id)
+    leased.stacks.fault('GET', f'/servers/{first.resource_id}', 500)
+    held = [each for each in leased.lease(LEASE).live if each != first]
+    told = list(reported.verify(leased.database, leased.plugins['virtual:instance']))
+    live = {each.id: each for each in leased.lease(LEASE).live}
+    assert all(REPORTED not in live[each.id].params for each in held if each.id in live)
+    assert bool(told) == (first.resource_id != foreign)
 
 
 @pytest.mark.parametrize('status', [400, 503])
