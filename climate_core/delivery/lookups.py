@@ -26,6 +26,8 @@ LOG = log.getLogger(__name__)
 
 #: Seconds that the addresses of the cloud's own hosts are used.
 _FRESH = 600.0
+#: The same if the service catalog could not be read.
+_INCOMPLETE = 10.0
 #: Seconds for each name of the cloud's own hosts.
 _PATIENCE = 5.0
 
@@ -100,14 +102,20 @@ class CloudHosts:
         self._resolver = resolver
         self._lock = threading.Lock()
         self._known: frozenset[addresses.Address] = frozenset()
+        self._seconds = _FRESH
         self._until = 0.0
 
     def find_addresses(self) -> Set[addresses.Address]:
-        """Return the addresses, which are looked up again every ten minutes."""
+        """Return the addresses, which are looked up again every ten minutes.
+
+        Ten seconds later if the service catalog could not be read: a manager that starts while
+        Keystone is away does not know the endpoints.
+        """
         with self._lock:
             if time.monotonic() >= self._until:
+                self._seconds = _FRESH
                 self._known = frozenset(self._find())
-                self._until = time.monotonic() + _FRESH
+                self._until = time.monotonic() + self._seconds
             return self._known
 
     def _find(self) -> Iterator[addresses.Address]:
@@ -119,6 +127,7 @@ class CloudHosts:
                 'Could not read the service catalog, webhooks may reach new endpoints: %s',
                 exc,
             )
+            self._seconds = _INCOMPLETE
             yield from self._known
         for host in sorted({host for url in urls for host in hosts_of(url)}):
             try:

@@ -7,6 +7,7 @@ import pathlib
 import queue
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -327,3 +328,5 @@ def test_catalog_that_cannot_be_read_leaves_what_was_known(
     hosts._until = 0.0
     assert hosts.find_addresses() == first
     assert answers == []
+    # It is read again soon.
+    assert hosts._until < time.monotonic() + 60
