@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from climate_common import words
+from climate_core.concurrency import check_deadline
 from climate_core.plugins.common_pool.emptying import FreeRoom, RunningServer, TargetHost
 
 #: Users are told of so many resource classes.
@@ -98,6 +99,7 @@ class Forecast:
         """Check that servers will find room together, beside the claims.
 
         :raises NotExpected: they will not
+        :raises climate_core.exceptions.ServiceUnavailable: nobody waits for the answer any more
         """
         placed = [each for each in self._placed if each[0].start <= asked.start]
         places = self._place(asked, placed)
@@ -152,6 +154,8 @@ class Forecast:
         return True
 
     def _place(self, claim: FutureDemand, placed: Sequence[_Placed]) -> Mapping[str, str] | None:
+        # All that takes long comes here again and again.
+        check_deadline()
         return FreeRoom(self._free(claim, placed)).place_servers(claim.servers)
 
     def _free(self, claim: FutureDemand, placed: Sequence[_Placed]) -> list[TargetHost]:

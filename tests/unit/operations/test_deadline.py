@@ -13,6 +13,8 @@ from climate_core import concurrency, exceptions
 from climate_core.calendar.windows import Looks
 from climate_core.context import RequestContext
 from climate_core.plugins.base import Claimed
+from climate_core.plugins.common_pool.emptying import FreeRoom, RunningServer, TargetHost
+from climate_core.plugins.common_pool.forecast import Forecast, FutureDemand
 from tests.support.world import Things, World, user
 
 STOPPED = 'longer than its caller waits'
@@ -123,6 +125,20 @@ def test_search_through_the_calendar_stops(clock: Clock) -> None:
         clock.now += 1
         with pytest.raises(exceptions.ServiceUnavailable, match=STOPPED):
             looks.spend()
+
+
+def test_search_for_room_on_the_hosts_of_all_users_stops(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FreeRoom, 'place_servers', clock.slow(FreeRoom.place_servers))
+    server = RunningServer(id='server', amounts={'VCPU': 2})
+    claims = [FutureDemand(start=n, end=n + 9, servers=[server]) for n in range(100)]
+    forecast = Forecast([TargetHost(name='host1', free={'VCPU': 1})], claims=claims)
+    with (
+        concurrency.deadline(clock.now + 3),
+        pytest.raises(exceptions.ServiceUnavailable, match=STOPPED),
+    ):
+        list(forecast.windows([server], 5, 0, 1000))
 
 
 def test_work_that_must_be_completed_has_no_deadline(clock: Clock) -> None:
