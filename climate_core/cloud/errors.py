@@ -63,7 +63,7 @@ EXPECTED: tuple[type[Exception], ...] = (
 )
 
 
-#: Characters of an answer that are logged at most.
+#: Characters of an answer that are logged, or shown, at most: services repeat what users sent.
 _LOGGED = 2000
 
 #: HTTP status -> exception; the rest of 5xx is Transient, the rest of 4xx Permanent.
@@ -89,14 +89,14 @@ _FAILURES: tuple[tuple[type[Exception], str], ...] = (
 )
 #: URLs, what requests writes of a connection, and tokens of Keystone (Fernet, JWS).
 _PRIVATE = re.compile(
-    r'\b[a-z][a-z0-9+.-]*://[^\s\'"<>)\]}]+|HTTPS?Connection(?:Pool)?\(.*|\b(?:gAAAA|eyJ)[\w.-]{20,}',
+    r'\b[a-z][a-z0-9+.-]{0,30}://[^\s\'"<>)\]}]+|HTTPS?Connection(?:Pool)?\(.*|\b(?:gAAAA|eyJ)[\w.-]{20,}',
     re.IGNORECASE | re.DOTALL,
 )
 
 
 def public(text: str) -> str:
-    """Return the text of another service without URLs, connections and tokens."""
-    return _PRIVATE.sub('(left out)', text)
+    """Return the beginning of a text of another service without URLs, connections and tokens."""
+    return _PRIVATE.sub('(left out)', text[:_LOGGED])
 
 
 def message(response: requests.Response) -> str:

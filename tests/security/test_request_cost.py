@@ -12,6 +12,7 @@ from climate_common import limits, sealing
 from climate_core import exceptions, notifications
 from climate_core.api import validation
 from climate_core.api.schemas import reservation as schemas
+from climate_core.cloud import errors
 from climate_core.db import history, leases
 from climate_core.lease import idempotency
 from climate_core.plugins import specified
@@ -124,6 +125,13 @@ def test_a_repeated_request_finds_every_group(made: Templated) -> None:
     assert made.lease(LEASE) == before
     create(made, *items, server(count=5), id=LEASE)
     assert len(made.lease(LEASE).reservations) == len(before.reservations) + 5
+
+
+@pytest.mark.parametrize('part', ['a.', 'a', 'eyJ.', 'HTTPConnection(', 'http:/'])
+def test_error_of_a_service_that_repeats_a_request_is_read_in_linear_time(part: str) -> None:
+    long = part * (limits.DOCUMENT_LENGTH // len(part))
+    with bounded(0.2, 20):
+        assert len(errors.public(f'The value {long} is not a number: see http://inside/')) <= 2000
 
 
 def test_history_of_a_change_is_as_long_as_the_change(made: Templated) -> None:
