@@ -87,6 +87,18 @@ def test_aliases_of_a_long_text_are_not_expanded(
     assert 'those of each alias counted' in answer['refusals'][0]['error_message']
 
 
+@pytest.mark.parametrize('is_merged', [False, True])
+def test_names_with_one_hash_take_linear_time(made: Templated, is_merged: bool) -> None:
+    names = [f'{number * (2**61 - 1)}: 1' for number in range(30_000)]
+    text = f'a: {{{", ".join(names)}}}'
+    if is_merged:
+        parts = [f'm{n}: &m{n} {{{", ".join(names[n * 90 : n * 90 + 90])}}}' for n in range(150)]
+        merged = ', '.join(f'*m{n}' for n in range(150))
+        text = '\n'.join([*parts, f'a: {{<<: [{merged}]}}'])
+    with bounded(CPU_SECONDS, MEBIBYTES), pytest.raises(exceptions.BadRequest, match='digits'):
+        made.made(wanted(environment=text))
+
+
 def test_one_string_that_many_values_share_is_not_encoded() -> None:
     shared = 'x' * 500_000
     with bounded(2, 20), pytest.raises(ValueError, match='at most 1048576 characters'):

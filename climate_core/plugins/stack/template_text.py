@@ -25,6 +25,10 @@ MOST: Final = 100_000
 LONGEST: Final = limits.DOCUMENT_LENGTH
 #: Characters of a number. Of long ones in base 60, which YAML has, Python takes minutes.
 _DIGITS: Final = 100
+#: Names of a mapping that are longer numbers than that: those which Python hashes alike take
+#: quadratic time.
+_LONG_NUMBER: Final = 18
+_LONG_NUMBERS: Final = 100
 _TOO_DEEP: Final = f'it is more than {DEEPEST} levels deep'
 
 
@@ -55,6 +59,21 @@ class _Loader(getattr(yaml, 'CSafeLoader', yaml.SafeLoader)):  # type: ignore[mi
         except (LookupError, AttributeError, TypeError, ArithmeticError) as exc:
             # PyYAML trusts that a value has the form of its tag: "!!bool foo".
             raise ValueError(f'what is tagged {node.tag} must be of that kind') from exc
+
+    def construct_mapping(self, node: yaml.Node, deep: bool = False) -> Any:
+        if isinstance(node, yaml.MappingNode):
+            self.flatten_mapping(node)
+            long = sum(_is_long_number(name) for name, _ in node.value)
+            if long > _LONG_NUMBERS:
+                raise ValueError(
+                    f'a mapping must have {_LONG_NUMBERS} names at most that are numbers of more '
+                    f'than {_LONG_NUMBER} digits'
+                )
+        return super().construct_mapping(node, deep)
+
+
+def _is_long_number(node: yaml.Node) -> bool:
+    return node.tag in _NUMBERS and len(node.value) > _LONG_NUMBER
 
 
 def _number(loader: Any, node: yaml.Node) -> Any:
