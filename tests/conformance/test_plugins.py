@@ -15,8 +15,12 @@ from oslo_config import cfg
 from climate_core import exceptions, plugins
 from climate_core.plugins import wakeable
 from climate_core.plugins.base import Wait
-from tests.conformance.conftest import FAKES
+from tests.conformance.conftest import FAKES, WORLDS
 from tests.conformance.world import reservation_of, reserved, settle
+
+
+#: The worlds of the one plugin whose resources are preempted.
+SERVERS = [each for each in WORLDS if each.endswith('-servers')]
 
 
 def found_plugins():
@@ -226,9 +230,9 @@ def test_start_leaves_a_resource_of_another_project_as_it_is(world):
     assert world.wakes(case.resource_id) == 0
 
 
+@pytest.mark.parametrize('world', SERVERS, indirect=True, scope='session')
 def test_preemption_leaves_a_resource_of_another_project_as_it_is(world):
-    if not world.plugin().preemptible:
-        pytest.skip('It is never preempted.')
+    assert world.plugin().preemptible
     case = reserved(world)
     case.woken()
     case.lease = dataclasses.replace(case.lease, trust_id=None)
