@@ -18,7 +18,6 @@ from climate_core.plugins.base import Wait
 from tests.conformance.conftest import FAKES, WORLDS
 from tests.conformance.world import reservation_of, reserved, settle
 
-
 #: The worlds of the one plugin whose resources are preempted.
 SERVERS = [each for each in WORLDS if each.endswith('-servers')]
 
