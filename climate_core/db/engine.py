@@ -25,6 +25,9 @@ from climate_core.db import pymysql_times, secrets, utcnow
 
 T = TypeVar('T')
 
+#: Held while a file is created, before SQLite opens it in another thread.
+_CREATING = threading.Lock()
+
 #: What a database that is away, busy or out of connections raises. oslo.db translates errors of
 #: the driver, but not that of an exhausted pool.
 TROUBLE: tuple[type[Exception], ...] = (db_exc.DBError, sa.exc.SQLAlchemyError)
@@ -207,9 +210,10 @@ def _create_file(url: sa.URL) -> None:
     path = url.database
     if url.get_backend_name() != 'sqlite' or not path or path.startswith((':memory:', 'file:')):
         return
-    # If that fails, so does SQLite, and says why.
-    with contextlib.suppress(OSError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    # A file that exists is never opened: its close would drop the locks that SQLite holds in this
+    # process. If the creation fails, so does SQLite, and says why.
+    with _CREATING, contextlib.suppress(OSError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def _prepare(engine: sa.Engine) -> None:

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of Climate are for their owner alone, whatever the umask is."""
 
+import contextlib
 import os
 import pathlib
+import sqlite3
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -58,3 +62,18 @@ def test_file_that_an_operator_opened_keeps_its_mode(file: pathlib.Path) -> None
     path.touch(0o640)
     Database(configuration.load([], [str(file)])).engine.dispose()
     assert mode(path) == 0o640
+
+
+def test_another_connection_of_the_process_keeps_its_locks(file: pathlib.Path) -> None:
+    """Closing any descriptor of a file drops all locks of the process on it (fcntl(2))."""
+    path = file.parent / 'new' / 'climate.sqlite'
+    path.parent.mkdir()
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as held:
+        held.execute('CREATE TABLE test (id INTEGER)')
+        held.execute('BEGIN IMMEDIATE')
+        Database(configuration.load([], [str(file)])).engine.dispose()
+        other = 'import sqlite3, sys; sqlite3.connect(sys.argv[1], 0).execute("BEGIN IMMEDIATE")'
+        done = subprocess.run(
+            [sys.executable, '-c', other, path], capture_output=True, text=True, check=False
+        )
+    assert 'database is locked' in done.stderr
