@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar('T')
 
-#: Until when the caller of this thread waits, by the monotonic clock; None: nobody waits.
+#: Until when the caller of this thread waits, by the monotonic clock; None: without end.
 _DEADLINE: contextvars.ContextVar[float | None] = contextvars.ContextVar('deadline', default=None)
 
 #: Seconds that a request waits for its turn, in which it keeps one more thread busy.

@@ -35,7 +35,7 @@ def find(search: Search, timelines: Sequence[Timeline], dice: random.Random) -> 
     :param timelines: of all units of the kind, in any order
     :returns: at least as many pieces as are demanded, by unit
     :raises TooFew: there are not enough, or what it has cannot stay
-    :raises climate_core.exceptions.ServiceUnavailable: nobody waits for the result any more
+    :raises climate_core.exceptions.ServiceUnavailable: the caller waits no longer
     """
     check_deadline()
     demand = search.demand

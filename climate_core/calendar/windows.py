@@ -30,7 +30,7 @@ class Looks:
     def spend(self, count: int = 1) -> bool:
         """Spend some looks; tell whether there were any left.
 
-        :raises climate_core.exceptions.ServiceUnavailable: nobody waits for the result any more
+        :raises climate_core.exceptions.ServiceUnavailable: the caller waits no longer
         """
         check_deadline()
         self.left -= count

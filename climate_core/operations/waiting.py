@@ -42,7 +42,7 @@ _MISTAKE = 'Internal error; the log of climate-manager has more.'
 
 @dataclasses.dataclass
 class _Pass:
-    """What became of a pass through the queue.
+    """Result of a pass through the queue.
 
     :param lease_ids: the leases that it handled, in the order of their turns
     :param are_all: whether each lease that waits was handled by it or by the ones before

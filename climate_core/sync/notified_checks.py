@@ -42,7 +42,7 @@ _AGAIN: Final = 2.0
 
 
 class Suspicion(enum.Enum):
-    """What a notification claims of a resource."""
+    """Claim of a notification about a resource."""
 
     LOST = enum.auto()
     MOVED = enum.auto()
