@@ -69,9 +69,9 @@ class RequestContext(context.RequestContext):
     def may(self, rule: str, project_id: str | None) -> bool:
         """Return whether the policy allowed a rule on what belongs to a project.
 
-        The manager asks this of what it has loaded itself. It keeps a caller that enforced the
-        policy on something else, or not at all, from changing it. It is no protection from whoever
-        can send RPC messages: they choose the whole context.
+        The manager checks this for each object that it loads. The check rejects a caller that
+        enforced the policy on another object, or on none. It is no protection against a sender of
+        RPC messages, who chooses the whole context.
         """
         if self.granted is None:
             return self.project_id == project_id or 'admin' in self.roles

@@ -177,8 +177,8 @@ def translated(service: str) -> Iterator[None]:
     except ksa.ClientException as exc:
         LOG.warning('%s cannot be reached: %s', service, exc)
         what = next((text for kind, text in _FAILURES if isinstance(exc, kind)), None)
-        told = f'{service} cannot be reached: {what}.' if what else f'{service} cannot be reached.'
-        raise exceptions.Transient(told) from exc
+        reason = f': {what}' if what else ''
+        raise exceptions.Transient(f'{service} cannot be reached{reason}.') from exc
 
 
 @contextlib.contextmanager

@@ -131,8 +131,8 @@ OPTS: list[cfg.Opt] = [
         'external_keystone_token',
         default=False,
         help='Send a Keystone token of the service user of section [cloud] in X-Auth-Token, as '
-        'Blazar does. It has the rights of an administrator, for everybody who can read requests '
-        'to the external service. external_token is sent instead if it is set.',
+        'Blazar does. Every reader of requests to the external service then has the rights of '
+        'that user. external_token is sent instead if it is set.',
     ),
     cfg.FloatOpt(
         'external_timeout',
