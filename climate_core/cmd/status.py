@@ -2,9 +2,12 @@
 """The console script ``climate-status``: ``upgrade check`` and ``security check``."""
 
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
 
+import kombu
+import oslo_messaging as messaging
+from kombu import exceptions as kombu_exceptions
 from oslo_config import cfg
 from oslo_policy import policy as oslo_policy
 from oslo_upgradecheck import upgradecheck
@@ -18,7 +21,7 @@ from climate_core.cmd.security import SecurityChecks
 from climate_core.db import migration
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.plugins import loading
-from climate_core.sync import address_checks, segment_checks
+from climate_core.sync import address_checks, listener, segment_checks
 from climate_core.sync.hosts import checks as host_checks
 
 #: The errors of a database that does not answer.
@@ -26,6 +29,10 @@ _AWAY: tuple[type[Exception], ...] = (OSError, *TROUBLE)
 _SUCCESS = upgradecheck.Code.SUCCESS
 _WARNING = upgradecheck.Code.WARNING
 _FAILURE = upgradecheck.Code.FAILURE
+#: Messages of a queue without a consumer that a policy of RabbitMQ should have dropped.
+_MOST_UNREAD: Final = 10_000
+#: Seconds to wait for RabbitMQ.
+_PATIENCE: Final = 10.0
 
 
 class Checks(upgradecheck.UpgradeCommands):
@@ -105,6 +112,20 @@ class Checks(upgradecheck.UpgradeCommands):
         if url.startswith('fake:'):
             return upgradecheck.Result(
                 _WARNING, 'transport_url is fake: only "climate-manage serve" works with it.'
+            )
+        return upgradecheck.Result(_SUCCESS)
+
+    def _check_queues(self) -> upgradecheck.Result:
+        """Check that no queue of notifications grows without a consumer."""
+        try:
+            unread = [*_unread_queues(self.conf)]
+        except (OSError, kombu_exceptions.OperationalError) as exc:
+            return upgradecheck.Result(_WARNING, f'RabbitMQ could not be checked: {exc}')
+        if unread:
+            return upgradecheck.Result(
+                _WARNING,
+                f'Queues without a consumer grow: {", ".join(unread)}. Set a policy of RabbitMQ '
+                "with message-ttl and max-length for them, see Climate's installation guide.",
             )
         return upgradecheck.Result(_SUCCESS)
 
@@ -196,12 +217,59 @@ class Checks(upgradecheck.UpgradeCommands):
         ('Plugins', _check_plugins),
         ('Credentials', _check_credentials),
         ('Setting transport_url', _check_transport),
+        ('Queues of notifications', _check_queues),
         ('Placement', _check_placement),
         ('Hosts of the pools', _check_pool),
         ('Floating IPs for leases', _check_addresses),
         ('Networks for leases', _check_segments),
         ('Policy', _check_policy),
     )
+
+
+def _unread_queues(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """Yield the queues of notifications that have no consumer and many messages.
+
+    oslo.messaging declares a queue for each topic and priority when it sends, whether anybody
+    consumes it or not (oslo_messaging/notify/messaging.py, _drivers/impl_rabbit.py notify_send).
+
+    :raises OSError: RabbitMQ does not answer
+    :raises kombu.exceptions.OperationalError: it rejects the user
+    """
+    own = conf.oslo_messaging_notifications
+    topics = {(own.transport_url or conf.transport_url, each) for each in own.topics}
+    for group in (conf[source.group] for source in listener.SOURCES):
+        if group.enabled:
+            topics |= {(group.transport_url or conf.transport_url, each) for each in group.topics}
+    for url, topic in sorted(topics):
+        if url.startswith('rabbit'):
+            for priority in ('info', 'error'):
+                name = f'{topic}.{priority}'
+                messages = _count_unread(conf, url, name)
+                if messages > _MOST_UNREAD:
+                    yield f'{name} ({messages} messages)'
+
+
+def _count_unread(conf: cfg.ConfigOpts, url: str, queue: str) -> int:
+    """Return the number of messages of a queue; 0 if it has a consumer or does not exist."""
+    parsed = messaging.TransportURL.parse(conf, url)
+    rabbit = conf.oslo_messaging_rabbit
+    for host in parsed.hosts:
+        connection = kombu.Connection(
+            hostname=host.hostname,
+            port=host.port or 5672,
+            userid=host.username,
+            password=host.password,
+            virtual_host=parsed.virtual_host or '/',
+            connect_timeout=_PATIENCE,
+            ssl={'ca_certs': rabbit.ssl_ca_file or None} if rabbit.ssl else False,
+        )
+        with connection:
+            try:
+                found = connection.channel().queue_declare(queue, passive=True)
+            except connection.channel_errors:
+                return 0
+            return 0 if found.consumer_count else int(found.message_count)
+    return 0
 
 
 def main(argv: Sequence[str] | None = None) -> int:

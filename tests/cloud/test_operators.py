@@ -3,12 +3,25 @@
 
 import json
 import urllib.request
+import uuid
 
+import kombu
 import pytest
 import sqlalchemy as sa
 
+from climate_core import conf as configuration
+from climate_core.cmd import status
 from tests.cloud.booking import Booking
-from tests.cloud.people import STATE, at, configured, manage, wait_for
+from tests.cloud.people import (
+    CONF,
+    STATE,
+    Person,
+    at,
+    configured,
+    manage,
+    upgrade_check,
+    wait_for,
+)
 from tests.cloud.stacking import Stacking
 from tests.cloud.templates import SMALL
 
@@ -45,6 +58,29 @@ def lose(lease_id: str) -> None:
     """Delete a lease from the database behind the service's back."""
     with sa.create_engine(configured('database', 'connection')).begin() as database:
         database.execute(sa.text('DELETE FROM leases WHERE id = :id'), {'id': lease_id})
+
+
+def test_queues_that_nobody_consumes_are_found(admin: Person) -> None:
+    assert 'Queues of notifications Result: Success' in upgrade_check()
+    conf = configuration.load([], [str(CONF)])
+    topics = [f'tests-{uuid.uuid4().hex[:8]}' for _ in range(2)]
+    conf.set_override('topics', topics, 'oslo_messaging_notifications')
+    unread, consumed = (f'{each}.info' for each in topics)
+    url = admin.environment['CLIMATE_CLOUD_TRANSPORT_URL'].replace('rabbit://', 'amqp://')
+    with kombu.Connection(url) as broker, broker.channel() as channel:
+        for name in (unread, consumed):
+            channel.queue_declare(name, exclusive=False, auto_delete=False)
+        try:
+            producer = broker.Producer(channel)
+            for _ in range(10_001):
+                producer.publish('x', routing_key=unread, delivery_mode='transient')
+                producer.publish('x', routing_key=consumed, delivery_mode='transient')
+            channel.basic_consume(consumed, no_ack=False, callback=lambda _message: None)
+            found = wait_for(lambda: [*status._unread_queues(conf)], 'a queue that grows')
+            assert [each.partition(' ')[0] for each in found] == [unread]
+        finally:
+            for name in (unread, consumed):
+                channel.queue_delete(name)
 
 
 def test_metrics_count_the_start(booking: Booking) -> None:

@@ -342,6 +342,7 @@ auth_type = password
 def test_status_of_a_ready_installation(
     file: pathlib.Path,
     database: Database,
+    broker: dict[str, int],
     hosts_cloud: cloud_server.Server,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -357,6 +358,35 @@ def test_status_of_a_ready_installation(
     assert 'cannot be seen from here' in said
 
 
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Stand for RabbitMQ: return the messages without a consumer by the queue, to be filled."""
+    unread: dict[str, int] = {}
+    monkeypatch.setattr(status, '_count_unread', lambda _conf, _url, queue: unread.get(queue, 0))
+    return unread
+
+
+def test_status_names_the_queues_that_grow(
+    file: pathlib.Path,
+    database: Database,
+    broker: dict[str, int],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file.write_text(file.read_text() + READY)
+    broker |= {'versioned_notifications.info': 10_001, 'notifications.info': 10_000}
+    assert check(file) == 1
+    said = ' '.join(words(capsys))
+    assert 'consumer grow: versioned_notifications.info (10001 messages). Set a policy' in said
+
+
+def test_status_without_rabbitmq(
+    file: pathlib.Path, database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(file.read_text() + READY.replace('127.0.0.1', '127.0.0.1:1'))
+    assert check(file) == 1
+    assert 'RabbitMQ could not be checked: ' in ' '.join(words(capsys))
+
+
 def configure_cloud(file: pathlib.Path, cloud: cloud_server.Server) -> None:
     """Write into the configuration where the cloud is."""
     options = settings.cloud_options(cloud.url).items()
@@ -367,6 +397,7 @@ def configure_cloud(file: pathlib.Path, cloud: cloud_server.Server) -> None:
 def test_status_says_what_neutron_may_give_to_others(
     file: pathlib.Path,
     database: Database,
+    broker: dict[str, int],
     hosts_cloud: cloud_server.Server,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -387,6 +418,7 @@ def test_status_says_what_neutron_may_give_to_others(
 def test_status_says_which_segments_others_have(
     file: pathlib.Path,
     database: Database,
+    broker: dict[str, int],
     hosts_cloud: cloud_server.Server,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -423,6 +455,7 @@ def test_status_says_which_segments_others_have(
 def test_status_says_what_is_wrong(
     file: pathlib.Path,
     database: Database,
+    broker: dict[str, int],
     capsys: pytest.CaptureFixture[str],
     text: str,
     code: int,
