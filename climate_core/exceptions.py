@@ -10,7 +10,11 @@ engine whether trying again makes sense.
 """
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Final
+
+#: Characters of a message and of a field; both may repeat a name or a value of the request.
+_LONGEST: Final = 4000
+_LONGEST_FIELD: Final = 500
 
 
 class ClimateError(Exception):
@@ -28,8 +32,8 @@ class ClimateError(Exception):
         cls.code = code or cls.code
 
     def __init__(self, message: str = '', field: str | None = None) -> None:
-        super().__init__(message or (type(self).__doc__ or '').strip())
-        self.field = field
+        super().__init__((message or (type(self).__doc__ or '').strip())[:_LONGEST])
+        self.field = field and field[:_LONGEST_FIELD]
 
     @property
     def message(self) -> str:

@@ -25,7 +25,9 @@ def check(request: webob.Request) -> None:
             continue
         if not re.fullmatch(r'\d+\.\d+', wanted):
             raise exceptions.BadRequest(f'{HEADER}: must be "{SERVICE_TYPE} {ONLY}".')
-        raise errors.NotAcceptable(f'{HEADER}: must be {ONLY}, the only version, not {wanted}.')
+        raise errors.NotAcceptable(
+            f'{HEADER}: must be {ONLY}, the only version, not {wanted:.80}.'
+        )
 
 
 def mark(response: webob.Response) -> None:

@@ -31,7 +31,7 @@ def read(request: webob.Request, declared: Mapping[str, Mapping[str, Any]]) -> d
         if name not in declared:
             known = ', '.join(sorted(declared)) or 'none'
             raise exceptions.BadRequest(
-                f'{name}: is not known here. Known are: {known}.', field=name
+                f'{name:.80}: is not known here. Known are: {known}.', field=name[:80]
             )
         texts.setdefault(name, []).append(text)
     return {name: _value(name, given, declared[name]) for name, given in texts.items()}

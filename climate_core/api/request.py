@@ -67,7 +67,7 @@ class Request(webob.Request):
         """
         if self.content_type not in ('', 'application/json'):
             raise errors.UnsupportedMediaType(
-                f'The body must be application/json, not {self.content_type}.'
+                f'The body must be application/json, not {self.content_type:.80}.'
             )
         try:
             values = jsonutils.loads(self.body)

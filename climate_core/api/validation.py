@@ -3,11 +3,13 @@
 
 import functools
 import ipaddress
+import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import jsonschema
+from jsonschema import validators
 from jsonschema.exceptions import ValidationError, best_match
 from oslo_utils import uuidutils
 
@@ -30,9 +32,39 @@ def _is_ipv4(value: object) -> bool:
     return True
 
 
+#: Rules that look at each part of a value -> the rule that limits its size. What is too large is
+#: not looked at further: a list of a request has up to a million items.
+_LIMITED_BY = {
+    'items': 'maxItems',
+    'uniqueItems': 'maxItems',
+    'additionalProperties': 'maxProperties',
+    'propertyNames': 'maxProperties',
+    'pattern': 'maxLength',
+}
+#: The most errors of a value among which the one to report is chosen.
+_ERRORS = 100
+
+
+def _within_limit(rule: str) -> Callable[..., Iterator[ValidationError]]:
+    check_all, limit = jsonschema.Draft202012Validator.VALIDATORS[rule], _LIMITED_BY[rule]
+
+    def check_limited(
+        validator: Any, allowed: Any, value: Any, schema: Mapping[str, Any]
+    ) -> Iterator[ValidationError]:
+        if limit not in schema or not isinstance(value, Sized) or len(value) <= schema[limit]:
+            yield from check_all(validator, allowed, value, schema)
+
+    return check_limited
+
+
+_Validator = validators.extend(
+    jsonschema.Draft202012Validator, {rule: _within_limit(rule) for rule in _LIMITED_BY}
+)
+
+
 @functools.lru_cache(maxsize=128)
 def _validator(schema: str) -> Any:
-    return jsonschema.Draft202012Validator(json.loads(schema), format_checker=_FORMATS)
+    return _Validator(json.loads(schema), format_checker=_FORMATS)
 
 
 def check(value: Any, schema: Mapping[str, Any], within: str = '') -> None:
@@ -41,7 +73,8 @@ def check(value: Any, schema: Mapping[str, Any], within: str = '') -> None:
     :param within: where in the body the value stands, as ``reservations[0]``
     :raises climate_core.exceptions.BadRequest: naming the field
     """
-    error = best_match(_validator(json.dumps(schema, sort_keys=True)).iter_errors(value))
+    errors = _validator(json.dumps(schema, sort_keys=True)).iter_errors(value)
+    error = best_match(itertools.islice(errors, _ERRORS))
     if error is not None:
         path, said = _blame(error)
         field = _join(within, path)
@@ -122,7 +155,7 @@ _SENTENCES = {
     'minItems': 'must not be empty.',
     'maxItems': 'must not have more than {1} entries.',
     'uniqueItems': 'must not have the same entry twice.',
-    'not': '{0!r} is used by the service itself.',
+    'not': '{0!r:.80} is used by the service itself.',
     'oneOf': 'exactly one of {1} is needed.',
 }
 
@@ -130,5 +163,8 @@ _SENTENCES = {
 def _join(within: str, path: Iterable[str | int]) -> str:
     joined = within
     for step in path:
-        joined += f'[{step}]' if isinstance(step, int) else f'.{step}' if joined else step
+        if isinstance(step, int):
+            joined += f'[{step}]'
+        else:
+            joined += f'{"." if joined else ""}{step:.80}'
     return joined

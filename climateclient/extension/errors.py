@@ -10,9 +10,9 @@ class BadHint(ValueError):
     """
 
     def __init__(self, field: str, reason: str) -> None:
-        super().__init__(f'{field}: {reason}')
-        self.field = field
-        self.reason = reason
+        # Both may repeat a value of the user, which is as long as the request.
+        self.field, self.reason = field[:200], reason[:1000]
+        super().__init__(f'{self.field}: {self.reason}')
 
 
 class Incompatible(RuntimeError):

@@ -206,13 +206,15 @@ def validate(given: Mapping[str, Any]) -> None:
     _validate_kind(given)
     start, end, before_end = (_parse(given[name]) for name in (START, END, BEFORE_END))
     if start and end and end <= start:
-        raise _invalid(END, f'must be after {START} ({given[START]})')
+        raise _invalid(END, f'must be after {START} ({given[START]:.80})')
     if before_end and ((start and before_end < start) or (end and before_end > end)):
         raise _invalid(BEFORE_END, f'must be from {START} to {END}')
     for number, each in enumerate(given[EVENTS] or ()):
         time = _parse(each['time'])
         if time and end and time > end:
-            raise _invalid(f'{EVENTS}[{number}].time', f'must not be after {END} ({given[END]})')
+            raise _invalid(
+                f'{EVENTS}[{number}].time', f'must not be after {END} ({given[END]:.80})'
+            )
 
 
 def _validate_kind(given: Mapping[str, Any]) -> None:

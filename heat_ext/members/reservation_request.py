@@ -105,7 +105,7 @@ def _stack_lease(defaults: Mapping[str, Any]) -> str | None:
     try:
         return str(uuid.UUID(value))
     except (ValueError, AttributeError, TypeError):
-        raise hints.BadHint(STACK_LEASE, f'must be the id of a lease, not {value!r}') from None
+        raise hints.BadHint(STACK_LEASE, f'must be the id of a lease, not {value!r:.80}') from None
 
 
 def _lease_reference(value: Any) -> str:

@@ -11,6 +11,7 @@ from cryptography.fernet import Fernet
 from climate_common import limits, sealing
 from climate_core import exceptions, notifications
 from climate_core.api import validation
+from climate_core.api.schemas import lease
 from climate_core.api.schemas import reservation as schemas
 from climate_core.cloud import errors
 from climate_core.db import history, leases
@@ -18,6 +19,7 @@ from climate_core.lease import idempotency
 from climate_core.plugins import specified
 from climate_core.plugins.server import specification
 from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.plugins.stack import template_text
 from climate_core.plugins.volume.plugin import VolumePlugin
 from tests.conformance.fake_stacks import FakeStacks
 from tests.security.cost import bounded
@@ -179,9 +181,9 @@ def test_digests_at_rest_need_a_key_to_be_guessed(made: Templated) -> None:
         each.set_override('secret_keys', [first], group=ServerPlugin.resource_type)
     request = body(server(**SECRETS), wanted(), idempotency_key='key')
     lease_id = str(made.operations.create_lease(user, request))
-    lease = made.lease(lease_id)
-    at_rest = {each.params[specified.SAID] for each in lease.reservations}
-    at_rest.add(str(lease.request_digest))
+    held = made.lease(lease_id)
+    at_rest = {each.params[specified.SAID] for each in held.reservations}
+    at_rest.add(str(held.request_digest))
     said = dict(server(**SECRETS)['server'])
     for keys in ([], [second]):
         guessed = {
@@ -195,10 +197,10 @@ def test_digests_at_rest_need_a_key_to_be_guessed(made: Templated) -> None:
         assert made.operations.create_lease(user, request) == lease_id
         # The same, found by the digest of the reservation alone.
         made.operations.add_reservation(user, lease_id, server(**SECRETS))
-        assert made.lease(lease_id) == lease
+        assert made.lease(lease_id) == held
     other = server(**{**SECRETS, 'adminPass': 'other'})
     made.operations.add_reservation(user, lease_id, other)
-    assert len(made.lease(lease_id).reservations) == len(lease.reservations) + 1
+    assert len(made.lease(lease_id).reservations) == len(held.reservations) + 1
 
 
 METADATA = {f'{number:<255}': 'v' * 255 for number in range(128)}
@@ -342,3 +344,65 @@ def test_names_of_metadata_are_bounded(key: str) -> None:
     ):
         with pytest.raises(exceptions.BadRequest, match='metadata'):
             check(item)
+
+
+GOOD = {'name': 'lease1', 'end_date': END}
+
+
+@pytest.mark.parametrize(
+    ('values', 'field'),
+    [
+        ({'reservations': [{}] * 400_000}, 'reservations'),
+        ({'reservations': [1] * 400_000}, 'reservations'),
+        ({'events': [{'event_type': 'a'}] * 60_000}, 'events'),
+        ({'before_start': list(range(300_000))}, 'before_start'),
+    ],
+    ids=['objects', 'numbers', 'events', 'seconds'],
+)
+def test_what_is_too_large_is_rejected_before_its_parts_are_checked(
+    values: Mapping[str, Any], field: str
+) -> None:
+    """Each of these takes 1.5 MB in a request, and its parts took up to six seconds."""
+    with bounded(0.7, MEBIBYTES), pytest.raises(exceptions.BadRequest) as caught:
+        validation.check({**GOOD, **values}, lease.CREATE)
+    assert caught.value.field == field
+
+
+def test_many_wrong_values_of_an_object_without_a_limit_stop_at_the_first() -> None:
+    schema = {'type': 'object', 'additionalProperties': {'type': 'string'}}
+    files = {f'file{number}': number for number in range(100_000)}
+    with bounded(0.3, MEBIBYTES), pytest.raises(exceptions.BadRequest) as caught:
+        validation.check(files, schema, 'files')
+    assert str(caught.value.field).startswith('files.file')
+
+
+LONG_NAME = 'x' * 1_400_000
+
+
+@pytest.mark.parametrize(
+    ('value', 'schema'),
+    [
+        ({LONG_NAME: 1}, lease.CREATE),
+        ({LONG_NAME: 1}, {'type': 'object', 'additionalProperties': {'type': 'string'}}),
+        (LONG_NAME, {'type': 'string', 'not': {'pattern': 'x'}}),
+    ],
+)
+def test_errors_repeat_the_beginning_of_what_is_wrong(value: Any, schema: Any) -> None:
+    with pytest.raises(exceptions.BadRequest) as caught:
+        validation.check(value, schema)
+    assert len(caught.value.message) < 1000
+    assert len(caught.value.field or '') <= 80
+
+
+def test_no_error_is_as_long_as_the_request() -> None:
+    error = exceptions.BadRequest(f'{LONG_NAME}: is wrong.', field=LONG_NAME)
+    assert len(json.dumps(error.body)) < 5000
+    again = exceptions.BadRequest(error.message, **error.kwargs)
+    assert again.body == error.body
+
+
+@pytest.mark.parametrize('text', ['a: !{} b', 'a: &{0} [*{0}]'], ids=['tag', 'anchor'])
+def test_errors_of_yaml_repeat_the_beginning_of_a_name(text: str) -> None:
+    with pytest.raises(exceptions.BadRequest) as caught:
+        template_text.read(text.format('x' * 500_000), 'template')
+    assert len(caught.value.message) < 600

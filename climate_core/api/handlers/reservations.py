@@ -91,7 +91,7 @@ def _check_change(
     plugin = _plugin(backend, reservation.resource_type, within)
     can_be = ', '.join(sorted(plugin.changeable)) or 'nothing'
     for name in sorted(values.keys() - {*plugin.changeable}):
-        field = f'{within}.{name}' if within else name
+        field = f'{within}.{name:.80}' if within else name[:80]
         told = f'is not known here; {can_be} can be changed'
         if name in plugin.schema:
             told = f'cannot be changed after the reservation is made; {can_be} can be'

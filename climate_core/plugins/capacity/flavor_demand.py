@@ -145,7 +145,7 @@ def _amount(name: str, value: str) -> int:
     except ValueError:
         amount = -1
     if not 0 <= amount < 2**31:
-        raise _refused(name, f'its value must be a number of 0 or more, not {value!r}')
+        raise _refused(name, f'its value must be a number of 0 or more, not {value!r:.80}')
     if name.endswith(':PCPU') and amount:
         raise _refused(name, _NUMA)
     return amount

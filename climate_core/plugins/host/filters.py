@@ -242,8 +242,8 @@ def _readable(field: str, text: str, reading: _Reading) -> Clause:
     if found is None:
         raise _wrong(
             field,
-            f'{text!r} must be the name of a property, one of {" ".join(_OPERATORS)} and a value, '
-            f'{reading.examples.readable}.',
+            f'{text!r:.80} must be the name of a property, one of {" ".join(_OPERATORS)} and a '
+            f'value, {reading.examples.readable}.',
         )
     name, sign, value = found
     return _clause(field, sign, name, value, _condition(field, sign, name, value, reading))
@@ -302,11 +302,11 @@ def _condition(field: str, sign: str, name: str, value: Any, reading: _Reading) 
     reading.names.setdefault(name, field)
     if name in _LISTS:
         if sign not in _EQUALITY:
-            raise _wrong(field, f'{name} is a list: it can only be compared with == and !=.')
+            raise _wrong(field, f'{name:.80} is a list: it can only be compared with == and !=.')
         return _listed(name, str(value), sign != '!=')
     wanted, compare = _plain(value), _OPERATORS[sign]
     if name in _SIZES and isinstance(wanted, str):
-        raise _wrong(field, f'{name} must be compared with a number, not with {value!r}.')
+        raise _wrong(field, f'{name:.80} must be compared with a number, not with {value!r:.80}.')
 
     def matches(properties: Mapping[str, Any]) -> bool:
         if properties.get(name) is None:

@@ -42,7 +42,7 @@ def read(given: Any, field: str) -> Mapping[Any, Any]:
     try:
         found = _parse(given) if isinstance(given, str) else _flat(given)
     except (yaml.YAMLError, ValueError, RecursionError) as exc:
-        raise exceptions.BadRequest(f'It must be YAML or JSON: {exc}', field=field) from exc
+        raise exceptions.BadRequest(f'It must be YAML or JSON: {exc!s:.500}', field=field) from exc
     if found is None and field == 'environment':
         return {}
     if not isinstance(found, Mapping):
