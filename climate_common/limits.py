@@ -38,8 +38,10 @@ RESERVATIONS = 1000
 #: Characters of JSON, in ASCII: one document, as a template, with all aliases of YAML expanded,
 #: and all that Heat accepts in one request (heat.conf max_json_body_size).
 DOCUMENT_LENGTH = 1024 * 1024
-#: Bytes of JSON that the reservations of one lease store.
-LEASE_BYTES = 4 * 1024 * 1024
+#: Bytes of JSON that the reservations of one lease store. Templates stay in Heat. The longest is a
+#: server with 128 items of metadata in characters that JSON writes with 12 bytes, and with all
+#: its lists full: 0.97 MB. 1000 servers with a description of 255 characters store 0.76 MB.
+LEASE_BYTES = 1024 * 1024
 #: Reservations of one request for which the calendar is asked: hosts and shares of them.
 PROMISED = 100
 EVENTS = 100

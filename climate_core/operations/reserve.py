@@ -87,7 +87,7 @@ class _Budget:
 
     def __init__(self, lease: model.Lease | None, most: int) -> None:
         present = () if lease is None else lease.reservations
-        self._bytes = limits.LEASE_BYTES - sum(len(json.dumps(each.params)) for each in present)
+        self._bytes = limits.LEASE_BYTES - _stored_bytes(present)
         self._most, self._count = most, most - (0 if lease is None else len(lease.live))
         self.is_exceeded = False
 
@@ -107,12 +107,32 @@ class _Budget:
             self._bytes -= len(limits.encode(new.params, max(self._bytes, 0)))
         except ValueError as exc:
             self.is_exceeded = True
-            raise exceptions.BadRequest(
-                f'reservations: must store at most {limits.LEASE_BYTES} bytes in one lease. Ask '
-                'for fewer of them, with less metadata or fewer block devices, or use several '
-                'leases.',
-                field='reservations',
-            ) from exc
+            raise _too_large() from exc
+
+
+def check_bytes(before: model.Lease, after: model.Lease) -> None:
+    """Check what the reservations of a lease store after a change of them.
+
+    :raises climate_core.exceptions.BadRequest: it is more than before, and too much
+    """
+    old = {each.id: each.params for each in before.reservations}
+    if all(each.params == old.get(each.id) for each in after.reservations):
+        return
+    stored = _stored_bytes(after.reservations)
+    if stored > limits.LEASE_BYTES and stored > _stored_bytes(before.reservations):
+        raise _too_large()
+
+
+def _stored_bytes(reservations: Iterable[model.Reservation]) -> int:
+    return sum(len(json.dumps(each.params)) for each in reservations)
+
+
+def _too_large() -> exceptions.BadRequest:
+    return exceptions.BadRequest(
+        f'reservations: must store at most {limits.LEASE_BYTES} bytes in one lease. Ask for fewer '
+        'of them, with less metadata or fewer block devices, or use several leases.',
+        field='reservations',
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -155,7 +155,7 @@ def test_history_of_a_change_is_as_long_as_the_change(made: Templated) -> None:
     for on_end in ('stop', 'delete'):
         changes = [{'id': each.id, 'on_end': on_end} for each in held]
         made.operations.update_lease(made.stacks.user(), LEASE, {'reservations': changes})
-    entries = [each for _, each in made.database.read(history.page, LEASE)]
+    entries = [each for _, each in made.database.read(history.page, LEASE)[0]]
     assert len(json.dumps(entries[0].changes)) > 500_000
     assert [len(json.dumps(each.changes)) < 3000 for each in entries[1:]] == [True, True]
     params = entries[1].changes['reservations'][held[0].id]['params']
@@ -272,6 +272,20 @@ def test_bytes_of_a_lease_count_what_it_has(made: Templated, monkeypatch: Any) -
     with pytest.raises(exceptions.BadRequest, match='bytes in one lease'):
         made.operations.add_reservation(made.stacks.user(), lease_id, again)
     assert len(made.lease(lease_id).reservations) == 2
+
+
+def test_a_change_does_not_let_a_lease_store_more(made: Templated, monkeypatch: Any) -> None:
+    user, lease_id = made.stacks.user(), create(made, server() | {'on_end': 'stop'})
+    (held,) = made.lease(lease_id).reservations
+    monkeypatch.setattr(limits, 'LEASE_BYTES', stored(made, lease_id) - 1)
+    with pytest.raises(exceptions.BadRequest, match='bytes in one lease'):
+        made.operations.update_reservation(user, lease_id, held.id, {'on_end': 'delete'})
+    item = {'id': held.id, 'on_end': 'delete'}
+    with pytest.raises(exceptions.BadRequest, match='bytes in one lease'):
+        made.operations.update_lease(user, lease_id, {'reservations': [item]})
+    # A lease of an earlier release may have more; it can be changed otherwise.
+    made.operations.update_lease(user, lease_id, {'name': 'other'})
+    assert made.lease(lease_id).name == 'other'
 
 
 def rejected(made: Templated, items: list[Any], dry_run: bool) -> Mapping[str, Any]:
