@@ -3,13 +3,14 @@
 
 import datetime
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from climate_common import resource_types
+from climate_core.db.reservations import Count
 from climate_core.lease import model
 from climate_core.lease.events import end
-from climate_core.lease.states import LeaseStatus, ReservationStatus
+from climate_core.lease.states import LIVE, LeaseStatus, ReservationStatus
 
 #: How often calendars ask at most, as far as they heed it.
 _REFRESH: Final = datetime.timedelta(minutes=15)
@@ -19,16 +20,18 @@ _STATUS: Final[Mapping[str, str]] = {
     LeaseStatus.IN_PROGRESS: 'TENTATIVE',
     LeaseStatus.TIMEDOUT: 'CANCELLED',
 }
+_KEPT: Final = LIVE - {ReservationStatus.DELETING}
 #: Why leases that are over never began. They keep their dates, at which nothing happens any more.
 _NEVER_BEGAN: Final = frozenset({end.CANCELLED, end.NEVER_ENOUGH})
 
 
-def render(name: str, leases: Iterable[model.Lease]) -> bytes:
+def render(name: str, leases: Iterable[tuple[model.Lease, Sequence[Count]]]) -> bytes:
     """Return a calendar with an event for each lease.
 
     It is the same as long as the leases are, so that it can have an ETag.
 
     :param name: of the calendar
+    :param leases: each with its reservations, counted
     """
     import icalendar
 
@@ -39,7 +42,7 @@ def render(name: str, leases: Iterable[model.Lease]) -> bytes:
     calendar.add('refresh-interval', _REFRESH, parameters={'VALUE': 'DURATION'})
     # The library does not know the type of this property, and would write 0:15:00.
     calendar.add('x-published-ttl', icalendar.vDuration(_REFRESH))
-    for lease in leases:
+    for lease, counts in leases:
         event = icalendar.Event()
         changed = (lease.updated_at or lease.created_at).replace(microsecond=0)
         event.add('uid', f'{lease.id}@climate')
@@ -50,7 +53,7 @@ def render(name: str, leases: Iterable[model.Lease]) -> bytes:
         event.add('dtend', lease.end_date.replace(microsecond=0))
         event.add('summary', lease.name)
         event.add('status', _status(lease))
-        event.add('description', _description(lease))
+        event.add('description', _description(lease, counts))
         # Others in the calendar are as free as before.
         event.add('transp', 'TRANSPARENT')
         calendar.add_component(event)
@@ -63,11 +66,12 @@ def _status(lease: model.Lease) -> str:
     return _STATUS.get(lease.status, 'CONFIRMED')
 
 
-def _description(lease: model.Lease) -> str:
+def _description(lease: model.Lease, counts: Sequence[Count]) -> str:
     # What is given back is in it no more; a lease that ends or is over is shown with all it had.
-    kept = [each for each in lease.live if each.status != ReservationStatus.DELETING]
-    shown = kept or lease.reservations
-    types = Counter(resource_types.api_name(each.resource_type) for each in shown)
+    kept = [each for each in counts if each.status in _KEPT]
+    types: Counter[str] = Counter()
+    for each in kept or counts:
+        types[resource_types.api_name(each.resource_type)] += each.number
     lines = [f'Lease {lease.id}', f'Status: {lease.status}', f'Kind: {lease.kind}']
     lines += [f'{count} x {name}' for name, count in sorted(types.items())]
     return '\n'.join(lines)

@@ -2,6 +2,7 @@
 """The history of leases in the database: one row for each change, kept until the purge."""
 
 import dataclasses
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,10 +10,15 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import rows, secrets, tables
+from climate_core.db import listed, rows, secrets, tables
 from climate_core.lease import history
 
 _ROW = tables.HISTORY
+#: The changes, as their text, are the last.
+_COLUMNS = (
+    *rows.columns(_ROW, history.HistoryEntry)[:-1],
+    sa.type_coerce(_ROW.c.changes, sa.Text),
+)
 
 
 def add(session: orm.Session, entry: history.HistoryEntry | None) -> None:
@@ -53,24 +59,36 @@ def page(
     after: int | None = None,
     limit: int = 1000,
     newest_first: bool = False,
-) -> list[tuple[int, history.HistoryEntry]]:
-    """Read a page of the history of a lease.
+) -> tuple[list[tuple[int, history.HistoryEntry]], bool]:
+    """Read a page of the history of a lease, and whether there is more.
+
+    A page may end before its limit, see :data:`.listed.MOST_BYTES`.
 
     :param after: the number of the last entry of the page before
     :returns: entries with their numbers
     """
     query = (
-        sa.select(_ROW.c.id, *rows.columns(_ROW, history.HistoryEntry))
+        sa.select(_ROW.c.id, *_COLUMNS)
         .where(_ROW.c.lease_id == lease_id)
         .order_by(_ROW.c.id.desc() if newest_first else _ROW.c.id)
-        .limit(limit)
+        .limit(limit + 1)
     )
     if after is not None:
         query = query.where(_ROW.c.id < after if newest_first else _ROW.c.id > after)
-    return [
-        (row[0], _opened(session, history.HistoryEntry(*row[1:])))
-        for row in session.execute(query)
-    ]
+    found: list[tuple[int, history.HistoryEntry]] = []
+    size = 0
+    with rows.streamed(session, query) as stream:
+        for row in stream:
+            number, *values = row
+            if len(found) == limit or size > listed.MOST_BYTES:
+                more = True
+                break
+            size += len(values[-1])
+            values[-1] = json.loads(values[-1])
+            found.append((number, history.HistoryEntry(*values)))
+        else:
+            more = False
+    return [(number, _opened(session, each)) for number, each in found], more
 
 
 def _opened(session: orm.Session, entry: history.HistoryEntry) -> history.HistoryEntry:

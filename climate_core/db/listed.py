@@ -4,6 +4,8 @@
 PyMySQL reads each value of a row in Python, and so most of what a list costs. There a lease comes
 as one JSON text with all that it has, which is read in C (:mod:`climate_core.db.packed_rows`).
 The other databases are asked for the rows of each table.
+
+A page ends before :data:`MOST_BYTES`, since one lease has up to 1 MiB and a page 1000 leases.
 """
 
 import functools
@@ -21,6 +23,11 @@ from climate_core.db import allocations, packed_rows, secrets, tables
 from climate_core.db import rows as db_rows
 from climate_core.lease.listed import ListedEvent, ListedLease, ListedReservation
 
+#: Bytes of JSON of a page; more are not read. A page has one lease at least.
+MOST_BYTES: Final = 16 * 1024 * 1024
+#: What a reservation or an event costs beside its own JSON, in such bytes.
+_PART_BYTES: Final = 512
+
 _LEASE: Final = tables.LEASES
 _ID: Final = 0
 #: Where the rows of the parts of a lease have its id.
@@ -29,6 +36,8 @@ _BY_CREATION: Final = operator.attrgetter('created_at', 'id')
 _BY_TIME: Final = operator.attrgetter('time', 'id')
 
 
+#: What a lease that is too long for one text counts.
+_UNREAD_BYTES: Final = 1024 * 1024
 _COLUMNS: Final = db_rows.columns(_LEASE, ListedLease)
 #: By their names in the API.
 _PARTS: Final[Mapping[str, Sequence[sa.Column[Any]]]] = {
@@ -39,22 +48,18 @@ _PARTS: Final[Mapping[str, Sequence[sa.Column[Any]]]] = {
 
 def read(
     session: orm.Session, select: sa.Select[Any], parts: Collection[str]
-) -> list[ListedLease]:
+) -> tuple[list[ListedLease], bool]:
     """Return leases in the order of a query: one statement with PyMySQL, else one for each table.
 
     One more if the calendar promises something to one of them.
 
     :param select: of leases
     :param parts: which of ``reservations`` and ``events`` are read
+    :returns: leases, and whether the query has more
     """
-    found = None
-    if session.get_bind().dialect.driver == 'pymysql':
-        texts = session.scalars(select.with_only_columns(_text(frozenset(parts)))).all()
-        found = _unpacked(texts)
-    if found is None:
-        rows = session.execute(select.with_only_columns(*_COLUMNS)).all()
-        found = _assembled(session, rows, parts)
-    return _promised(session, [_opened(session, each) for each in found])
+    is_packed = session.get_bind().dialect.driver == 'pymysql'
+    found, more = (_unpacked if is_packed else _assembled)(session, select, parts)
+    return _promised(session, [_opened(session, each) for each in found]), more
 
 
 @functools.cache
@@ -80,30 +85,67 @@ def _literal(text: str) -> sa.ColumnElement[str]:
     return sa.literal_column(f"'{text}'", sa.Text())
 
 
-def _unpacked(texts: Sequence[str | None]) -> list[ListedLease] | None:
-    """Make leases of such texts; None if one of them was too long for the database."""
-    try:
-        # All at once: that is read in C, too.
-        rows = json.loads(f'[{",".join(texts)}]')  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return None
-    if any(row[1] != len(row[2]) or row[3] != len(row[4]) for row in rows):
-        return None
+def _unpacked(
+    session: orm.Session, select: sa.Select[Any], parts: Collection[str]
+) -> tuple[list[ListedLease], bool]:
+    """Read leases as such texts."""
+    found: list[list[Any] | None] = []
+    size, more = 0, False
+    with db_rows.streamed(session, select.with_only_columns(_text(frozenset(parts)))) as texts:
+        for (text,) in texts:
+            if size > MOST_BYTES:
+                more = True
+                break
+            row = _unpack(text)
+            found.append(row)
+            size += len(text or '') + (_PART_BYTES * (row[1] + row[3]) if row else _UNREAD_BYTES)
+    if None in found:
+        # In the same order. What has come since is left to the next page.
+        plain, later = _assembled(session, select.limit(len(found)), parts)
+        return plain, more or later
+    rows = [row for row in found if row is not None]
     packed_rows.convert(_COLUMNS, [row[0] for row in rows])
     packed_rows.convert(_PARTS['reservations'], [each for row in rows for each in row[2]])
-    return [_lease(lease, held, events) for lease, _, held, _, events in rows]
+    return [_lease(lease, held, events) for lease, _, held, _, events in rows], more
+
+
+def _unpack(text: str | None) -> list[Any] | None:
+    """Read such a text; None if it was too long for the database."""
+    try:
+        row: list[Any] = json.loads(text)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    return row if row[1] == len(row[2]) and row[3] == len(row[4]) else None
 
 
 def _assembled(
-    session: orm.Session, found: Sequence[Sequence[Any]], parts: Collection[str]
-) -> list[ListedLease]:
-    """Make leases of rows, and of those of the other tables."""
+    session: orm.Session, select: sa.Select[Any], parts: Collection[str]
+) -> tuple[list[ListedLease], bool]:
+    """Read leases, and the rows of the other tables."""
+    size = _size(parts, session.get_bind().dialect.name)
+    rows = session.execute(select.with_only_columns(*_COLUMNS, size)).all()
+    sizes = itertools.accumulate((row[-1] for row in rows), initial=0)
+    found = [row[:-1] for row, before in zip(rows, sizes, strict=False) if before <= MOST_BYTES]
     ids = [row[_ID] for row in found]
     kept: dict[tuple[str, str], list[Sequence[Any]]] = defaultdict(list)
     for name in parts if ids else ():
         for row in session.execute(_select(name), {'ids': ids}):
             kept[name, row[_LEASE_ID]].append(row)
-    return [_lease(row, kept['reservations', row[_ID]], kept['events', row[_ID]]) for row in found]
+    read = [_lease(row, kept['reservations', row[_ID]], kept['events', row[_ID]]) for row in found]
+    return read, len(read) < len(rows)
+
+
+def _size(parts: Collection[str], dialect: str) -> sa.ColumnElement[int]:
+    """Return about how many bytes of JSON the parts of a lease have."""
+    # PostgreSQL knows this length without the text.
+    length = sa.func.octet_length if dialect == 'postgresql' else sa.func.length
+    own = {'reservations': sa.func.coalesce(sa.func.sum(length(tables.RESERVATIONS.c.params)), 0)}
+    size: sa.ColumnElement[int] = sa.literal(0)
+    for name in parts:
+        of_lease = _PARTS[name][_LEASE_ID] == _LEASE.c.id
+        mine = own.get(name, 0) + sa.func.count() * _PART_BYTES
+        size = size + sa.select(mine).where(of_lease).scalar_subquery()
+    return size
 
 
 @functools.cache

@@ -77,9 +77,12 @@ def page(session: orm.Session, query: LeaseQuery) -> tuple[list[model.Lease], bo
 
 
 def shown(session: orm.Session, query: LeaseQuery) -> tuple[list[ListedLease], bool]:
-    """Read what a list shows of a page of leases, as :func:`page` does."""
-    found = listed.read(session, _select(session, query), query.parts)
-    return found[: query.limit], len(found) > query.limit
+    """Read what a list shows of a page of leases, as :func:`page` does.
+
+    A page may end before its limit, see :data:`.listed.MOST_BYTES`.
+    """
+    found, more = listed.read(session, _select(session, query), query.parts)
+    return found[: query.limit], more or len(found) > query.limit
 
 
 def _select(session: orm.Session, query: LeaseQuery) -> sa.Select[Any]:

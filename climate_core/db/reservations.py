@@ -22,6 +22,25 @@ COLUMNS = rows.columns(_RESERVATION, Reservation)
 _NAMES = tuple(each.name for each in COLUMNS)
 
 
+class Count(NamedTuple):
+    """The number of reservations of a lease that have a type and a status."""
+
+    resource_type: str
+    status: str
+    number: int
+
+
+def count_by_lease(session: orm.Session, ids: Collection[str]) -> dict[str, list[Count]]:
+    """Count the reservations of leases in one statement, and read nothing else of them."""
+    column = _RESERVATION.c
+    by = (column.lease_id, column.resource_type, column.status)
+    query = sa.select(*by, sa.func.count()).where(column.lease_id.in_(ids)).group_by(*by)
+    found: dict[str, list[Count]] = defaultdict(list)
+    for lease_id, *count in session.execute(query):
+        found[lease_id].append(Count(*count))
+    return found
+
+
 def held_of(resource_type: str) -> sa.ColumnElement[bool]:
     """Return the condition for reservations of a type that hold their resource."""
     return sa.and_(_RESERVATION.c.resource_type == resource_type, _RESERVATION.c.hold == 1)

@@ -21,6 +21,8 @@ from climate_core.db.engine import Stale, signal
 
 T = TypeVar('T')
 
+#: Rows of a stream that are in memory at once; one may have some MiB.
+_AT_ONCE: Final = 5
 #: Key of ``Session.info``: what waits to be written for a group.
 _TOGETHER: Final = 'together'
 
@@ -42,6 +44,24 @@ def columns(table: sa.Table, kind: type[Any]) -> list[sa.Column[Any]]:
     is_dataclass = dataclasses.is_dataclass(kind)
     names = [each.name for each in dataclasses.fields(kind)] if is_dataclass else kind._fields
     return [table.c[name] for name in names if name in table.c]
+
+
+@contextlib.contextmanager
+def streamed(session: orm.Session, query: sa.Select[Any]) -> Iterator[Iterator[sa.Row[Any]]]:
+    """Give the rows of a query one by one in a session that only reads.
+
+    The database stops where no more rows are taken. Within, the session executes nothing else.
+    """
+    options = {'stream_results': True, 'yield_per': _AT_ONCE}
+    result: Any = session.execute(query, execution_options=options)
+    rest = iter(result)
+    yield rest
+    if session.get_bind().dialect.driver == 'pymysql' and next(rest, None) is not None:
+        # MySQL sends a result to its end, and PyMySQL reads all of it to close the cursor.
+        result.cursor._result.unbuffered_active = False
+        session.connection().invalidate()
+        session.rollback()
+    result.close()
 
 
 def values(table: sa.Table, one: Any) -> dict[str, Any]:

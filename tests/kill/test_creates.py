@@ -35,7 +35,7 @@ def present(stage, asked):
     for lease in there:
         assert len(lease.reservations) == 1
         assert {each.event_type for each in lease.events} >= {'start_lease', 'end_lease'}
-        assert len(stage.database.read(history.page, lease.id)) == 1
+        assert len(stage.database.read(history.page, lease.id)[0]) == 1
     return there
 
 

@@ -55,6 +55,6 @@ def test_killed_telling_of_a_refused_trust_tells_it_once(stage, kill):
     stage.until(lambda: stage.told(FAILED))
     # A manager that is killed may have sent what it has not deleted: that is the same one again.
     assert len({payload['event_id'] for payload in stage.told(WARNING)}) == 1
-    entries = [each for _, each in stage.database.read(history.page, lease.id)]
+    entries = [each for _, each in stage.database.read(history.page, lease.id)[0]]
     assert [each.action for each in entries].count('trust.refused') == 1
     assert stage.cloud.effects().get(server, []) == []

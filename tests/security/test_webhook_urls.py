@@ -88,7 +88,7 @@ def test_history_of_an_earlier_release_shows_no_path(
     shown = _ask(application, 'GET', f'{path}/history', None, OWNER, 200)['history']
     assert shown[-1]['changes'] == {'webhook': [None, ORIGIN]}
     # New entries do not even store it.
-    stored = json.dumps([e.changes for _, e in database.read(history.page, lease_id, None, 2)])
+    stored = json.dumps([e.changes for _, e in database.read(history.page, lease_id, None, 2)[0]])
     assert ORIGIN in stored
     assert 'in-path' not in stored
 

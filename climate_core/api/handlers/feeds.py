@@ -3,6 +3,7 @@
 
 import datetime
 import urllib.parse
+from collections.abc import Sequence
 from typing import Any, Final
 
 import webob
@@ -14,7 +15,7 @@ from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import feed as schema
 from climate_core.context import RequestContext
 from climate_core.db import feeds as db
-from climate_core.db import listing
+from climate_core.db import listing, reservations
 from climate_core.lease import api_view, feeds, model
 from climate_core.policies import feeds as rules
 from climate_core.policies import leases as lease_rules
@@ -124,16 +125,20 @@ def _render(backend: Backend, feed: feeds.Feed) -> bytes:
     return icalendar.render(feed.name, backend.database.read(_leases, feed.project_id))
 
 
-def _leases(session: orm.Session, project_id: str) -> list[model.Lease]:
+def _leases(
+    session: orm.Session, project_id: str
+) -> list[tuple[model.Lease, Sequence[reservations.Count]]]:
     query = listing.LeaseQuery(
         project_id=project_id,
         since=-_BACK,
         until=_AHEAD,
         sort=(('end_date', True),),
         limit=MOST,
-        parts=('reservations',),
+        parts=(),
     )
-    return listing.page(session, query)[0]
+    found, _ = listing.page(session, query)
+    counts = reservations.count_by_lease(session, [each.id for each in found])
+    return [(each, counts.get(each.id, ())) for each in found]
 
 
 def _shown(feed: feeds.Feed) -> dict[str, Any]:

@@ -29,9 +29,9 @@ def list_(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     limit = paging.limit(backend, request)
     after = request.parameters.get('marker')
     newest_first = request.parameters.get('sort') == schema.NEWEST_FIRST
-    found = backend.database.read(db.page, lease_id, after, limit + 1, newest_first)
-    entries = [_serialize(number, each) for number, each in found[:limit]]
-    links = paging.links(request, str(found[limit - 1][0])) if len(found) > limit else None
+    found, more = backend.database.read(db.page, lease_id, after, limit, newest_first)
+    entries = [_serialize(number, each) for number, each in found]
+    links = paging.links(request, str(found[-1][0])) if more else None
     return answer(200, paging.body('history', entries, links))
 
 

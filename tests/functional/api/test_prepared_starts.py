@@ -105,7 +105,7 @@ def test_trust_that_is_gone_is_told_before_the_start_fails(manager: PreparedWorl
     assert 'Keystone does not accept the trust' in (failed.status_reason or '')
     assert 'will fail' not in (failed.status_reason or '')
     assert manager.told()[-2:] == [WARNING, FAILED]
-    entries = [each for _, each in manager.database.read(history.page, lease_id)]
+    entries = [each for _, each in manager.database.read(history.page, lease_id)[0]]
     assert [each.action for each in entries][:2] == ['lease.create', 'trust.refused']
 
 

@@ -62,7 +62,7 @@ def test_no_token_is_logged(application: Any, lines: Lines) -> None:
 
 
 def _history(database: Database, lease_id: str) -> list[history.history.HistoryEntry]:
-    return [entry for _, entry in database.read(history.page, lease_id)]
+    return [entry for _, entry in database.read(history.page, lease_id)[0]]
 
 
 @pytest.mark.parametrize('given', [NOVAS, None])

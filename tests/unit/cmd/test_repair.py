@@ -74,7 +74,7 @@ def forget(database: Database, lease: model.Lease) -> None:
 
 
 def repairs(database: Database, lease: model.Lease) -> list[Any]:
-    page = database.read(history.page, lease.id)
+    page = database.read(history.page, lease.id)[0]
     return [entry for _, entry in page if entry.action == 'operator.repair']
 
 

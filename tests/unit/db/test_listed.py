@@ -98,7 +98,7 @@ def test_lease_that_is_too_long_for_one_text_is_shown_all_the_same(
 
 @pytest.mark.parametrize('text', [None, '[[],1,[],0,[]]', '[[],0,[],2,[[]]]', '[[],1,[["a"', ']'])
 def test_text_that_was_cut_is_not_read(text: str | None) -> None:
-    assert listed._unpacked([text]) is None
+    assert listed._unpack(text) is None
 
 
 def test_lease_of_the_release_before_shows_no_time_before_its_start(any_world: World) -> None:

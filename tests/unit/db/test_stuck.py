@@ -34,7 +34,7 @@ def change(world: World, table: Any, where: Any, **values: Any) -> None:
 
 
 def repairs(world: World, lease_id: str) -> list[Any]:
-    page = world.database.read(history.page, lease_id)
+    page = world.database.read(history.page, lease_id)[0]
     return [entry for _, entry in page if entry.action == stuck.REPAIR]
 
 

@@ -84,7 +84,7 @@ def _left(world: World) -> list[Any]:
 
 
 def _history(world: World, lease_id: str) -> list[history.history.HistoryEntry]:
-    return [entry for _, entry in world.database.read(history.page, lease_id)]
+    return [entry for _, entry in world.database.read(history.page, lease_id)[0]]
 
 
 def _data(got: Got) -> Any:

@@ -75,7 +75,7 @@ def test_start_is_finished_in_one_transaction(
     assert kinds == ['SELECT'] * 2 + ['UPDATE'] * 3 + ['INSERT'] * 2
     assert (waiting.status, waiting.start.status) == ('ACTIVE', 'DONE')
     assert (waiting.start.generation, waiting.calls) == (generation + 1, 1)
-    page = any_world.database.read(history.page, waiting.lease_id)
+    page = any_world.database.read(history.page, waiting.lease_id)[0]
     assert page[-1][1].action == 'event.start_lease'
     assert any_world.told()[-1] == 'lease.event.start_lease'
 

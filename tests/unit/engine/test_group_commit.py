@@ -63,7 +63,7 @@ class Group:
 
     def renamings(self, lease_id: str) -> int:
         """Count the renamings of a lease in its history."""
-        page = self.world.database.read(history.page, lease_id)
+        page = self.world.database.read(history.page, lease_id)[0]
         return sum(entry.action == 'lease.update' for _, entry in page)
 
 

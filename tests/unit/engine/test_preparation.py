@@ -91,7 +91,7 @@ class Stage:
         return self.world.create(thing, **dated, **values)
 
     def entries(self, lease_id: str) -> list[tuple[str, str, str | None]]:
-        found = self.world.database.read(history.page, lease_id)
+        found = self.world.database.read(history.page, lease_id)[0]
         return [(each.action, each.result, each.reason) for _, each in found]
 
 

@@ -32,7 +32,7 @@ def test_history_log_and_calls_have_the_id_of_the_event(world: World, lines: Lin
     world.run()
     wanted = f'req-{start_of(world, lease_id).id}'
     assert asked == [wanted]
-    entries = [entry for _, entry in world.database.read(history.page, lease_id)]
+    entries = [entry for _, entry in world.database.read(history.page, lease_id)[0]]
     ids = {e.request_id for e in entries if e.action == 'event.start_lease'}
     assert ids == {wanted}
     [line] = lines.of('climate_core.engine.executor')

@@ -24,7 +24,7 @@ def _times(lease: model.Lease, kind: str) -> list[datetime.datetime]:
 
 
 def _history(world: World, lease_id: str) -> list[tuple[str, dict[str, Any]]]:
-    entries = world.database.read(history.page, lease_id)
+    entries = world.database.read(history.page, lease_id)[0]
     return [(entry.action, dict(entry.changes)) for _, entry in entries]
 
 

@@ -56,7 +56,7 @@ def test_a_webhook_is_kept_and_its_secret_told_to_nobody(
     assert world.lease(lease_id).webhook == HOOK | {'events': ['*']}
     world.run_until_idle()
     world.told()
-    rows = world.database.read(history.page, lease_id)
+    rows = world.database.read(history.page, lease_id)[0]
     assert SECRET not in caplog.text + repr(world.sent) + repr(rows)
     assert 'example.org' in repr(rows)
 

@@ -21,7 +21,7 @@ def _held(world: World, lease_id: str = ID) -> list[str]:
 
 
 def _actions(world: World) -> list[str]:
-    return [entry.action for _, entry in world.database.read(history.page, ID)]
+    return [entry.action for _, entry in world.database.read(history.page, ID)[0]]
 
 
 def test_all_join_at_once(world: World) -> None:

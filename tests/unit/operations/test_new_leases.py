@@ -100,7 +100,7 @@ def check_whole(world: World, lease_id: str, things: int) -> None:
     lease = world.lease(lease_id)
     assert len(lease.reservations) == things
     assert {each.event_type for each in lease.events} >= {'start_lease', 'end_lease'}
-    (entry,) = world.database.read(history.page, lease_id)
+    (entry,) = world.database.read(history.page, lease_id)[0]
     assert entry[1].action == 'lease.create'
     world.told()
     told = [body['id'] for kind, body in world.sent if kind == 'lease.create']

@@ -72,8 +72,8 @@ def read_all(made, lease_id):
     """Return what the API shows the owner of a lease: alone, in a list, and its history."""
     lease = made.lease(lease_id)
     query = sa.select(tables.LEASES).where(tables.LEASES.c.id == lease_id)
-    (row,) = made.database.read(listed.read, query, ('reservations', 'events'))
-    entries = made.database.read(history.page, lease_id)
+    ((row,), _) = made.database.read(listed.read, query, ('reservations', 'events'))
+    entries = made.database.read(history.page, lease_id)[0]
     shown = [api_view.lease(each, viewer_id=lease.user_id) for each in (lease, row)]
     return [*shown, [each.changes for _, each in entries]]
 
