@@ -37,13 +37,16 @@ def check_changes(session: orm.Session, lease_id: str, generation: int, most: in
     Older entries are never dropped: otherwise a user could push a change out of the history.
 
     :param generation: of the lease; it counts each change by a user, and others
-    :param most: the maximum number of entries by users
+    :param most: the maximum number of entries by users; additions by services are not counted,
+        otherwise anyone whose servers join the lease could use up the changes of its owner
     :raises climate_core.exceptions.LimitExceeded: the history has as many
     """
     # The create is an entry, and the generation after it is 0.
     if generation + 1 < most:
         return
-    by_users = sa.and_(_ROW.c.lease_id == lease_id, _ROW.c.user_id.is_not(None))
+    by_users = sa.and_(
+        _ROW.c.lease_id == lease_id, _ROW.c.user_id.is_not(None), _ROW.c.action != history.JOIN
+    )
     count = session.scalar(sa.select(sa.func.count()).select_from(_ROW).where(by_users))
     if count is not None and count >= most:
         raise exceptions.LimitExceeded(

@@ -21,15 +21,18 @@ RETRY: Final = 'retry'
 FAILED: Final = 'failed'
 RESULTS: Final = (DONE, PROGRESS, RETRY, FAILED)
 
+#: The action of a service that adds what it builds for a user.
+JOIN: Final = 'reservation.join'
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cause:
     """Name the user or the event that changes a lease.
 
     :param action: ``lease.create``, ``lease.update``, ``reservation.delete`` ... as a user asked
-        for it; ``event.<type>`` for what was due; ``resource.lost``, ``host.failed`` for what was
+        for it; :data:`JOIN`; ``event.<type>`` for what was due; ``resource.lost``, ``host.failed`` for what was
         found, ``resource.rejected``, ``resource.corrected`` for wrong reports of services
-    :param user_id: who asked; None for the service itself
+    :param user_id: who asked, or for whom a service did; None for the service itself
     :param request_id: of the request, or the one that the calls to other services carry
     :param event_id: the event that is worked on
     :param failure: a sentence: what failed, where no event says so
@@ -45,6 +48,11 @@ class Cause:
 def user_cause(context: RequestContext, action: str) -> Cause:
     """Return the cause of an action that a user asked for."""
     return Cause(action, user_id=context.user_id, request_id=context.global_id)
+
+
+def join_cause(context: RequestContext) -> Cause:
+    """Return the cause of an addition to a lease."""
+    return user_cause(context, JOIN if context.by_service else 'reservation.create')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

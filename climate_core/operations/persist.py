@@ -17,7 +17,7 @@ from climate_core.db import leases, owner_trusts, store
 from climate_core.db import limits as db_limits
 from climate_core.db.engine import TROUBLE, Database, Stale
 from climate_core.lease import changes, limits, model, states
-from climate_core.lease.history import Cause, user_cause
+from climate_core.lease.history import JOIN, Cause, join_cause, user_cause
 from climate_core.lease.results import Change
 from climate_core.operations import forecasting
 from climate_core.operations.build import check_generation
@@ -100,7 +100,7 @@ class WritePath:
         made = [each for each in draft.found if each.resource_id != known[each.id]]
         if not made:
             return before
-        cause = user_cause(context, 'reservation.create')
+        cause = join_cause(context)
         try:
             return self.database.write(_write_made, before.id, made, draft.now, cause)
         except db_exc.DBDuplicateEntry as exc:
@@ -112,8 +112,8 @@ class WritePath:
         most = self.quota.check_quota(draft.lease, draft.now, draft.before, is_cheap=is_cheap)
         draft = self._admit(context, draft)
         done = self.provisioner.provision(context, draft)
-        action = 'lease.create' if draft.before is None else 'reservation.create'
-        cause = user_cause(context, action)
+        is_new = draft.before is None
+        cause = user_cause(context, 'lease.create') if is_new else join_cause(context)
         try:
             # What was made is held by a lease, or is discarded; the calendar may be slow at it.
             with deadline(None):
@@ -227,7 +227,8 @@ class WritePath:
         if not missing:
             return lease
         check_generation(lease, draft.generation)
-        self.quota.check_changes(session, lease)
+        if cause.action != JOIN:
+            self.quota.check_changes(session, lease)
         db_limits.check(session, project_id, limits.amounts(missing), most)
         joining = {each.id for each in missing}
         preparing = {each: done.preparing[each] for each in joining & done.preparing.keys()}

@@ -74,6 +74,27 @@ def test_changes_by_users_stop_before_they_fill_the_history(capped: Any) -> None
     world.ask(capped, 'DELETE', path, status=204)
 
 
+def test_additions_by_services_leave_the_changes_to_the_owner(capped: Any) -> None:
+    """Another member of the project may boot any number of servers into the lease."""
+    lease = create(capped, 1, 201)['lease']
+    path = f'/v1/leases/{lease["id"]}'
+
+    def add(status: int, **headers: str) -> None:
+        world.ask(capped, 'POST', f'{path}/reservations', things(1)[0], headers, status)
+
+    service = {'X-Service-Roles': 'service'}
+    add(201, **service)
+    add(201, **service)
+    for number in range(5):
+        world.ask(capped, 'PUT', path, {'name': f'name {number}'}, status=200)
+    add(403)
+    add(201, **service)
+    rows = world.ask(capped, 'GET', f'{path}/history', status=200).json['history']
+    joins = 'reservation.join'
+    actions = ['lease.create', joins, joins, *5 * ['lease.update'], joins]
+    assert [each['action'] for each in rows] == actions
+
+
 def test_reservations_of_a_lease_are_limited_however_they_join(capped: Any) -> None:
     body = {'name': 'l', 'start_date': '+1d', 'duration': '1h', 'reservations': things(4)}
     for where in ('/v1/leases', '/v1/leases?dry_run=true'):

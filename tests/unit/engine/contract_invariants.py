@@ -391,7 +391,7 @@ _TOLD_OF_WAITING = {
     ('IN_PROGRESS', 'TIMEDOUT'): 'lease.event.make_room.error',
 }
 _GAVE_WAY = ('ACTIVE', 'WAITING')
-_UPDATES = frozenset({'lease.update', 'reservation.create', 'lease.preempt'})
+_UPDATES = frozenset({'lease.update', 'reservation.create', 'reservation.join', 'lease.preempt'})
 _PREPARATION = 'event.prepare_reservation'
 _RECOVERIES = frozenset({'event.end_reservation', 'resource.lost'})
 
