@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Idempotency-Key: one key of a project, one request, one lease. Pure."""
 
+import hashlib
 import json
 import uuid
 from collections.abc import Mapping, Sequence
@@ -32,12 +33,14 @@ def digests(values: Mapping[str, Any], lease_id: str | None, keys: Sequence[str]
 
     :param lease_id: the id that it chooses
     :param keys: those of the operator, see :func:`climate_common.sealing.digests`
+    :returns: the first is stored, all are compared; the last is that of the release before, so
+        that a request can be repeated across the upgrade
     """
     if 'idempotency_key' not in values or lease_id is None:
         return ()
     asked = {name: value for name, value in values.items() if name not in _NOT_ASKED}
     text = json.dumps(asked, sort_keys=True, separators=(',', ':'))
-    return sealing.digests(text, lease_id, keys)
+    return [*sealing.digests(text, lease_id, keys), hashlib.sha256(text.encode()).hexdigest()]
 
 
 def check_repeated(present: model.Lease, digests_: Sequence[str]) -> None:
