@@ -30,8 +30,9 @@ class Cause:
     """Name the user or the event that changes a lease.
 
     :param action: ``lease.create``, ``lease.update``, ``reservation.delete`` ... as a user asked
-        for it; :data:`JOIN`; ``event.<type>`` for what was due; ``resource.lost``, ``host.failed`` for what was
-        found, ``resource.rejected``, ``resource.corrected`` for wrong reports of services
+        for it; :data:`JOIN`; ``event.<type>`` for what was due; ``resource.lost``,
+        ``host.failed`` for what was found, ``resource.rejected``, ``resource.corrected`` for
+        wrong reports of services
     :param user_id: who asked, or for whom a service did; None for the service itself
     :param request_id: of the request, or the one that the calls to other services carry
     :param event_id: the event that is worked on

@@ -49,25 +49,29 @@ def check_ahead(start: datetime.datetime, now: datetime.datetime, most: float) -
         raise exceptions.LeaseTooFarAhead(message, field='start_date')
 
 
-def check_size(
-    lease: model.Lease, before: model.Lease | None, most_reservations: int, most_events: int
-) -> None:
-    """Check the number of reservations, and of events that users added; fewer is always accepted.
+def check_reservations(number: int, most: int) -> None:
+    """Check the number of live reservations of a lease that more are added to.
+
+    :raises climate_core.exceptions.BadRequest: it is more than ``most``
+    """
+    if number > most:
+        raise exceptions.BadRequest(
+            f'reservations: a lease must have at most {most}, each of a count counted.',
+            field='reservations',
+        )
+
+
+def check_events(lease: model.Lease, before: model.Lease | None, most: int) -> None:
+    """Check the number of events that users added; fewer than before is always accepted.
 
     :param before: the lease as it is; None for a new one
-    :param most_reservations: the maximum number of those that are live
-    :param most_events: the maximum number
-    :raises climate_core.exceptions.BadRequest: it has more
+    :raises climate_core.exceptions.BadRequest: it is more than ``most``
     """
-    for field, most, count in (
-        ('reservations', most_reservations, lambda each: len(each.live)),
-        ('events', most_events, _count_given_events),
-    ):
-        number = count(lease)
-        if number > most and (before is None or number > count(before)):
-            raise exceptions.BadRequest(
-                f'{field}: a lease must have at most {most}, not {number}.', field=field
-            )
+    number = _count_given_events(lease)
+    if number > most and (before is None or number > _count_given_events(before)):
+        raise exceptions.BadRequest(
+            f'events: a lease must have at most {most}, not {number}.', field='events'
+        )
 
 
 def _count_given_events(lease: model.Lease) -> int:

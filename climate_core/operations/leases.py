@@ -245,7 +245,7 @@ class LeaseOperations:
             asked = {**values, 'reservations': items} if items else values
             changed = changes.update.apply(lease, asked, now, rules)
             self.quota.check_time(changed.lease, now, lease)
-            self.quota.check_size(changed.lease, lease)
+            self.quota.check_events(changed.lease, lease)
             return reservation_change.recounted(self.plugins, lease, changed, now)
 
         places = enumerate(values.get('reservations') or ())

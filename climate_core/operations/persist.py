@@ -233,7 +233,7 @@ class WritePath:
         joining = {each.id for each in missing}
         preparing = {each: done.preparing[each] for each in joining & done.preparing.keys()}
         change = changes.add_reservations.apply(lease, missing, draft.now, preparing)
-        self.quota.check_size(change.lease, lease)
+        self.quota.check_reservations(change.lease)
         after = store.save(session, lease, change, draft.now, cause)
         return self._promise(session, draft, after, missing)
 

@@ -61,7 +61,7 @@ class Quota:
         check_deadline()
         self.check_time(lease, now, before, errors)
         with errors.collected():
-            self.check_size(lease, before)
+            self.check_events(lease, before)
         is_cheap = is_cheap and not self.asks_external(lease, before)
         most = errors.get(None, self.check_limits, lease, before, is_cheap)
         with errors.collected():
@@ -94,13 +94,13 @@ class Quota:
             with errors.collected():
                 limits.check_ahead(lease.start_date, now, section.max_ahead_seconds)
 
-    def check_size(self, lease: model.Lease, before: model.Lease | None) -> None:
-        """Check the number of reservations and events of a lease. Pure.
+    def check_events(self, lease: model.Lease, before: model.Lease | None) -> None:
+        """Check the number of events of a lease, see :func:`.limits.check_events`. Pure."""
+        limits.check_events(lease, before, self.conf.limits.events_per_lease)
 
-        :raises climate_core.exceptions.BadRequest: it has more than before, and too many
-        """
-        section = self.conf.limits
-        limits.check_size(lease, before, section.reservations_per_lease, section.events_per_lease)
+    def check_reservations(self, lease: model.Lease) -> None:
+        """Check the number of reservations of a lease, see :func:`.limits.check_reservations`."""
+        limits.check_reservations(len(lease.live), self.conf.limits.reservations_per_lease)
 
     def check_changes(self, session: orm.Session, lease: model.Lease) -> None:
         """Check that a user may change a lease once more, see :func:`.history.check_changes`."""

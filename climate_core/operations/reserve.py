@@ -17,6 +17,7 @@ from climate_core.concurrency import check_deadline
 from climate_core.context import RequestContext
 from climate_core.lease import model, states
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, within
+from climate_core.lease.limits import check_reservations
 from climate_core.operations.draft import Item
 from climate_core.plugins import specified
 from climate_core.plugins.base import ResourcePlugin
@@ -88,7 +89,7 @@ class _Budget:
     def __init__(self, lease: model.Lease | None, most: int) -> None:
         present = () if lease is None else lease.reservations
         self._bytes = limits.LEASE_BYTES - _stored_bytes(present)
-        self._most, self._count = most, most - (0 if lease is None else len(lease.live))
+        self._most, self._count = most, 0 if lease is None else len(lease.live)
         self.is_exceeded = False
 
     def take(self, new: model.Reservation) -> None:
@@ -96,13 +97,9 @@ class _Budget:
 
         :raises climate_core.exceptions.BadRequest: it is too much
         """
-        self._count -= 1
-        if self._count < 0:
-            self.is_exceeded = True
-            raise exceptions.BadRequest(
-                f'reservations: a lease must have at most {self._most}, each of a count counted.',
-                field='reservations',
-            )
+        self._count += 1
+        self.is_exceeded = self._count > self._most
+        check_reservations(self._count, self._most)
         try:
             self._bytes -= len(limits.encode(new.params, max(self._bytes, 0)))
         except ValueError as exc:

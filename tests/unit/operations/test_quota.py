@@ -330,3 +330,21 @@ def test_a_commit_whose_answer_was_lost(world: World, monkeypatch: pytest.Monkey
     lease_id = world.create('a')
     lease = world.lease(lease_id)
     assert lease.trust_id in world.trusts.present
+
+
+def test_reservations_that_join_concurrently_are_limited(world: World) -> None:
+    lease_id, operations = world.create('a'), world.operations
+    operations.conf.set_override('reservations_per_lease', 2, group='limits')
+    owner = world.owner(lease_id)
+    drafts = [
+        operations.builder.build_reservation(owner, lease_id, world.wanted(thing), None)
+        for thing in 'bc'
+    ]
+    operations.write_path.write_draft(owner, drafts[0])
+    with pytest.raises(exceptions.BadRequest) as late:
+        operations.write_path.write_draft(owner, drafts[1])
+    with pytest.raises(exceptions.BadRequest) as early:
+        world.join(lease_id, 'd')
+    assert late.value.body == early.value.body
+    assert late.value.field == 'reservations'
+    assert len(world.lease(lease_id).live) == 2
