@@ -197,17 +197,3 @@ class WaitingDemand:
     end: datetime
     latest: timedelta = timedelta(0)
     turn: int = 0
-
-
-@dataclasses.dataclass(slots=True)
-class QueueResult:
-    """The capacity that the calendar found for a waiting lease.
-
-    :param seconds: until there is sufficient capacity; 0: now; None: not known
-    :ivar is_taken: whether the capacity that is free now is kept for the lease. The caller sets
-        it to False if the lease cannot have it, before the next lease is searched
-    """
-
-    lease_id: str
-    seconds: float | None
-    is_taken: bool = True

@@ -16,7 +16,6 @@ from sqlalchemy import orm
 from climate_core.calendar import preemption, queue, windows
 from climate_core.calendar.index import Index
 from climate_core.calendar.model import (
-    QueueResult,
     ReservationDemand,
     WaitingDemand,
     Window,
@@ -187,12 +186,11 @@ class CalendarQueries:
                     raise wrong
         return found
 
-    def fitting(self, waiting: Iterable[WaitingDemand]) -> Iterator[QueueResult]:
+    def fitting(self, waiting: Iterable[WaitingDemand]) -> Iterator[queue.SearchResult]:
         """Find which of the leases that wait have enough now, in their order; see :mod:`.queue`.
 
         Where very much waits, the last ones of a project are not searched: nothing is yielded.
         """
-        listed = list(waiting)
         with self._database.reader() as session:
             work = self._work(session)
             work.verify()
@@ -203,13 +201,9 @@ class CalendarQueries:
                 each.project_id,
                 each.turn,
             )
-            for each in listed
+            for each in waiting
         ]
-        for found in queue.choose(searched, work.kinds(), self._dice, LOOKS):
-            seconds = None if found.delay is None else found.delay / 1_000_000
-            room = QueueResult(listed[found.number].id, seconds)
-            yield room
-            found.is_taken = room.is_taken
+        yield from queue.choose(searched, work.kinds(), self._dice, LOOKS)
 
     def _work(self, session: orm.Session) -> CalendarTransaction:
         """Return what this transaction has seen and written, in all its calls."""

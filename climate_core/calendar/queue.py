@@ -41,12 +41,18 @@ class SearchResult:
 
     :param number: place of the lease in the queue
     :param delay: microseconds until there is sufficient capacity; 0: now; None: not known
-    :ivar is_taken: whether the capacity that is free now is kept from the leases searched later
+    :ivar is_taken: whether the capacity that is free now is kept from the leases searched later.
+        The caller sets it to False if the lease cannot have it, before the next one is searched
     """
 
     number: int
     delay: int | None
     is_taken: bool = True
+
+    @property
+    def seconds(self) -> float | None:
+        """Return the delay in seconds."""
+        return None if self.delay is None else self.delay / 1_000_000
 
 
 def choose(

@@ -133,14 +133,15 @@ class Queue:
         demands = self._demands(waiting.values(), done)
         if not demands:
             return done
-        left = {*demands}
+        left, listed = {*demands}, [*demands]
         for found in self.promises.calendar.fitting(demands.values()):
-            left.discard(found.lease_id)
+            lease_id = listed[found.number]
+            left.discard(lease_id)
             if found.seconds == 0:
                 # What it cannot get is free for the leases behind it.
                 found.is_taken = False
-                with self._refused(found.lease_id, done.refused):
-                    self.grant(waiting[found.lease_id])
+                with self._refused(lease_id, done.refused):
+                    self.grant(waiting[lease_id])
                     found.is_taken = True
             elif found.seconds is not None:
                 done.seconds = min(done.seconds or found.seconds, found.seconds)
