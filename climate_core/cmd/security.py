@@ -19,7 +19,7 @@ from oslo_upgradecheck import upgradecheck
 
 from climate_core.conf import secrets
 from climate_core.conf.webhooks import networks
-from climate_core.delivery import lookups
+from climate_core.delivery import name_resolution
 from climate_core.lease import webhook
 
 #: Hosts to which nothing is sent over a network.
@@ -123,7 +123,8 @@ def check_urls(conf: cfg.ConfigOpts) -> Iterator[str]:
         if isinstance(conf[group], Mapping):
             found |= {f'[{group}] {name}': conf[group][name] for name in _urls_of(conf[group])}
     for name, url in found.items():
-        if str(url).startswith('http://') and not _LOCAL.issuperset(lookups.hosts_of(str(url))):
+        hosts = name_resolution.hosts_of(str(url))
+        if str(url).startswith('http://') and not _LOCAL.issuperset(hosts):
             yield f'{name} is http: use https.'
 
 

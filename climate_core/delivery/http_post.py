@@ -18,13 +18,17 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from climate_core.delivery import lookups
+from climate_core.delivery import name_resolution
 from climate_core.lease import webhook
 
 #: How many addresses of a name are tried.
 _ADDRESSES = 4
 #: How many bytes of an answer are read, so that its sender is not cut off.
 _BODY = 4096
+
+
+class CallFailed(Exception):
+    """There was no answer. The message is for users and has no details of the control plane."""
 
 
 class Caller:
@@ -42,8 +46,8 @@ class Caller:
         self,
         rules: webhook.WebhookRules,
         timeout: float,
-        resolver: lookups.Resolver,
-        cloud_hosts: lookups.CloudHosts,
+        resolver: name_resolution.Resolver,
+        cloud_hosts: name_resolution.CloudHosts,
         cafile: str | None = None,
     ) -> None:
         self._rules = rules
@@ -57,7 +61,7 @@ class Caller:
 
         :param project_id: the project whose webhook it is
         :returns: the HTTP status of the answer
-        :raises climate_core.delivery.lookups.CallFailed: there was none
+        :raises CallFailed: there was none
         """
         inside = self._cloud_hosts.find_addresses()
         rules = dataclasses.replace(self._rules, hosts=inside)
@@ -68,14 +72,14 @@ class Caller:
                 parts.hostname or '', _port(parts), project_id, _left(deadline)
             )
             return self._post(parts, body, headers, _allowed(found, rules), deadline)
+        except name_resolution.NotResolved as exc:
+            raise CallFailed(str(exc)) from None
         except TimeoutError:
-            raise lookups.CallFailed(
-                f'It did not answer within {self._timeout:g} seconds.'
-            ) from None
+            raise CallFailed(f'It did not answer within {self._timeout:g} seconds.') from None
         except ssl.SSLCertVerificationError:
-            raise lookups.CallFailed('Its certificate is not valid.') from None
+            raise CallFailed('Its certificate is not valid.') from None
         except (OSError, http.client.HTTPException, ValueError):
-            raise lookups.CallFailed('It could not be reached by HTTP.') from None
+            raise CallFailed('It could not be reached by HTTP.') from None
 
     def _post(
         self,
@@ -115,7 +119,7 @@ def _allowed(found: Sequence[Any], rules: webhook.WebhookRules) -> Sequence[Any]
         if _is_local(family, sockaddr):
             rules = dataclasses.replace(rules, hosts={*rules.hosts, address})
         if webhook.forbidden(address, rules):
-            raise lookups.CallFailed('Its address is not allowed for webhooks.')
+            raise CallFailed('Its address is not allowed for webhooks.')
     return found[:_ADDRESSES]
 
 

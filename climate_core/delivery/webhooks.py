@@ -23,7 +23,7 @@ from climate_core.db import deliveries, history, leases, store
 from climate_core.db.clock import Clock
 from climate_core.db.deliveries import DeliveriesInProgress, Delivery
 from climate_core.db.engine import TROUBLE, Database
-from climate_core.delivery import http_post, lookups
+from climate_core.delivery import http_post, name_resolution
 from climate_core.lease import webhook
 from climate_core.lease.history import FAILED, Cause, HistoryEntry
 from climate_core.lease.results import Change
@@ -101,8 +101,8 @@ class Sender(PoolWorker[Delivery]):
         super().__init__(section.workers, conf.engine.idle_seconds, self.deliver)
         self._database = database
         self._clock = clock
-        resolver = lookups.Resolver(section.workers, max(2, section.workers // 4))
-        hosts = lookups.CloudHosts(conf, catalog_urls, resolver)
+        resolver = name_resolution.Resolver(section.workers, max(2, section.workers // 4))
+        hosts = name_resolution.CloudHosts(conf, catalog_urls, resolver)
         self._caller = http_post.Caller(
             rules, section.timeout_seconds, resolver, hosts, section.cafile
         )
@@ -136,10 +136,10 @@ class Sender(PoolWorker[Delivery]):
         test_points.reached('webhook.before', **info)
         try:
             if not delivery.url:
-                raise lookups.CallFailed(_UNREADABLE)
+                raise http_post.CallFailed(_UNREADABLE)
             status = self._caller.post(delivery.url, body, headers, delivery.project_id)
             reason = _reason(status)
-        except lookups.CallFailed as exc:
+        except http_post.CallFailed as exc:
             status, reason = 0, str(exc)
         test_points.reached('webhook.after', **info)
         if reason is None:

@@ -15,7 +15,7 @@ import pytest
 
 from climate_core import conf as configuration
 from climate_core import exceptions
-from climate_core.delivery import http_post, lookups
+from climate_core.delivery import http_post, name_resolution
 from climate_core.lease import webhook
 from tests.support.fakes import receiver as fake
 from tests.support.fakes.receiver import Receiver
@@ -55,16 +55,16 @@ def _post(
     transport: str = 'rabbit://192.0.2.9',
     **kw: Any,
 ) -> int:
-    resolver = lookups.Resolver(4, 2)
+    resolver = name_resolution.Resolver(4, 2)
     conf = configuration.load([], [])
     conf.set_override('transport_url', transport)
-    hosts = lookups.CloudHosts(conf, lambda: ENDPOINTS, resolver)
+    hosts = name_resolution.CloudHosts(conf, lambda: ENDPOINTS, resolver)
     caller = http_post.Caller(rules, timeout, resolver, hosts, **kw)
     return caller.post(url, b'{}', {'content-type': 'text/plain'}, 'ours')
 
 
 def _reason(url: str, *args: Any, **kw: Any) -> str:
-    with pytest.raises(lookups.CallFailed) as failed:
+    with pytest.raises(http_post.CallFailed) as failed:
         _post(url, *args, **kw)
     return str(failed.value)
 
@@ -269,7 +269,7 @@ def test_allowed_network_opens_hosts_of_the_cloud(
     assert _post(receiver.url()) == 204
 
 
-def test_lookup_without_an_end_keeps_to_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resolution_without_an_end_keeps_to_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     ends = threading.Event()
     monkeypatch.setattr(socket, 'getaddrinfo', lambda *_a, **_kw: ends.wait() and [])
     try:
@@ -279,7 +279,7 @@ def test_lookup_without_an_end_keeps_to_the_deadline(monkeypatch: pytest.MonkeyP
     assert told == 'It did not answer within 0.2 seconds.'
 
 
-def test_lookups_without_an_end_are_bounded_for_a_project(
+def test_resolutions_without_an_end_are_bounded_for_a_project(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ends, real = threading.Event(), socket.getaddrinfo
@@ -288,27 +288,28 @@ def test_lookups_without_an_end_are_bounded_for_a_project(
         return ends.wait() and [] if host == 'stuck.example' else real(host, *args, **kw)
 
     monkeypatch.setattr(socket, 'getaddrinfo', stuck)
-    resolver = lookups.Resolver(4, 2)
+    resolver = name_resolution.Resolver(4, 2)
     before = threading.active_count()
     try:
         for _ in range(2):
             with pytest.raises(TimeoutError):
                 resolver.find('stuck.example', 80, 'theirs', 0.01)
         for _ in range(5):
-            with pytest.raises(lookups.CallFailed, match='too many lookups'):
+            with pytest.raises(name_resolution.NotResolved, match='too many requests'):
                 resolver.find('stuck.example', 80, 'theirs', 0.01)
         assert threading.active_count() <= before + 2
         assert resolver.find('127.0.0.1', 80, 'ours', 30)
         for project_id in ('third', 'fourth'):
             with pytest.raises(TimeoutError):
                 resolver.find('stuck.example', 80, project_id, 0.01)
-        with pytest.raises(lookups.CallFailed, match='too many lookups'):
+        with pytest.raises(name_resolution.NotResolved, match='too many requests'):
             resolver.find('127.0.0.1', 80, 'ours', 30)
+        # The process does not wait for them at its end.
+        name = 'webhook name resolution'
+        found = [each.daemon for each in threading.enumerate() if each.name == name]
+        assert found == [True] * 4
     finally:
         ends.set()
-    # Nobody waits for them at the end of the process.
-    threads = [each for each in threading.enumerate() if each.name == 'webhook lookup']
-    assert all(each.daemon for each in threads)
 
 
 def test_catalog_that_cannot_be_read_leaves_what_was_known(
@@ -322,7 +323,8 @@ def test_catalog_that_cannot_be_read_leaves_what_was_known(
             raise answer
         return answer
 
-    hosts = lookups.CloudHosts(configuration.load([], []), urls, lookups.Resolver(4, 2))
+    resolver = name_resolution.Resolver(4, 2)
+    hosts = name_resolution.CloudHosts(configuration.load([], []), urls, resolver)
     first = hosts.find_addresses()
     assert ipaddress.ip_address('203.0.113.7') in first
     hosts._until = 0.0

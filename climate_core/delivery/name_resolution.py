@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Look up the addresses of host names: with a deadline, and those of the cloud's own hosts.
+"""Resolve host names: with a deadline, and those of the cloud's own hosts.
 
-``getaddrinfo`` knows no deadline. A lookup runs in a daemon thread, which neither a worker nor
+``getaddrinfo`` knows no deadline. A resolution runs in a daemon thread, which neither a worker nor
 the stop of a manager waits for, and only a bounded number of them run for one project.
 """
 
@@ -32,15 +32,15 @@ _INCOMPLETE = 10.0
 _PATIENCE = 5.0
 
 
-class CallFailed(Exception):
-    """There was no answer. The message is for users and has no details of the control plane."""
+class NotResolved(Exception):
+    """A name has no address. The message is for users and has no details of the control plane."""
 
 
 class Resolver:
     """Resolves names.
 
-    :param most: lookups in progress at the same time
-    :param share: lookups in progress for one project
+    :param most: resolutions in progress at the same time
+    :param share: resolutions in progress for one project
     """
 
     def __init__(self, most: int, share: int) -> None:
@@ -52,18 +52,18 @@ class Resolver:
     def find(self, host: str, port: int, project_id: str, seconds: float) -> list[Any]:
         """Return what ``socket.getaddrinfo`` does.
 
-        :param project_id: the project for which the name is looked up
+        :param project_id: the project for which the name is resolved
         :param seconds: how long to wait
-        :raises CallFailed: there is no such name, or too many lookups do not end
+        :raises NotResolved: there is no such name, or too many resolutions do not end
         :raises TimeoutError: there is no answer yet
         """
         with self._lock:
             if self._counts[project_id] >= self._share or self._counts.total() >= self._most:
-                raise CallFailed('Its host name was not looked up: too many lookups do not end.')
+                raise NotResolved('Its host name was not resolved: too many requests do not end.')
             self._counts[project_id] += 1
         answers: queue.SimpleQueue[list[Any] | None] = queue.SimpleQueue()
 
-        def look_up() -> None:
+        def resolve() -> None:
             found = None
             try:
                 with contextlib.suppress(OSError, UnicodeError):
@@ -73,13 +73,13 @@ class Resolver:
                     self._counts[project_id] -= 1
                 answers.put(found)
 
-        threading.Thread(target=look_up, name='webhook lookup', daemon=True).start()
+        threading.Thread(target=resolve, name='webhook name resolution', daemon=True).start()
         try:
             found = answers.get(timeout=max(0.0, seconds))
         except queue.Empty:
             raise TimeoutError from None
         if found is None:
-            raise CallFailed('Its host name is not known.')
+            raise NotResolved('Its host name is not known.')
         return found
 
 
@@ -106,7 +106,7 @@ class CloudHosts:
         self._until = 0.0
 
     def find_addresses(self) -> Set[addresses.Address]:
-        """Return the addresses, which are looked up again every ten minutes.
+        """Return the addresses, which are resolved again every ten minutes.
 
         Ten seconds later if the service catalog could not be read: a manager that starts while
         Keystone is away does not know the endpoints.
@@ -132,7 +132,7 @@ class CloudHosts:
         for host in sorted({host for url in urls for host in hosts_of(url)}):
             try:
                 found = self._resolver.find(host, 0, '', _PATIENCE)
-            except (CallFailed, TimeoutError):
+            except (NotResolved, TimeoutError):
                 # What is known of it stays.
                 yield from self._known
                 continue
