@@ -262,12 +262,15 @@ class WritePath:
 
     def _check_reused(self, found: model.Reservation, item: Item) -> None:
         """Refuse what an earlier request made if the lease does not have it in this form."""
-        if not self.plugins[found.resource_type].matches_request(found, item.values):
+        plugin = self.plugins[found.resource_type]
+        keys = plugin.request_keys(found.lease_id, item.values)
+        if set(keys).isdisjoint(plugin.reservation_keys(found)):
             raise exceptions.NameTaken(
                 f'{found.resource_type} {found.resource_id} of this name could not be held and is '
                 'being given back; the name is free when that is done.',
                 field='name',
             )
+        plugin.check_match(found, item.values)
 
 
 def _write_made(

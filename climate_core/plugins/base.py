@@ -207,17 +207,6 @@ class ResourcePlugin(abc.ABC):
         :raises climate_core.exceptions.NameTaken: it is something else under the same name
         """
 
-    def matches_request(self, reservation: 'Reservation', values: Mapping[str, Any]) -> bool:
-        """Return whether a reservation of a lease is what a request asks for.
-
-        :raises climate_core.exceptions.NameTaken: see :meth:`check_match`
-        """
-        keys = self.request_keys(reservation.lease_id, values)
-        if set(keys).isdisjoint(self.reservation_keys(reservation)):
-            return False
-        self.check_match(reservation, values)
-        return True
-
     def normalize(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the values of a change, all of them changeable, as they are kept. Pure.
 
@@ -416,24 +405,6 @@ class ResourcePlugin(abc.ABC):
         :returns: whether there was such a lock
         """
         return False
-
-    def find_matched(self, lease: 'Lease', reservation: 'Reservation') -> Mapping[str, str]:  # noqa: ARG002
-        """Find servers that use an active reservation and may not name it, with service rights.
-
-        :returns: the id of each -> a mark that shows its owner what happens at the end
-        """
-        return {}
-
-    def set_mark(self, server_id: str, mark: str) -> None:
-        """Show a mark with a server, in place of an earlier one.
-
-        :raises climate_core.cloud.errors.Gone: it is no server, or no longer exists
-        """
-        raise NotImplementedError
-
-    def remove_mark(self, server_id: str, mark: str) -> None:
-        """Remove a mark from a server, unless it has another one."""
-        raise NotImplementedError
 
     def unleased_since(self, resource_id: str) -> datetime.datetime | None:  # noqa: ARG002
         """Tell when a resource changed for the last time, with the service's own rights.

@@ -228,8 +228,8 @@ def make(
     types: Collection[str],
     checks: Mapping[str, NotifiedChecks],
     early_looks: looks.EarlyLooks,
-    look_early: Callable[[events.Due], None] = lambda _due: None,
-    look_at_hosts: Callable[[], None] = lambda: None,
+    look_early: Callable[[events.Due], None],
+    look_at_hosts: Callable[[], None],
 ) -> list[MessageServer]:
     """Make the listeners for these types; they hear nothing before their ``start``.
 

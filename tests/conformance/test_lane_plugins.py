@@ -23,6 +23,7 @@ from climate_core.plugins.host.plugin import HostPlugin
 from tests.conformance.lane_world import FLAVOR, Kind, LaneWorld
 from tests.support.fakes import cloud_server, flavors
 from tests.support.fakes import placement as fake_placement
+from tests.support.leases import is_found
 
 SIZES = {'vcpus': 2, 'memory_mb': 1024, 'disk_gb': 10}
 SHAPE = lanes.shape(2, 1024, 10, 0, 0, {})
@@ -122,8 +123,8 @@ def test_what_is_wanted_is_known_without_a_request_and_blames_a_field_of_the_sch
     assert not world.state.requests
     assert wanted.field in world.plugin.schema
     assert (wanted.demand.kind, wanted.after.total_seconds()) == (KIND, 60)
-    assert world.plugin.matches_request(reservation, world.ask())
-    assert not world.plugin.matches_request(reservation, world.ask(**world.kind.more))
+    assert is_found(world.plugin, reservation, world.ask())
+    assert not is_found(world.plugin, reservation, world.ask(**world.kind.more))
 
 
 def test_order_that_the_operator_chooses_is_wanted_of_the_calendar(world):

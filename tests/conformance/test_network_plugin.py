@@ -25,6 +25,7 @@ from tests.conformance.network_world import (
 from tests.conformance.promised_world import opened
 from tests.support.fakes import neutron_networks
 from tests.support.kinds import kind_cell
+from tests.support.leases import is_found
 from tests.support.world import user
 
 NEXT = {'start': END, 'end': '2026-12-01 15:00'}
@@ -563,8 +564,8 @@ def test_segment_is_kept_free_for_a_while_after_a_lease(world):
 def test_same_request_again_is_the_same_lease(world):
     reservation = world.lease(segment_id=FIRST).reservations[0]
     values = world.asks() | {'segment_id': FIRST}
-    assert world.plugin.matches_request(reservation, values)
-    assert not world.plugin.matches_request(reservation, values | {'network_name': 'net2'})
+    assert is_found(world.plugin, reservation, values)
+    assert not is_found(world.plugin, reservation, values | {'network_name': 'net2'})
 
 
 def test_network_is_there_before_the_servers_of_its_lease_and_ends_after_them():

@@ -3,10 +3,11 @@
 
 import dataclasses
 import datetime
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from climate_core.lease import changes, model, states
+from climate_core.plugins.base import ResourcePlugin
 
 NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
 HOUR = datetime.timedelta(hours=1)
@@ -24,6 +25,12 @@ def reservation(
     """Return a reservation whose id is that of its resource."""
     new = model.new_reservation('lease', 't', resource_id, params, made_at, None, parent_id)
     return dataclasses.replace(new, id=resource_id, status=status, status_reason=reason)
+
+
+def is_found(plugin: ResourcePlugin, one: model.Reservation, values: Mapping[str, Any]) -> bool:
+    """Return whether a request finds a reservation of its lease."""
+    keys = plugin.request_keys(one.lease_id, values)
+    return not set(keys).isdisjoint(plugin.reservation_keys(one))
 
 
 def lease(
