@@ -25,9 +25,7 @@ def add(session: orm.Session, entry: history.HistoryEntry | None) -> None:
     """Write what happened, in the transaction in which it happens; None is nothing."""
     if entry is not None:
         kept = rows.values(_ROW, entry)
-        kept['changes'] = _changed(
-            session, entry.lease_id, entry.changes, secrets.seal_url, secrets.seal_params
-        )
+        kept['changes'] = _changed(session, entry.lease_id, entry.changes, secrets.seal_params)
         rows.insert_unread(session, _ROW, [kept])
 
 
@@ -95,8 +93,12 @@ def page(
 
 
 def _opened(session: orm.Session, entry: history.HistoryEntry) -> history.HistoryEntry:
-    change_url, change_params = secrets.open_url, secrets.open_params
-    changes = _changed(session, entry.lease_id, entry.changes, change_url, change_params)
+    changes = _changed(session, entry.lease_id, entry.changes, secrets.open_params)
+    if 'webhook' in changes:
+        # Entries of earlier releases have whole URLs, which may be sealed.
+        lease_id, pair = entry.lease_id, changes['webhook']
+        opened = [url and secrets.open_url(session, lease_id, url) for url in pair]
+        changes = {**changes, 'webhook': opened}
     return dataclasses.replace(entry, changes=changes)
 
 
@@ -104,22 +106,14 @@ def _changed(
     session: orm.Session,
     lease_id: str,
     changes: Mapping[str, Any],
-    change_url: Callable[[orm.Session, str, str], str],
-    change_params: Callable[[orm.Session, str, Mapping[str, Any]], Mapping[str, Any]],
+    change: Callable[[orm.Session, str, Mapping[str, Any]], Mapping[str, Any]],
 ) -> Mapping[str, Any]:
-    """Return changes with another URL of the webhook, and other params of the reservations."""
-
-    def change(fields: Mapping[str, Any], name: str, function: Callable[..., Any]) -> Any:
-        if name not in fields:
-            return fields
-        pair = [each and function(session, lease_id, each) for each in fields[name]]
-        return {**fields, name: pair}
-
-    changes = change(changes, 'webhook', change_url)
+    """Return changes with other params of the reservations."""
     if 'reservations' not in changes:
         return changes
-    of_reservations = {
-        each: change(fields, 'params', change_params)
-        for each, fields in changes['reservations'].items()
-    }
+    of_reservations = {**changes['reservations']}
+    for each, fields in of_reservations.items():
+        if 'params' in fields:
+            pair = [params and change(session, lease_id, params) for params in fields['params']]
+            of_reservations[each] = {**fields, 'params': pair}
     return {**changes, 'reservations': of_reservations}

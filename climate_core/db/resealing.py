@@ -15,7 +15,7 @@ from sqlalchemy import orm
 from climate_common import sealing
 from climate_core.db import rows, secrets, tables
 from climate_core.db.engine import Database
-from climate_core.lease import model
+from climate_core.lease import model, webhook
 
 #: Rows of one transaction.
 _BATCH: Final = 100
@@ -68,9 +68,15 @@ def _url(lease_id: str, value: str, change: Change) -> str:
     return f'{secrets.PREFIX}{change(said, secrets.webhook_owner(lease_id))}'
 
 
+def _entry(lease_id: str, value: str, change: Change) -> str:
+    # Entries of earlier releases have whole URLs.
+    is_origin = value == webhook.origin(value)
+    return value if is_origin else _url(lease_id, value, change)
+
+
 def _changes(lease_id: str, value: Mapping[str, Any], change: Change) -> Mapping[str, Any]:
     if 'webhook' in value:
-        pair = [each and _url(lease_id, each, change) for each in value['webhook']]
+        pair = [each and _entry(lease_id, each, change) for each in value['webhook']]
         value = {**value, 'webhook': pair}
     held = {
         name: {**fields, 'params': [each and _params(lease_id, each, change) for each in pair]}

@@ -74,14 +74,11 @@ def open_call(session: orm.Session, lease_id: str, url: str, secret: str) -> tup
     return ('', '') if found is None else (found['url'], found['secret'])
 
 
-def seal_url(session: orm.Session, lease_id: str, url: str) -> str:
-    """Return the URL of a webhook as the history keeps it."""
-    text = _seal(session, {'url': url}, webhook_owner(lease_id))
-    return url if text is None else f'{PREFIX}{text}'
-
-
 def open_url(session: orm.Session, lease_id: str, stored: str) -> str:
-    """Return the URL of a webhook in the history; empty if no key opens it."""
+    """Return the URL of a webhook in the history of an earlier release; empty if no key opens it.
+
+    Entries have only its origin now, which is no secret and is not sealed.
+    """
     if not stored.startswith(PREFIX):
         return stored
     found = _open(session, stored.removeprefix(PREFIX), webhook_owner(lease_id))
