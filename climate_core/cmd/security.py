@@ -2,7 +2,8 @@
 """``climate-status security check``: the recommendations that an installation does not follow.
 
 Each check is one function of the configuration and one row of :data:`CHECKS`. It yields a
-sentence for each recommendation that is not followed. Nothing is sent and nothing is changed.
+sentence for each recommendation that is not followed. The database is read, nothing else is sent,
+and nothing is changed.
 """
 
 import pathlib
@@ -17,8 +18,11 @@ from keystoneauth1 import loading as ks_loading
 from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 
+from climate_core.cmd import explain
 from climate_core.conf import secrets
 from climate_core.conf.webhooks import networks
+from climate_core.db import migration, resealing
+from climate_core.db.engine import TROUBLE, Database
 from climate_core.delivery import name_resolution
 from climate_core.lease import webhook
 
@@ -30,6 +34,8 @@ _DATABASE_TLS = frozenset({'ssl', 'ssl_ca', 'ssl_verify_cert', 'sslmode'})
 _HEARD = ('nova_notifications', 'cinder_notifications', 'heat_notifications')
 #: Parts of the names of roles that administer more than a project.
 _ADMINISTRATORS = ('admin', 'manager', 'service')
+#: The errors of a database that does not answer, or is of another release.
+_UNREADABLE: tuple[type[Exception], ...] = (OSError, migration.WrongVersion, *TROUBLE)
 
 
 def check_file_modes(conf: cfg.ConfigOpts) -> Iterator[str]:
@@ -54,6 +60,28 @@ def check_secret_keys(conf: cfg.ConfigOpts) -> Iterator[str]:
     secrets.register(conf)
     if not secrets.read(conf):
         yield f'[{secrets.GROUP}] secret_keys is not set: secrets in the database are readable.'
+
+
+def check_stored_secrets(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """Find stored secrets that are in plain text, or that an earlier release or key sealed."""
+    secrets.register(conf)
+    keys = secrets.read(conf)
+    if not keys:
+        return
+    database = Database(conf)
+    try:
+        migration.check(conf)
+        for _, each in resealing.check(database, keys):
+            if not each.is_current:
+                yield (
+                    'Secrets in the database are in plain text, sealed with an older key, or not '
+                    'bound to their lease: run "climate-manage secrets rotate".'
+                )
+                return
+    except _UNREADABLE as exc:
+        yield f'The secrets in the database could not be read: {explain.explain(conf, exc)}'
+    finally:
+        database.dispose()
 
 
 def check_external(conf: cfg.ConfigOpts) -> Iterator[str]:
@@ -166,6 +194,7 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ('File modes', check_file_modes),
     ('Authentication', check_authentication),
     ('Secrets at rest', check_secret_keys),
+    ('Stored secrets', check_stored_secrets),
     ('External service', check_external),
     ('Webhooks', check_webhooks),
     ('Message bus', check_transport),

@@ -7,8 +7,17 @@ import textwrap
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
+from cryptography.fernet import Fernet
+from sqlalchemy.orm import Session
 
+from climate_common import sealing
+from climate_core import conf as configuration
 from climate_core.cmd import security, status
+from climate_core.db import leases, resealing, tables
+from climate_core.db.engine import Database
+from tests.support import templates
+from tests.support.leases import lease
 
 #: An installation that follows every recommendation.
 GOOD = """
@@ -17,7 +26,7 @@ transport_url = rabbit://climate:p@mq.example:5671/climate?ssl=1
 [api]
 auth_strategy = keystone
 [database]
-connection = mysql+pymysql://climate:p@db.example/climate?ssl_ca=/etc/ssl/ca.pem
+connection = sqlite:///{directory}/climate.sqlite
 [oslo_messaging_notifications]
 transport_url = rabbit://climate-notify:p@mq.example:5671/notify?ssl=1
 [nova_notifications]
@@ -27,7 +36,7 @@ enabled = false
 [heat_notifications]
 enabled = false
 [virtual:instance]
-secret_keys = MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=
+secret_keys = {key}
 [limits]
 external_endpoint = https://usage.example
 external_token = secret
@@ -43,11 +52,16 @@ username = climate
 """
 
 
+KEY = 'MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE='
+
+
 @pytest.fixture
 def file(tmp_path: pathlib.Path) -> pathlib.Path:
     made = tmp_path / 'climate.conf'
-    made.write_text(GOOD)
-    made.chmod(0o640)
+    made.write_text(GOOD.format(directory=tmp_path, key=KEY))
+    templates.migrate(configuration.load([], [str(made)]))
+    for path in (made, tmp_path / 'climate.sqlite'):
+        path.chmod(0o640)
     return made
 
 
@@ -93,8 +107,6 @@ def test_installation_that_follows_all_recommendations_passes(
             ['[oslo_messaging_notifications]'],
         ),
         ('[nova_notifications]\nenabled = true', 'Notifications', ['[nova_notifications]']),
-        ('[database]\nconnection = mysql+pymysql://c:p@db.example/c', 'Database', ['no TLS']),
-        ('[database]\nconnection = postgresql://c:p@db.example/c', 'Database', ['no TLS']),
         ('[cloud]\nauth_url = http://keystone.example/v3', 'TLS', ['[cloud] auth_url']),
         ('[limits]\nexternal_endpoint = http://usage.example', 'TLS', ['external_endpoint']),
         (
@@ -121,6 +133,58 @@ def test_recommendation_that_is_not_followed_is_a_warning(
     assert 'secret ' not in found[check_name]
 
 
+@pytest.mark.parametrize(
+    ('connection', 'is_safe'),
+    [
+        ('mysql+pymysql://c:p@db.example/c', False),
+        ('mysql+pymysql://c:p@db.example/c?ssl_ca=/etc/ssl/ca.pem', True),
+        ('postgresql://c:p@db.example/c', False),
+        ('postgresql://c:p@db.example/c?sslmode=verify-full', True),
+        ('mysql+pymysql://c:p@localhost/c', True),
+    ],
+)
+def test_database_without_tls_is_reported(
+    file: pathlib.Path, connection: str, is_safe: bool
+) -> None:
+    conf = configuration.load([], [str(file)])
+    conf.set_override('connection', connection, group='database')
+    found = list(security.check_database(conf))
+    assert (found == []) is is_safe
+    assert is_safe or 'has no TLS' in found[0]
+
+
+def test_secrets_that_the_release_before_sealed_are_reported(
+    file: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conf = configuration.load([], [str(file)])
+    database = Database(conf)
+    webhook = {'url': 'https://example.org/t0ken', 'secret': 's'}
+
+    def store(session: Session, value: dict[str, Any]) -> None:
+        session.execute(sa.update(tables.LEASES).values(webhook=value))
+
+    # Earlier texts have no owner.
+    unbound = Fernet(KEY).encrypt(sealing._pack(webhook)).decode()
+    database.write(lambda session: leases.insert(session, [lease()]))
+    for value in ({'events': ['*'], 'sealed': unbound}, {'events': ['*'], **webhook}):
+        database.write(store, value)
+        code, found = check(file, capsys)
+        assert (code, list(found)) == (1, ['Stored secrets'])
+        assert 'climate-manage secrets rotate' in found['Stored secrets']
+        assert 't0ken' not in found['Stored secrets']
+        assert list(resealing.rotate(database, [KEY])) == [True]
+        assert check(file, capsys) == (0, {})
+
+
+def test_database_that_cannot_be_read_is_reported(
+    file: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.with_name('climate.sqlite').write_bytes(b'')
+    code, found = check(file, capsys)
+    assert (code, list(found)) == (1, ['Stored secrets'])
+    assert 'could not be read' in found['Stored secrets']
+
+
 @pytest.mark.parametrize('mode', [0o644, 0o664, 0o666, 0o641])
 def test_files_that_all_users_read_are_reported(
     file: pathlib.Path, capsys: pytest.CaptureFixture[str], mode: int
@@ -128,9 +192,6 @@ def test_files_that_all_users_read_are_reported(
     rules = file.with_name('policy.yaml')
     rules.write_text('{}')
     data = file.with_name('climate.sqlite')
-    data.touch()
-    with file.open('a') as opened:
-        opened.write(f'[database]\nconnection = sqlite:///{data}\n')
     for path in (file, rules, data):
         path.chmod(0o640)
     assert check(file, capsys) == (0, {})
