@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The context of one request, in the API and over RPC: the user and their rights."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from oslo_context import context
@@ -19,6 +19,7 @@ _ALSO_CARRIED = (
     'service_roles',
     'own_token',
     'trust_id',
+    'delegated_role_ids',
     'granted',
 )
 
@@ -38,6 +39,9 @@ class RequestContext(context.RequestContext):
     :param trust_id: the trust by which the token was issued. Only its trustee gets such tokens, so
         one of a lease shows that the lease service itself began what the request is a part of.
         :data:`UNKNOWN_TRUST` over RPC from an API of the release before
+    :param delegated_role_ids: the ids of the roles of a token that was delegated, which may be
+        fewer than its user has; None: it is the user's own, or an API of the release before does
+        not say
     :param granted: the rules that the API has enforced with success -> the project of what they
         were enforced on; None: an API of the release before does not say
     :param reply_seconds: how long the caller waited for the answer when it sent the request; None:
@@ -51,6 +55,7 @@ class RequestContext(context.RequestContext):
         *args: Any,
         own_token: bool | None = False,
         trust_id: str | None = None,
+        delegated_role_ids: Sequence[str] | None = None,
         granted: Mapping[str, str | None] | None = None,
         reply_seconds: float | None = None,
         **kwargs: Any,
@@ -59,6 +64,7 @@ class RequestContext(context.RequestContext):
         super().__init__(*args, **kwargs)
         self.own_token = bool(own_token)
         self.trust_id = trust_id
+        self.delegated_role_ids = delegated_role_ids
         self.granted = None if granted is None else dict(granted)
         self.reply_seconds = reply_seconds
 

@@ -150,6 +150,13 @@ class Cloud:
             except _REFUSED as exc:
                 self._refuse(trust_id, exc)
 
+    def owner_roles(self, trust_id: str) -> dict[str, str]:
+        """Return the roles with which :meth:`owner` works, id -> name; it raises the same."""
+        identity: Any = self.owner(trust_id).session.auth
+        with errors.translated('Keystone'):
+            access = identity.user_auth.get_access(self._base)
+        return dict(zip(access.role_ids, access.role_names, strict=True))
+
     def _refuse(self, trust_id: str, exc: Exception) -> NoReturn:
         # Raise what keystoneauth does if it is the service user that is not accepted.
         self._service_auth.invalidate()

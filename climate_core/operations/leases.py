@@ -397,8 +397,12 @@ class LeaseOperations:
         self.database.write(attempt)
 
     def _limited(self, requested: _Requested) -> _Requested:
-        """Add the project of the lease and its limits, if the change adds to what it holds."""
-        if not self.quota.most.is_on:
+        """Add the project of the lease and its limits, if the change adds to what it holds.
+
+        The roles of a delegated token are compared here first: Keystone is not to be asked in the
+        transaction.
+        """
+        if not self.quota.most.is_on and requested.context.delegated_role_ids is None:
             return requested
         lease = self.database.read(requested.load)
         most = self.quota.check_limits(requested.change(lease, self.clock.now()).lease, lease)

@@ -19,7 +19,7 @@ from climate_core.lease import model, states
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, within
 from climate_core.lease.limits import check_reservations
 from climate_core.operations.draft import Item
-from climate_core.plugins import specified
+from climate_core.plugins import rights, specified
 from climate_core.plugins.base import ResourcePlugin
 
 
@@ -239,17 +239,22 @@ def check_owner(
 ) -> None:
     """Reject values that Climate would execute with the rights of another user.
 
-    Administrators are other users, too. See "Whose rights" in the contributor documentation.
+    Administrators are other users, too, and so is a token that stands for less than the owner. See
+    "Whose rights" in the contributor documentation.
 
     :param field: the field of the request with such a value
-    :raises climate_core.exceptions.Forbidden: the lease has another owner
+    :raises climate_core.exceptions.Forbidden: the lease has another owner, or more roles than the
+        token
     """
-    if plugin.wakes_as_owner and lease.user_id != context.user_id:
+    if not plugin.wakes_as_owner:
+        return
+    if lease.user_id != context.user_id:
         raise exceptions.Forbidden(
             f'{field}: must not be given by another user than the owner of lease {lease.id}, with '
             f'whose rights Climate works on a {plugin.title.lower()}. Use a lease of your own.',
             field=field,
         )
+    rights.check_delegated(plugin.cloud, lease, context, field)
 
 
 def _named(values: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from oslo_log import log
 
 from climate_core import exceptions
+from climate_core.cloud import errors
 
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud, connection
@@ -57,6 +58,31 @@ def reported_amounts(
             field=_AMOUNTS,
         )
     return {unit: int(amount) for unit, amount in values[_AMOUNTS].items()}
+
+
+def check_delegated(cloud: 'Cloud', lease: 'Lease', context: 'RequestContext', field: str) -> None:
+    """Reject a delegated token that has fewer roles than the trust of its user's lease.
+
+    Application credentials, trusts and OAuth may stand for less than their user. Keystone checks
+    them when a lease is created, since they create its trust.
+
+    :param field: the field of the request that Climate would execute with the trust
+    :raises climate_core.exceptions.Forbidden: it lacks roles
+    :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer
+    """
+    held, trust_id = context.delegated_role_ids, lease.trust_id
+    if held is None or trust_id is None or trust_id == context.trust_id:
+        return
+    with errors.for_user(field):
+        roles = cloud.owner_roles(trust_id)
+    lacking = sorted(name for role_id, name in roles.items() if role_id not in held)
+    if lacking:
+        raise exceptions.Forbidden(
+            f'{field}: must not be given with a token that lacks roles with which Climate works '
+            f'for lease {lease.id}: {", ".join(lacking)}. Use a token with these roles, or a '
+            'lease created with this token.',
+            field=field,
+        )
 
 
 def owner(cloud: 'Cloud', lease: 'Lease') -> 'connection.Connection':

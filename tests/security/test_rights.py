@@ -103,6 +103,71 @@ def test_only_the_owner_adds_what_runs_with_the_owners_rights(
     assert not any(each.get('asked') for each in cloud.stacks.state.servers.values())
 
 
+def delegated(cloud: Leased, *roles: str) -> RequestContext:
+    """Return the context of an application credential of the owner with these roles."""
+    context = cloud.stacks.user()
+    # A role of another domain may have the name of one that the token lacks.
+    context.delegated_role_ids = [f'{each}-id' for each in roles]
+    return context
+
+
+def test_token_with_fewer_roles_than_the_trust_adds_nothing_that_runs_with_it(
+    cloud: Leased,
+) -> None:
+    lease = lease_of(cloud, cloud.stacks.user())
+    (trust,) = cloud.stacks.state.trusts.values()
+    first, *rest = trust['roles']
+    assert rest
+    context = delegated(cloud, first, 'other')
+    for what, (values, field) in asked(cloud).items():
+        with pytest.raises(exceptions.Forbidden, match='lacks roles') as caught:
+            cloud.operations.add_reservation(context, lease.id, values)
+        assert (what, caught.value.status, caught.value.field) == (what, 403, field)
+        assert f': {", ".join(sorted(rest))}. Use a token' in str(caught.value)
+        told = dry(cloud, context, values, id=lease.id)
+        assert (what, told) == (what, [(403, f'reservations[0].{field}')])
+    cloud.look_around(5)
+    assert not cloud.lease(lease.id).reservations
+    assert not any(each.get('asked') for each in cloud.stacks.state.servers.values())
+
+
+def test_token_with_the_roles_of_the_trust_adds_to_the_lease(cloud: Leased) -> None:
+    lease = lease_of(cloud, cloud.stacks.user())
+    (trust,) = cloud.stacks.state.trusts.values()
+    context = delegated(cloud, *trust['roles'], 'other')
+    assert dry(cloud, context, server(), id=lease.id) == []
+    cloud.operations.add_reservation(context, lease.id, server())
+    # A token of the trust itself is not compared.
+    context = delegated(cloud)
+    context.trust_id = lease.trust_id
+    cloud.operations.add_reservation(context, lease.id, existing(cloud, 'instance'))
+    assert len(cloud.lease(lease.id).live) == 2
+
+
+def test_token_with_fewer_roles_than_the_trust_chooses_no_end_action(cloud: Leased) -> None:
+    lease = lease_of(cloud, cloud.stacks.user(), existing(cloud, 'instance'))
+    (held,) = lease.reservations
+    context, change = delegated(cloud, 'other'), {'on_end': 'create_image'}
+    with pytest.raises(exceptions.Forbidden, match='on_end: must not be given with a token'):
+        cloud.operations.update_reservation(context, lease.id, held.id, change)
+    with pytest.raises(exceptions.Forbidden, match='on_end: must not be given with a token'):
+        cloud.operations.update_lease(
+            context, lease.id, {'reservations': [{'id': held.id, **change}]}
+        )
+    assert cloud.lease(lease.id) == lease
+    cloud.operations.update_lease(context, lease.id, {'end_date': '2026-12-01 15:00'})
+
+
+def test_trust_of_a_new_lease_has_no_more_roles_than_the_token(cloud: Leased) -> None:
+    """Keystone checks it, since the token creates the trust."""
+    owner = cloud.stacks.user()
+    lease_of(cloud, owner)
+    context = delegated(cloud, 'reader')
+    context.roles = ['reader']
+    lease = lease_of(cloud, context)
+    assert cloud.stacks.state.trusts[lease.trust_id]['roles'] == ['reader']
+
+
 def test_member_cannot_have_a_server_created_with_an_administrators_rights(cloud: Leased) -> None:
     """It forces a host, and attaches the volume of another project."""
     lease = lease_of(cloud, cloud.stacks.context('root'), server())

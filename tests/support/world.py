@@ -61,6 +61,7 @@ class Things(ResourcePlugin):
     changeable = ('colour',)
 
     def __init__(self) -> None:
+        self.cloud: Any = None
         self.state: dict[str, str] = {}
         self.journal: list[tuple[str, str]] = []
         self.calls: list[tuple[str, str]] = []

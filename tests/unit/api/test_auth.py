@@ -4,8 +4,10 @@
 from typing import Any
 
 import pytest
+import webob
 
-from climate_core.api.auth import is_own
+from climate_core.api.auth import Keystone, is_own
+from climate_core.api.request import CONTEXT
 
 PROJECT = {'id': 'p', 'name': 'demo', 'domain': {'id': 'default', 'name': 'Default'}}
 
@@ -50,3 +52,23 @@ def test_token_that_a_user_got_in_person_is_their_own(methods: list[str]) -> Non
 )
 def test_token_that_was_delegated_or_is_of_no_project_is_not(given: Any) -> None:
     assert not is_own(given)
+
+
+ROLES = {'roles': [{'id': '1', 'name': 'member'}, {'id': '2', 'name': 'reader'}]}
+
+
+@pytest.mark.parametrize(
+    ('given', 'role_ids'),
+    [
+        (info('password', **ROLES), None),
+        (info('application_credential', application_credential={'id': 'a'}, **ROLES), ['1', '2']),
+        (info('password', **ROLES, **{'OS-TRUST:trust': {'id': 't'}}), ['1', '2']),
+        (info('application_credential', application_credential={'id': 'a'}), []),
+        (None, None),
+    ],
+)
+def test_context_has_the_roles_of_a_delegated_token(given: Any, role_ids: Any) -> None:
+    request = webob.Request.blank('/', headers={'X-User-Id': 'u'})
+    request.environ['keystone.token_info'] = given
+    request.get_response(Keystone(webob.Response()))
+    assert request.environ[CONTEXT].delegated_role_ids == role_ids

@@ -20,6 +20,7 @@ def context() -> RequestContext:
         global_request_id='req-1',
         own_token=True,
         trust_id='trust',
+        delegated_role_ids=['1', '2'],
         granted={'climate:leases:update': 'project'},
     )
 
@@ -32,6 +33,7 @@ def test_rpc_carries_all_of_it() -> None:
     assert received.roles == ['member', 'reader']
     assert received.service_roles == ['service']
     assert received.own_token is True
+    assert received.delegated_role_ids == ['1', '2']
     assert received.trust_id == 'trust'
     assert received.may('climate:leases:update', 'project')
 
