@@ -14,7 +14,7 @@ from oslo_upgradecheck import upgradecheck
 
 from climate_core import conf as configuration
 from climate_core.api import policy
-from climate_core.cloud import Cloud, errors, placement_check
+from climate_core.cloud import Cloud, errors, placement_check, volumes
 from climate_core.cloud.placement import PLACEMENT
 from climate_core.cmd import explain
 from climate_core.cmd.security import SecurityChecks
@@ -149,6 +149,27 @@ class Checks(upgradecheck.UpgradeCommands):
             )
         return upgradecheck.Result(_SUCCESS)
 
+    def _check_volumes(self) -> upgradecheck.Result:
+        """Check that Cinder shows the volumes of all projects to the user of Climate."""
+        if self._check_credentials().code is not _SUCCESS:
+            return upgradecheck.Result(_WARNING, 'Not checked without credentials.')
+        try:
+            conn = Cloud(self.conf).service()
+            if not volumes.CINDER.is_offered(conn):
+                return upgradecheck.Result(_SUCCESS, 'There is no Cinder.')
+            hidden = volumes.find_hidden(conn)
+        except errors.EXPECTED as exc:
+            return upgradecheck.Result(_WARNING, f'The volumes could not be checked: {exc}')
+        if hidden is not None:
+            return upgradecheck.Result(
+                _FAILURE,
+                f'Cinder lists volume {hidden} but answers 404 for it: Climate takes volumes of '
+                'leases for deleted. Add the rules xena_system_admin_or_project_reader and '
+                'xena_system_admin_or_project_member to policy.yaml of Cinder, see the page '
+                'Security.',
+            )
+        return upgradecheck.Result(_SUCCESS)
+
     def _check_pool(self) -> upgradecheck.Result:
         """Check that ordinary servers are kept off the hosts of the pools."""
         return self._check_set_apart(
@@ -219,6 +240,7 @@ class Checks(upgradecheck.UpgradeCommands):
         ('Setting transport_url', _check_transport),
         ('Queues of notifications', _check_queues),
         ('Placement', _check_placement),
+        ('Volumes of all projects', _check_volumes),
         ('Hosts of the pools', _check_pool),
         ('Floating IPs for leases', _check_addresses),
         ('Networks for leases', _check_segments),

@@ -28,7 +28,7 @@ from climate_core.lease.marks import mark
 from climate_core.lease.networks import Segment
 from climate_core.operations.hosts import HostOperations
 from tests.functional.api import written
-from tests.support.fakes import cloud_server, neutron, neutron_networks, settings
+from tests.support.fakes import cinder, cloud_server, neutron, neutron_networks, settings
 
 NO_IMAGE = '11111111-1111-4111-8111-111111111111'
 LONG_AGO = datetime.datetime(2001, 2, 3, tzinfo=datetime.UTC)
@@ -413,6 +413,24 @@ def test_status_says_what_neutron_may_give_to_others(
     assert check(file) == 1
     said = ' '.join(words(capsys))
     assert 'Floating IP 203.0.113.205: 203.0.113.205 is in the allocation pool' in said
+
+
+def test_status_reports_volumes_that_cinder_lists_and_does_not_show(
+    file: pathlib.Path,
+    database: Database,
+    hosts_cloud: cloud_server.Server,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure_cloud(file, hosts_cloud)
+    volume_id = cinder.add(hosts_cloud.state)['id']
+    assert check(file) == 0
+    capsys.readouterr()
+    fault = {'method': 'GET', 'path': f'/volumes/{volume_id}', 'status': 404, 'count': 1}
+    hosts_cloud.state.faults.append(fault)
+    assert check(file) == 2
+    said = ' '.join(words(capsys))
+    assert f'Cinder lists volume {volume_id}' in said
+    assert 'xena_system_admin_or_project_reader' in said
 
 
 def test_status_says_which_segments_others_have(

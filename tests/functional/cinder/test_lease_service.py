@@ -1,15 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the lease service asks of Cinder, answered by the real one: the fake one must not lie."""
 
+import pathlib
 from unittest import mock
 
+import fixtures
 import pytest
-from cinder import exception, objects
+from cinder import exception, objects, policy
 
 from climate_core import exceptions
 from climate_core.cloud import copies, errors, services, volumes
 from tests.functional.cinder.lease_service import LeaseServiceTest
-from tests.functional.cinder.users import ADMIN, ALICES, CLIMATE
+from tests.functional.cinder.users import ADMIN, ADMINS, ALICES, CLIMATE, User
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+#: The lines of Cinder's policy.yaml that the page Security shows.
+LINES = ROOT / 'devstack/local/templates/policies/cinder.yaml'
+#: The lease service by its own token.
+SERVICE = User('climate', ADMINS, 'climate', 'member', 'reader', 'service')
 
 
 class TestLeaseService(LeaseServiceTest):
@@ -49,6 +57,26 @@ class TestLeaseService(LeaseServiceTest):
             volumes.check_all_visible(CLIMATE)
         made = self.available()
         assert list(volumes.every_id(ADMIN)) == [made['id']]
+
+    def test_policy_that_hides_volumes_of_other_projects_is_found(self):
+        """The policy of the local cloud, and the same without the rules that read volumes."""
+        lines = LINES.read_text().splitlines(keepends=True)
+        alone = [line for line in lines if not line.startswith('"xena')]
+        assert len(lines) > len(alone) + 1
+        path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'policy.yaml')
+        self.flags(policy_file=str(path), group='oslo_policy')
+        for text, is_hidden in ((''.join(alone), True), (''.join(lines), False)):
+            path.write_text(text)
+            policy.reset()
+            assert volumes.find_hidden(SERVICE) is None
+            made = self.available()
+            volumes.check_all_visible(SERVICE)
+            assert made['id'] in volumes.every_id(SERVICE)
+            assert volumes.find_hidden(SERVICE) == (made['id'] if is_hidden else None)
+            self.delete(made)
+            self.assert_gone(made)
+        with pytest.raises(errors.Refused):
+            volumes.find_hidden(CLIMATE)
 
     def test_attachments_that_are_only_reserved_are_listed(self):
         made, other = self.available(), self.available()
