@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from climate_common import dates, resource_types
 from climate_core import exceptions
 from climate_core.calendar import moments
+from climate_core.calendar.windows import Looks
 from climate_core.cloud import errors as cloud_errors
 from climate_core.cloud import flavors
 from climate_core.context import RequestContext
@@ -28,7 +29,7 @@ from climate_core.operations import expected
 from climate_core.operations.draft import Draft
 from climate_core.operations.expected import Room
 from climate_core.plugins.common_pool.emptying import RunningServer
-from climate_core.plugins.common_pool.forecast import Forecast, FutureDemand, NotExpected, Release
+from climate_core.plugins.common_pool.forecast import LOOKS, Forecast, FutureDemand, NotExpected
 from climate_core.plugins.server import room
 from climate_core.plugins.server.room import CommonHostRoom
 from climate_core.plugins.volume.room import BackendRoom
@@ -208,7 +209,7 @@ def check(
     """Check that servers will find room for all of a time.
 
     :raises climate_core.exceptions.NotEnough: they will not; with the reason, and with the
-        earliest time that would do
+        earliest time that would do if the search found it
     """
     first, last = moments.moment(start), moments.moment(end)
     try:
@@ -252,6 +253,7 @@ class Expectation:
 
     :ivar without: the id of a lease that is to take nothing
     :ivar alone: whether no lease is to take anything
+    :ivar looks: that searches for a later time may take; they share them
     :raises climate_core.exceptions.ServiceUnavailable: nobody tells what is free
     """
 
@@ -259,20 +261,19 @@ class Expectation:
     cloud: UserConnector | None
     without: str | None = None
     alone: bool = False
+    looks: Looks = dataclasses.field(default_factory=lambda: Looks(LOOKS))
     _rooms: dict[str, Room] = dataclasses.field(default_factory=dict)
-    _demands: dict[str, list[FutureDemand]] = dataclasses.field(default_factory=dict)
-    _releases: dict[str, list[Release]] = dataclasses.field(default_factory=dict)
+    _forecasts: dict[str, Forecast] = dataclasses.field(default_factory=dict)
 
     def forecast(self, resource_type: str = resource_types.SERVER) -> Forecast:
         """Return the forecast for resources of a type.
 
         :raises climate_core.exceptions.ServiceUnavailable: the cloud does not answer
         """
-        room = self._room(resource_type)
-        if resource_type not in self._releases:
-            self._releases[resource_type] = expected.releases(self.database, resource_type, room)
-        releases = self._releases[resource_type]
-        return Forecast(room.hosts, releases, self._demands[resource_type], room.nouns)
+        self._room(resource_type)
+        forecast = self._forecasts[resource_type]
+        forecast.looks = self.looks
+        return forecast
 
     def take(
         self,
@@ -300,7 +301,7 @@ class Expectation:
             check(self.forecast(resource_type), wanted, start, end, field)
             taken[resource_type] = FutureDemand(start=first, end=last, servers=wanted)
         for resource_type, demand in taken.items():
-            self._demands[resource_type].append(demand)
+            self._forecasts[resource_type].add(demand)
 
     def keep(
         self,
@@ -333,7 +334,9 @@ class Expectation:
                 room = _ROOMS[resource_type](self.cloud.service())
                 claims = expected.claims(self.database, resource_type, room)
                 claims.pop(self.without or '', None)
-                self._demands[resource_type] = [] if self.alone else [*claims.values()]
+                releases = expected.releases(self.database, resource_type, room)
+            taken = [] if self.alone else claims.values()
+            self._forecasts[resource_type] = Forecast(room.hosts, releases, taken, room.nouns)
             self._rooms[resource_type] = room
         return self._rooms[resource_type]
 

@@ -17,6 +17,7 @@ from oslo_config import cfg
 from climate_common.resource_types import SERVER
 from climate_core import exceptions
 from climate_core.calendar import moments, preemption
+from climate_core.calendar.windows import Looks
 from climate_core.cloud import errors, servers
 from climate_core.db import leases, preemptible
 from climate_core.db.clock import Clock
@@ -25,7 +26,13 @@ from climate_core.db.preemptible import PreemptibleServers
 from climate_core.lease import changes, model, states
 from climate_core.operations import expected
 from climate_core.operations.forecasting import UserConnector, answering
-from climate_core.plugins.common_pool.forecast import Forecast, FutureDemand, NotExpected, Release
+from climate_core.plugins.common_pool.forecast import (
+    LOOKS,
+    Forecast,
+    FutureDemand,
+    NotExpected,
+    Release,
+)
 from climate_core.plugins.server import preempted
 from climate_core.plugins.server.room import CommonHostRoom
 
@@ -34,6 +41,8 @@ _KINDS: Final = frozenset(
 )
 #: Leases that wait before the other one for which room is left: what they cost is bounded.
 _AHEAD: Final = 100
+#: The same of the servers of these.
+_SERVERS_AHEAD: Final = 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -100,7 +109,11 @@ class ServerPreemption:
             gives_way = any(each.given_up_at for each in found)
             return Victims((), time, start) if gives_way else None
         candidates = [each for each in found if each.given_up_at is None and look.knows(each)]
-        return self._choose(candidates, look, Victims((), time, start))
+        try:
+            return self._choose(candidates, look, Victims((), time, start))
+        except _Spent:
+            # More leases than must be would give way.
+            return None
 
     def _choose(
         self, candidates: Sequence[PreemptibleServers], look: '_Look', none: Victims
@@ -109,8 +122,8 @@ class ServerPreemption:
         checked: set[str] = set()
         while True:
             asleep = [each for each in candidates if not each.runs]
-            chosen = preemption.choose_fewest(asleep, look.is_enough)
-            chosen = chosen or preemption.choose_fewest(candidates, look.is_enough)
+            chosen = preemption.choose_fewest(asleep, look.is_enough, look.looks)
+            chosen = chosen or preemption.choose_fewest(candidates, look.is_enough, look.looks)
             if not chosen:
                 return None
             new = [each for each in chosen if each.runs and each.lease_id not in checked]
@@ -140,11 +153,16 @@ class ServerPreemption:
         return time, max(lease.start_date, time + expected.LEAVING)
 
 
+class _Spent(Exception):
+    """The looks are spent, so it is not known which leases are the fewest."""
+
+
 class _Look:
     """A look at the hosts that everybody uses, and at what a lease wants of them.
 
     :param cloud: the rights of the service
     :param period: from when to when the lease wants it
+    :ivar looks: at servers and hosts, which remain
     :raises climate_core.exceptions.BadRequest: what the lease takes is not known
     """
 
@@ -168,7 +186,11 @@ class _Look:
         waiting = [each.id for each in database.read(leases.queue) if each.needs_forecast]
         first = database.read(leases.waiting, waiting[:_AHEAD])
         self._ahead: list[FutureDemand] = []
+        self.looks, count = Looks(LOOKS), 0
         for each in (each for each in first if _is_ahead(each, lease)):
+            count += len(_servers(each))
+            if count > _SERVERS_AHEAD:
+                break
             # What is not known, as of a flavor that is gone, cannot be counted.
             with contextlib.suppress(exceptions.BadRequest):
                 self._ahead.append(self._demand(_servers(each)))
@@ -182,7 +204,13 @@ class _Look:
         return _fits(Forecast(self._room.hosts), self._asked)
 
     def is_enough(self, some: Sequence[PreemptibleServers]) -> bool:
-        """Tell whether there is enough without some leases, after those that come first."""
+        """Tell whether there is enough without some leases, after those that come first.
+
+        :raises _Spent: that costs too much
+        """
+        # To read all hosts and claims costs, too.
+        if not self.looks.spend(len(self._room.hosts) + len(self._claims)):
+            raise _Spent
         freed = (
             Release(at=self._start, host=self._places[each], amounts=self._room.released(amounts))
             for one in some
@@ -192,7 +220,9 @@ class _Look:
         without = {each.lease_id for each in some}
         claims = [each for lease_id, each in self._claims.items() if lease_id not in without]
         releases = [*self._releases, *freed]
-        return _fits(Forecast(self._room.hosts, releases, [*self._ahead, *claims]), self._asked)
+        forecast = Forecast(self._room.hosts, releases, [*self._ahead, *claims])
+        forecast.looks = self.looks
+        return _fits(forecast, self._asked)
 
     def _demand(self, wanted: Iterable[model.Reservation]) -> FutureDemand:
         found = [expected.demand(self._room, each) for each in wanted]

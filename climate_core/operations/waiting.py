@@ -8,7 +8,7 @@ calendar is the judge.
 import contextlib
 import dataclasses
 import datetime
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from oslo_config import cfg
 from oslo_log import log
@@ -16,6 +16,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.model import WaitingDemand
+from climate_core.calendar.windows import Looks
 from climate_core.db import events, leases, store
 from climate_core.db import limits as db_limits
 from climate_core.db.clock import Clock
@@ -30,6 +31,7 @@ from climate_core.operations.promises import Promises
 from climate_core.operations.quota import Quota
 from climate_core.operations.turns import Turns
 from climate_core.plugins.base import ResourcePlugin, Wait
+from climate_core.plugins.common_pool.forecast import LOOKS
 
 LOG = log.getLogger(__name__)
 
@@ -164,11 +166,15 @@ class Queue:
             LOG.exception('Lease %s cannot be granted', lease_id)
             refused[lease_id] = _MISTAKE
 
-    def _demands(self, waiting: Iterable[model.Lease], done: _Pass) -> dict[str, WaitingDemand]:
+    def _demands(self, waiting: Collection[model.Lease], done: _Pass) -> dict[str, WaitingDemand]:
         now, demands = self.clock.now(), {}
         turns = {lease_id: turn for turn, lease_id in enumerate(done.lease_ids)}
         expected = forecasting.Expectation(self.database, self.cloud)
+        # Each project has the same share: one that needs more takes nothing from the others.
+        projects = {each.project_id for each in waiting if forecasting.without_room(each)}
+        looks = {each: Looks(LOOKS // len(projects)) for each in projects}
         for lease in waiting:
+            expected.looks = looks.get(lease.project_id, expected.looks)
             with self._refused(lease.id, done.refused):
                 one = self.promises.waiting(lease, now, turns[lease.id])
                 if one.start >= one.end or wait_again.is_freeing(lease):

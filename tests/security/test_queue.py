@@ -7,17 +7,36 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_core.calendar import queries, queue
+from climate_core.calendar import moments, queries, queue
 from climate_core.calendar.model import ReservationDemand
 from climate_core.calendar.together import find_together
 from climate_core.lease.model import Lease, Reservation
-from climate_core.operations import forecasting
+from climate_core.operations import expected, forecasting
+from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
+from climate_core.plugins.common_pool.forecast import FutureDemand
 from tests.security.cost import bounded
-from tests.support.house import SIZE, House
+from tests.support.house import SIZE, Hall, House
 from tests.support.rooms import Hotel
 from tests.support.world import Time, World
 
 OTHER = 'project2'
+#: Leases that take their room later, and microseconds.
+COUNT, HOUR = 400, 3_600_000_000
+
+
+def refuse(*_: Any) -> None:
+    raise exceptions.NotEnough('There is no room.')
+
+
+def demand(name: str, start: int, end: int, count: int = 1) -> FutureDemand:
+    found = [RunningServer(id=f'{name}.{n}', amounts={'VCPU': 1}) for n in range(count)]
+    return FutureDemand(start=start, end=end, servers=found)
+
+
+def large(hall: Hall, _: Any) -> None:
+    """Have as many free VCPUs as there are claims, on hosts with four each."""
+    hall.hosts = [TargetHost(name=f'host{n}', free={'VCPU': 4}) for n in range(COUNT // 4)]
+    hall.places = {}
 
 
 @pytest.fixture
@@ -57,10 +76,6 @@ def test_servers_that_find_no_room_keep_no_other_project_waiting(
 ) -> None:
     first = house.lease(SIZE)
     house.settle(1)
-
-    def refuse(*_: Any) -> None:
-        raise exceptions.NotEnough('There is no room.')
-
     monkeypatch.setattr(forecasting, 'admit', refuse)
     mine = [house.lease(SIZE + 1, kind='retry') for _ in range(25)]
     other = house.lease(1, project=OTHER, kind='retry')
@@ -70,6 +85,25 @@ def test_servers_that_find_no_room_keep_no_other_project_waiting(
     for _ in range(3):
         house.world.operations.queue.look()
     assert house.status(mine[0], other) == ['WAITING', 'PENDING']
+
+
+def test_forecasts_of_a_pass_are_bounded(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers would find room at many times, but take that of a lease that starts later."""
+    now = moments.moment(house.world.clock.now())
+    claims = {f'{n}': demand(f'{n}', now + n * HOUR, now + 2000 * HOUR) for n in range(2, COUNT)}
+    claims['first'] = demand('first', now, now + HOUR, COUNT // 4)
+    monkeypatch.setattr(Hall, '__init__', large)
+    monkeypatch.setattr(expected, 'claims', lambda *_: claims.copy())
+    monkeypatch.setattr(forecasting, 'admit', refuse)
+    mine = [house.lease(COUNT // 10, kind='retry', end_date='2026-12-31 12:00') for _ in range(20)]
+    small = house.lease(1, project=OTHER, kind='retry', end_date='2026-12-01 14:00')
+    later = house.lease(COUNT * 7 // 8, project=OTHER, kind='retry', end_date=None, duration='1h')
+    queue = house.world.operations.queue
+    with bounded(cpu_seconds=6, mebibytes=30):
+        refused = queue._grant_some().refused
+    assert house.status(mine[0], small, later) == ['WAITING', 'PENDING', 'WAITING']
+    assert len({*mine} & {*refused}) == 18
+    assert 'It would do from 2026-12-01 13:' in refused[later]
 
 
 def test_expensive_searches_leave_looks_for_other_projects(

@@ -7,13 +7,16 @@ is wanted for some more.
 """
 
 import collections
+import copy
 import dataclasses
+import itertools
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NoReturn
 
 from climate_common import words
+from climate_core.calendar.windows import Looks
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +178,7 @@ def place(
 
 
 class FreeRoom:
-    """The room that hosts have for servers that move.
+    """The room that hosts have for servers, which may take it.
 
     They are in the order of what they have free, for each resource class: so to place a server
     takes no longer the more hosts there are.
@@ -183,52 +186,112 @@ class FreeRoom:
 
     def __init__(self, targets: Iterable[TargetHost]) -> None:
         self._targets = {each.name: each for each in targets}
+        self._free = {name: each.free for name, each in self._targets.items()}
         self._total: dict[str, int] = {}
-        self._orders: _Orders = {}
-        for name, each in self._targets.items():
-            for kind, amount in each.free.items():
+        #: resource class -> what each host has free, and its name, in this order
+        self._orders: dict[str, list[tuple[int, str]]] = {}
+        for name, free in self._free.items():
+            for kind, amount in free.items():
                 self._total[kind] = self._total.get(kind, 0) + max(amount, 0)
                 self._orders.setdefault(kind, []).append((amount, name))
         for order in self._orders.values():
             order.sort()
 
+    def copy(self) -> 'FreeRoom':
+        """Return the same room, which changes separately."""
+        other = copy.copy(self)
+        other._free = self._free.copy()
+        other._total = self._total.copy()
+        other._orders = {kind: order[:] for kind, order in self._orders.items()}
+        return other
+
+    @property
+    def hosts(self) -> list[TargetHost]:
+        """Return the hosts with what is free of them now."""
+        free = self._free
+        return [dataclasses.replace(each, free=free[name]) for name, each in self._targets.items()]
+
+    def add(self, name: str, amounts: Mapping[str, int], sign: int = 1) -> None:
+        """Add amounts to what is free of a host; the sign -1 subtracts them."""
+        free = dict(self._free[name])
+        for kind, amount in amounts.items():
+            if amount:
+                order, before = self._orders.setdefault(kind, []), free.get(kind)
+                if before is not None:
+                    del order[bisect_left(order, (before, name))]
+                free[kind] = after = (before or 0) + sign * amount
+                insort(order, (after, name))
+                change = max(after, 0) - max(before or 0, 0)
+                self._total[kind] = self._total.get(kind, 0) + change
+        self._free[name] = free
+
     def place(self, chosen: Collection[CandidateHost], spares: int = 0) -> dict[str, str] | None:
-        """Find room for all servers of chosen hosts together on others, the largest first.
+        """Find room for all servers of chosen hosts together on others. Nothing is taken.
 
-        Each goes where the least is left of what it needs most of, as far as that is enough.
-
-        :returns: the id of each server -> the name of a host; None: none was found
+        :returns: see :meth:`take`
         """
         moved = [server for each in chosen for server in each.servers]
         if not moved:
             return {}
         moved += [max(moved, key=self._size)] * spares
-        return self.place_servers(moved, {each.name for each in chosen})
+        return self.copy().take(moved, Looks(0), {each.name for each in chosen})
 
-    def place_servers(
-        self, moved: Collection[RunningServer], leaving: Collection[str] = ()
+    def take(
+        self,
+        moved: Collection[RunningServer],
+        looks: Looks,
+        leaving: Collection[str] = (),
     ) -> dict[str, str] | None:
-        """Find room for servers together, see :meth:`place`.
+        """Find room for servers together, the largest first, and take it.
 
+        Each goes where the least is left of what it needs most of, as far as that is enough.
+
+        :param looks: spent: one for each server, and for each host that is looked at
         :param leaving: the names of hosts to which none of them may go
+        :returns: the id of each server -> the name of a host; None: none was found, so nothing is
+            taken
         """
+        looks.spend(len(moved))
         if self._is_too_little(moved, leaving):
             return None
-        placing = _Placing(self._targets, self._orders, leaving)
-        places: dict[str, str] = {}
-        for server in sorted(moved, key=self._size, reverse=True):
-            name = placing.place(server, self._scarcest(server))
+        # What is taken does not change these.
+        listed = [(max(self._shares(each), default=(0.0, '')), each) for each in moved]
+        listed.sort(key=lambda each: each[0][0], reverse=True)
+        taken: list[tuple[RunningServer, str]] = []
+        for (_, scarcest), server in listed:
+            name = self._find(server, scarcest, looks, leaving)
             if name is None:
+                for other, host in taken:
+                    self.add(host, other.amounts)
                 return None
-            places[server.id] = name
-        return places
+            self.add(name, server.amounts, -1)
+            taken.append((server, name))
+        return {server.id: name for server, name in taken}
+
+    def _find(
+        self, server: RunningServer, scarcest: str, looks: Looks, leaving: Collection[str]
+    ) -> str | None:
+        needed = server.amounts.items()
+        order = self._orders.get(scarcest, ())
+        first = bisect_left(order, (server.amounts.get(scarcest, 0), ''))
+        for number, (_, name) in enumerate(itertools.islice(order, first, None), 1):
+            free = self._free[name]
+            if (
+                all(free.get(kind, 0) >= amount for kind, amount in needed)
+                and name not in leaving
+                and self._targets[name].takes(server)
+            ):
+                looks.spend(number)
+                return name
+        looks.spend(len(order) - first)
+        return None
 
     def _is_too_little(self, moved: Iterable[RunningServer], leaving: Iterable[str]) -> bool:
         """Tell whether all that is free is not enough, however it is divided."""
         left = dict(self._total)
         for name in leaving:
             if name in self._targets:
-                for kind, amount in self._targets[name].free.items():
+                for kind, amount in self._free[name].items():
                     left[kind] -= max(amount, 0)
         for server in moved:
             for kind, amount in server.amounts.items():
@@ -239,54 +302,8 @@ class FreeRoom:
         """Return the largest share of all that is free that a server needs."""
         return max(self._shares(server), default=(0.0, ''))[0]
 
-    def _scarcest(self, server: RunningServer) -> str:
-        """Return the resource class of which a server needs the largest share."""
-        return max(self._shares(server), default=(0.0, ''))[1]
-
     def _shares(self, server: RunningServer) -> Iterator[tuple[float, str]]:
         total = self._total
         return (
             (amount / max(total.get(kind, 0), 1), kind) for kind, amount in server.amounts.items()
         )
-
-
-#: resource class -> what each host has free, and its name, in this order
-_Orders = dict[str, list[tuple[int, str]]]
-
-
-class _Placing:
-    """Servers that are placed one by one; what they leave is free for the next ones."""
-
-    def __init__(
-        self, targets: Mapping[str, TargetHost], orders: _Orders, leaving: Collection[str]
-    ) -> None:
-        self._targets = targets
-        self._orders = {kind: order[:] for kind, order in orders.items()}
-        self._leaving = leaving
-        self._left: dict[str, dict[str, int]] = {}
-
-    def place(self, server: RunningServer, scarcest: str) -> str | None:
-        """Place a server; return the name of its host, or None."""
-        needed = server.amounts.items()
-        order = self._orders.get(scarcest, ())
-        for index in range(bisect_left(order, (server.amounts.get(scarcest, 0), '')), len(order)):
-            name = order[index][1]
-            target = self._targets[name]
-            free = self._left.get(name, target.free)
-            if (
-                all(free.get(kind, 0) >= amount for kind, amount in needed)
-                and name not in self._leaving
-                and target.takes(server)
-            ):
-                self._take(server, name)
-                return name
-        return None
-
-    def _take(self, server: RunningServer, name: str) -> None:
-        left = self._left.setdefault(name, dict(self._targets[name].free))
-        for kind, amount in server.amounts.items():
-            if amount:
-                order = self._orders[kind]
-                del order[bisect_left(order, (left[kind], name))]
-                left[kind] -= amount
-                insort(order, (left[kind], name))

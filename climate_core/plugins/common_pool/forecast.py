@@ -7,14 +7,17 @@ for the whole time; and those of leases that are made later must still find thei
 """
 
 import dataclasses
+from bisect import insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from climate_common import words
-from climate_core.concurrency import check_deadline
+from climate_core.calendar.windows import Looks
 from climate_core.plugins.common_pool.emptying import FreeRoom, RunningServer, TargetHost
 
+#: How many looks at servers and hosts a search for windows may take: a second or two.
+LOOKS: Final = 300_000
 #: Users are told of so many resource classes.
 _TOLD: Final = 5
 
@@ -57,17 +60,68 @@ class FutureDemand:
     end: int
     servers: Sequence[RunningServer]
 
-    def overlaps(self, start: int, end: int) -> bool:
-        """Tell whether it takes anything in a window."""
-        return self.start < end and start < self.end
-
 
 class NotExpected(Exception):
     """There will not be enough room in a window; the message says why, for users."""
 
 
-#: A claim, and the host of each of its servers by the id; None: it has no room.
-_Placed = tuple[FutureDemand, Mapping[str, str] | None]
+class _Moment:
+    """What is free of hosts at a moment, which only moves on; claims take their room in turn.
+
+    :param room: what is free before the first claim starts
+    :param releases: what becomes free later, the latest first
+    :ivar claims: how many claims have started
+    """
+
+    def __init__(self, room: FreeRoom, releases: Iterable[Release], claims: int = 0) -> None:
+        self.room = room
+        self.claims = claims
+        self._releases = [*releases]
+
+    def copy(self) -> '_Moment':
+        """Return the same moment, which moves on separately."""
+        return _Moment(self.room.copy(), self._releases, self.claims)
+
+    def move(self, time: int) -> None:
+        """Free what is freed until then.
+
+        What is freed later is of no use to a claim that starts then; of claims that end before
+        others begin both are counted.
+        """
+        while self._releases and self._releases[-1].at <= time:
+            release = self._releases.pop()
+            self.room.add(release.host, release.amounts)
+
+    def place(self, claim: FutureDemand, looks: Looks) -> Mapping[str, str] | None:
+        """Move to the start of a claim, and have it take its room.
+
+        :returns: the host of each of its servers by the id; None: it has no room
+        """
+        self.move(claim.start)
+        places = self.room.take(claim.servers, looks)
+        if places is not None:
+            self._free_later(claim, places)
+        return places
+
+    def repeat(self, claim: FutureDemand, places: Mapping[str, str]) -> None:
+        """Move to the start of a claim, and have it take its room on hosts that are known."""
+        self.move(claim.start)
+        for server in claim.servers:
+            self.room.add(places[server.id], server.amounts, -1)
+        self._free_later(claim, places)
+
+    def _free_later(self, claim: FutureDemand, places: Mapping[str, str]) -> None:
+        for server in claim.servers:
+            release = Release(at=claim.end, host=places[server.id], amounts=server.amounts)
+            insort(self._releases, release, key=_latest_first)
+
+
+def _start(claim: FutureDemand) -> int:
+    return claim.start
+
+
+def _latest_first(release: Release) -> int:
+    return -release.at
 
 
 class Forecast:
@@ -77,6 +131,8 @@ class Forecast:
     :param releases: what becomes free later; of a host that is not listed nothing does
     :param claims: what others will take, in the order in which they were asked for
     :param nouns: for what users are told
+    :ivar looks: spent for servers that are placed, and for hosts; :meth:`windows` ends when none
+        is left
     """
 
     def __init__(
@@ -86,14 +142,25 @@ class Forecast:
         claims: Iterable[FutureDemand] = (),
         nouns: Nouns = Nouns(),
     ) -> None:
+        self.looks = Looks(LOOKS)
         self._nouns = nouns
-        self._hosts = {each.name: each for each in hosts}
-        known = (each for each in releases if each.host in self._hosts)
-        self._releases = sorted(known, key=lambda each: each.at)
+        listed = {each.name: each for each in hosts}
+        known = (each for each in releases if each.host in listed)
+        self._releases = sorted(known, key=_latest_first)
         # In the order of their starts, as each finds its hosts at its start.
-        self._placed: list[_Placed] = []
-        for each in sorted(claims, key=lambda each: each.start):
-            self._placed.append((each, self._place(each, self._placed)))
+        self._claims = sorted(claims, key=_start)
+        self._first = _Moment(FreeRoom(listed.values()), self._releases)
+        self._forget()
+
+    def _forget(self) -> None:
+        #: The host of each server of the first claims by the id; None: it has no room.
+        self._places: list[Mapping[str, str] | None] = []
+        self._last = self._first.copy()
+
+    def add(self, claim: FutureDemand) -> None:
+        """Have another claim take its room, as the one that was asked for last."""
+        insort(self._claims, claim, key=_start)
+        self._forget()
 
     def check(self, asked: FutureDemand) -> None:
         """Check that servers will find room together, beside the claims.
@@ -101,38 +168,36 @@ class Forecast:
         :raises NotExpected: they will not
         :raises climate_core.exceptions.ServiceUnavailable: nobody waits for the answer any more
         """
-        placed = [each for each in self._placed if each[0].start <= asked.start]
-        places = self._place(asked, placed)
-        if places is None:
-            raise NotExpected(self._reason(asked, placed))
-        placed.append((asked, places))
-        is_as_before = True
-        for claim, before in self._placed[len(placed) - 1 :]:
-            after = before
-            if not is_as_before or claim.overlaps(asked.start, asked.end):
-                after = self._place(claim, placed)
-            # One that has no room anyway is no reason to refuse another one.
-            if after is None and before is not None:
-                raise NotExpected(
-                    'There would be too little room left for another lease, which starts later.'
-                )
-            is_as_before = is_as_before and after == before
-            placed.append((claim, after))
+        moment = self._first.copy()
+        self._move(moment, asked.start)
+        if moment.place(asked, self.looks) is None:
+            raise NotExpected(self._reason(asked, moment.room.hosts))
+        if not self._leaves_room(asked, moment):
+            raise NotExpected(
+                'There would be too little room left for another lease, which starts later.'
+            )
 
     def windows(
         self, servers: Sequence[RunningServer], length: int, earliest: int, latest: int
     ) -> Iterator[tuple[int, int]]:
         """Yield the windows in which servers will find room together, the earliest first.
 
-        Of windows that follow each other without a break only the first.
+        Of windows that follow each other without a break only the first. What there is after the
+        looks are spent is not known.
 
         :param length: of each window, in microseconds
         :param earliest: when the first one starts at the earliest
         :param latest: when the last one ends at the latest
         """
         follows = False
+        moment = self._first.copy()
         for start in self._moments(length, earliest, latest - length):
-            fits = self._fits(FutureDemand(start=start, end=start + length, servers=servers))
+            if self.looks.left <= 0:
+                return
+            self._move(moment, start)
+            asked = FutureDemand(start=start, end=start + length, servers=servers)
+            later = moment.copy()
+            fits = later.place(asked, self.looks) is not None and self._leaves_room(asked, later)
             if fits and not follows:
                 yield start, start + length
             follows = fits
@@ -140,47 +205,52 @@ class Forecast:
     def _moments(self, length: int, first: int, last: int) -> list[int]:
         """Return when a window may begin to have room, or no room any more."""
         moments = {first, *(each.at for each in self._releases)}
-        for each, _ in self._placed:
+        for each in self._claims:
             # A window that starts after the first of these overlaps it; from its start on it has
             # its room already.
             moments |= {each.start - length + 1, each.start, each.end}
         return sorted(each for each in moments if first <= each <= last)
 
-    def _fits(self, asked: FutureDemand) -> bool:
-        try:
-            self.check(asked)
-        except NotExpected:
-            return False
+    def _move(self, moment: _Moment, time: int) -> None:
+        """Move to a time; the claims that start until then have their room."""
+        while moment.claims < len(self._claims) and self._claims[moment.claims].start <= time:
+            places = self._place(moment.claims)
+            if places is not None:
+                moment.repeat(self._claims[moment.claims], places)
+            moment.claims += 1
+        moment.move(time)
+
+    def _place(self, number: int) -> Mapping[str, str] | None:
+        """Return where a claim has its room without what is asked for."""
+        while len(self._places) <= number:
+            claim = self._claims[len(self._places)]
+            self._places.append(self._last.place(claim, self.looks))
+        return self._places[number]
+
+    def _leaves_room(self, asked: FutureDemand, moment: _Moment) -> bool:
+        """Tell whether all claims that start later still have room."""
+        # Until then something is on other hosts than without what is asked for.
+        until = asked.end
+        for number in range(moment.claims, len(self._claims)):
+            claim = self._claims[number]
+            if claim.start >= until:
+                break
+            before, after = self._place(number), moment.place(claim, self.looks)
+            # One that has no room anyway is no reason to refuse another one.
+            if after is None and before is not None:
+                return False
+            if after != before:
+                until = max(until, claim.end)
         return True
 
-    def _place(self, claim: FutureDemand, placed: Sequence[_Placed]) -> Mapping[str, str] | None:
-        # All that takes long comes here again and again.
-        check_deadline()
-        return FreeRoom(self._free(claim, placed)).place_servers(claim.servers)
-
-    def _free(self, claim: FutureDemand, placed: Sequence[_Placed]) -> list[TargetHost]:
-        """Return the hosts with what is free of them during all of a claim.
-
-        What is freed after its start is of no use to it; of claims that end before others begin
-        both are counted.
-        """
-        change: dict[str, Counter[str]] = {}
-        for release in self._releases:
-            if release.at > claim.start:
-                break
-            change.setdefault(release.host, Counter()).update(release.amounts)
-        for other, places in placed:
-            if places is not None and other.overlaps(claim.start, claim.end):
-                for server in other.servers:
-                    change.setdefault(places[server.id], Counter()).subtract(server.amounts)
-        return [
-            _changed(each, change[each.name]) if each.name in change else each
-            for each in self._hosts.values()
-        ]
-
-    def _reason(self, asked: FutureDemand, placed: Sequence[_Placed]) -> str:
-        free, nouns = self._free(asked, placed), self._nouns
-        for server in asked.servers:
+    def _reason(self, asked: FutureDemand, free: Sequence[TargetHost]) -> str:
+        nouns = self._nouns
+        # Equal ones are looked at once.
+        different = {
+            (frozenset(each.amounts.items()), each.zone, each.required, each.forbidden): each
+            for each in asked.servers
+        }
+        for server in different.values():
             would_do = [each for each in free if each.takes(server)]
             if any(_missing(each, server) == [] for each in would_do):
                 continue
@@ -201,9 +271,3 @@ class Forecast:
 def _missing(host: TargetHost, server: RunningServer) -> list[str]:
     """Return the resource classes of which a host has too little for a server."""
     return [kind for kind, amount in server.amounts.items() if host.free.get(kind, 0) < amount]
-
-
-def _changed(host: TargetHost, change: Mapping[str, int]) -> TargetHost:
-    kinds = host.free.keys() | change.keys()
-    free = {kind: host.free.get(kind, 0) + change.get(kind, 0) for kind in kinds}
-    return dataclasses.replace(host, free=free)

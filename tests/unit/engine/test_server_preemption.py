@@ -11,7 +11,7 @@ from climate_core import exceptions
 from climate_core.db import tables
 from climate_core.db import usage as db_usage
 from climate_core.lease import model, usage
-from climate_core.operations import forecasting
+from climate_core.operations import forecasting, server_preemption
 from climate_core.operations.draft import Draft
 from climate_core.operations.preemption import GIVE_WAY
 from tests.support.house import SIZE, House
@@ -49,6 +49,17 @@ def test_fewest_give_way_and_only_if_that_makes_room_for_all(
         house.end(other)
         house.settle()
         assert house.status(*mine) == ['ACTIVE'] * len(mine)
+
+
+def test_no_lease_gives_way_if_the_fewest_cannot_be_found_cheaply(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_preemption, 'LOOKS', 2)
+    mine = [house.lease(1, preemptible=True) for _ in range(2)]
+    house.settle(1)
+    other = house.lease(SIZE)
+    house.settle()
+    assert house.status(*mine, other) == ['ACTIVE', 'ACTIVE', 'ERROR']
 
 
 def test_oldest_has_its_room_again_first(house: House) -> None:

@@ -130,7 +130,7 @@ def test_search_through_the_calendar_stops(clock: Clock) -> None:
 def test_search_for_room_on_the_hosts_of_all_users_stops(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FreeRoom, 'place_servers', clock.slow(FreeRoom.place_servers))
+    monkeypatch.setattr(FreeRoom, 'take', clock.slow(FreeRoom.take))
     server = RunningServer(id='server', amounts={'VCPU': 2})
     claims = [FutureDemand(start=n, end=n + 9, servers=[server]) for n in range(100)]
     forecast = Forecast([TargetHost(name='host1', free={'VCPU': 1})], claims=claims)

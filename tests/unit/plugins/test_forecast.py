@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """When servers will find room on the hosts that everybody uses."""
 
+import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
+from climate_core.calendar.windows import Looks
+from climate_core.plugins.common_pool.emptying import FreeRoom, RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import Forecast, FutureDemand, NotExpected, Release
 
 SSD = frozenset({'CUSTOM_SSD'})
@@ -160,3 +163,93 @@ def test_windows_are_those_that_begin_to_have_room(free, freed, leases, vcpus, l
             expected += [] if before else [start]
             before = True
     assert windows(forecast, length, *vcpus, until=15) == expected
+
+
+kinds = st.tuples(st.integers(0, 3), st.integers(0, 2)).filter(any)
+needs = st.lists(st.tuples(kinds, st.sampled_from((frozenset(), SSD))), min_size=1, max_size=3)
+demands = st.lists(st.tuples(times, needs), max_size=6)
+rooms = st.lists(
+    st.tuples(st.integers(-1, 5), st.integers(0, 3), st.sampled_from((None, frozenset(), SSD))),
+    min_size=1,
+    max_size=4,
+)
+returns = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 4), kinds), max_size=4)
+
+
+def demand(name: str, start: int, end: int, wanted: Sequence[Any]) -> FutureDemand:
+    found = [
+        RunningServer(id=f'{name}{n}', amounts={'VCPU': vcpus, 'GPU': gpus}, required=required)
+        for n, ((vcpus, gpus), required) in enumerate(wanted)
+    ]
+    return FutureDemand(start=start, end=end, servers=found)
+
+
+def placed(
+    found: Sequence[TargetHost], releases: Sequence[Release], listed: Sequence[FutureDemand]
+) -> dict[int, Any]:
+    """Place all claims, each on hosts counted anew at its start; by their numbers."""
+    places: dict[int, Any] = {}
+    for number, one in sorted(enumerate(listed), key=lambda each: each[1].start):
+        free = {each.name: Counter(each.free) for each in found}
+        for each in releases:
+            if each.at <= one.start and each.host in free:
+                free[each.host].update(each.amounts)
+        for other, names in places.items():
+            for server in listed[other].servers if names and listed[other].end > one.start else ():
+                free[names[server.id]].subtract(server.amounts)
+        room = FreeRoom([dataclasses.replace(each, free=free[each.name]) for each in found])
+        places[number] = room.take(one.servers, Looks(0))
+    return places
+
+
+@given(rooms, returns, demands, needs, st.integers(1, 6))
+def test_answers_are_those_of_placing_all_claims_again(
+    free, freed, claimed, wanted, length
+) -> None:
+    found = [
+        TargetHost(name=f'h{n}', free={'VCPU': vcpus, **({'GPU': gpus} if gpus else {})}, traits=t)
+        for n, (vcpus, gpus, t) in enumerate(free)
+    ]
+    releases = [
+        Release(at=at, host=f'h{host}', amounts={'VCPU': vcpus, 'GPU': gpus})
+        for at, host, (vcpus, gpus) in freed
+    ]
+    claims = [
+        demand(f'{n}-', start, start + lasts, each)
+        for n, ((start, lasts), each) in enumerate(claimed)
+    ]
+    forecast = Forecast(found, releases, claims[:-1])
+    for each in claims[-1:]:
+        forecast.add(each)
+    before = placed(found, releases, claims)
+    for start in range(12):
+        asked = demand('a', start, start + length, wanted)
+        after = placed(found, releases, [*claims, asked])
+        harmed = any(before[n] is not None and after[n] is None for n in before)
+        try:
+            forecast.check(asked)
+        except NotExpected as exc:
+            refused = str(exc)
+        else:
+            refused = ''
+        assert (not refused) == (after[len(claims)] is not None and not harmed)
+        assert ('left for another lease' in refused) == bool(refused and after[len(claims)])
+
+
+def test_search_ends_when_its_looks_are_spent() -> None:
+    """What follows is not known: no window is guessed."""
+    forecast = Forecast(hosts(2), claims=[claim('x', 10, 20, 2), claim('y', 30, 40, 2)])
+
+    def search(looks: Looks) -> list[tuple[int, int]]:
+        forecast.looks = looks
+        return list(forecast.windows(servers('a', 1), 5, 0, 100))
+
+    looks = Looks(1000)
+    found = search(looks)
+    counts = []
+    for left in range(1000 - looks.left + 1):
+        some = search(Looks(left))
+        assert some == found[: len(some)]
+        counts.append(len(some))
+    assert sorted({*counts}) == [0, 1, 2, 3]
+    assert counts == sorted(counts)
