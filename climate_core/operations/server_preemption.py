@@ -135,12 +135,15 @@ class ServerPreemption:
 
     def _can_give_way(self, one: PreemptibleServers) -> bool:
         assert self.cloud is not None, 'it told what is free'  # nosec B101 # for mypy: it holds already
-        conn = self.cloud.service()
         try:
+            conn = self.cloud.service()
             found = (servers.get(conn, each) for each in one.servers)
             return not any(preempted.find_obstacle(each) for each in found)
-        except errors.EXPECTED:
+        except errors.Gone:
             return False
+        except errors.EXPECTED as exc:
+            # Another answer of Nova would have been worth the lease that waits for it.
+            raise exceptions.ServiceUnavailable(str(exc)) from exc
 
     def _times(
         self, lease: model.Lease, first: datetime.datetime, now: datetime.datetime

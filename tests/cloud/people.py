@@ -147,18 +147,16 @@ class Person:
 
     def wait_lease(self, lease_id: str, *statuses: str) -> Any:
         """Wait until a lease has one of these statuses, and return it."""
-        lease: Any = None
 
         def look() -> Any:
-            nonlocal lease
             lease = self.leases.get(lease_id)
             return lease if lease.status in statuses else None
 
         try:
             return wait_for(look, f'lease {lease_id} in {statuses}')
         except openstack.exceptions.ResourceTimeout as exc:
-            seen = f'{lease.status}: {lease.status_reason}' if lease else 'nothing'
-            raise AssertionError(f'{exc}; the last status is {seen}') from exc
+            shown = [(each.id, each.status, each.status_reason) for each in self.leases.list()]
+            raise AssertionError(f'{exc}; the leases of the project are {shown}') from exc
 
     def wait_lease_gone(self, lease_id: str) -> None:
         """Wait until a lease that was deleted has ended: nothing of it is counted any more."""

@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core import exceptions
+from climate_core.cloud import errors, servers
 from climate_core.db import tables
 from climate_core.db import usage as db_usage
 from climate_core.lease import model, usage
@@ -60,6 +61,30 @@ def test_no_lease_gives_way_if_the_fewest_cannot_be_found_cheaply(
     other = house.lease(SIZE)
     house.settle()
     assert house.status(*mine, other) == ['ACTIVE', 'ACTIVE', 'ERROR']
+
+
+@pytest.mark.parametrize(
+    ('answer', 'gives_way'),
+    [(exceptions.Transient('Nova answered 503.'), True), (errors.Gone(), False)],
+)
+def test_server_that_nova_does_not_show_once(
+    house: House, monkeypatch: pytest.MonkeyPatch, answer: Exception, gives_way: bool
+) -> None:
+    mine = house.lease(1, preemptible=True)
+    house.settle(1)
+    answers = [answer]
+
+    def show(_conn: object, _server_id: str) -> dict[str, str]:
+        if answers:
+            raise answers.pop()
+        return {'status': 'ACTIVE'}
+
+    monkeypatch.setattr(servers, 'get', show)
+    other = house.lease(SIZE)
+    house.settle()
+    assert not answers
+    expected = ['WAITING', 'ACTIVE'] if gives_way else ['ACTIVE', 'ERROR']
+    assert house.status(mine, other) == expected
 
 
 def test_oldest_has_its_room_again_first(house: House) -> None:
