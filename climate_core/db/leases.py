@@ -147,9 +147,11 @@ def _read_contents(
     return allocations.attach(session, held), events
 
 
-def lock_all(session: orm.Session, ids: Collection[str]) -> dict[str, Lease]:
+def lock_all(
+    session: orm.Session, ids: Collection[str], parts: Collection[str] = PARTS
+) -> dict[str, Lease]:
     """Read leases by their ids, and lock them, in the order of their ids."""
-    found = assemble(session, session.execute(_LOCK_ALL, {'wanted': list(ids)}).all())
+    found = assemble(session, session.execute(_LOCK_ALL, {'wanted': list(ids)}).all(), parts)
     return {each.id: each for each in found}
 
 

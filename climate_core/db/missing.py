@@ -2,7 +2,7 @@
 """Record what happened to resources without their lease, as a deletion by their user."""
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy import orm
@@ -11,7 +11,7 @@ from climate_core.db import events, leases, reservations, rows, store, tables, u
 from climate_core.db.engine import Database
 from climate_core.lease import changes, states
 from climate_core.lease.history import Cause
-from climate_core.lease.model import PREEMPT, REPORTED, Lease
+from climate_core.lease.model import PREEMPT, REPORTED, Lease, Reservation
 from climate_core.lease.results import Change
 
 _FOUND = Cause('resource.lost')
@@ -141,32 +141,47 @@ def stray_trusts(session: orm.Session, mine: Collection[str], seconds: float) ->
 
 
 def settle_reported(
-    database: Database, lease_id: str, reservation_id: str, amounts: Mapping[str, int]
-) -> bool:
-    """Note what a resource holds whose amounts were only reported until now.
+    database: Database, read: Sequence[tuple[Reservation, Mapping[str, int]]]
+) -> list[tuple[Reservation, Mapping[str, int]]]:
+    """Note what resources hold whose amounts were only reported until now.
 
-    :returns: whether they were wrong
+    One transaction notes all that were reported right: nothing that is shown changes.
+
+    :param read: reservations of one type, and what their resources hold
+    :returns: those that were reported wrong, and are corrected now
     """
-    return database.write(_settle_reported, lease_id, reservation_id, amounts)
+    right = [each for each, amounts in read if each.amounts == amounts]
+    if right:
+        database.write(_settle_right, right)
+    wrong = [(each, amounts) for each, amounts in read if each.amounts != amounts]
+    return [each for each in wrong if database.write(_correct, *each)]
 
 
-def _settle_reported(
-    session: orm.Session, lease_id: str, reservation_id: str, amounts: Mapping[str, int]
-) -> bool:
-    lease = leases.find(session, lease_id, lock=True)
+def _settle_right(session: orm.Session, right: Sequence[Reservation]) -> None:
+    # Without their contents: a lease may have many reservations.
+    leases.lock_all(session, {each.lease_id for each in right}, ())
+    amounts = {each.id: each.amounts for each in right}
+    held = reservations.holders(
+        session, right[0].resource_type, [each.resource_id for each in right]
+    )
+    as_read = [r for r in held if REPORTED in r.params and r.amounts == amounts.get(r.id)]
+    reservations.update(session, [(each, _settled(each, each.amounts)) for each in as_read])
+
+
+def _correct(session: orm.Session, reported: Reservation, amounts: Mapping[str, int]) -> bool:
+    lease = leases.find(session, reported.lease_id, lock=True)
     held = () if lease is None else lease.live
-    before = next((each for each in held if each.id == reservation_id), None)
+    before = next((each for each in held if each.id == reported.id), None)
     if lease is None or before is None or REPORTED not in before.params:
         return False
-    params = {name: each for name, each in before.params.items() if name != REPORTED}
-    after = dataclasses.replace(before, params=params, amounts=dict(amounts))
-    if before.amounts == after.amounts:
-        # Nothing that is shown has changed.
-        reservations.update(session, [(before, after)])
-        return False
-    change = Change(lease.with_reservations(after))
+    change = Change(lease.with_reservations(_settled(before, amounts)))
     store.save(session, lease, change, utcnow.read(session), _CORRECTED)
     return True
+
+
+def _settled(reported: Reservation, amounts: Mapping[str, int]) -> Reservation:
+    params = {name: each for name, each in reported.params.items() if name != REPORTED}
+    return dataclasses.replace(reported, params=params, amounts=dict(amounts))
 
 
 def _going_on(session: orm.Session, lease_id: str, lock: bool = False) -> Lease | None:

@@ -214,15 +214,16 @@ def columns(reservation: Reservation) -> dict[str, Any]:
 
 def update(session: orm.Session, changes: Sequence[tuple[Reservation, Reservation]]) -> None:
     """Change pairs of reservations, before and after: one statement for all alike changes."""
-    groups: dict[str, tuple[dict[str, Any], list[str]]] = defaultdict(lambda: ({}, []))
+    groups: dict[tuple[str, str], tuple[dict[str, Any], list[str]]] = {}
     for before, after in changes:
         values = rows.difference(columns(after), columns(before))
-        group = groups[repr(sorted(values.items()))]
-        if 'params' in values:
-            values['params'] = secrets.seal_params(session, before.lease_id, values['params'])
-        group[0].update(values)
-        group[1].append(before.id)
-    for values, ids in groups.values():
+        # What is sealed is bound to its lease.
+        is_bound = secrets.has_metadata(values.get('params', {}))
+        key = before.lease_id if is_bound else '', repr(sorted(values.items()))
+        groups.setdefault(key, (values, []))[1].append(before.id)
+    for (lease_id, _), (values, ids) in groups.items():
+        if lease_id:
+            values['params'] = secrets.seal_params(session, lease_id, values['params'])
         if len(ids) == 1:
             rows.change_row(session, _RESERVATION, ids[0], None, values)
             continue

@@ -6,7 +6,7 @@ would block that service. Each reservation is verified once. Until then the proj
 before each step, see :mod:`climate_core.plugins.wakeable`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from oslo_log import log
 
@@ -19,45 +19,49 @@ from climate_core.plugins.base import NotOfLease, ResourcePlugin
 
 LOG = log.getLogger(__name__)
 
-#: Reservations that are read at once.
-_PAGE = 500
+#: Reservations that are read, and noted, at once. An outage repeats the requests of one page.
+_PAGE = 20
 _REJECTED = Cause('resource.rejected')
 
 
 def verify(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
     """Correct wrong amounts, and remove what is not of its lease; yield a sentence for each.
 
-    One request for each reservation that is not verified.
+    One request for each reservation that is not verified, and a few statements for each page.
     """
     after = ''
     while page := database.read(reservations.reported, plugin.resource_type, after, _PAGE):
-        for each in page:
-            told = _verify(database, plugin, each) if REPORTED in each.params else None
-            if told:
-                yield f'Lease {each.lease_id}: {told}'
+        yield from _verify(database, plugin, [each for each in page if REPORTED in each.params])
         after = page[-1].id
 
 
-def _verify(database: Database, plugin: ResourcePlugin, held: Reservation) -> str | None:
-    """Verify a reservation; return what was wrong."""
-    lease = database.read(leases.find, held.lease_id)
-    if lease is None:
-        return None
-    try:
-        amounts = plugin.read_reported(lease, held)
-    except errors.Gone:
-        # It is found missing.
-        return None
-    except errors.Broken as exc:
-        # A service may fail for one resource alone, which must not keep the others from it.
-        LOG.warning('Could not verify %s %s: %s', plugin.title, held.resource_id, exc)
-        return None
-    except NotOfLease as exc:
-        rejected = missing.mark_lost(database, lease.id, {held.id: str(exc)}, _REJECTED)
-        return f'{exc} It was removed.' if rejected else None
-    if amounts is None or not missing.settle_reported(database, lease.id, held.id, amounts):
-        return None
-    return (
-        f'{plugin.title} {held.resource_id} holds {dict(amounts)}, not {dict(held.amounts)}. It '
-        'was corrected.'
-    )
+def _verify(
+    database: Database, plugin: ResourcePlugin, page: Sequence[Reservation]
+) -> Iterator[str]:
+    """Verify reservations; yield what was wrong."""
+    holders = database.read(leases.find_holders, [each.key for each in page])
+    read = []
+    for held in page:
+        lease = holders.get(held.key)
+        if lease is None or lease.id != held.lease_id:
+            continue
+        try:
+            amounts = plugin.read_reported(lease, held)
+        except errors.Gone:
+            # It is found missing.
+            continue
+        except errors.Broken as exc:
+            # A service may fail for one resource alone, which must not keep the others from it.
+            LOG.warning('Could not verify %s %s: %s', plugin.title, held.resource_id, exc)
+            continue
+        except NotOfLease as exc:
+            if missing.mark_lost(database, lease.id, {held.id: str(exc)}, _REJECTED):
+                yield f'Lease {lease.id}: {exc} It was removed.'
+            continue
+        if amounts is not None:
+            read.append((held, amounts))
+    for held, amounts in missing.settle_reported(database, read):
+        yield (
+            f'Lease {held.lease_id}: {plugin.title} {held.resource_id} holds {dict(amounts)}, '
+            f'not {dict(held.amounts)}. It was corrected.'
+        )

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ids and amounts that a service reports are verified afterwards."""
 
+import dataclasses
+
 import pytest
 
 from climate_core.conf import reconcile as conf
+from climate_core.db import missing
 from climate_core.lease.model import REPORTED
 from climate_core.sync import reconcile, reported
 from tests.support.fakes import cinder, nova
@@ -119,6 +122,48 @@ def test_what_is_verified_is_not_read_again(leased):
     # One request tells that it still exists.
     assert len(asked) == 1
     assert leased.lease(LEASE) == before
+
+
+def reserve_each(leased, count, lease_of):
+    """Have Nova reserve servers one after the other; return the ids of the leases."""
+    context = leased.stacks.context('alice', ['service'])
+    for number in range(count):
+        lease_id = lease_of(number)
+        hints = {'reserved': ['True'], 'lease_id': [lease_id]}
+        server_id = nova.add(leased.stacks.state, hints=hints)['id']
+        item = {
+            'resource_type': 'virtual:instance',
+            'resource_id': server_id,
+            'amounts': OF_SERVER,
+        }
+        body = {'id': lease_id, 'name': lease_id, **DATES, 'reservations': [item]}
+        leased.operations.create_lease(context, body)
+    return {lease_of(number) for number in range(count)}
+
+
+@pytest.mark.parametrize('count', [1, 20])
+@pytest.mark.parametrize('lease_of', [lambda number: f'lease-{number}', lambda _: LEASE])
+def test_statements_do_not_grow_with_reported_servers(leased, count, lease_of):
+    """Two read a page and its leases, three lock, read and settle; one finds no other page."""
+    ids = reserve_each(leased, count, lease_of)
+    servers = leased.plugins['virtual:instance']
+    found = leased.statements(lambda: list(reported.verify(leased.database, servers)))
+    assert len(found) == 6
+    live = [each for lease_id in ids for each in leased.lease(lease_id).live]
+    assert len(live) == count
+    assert all(REPORTED not in each.params for each in live)
+
+
+def test_settled_server_is_one_of_the_reservation_that_was_read(leased):
+    """Another report of the same server, after the check has begun, is checked in its turn."""
+    (lease_id,) = reserve_each(leased, 1, lambda _: LEASE)
+    (held,) = leased.lease(lease_id).live
+    earlier = dataclasses.replace(held, amounts={**OF_SERVER, 'vcpus': 7})
+    assert missing.settle_reported(leased.database, [(earlier, earlier.amounts)]) == []
+    assert leased.lease(lease_id).live == (held,)
+    assert missing.settle_reported(leased.database, [(held, held.amounts)]) == []
+    (after,) = leased.lease(lease_id).live
+    assert REPORTED not in after.params
 
 
 def test_server_of_which_nova_fails_does_not_hide_the_next_one(leased):

@@ -10,7 +10,16 @@ from cryptography.fernet import Fernet
 
 from climate_common import sealing
 from climate_core import exceptions
-from climate_core.db import deliveries, history, leases, listed, resealing, secrets, tables
+from climate_core.db import (
+    deliveries,
+    history,
+    leases,
+    listed,
+    resealing,
+    reservations,
+    secrets,
+    tables,
+)
 from climate_core.db.resealing import Secret
 from climate_core.lease import api_view
 from climate_core.plugins.server.plugin import ServerPlugin
@@ -202,6 +211,14 @@ def test_secrets_of_another_lease_do_not_open(made):
     made.database.write(copy)
     assert made.lease(mine).webhook['url'] == ''
     assert made.lease(theirs).webhook['url'] == URL
+
+
+def test_equal_changes_of_two_leases_are_sealed_for_each(made):
+    held = [made.lease(create_plain(made)).reservations[0] for _ in range(2)]
+    params = {**held[0].params, 'on_end': 'stop'}
+    pairs = [(each, dataclasses.replace(each, params=params)) for each in held]
+    assert len(made.statements(lambda: made.database.write(reservations.update, pairs))) == 2
+    assert [made.lease(each.lease_id).reservations[0] for each in held] == [b for _, b in pairs]
 
 
 def needs(made, keys):
