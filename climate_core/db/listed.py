@@ -13,7 +13,7 @@ import itertools
 import json
 import operator
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -34,6 +34,7 @@ _ID: Final = 0
 _LEASE_ID: Final = 1
 _BY_CREATION: Final = operator.attrgetter('created_at', 'id')
 _BY_TIME: Final = operator.attrgetter('time', 'id')
+_PARAMS: Final = operator.attrgetter('params')
 
 
 #: What a lease that is too long for one text counts.
@@ -59,7 +60,7 @@ def read(
     """
     is_packed = session.get_bind().dialect.driver == 'pymysql'
     found, more = (_unpacked if is_packed else _assembled)(session, select, parts)
-    return _promised(session, [_opened(session, each) for each in found]), more
+    return _promised(session, [*_opened(session, found)]), more
 
 
 @functools.cache
@@ -163,18 +164,18 @@ def _lease(
     return ListedLease._make([*row, reservations, in_order])
 
 
-def _opened(session: orm.Session, lease: ListedLease) -> ListedLease:
-    """Return a lease with its secrets in plain."""
-    if lease.webhook is not None:
-        lease = lease._replace(webhook=secrets.open_webhook(session, lease.id, lease.webhook))
-    if not any(secrets.has_metadata(each.params) for each in lease.reservations):
-        return lease
-    return lease._replace(
-        reservations=[
-            each._replace(params=secrets.open_params(session, lease.id, each.params))
-            for each in lease.reservations
-        ]
-    )
+def _opened(session: orm.Session, found: Iterable[ListedLease]) -> Iterator[ListedLease]:
+    """Yield leases with their secrets in plain."""
+    for lease in found:
+        changes: dict[str, Any] = {}
+        if lease.webhook is not None:
+            changes['webhook'] = secrets.open_webhook(session, lease.id, lease.webhook)
+        if any(map(secrets.has_metadata, map(_PARAMS, lease.reservations))):
+            changes['reservations'] = [
+                each._replace(params=secrets.open_params(session, lease.id, each.params))
+                for each in lease.reservations
+            ]
+        yield lease._replace(**changes) if changes else lease
 
 
 def _promised(session: orm.Session, found: list[ListedLease]) -> list[ListedLease]:

@@ -28,6 +28,7 @@ PREFIX: Final = 'sealed:'
 #: Name of what is sealed of a webhook.
 SEALED: Final = 'sealed'
 _METADATA: Final = 'metadata'
+_SPECIFICATIONS: Final = frozenset(SPECIFICATIONS)
 
 
 def keys_of(session: orm.Session) -> list[str]:
@@ -127,7 +128,7 @@ def change_metadata(params: Mapping[str, Any], change: Callable[[Any], Any]) -> 
 
 def has_metadata(params: Mapping[str, Any]) -> bool:
     """Return whether params may have metadata."""
-    return any(name in params for name in SPECIFICATIONS)
+    return not _SPECIFICATIONS.isdisjoint(params)
 
 
 def webhook_owner(lease_id: str) -> str:
