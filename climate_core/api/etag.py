@@ -20,9 +20,9 @@ from climate_core import exceptions
 
 IF_MATCH: dict[str, Any] = {
     'type': 'string',
-    'pattern': r'^(\*|"?[0-9]{1,9}"?)(?!\n)$',
+    'pattern': r'^(\*|(W/)?"[0-9]{1,9}"|[0-9]{1,9})(?!\n)$',
     'description': 'The ETag of the lease as it was seen: refuse with 409 if it has another one '
-    'by now.',
+    'by now. One that a proxy made weak (W/"3"), as it compressed the answer, is accepted, too.',
 }
 #: The headers of a request that changes a lease.
 HEADERS: dict[str, Any] = {'If-Match': IF_MATCH}
@@ -34,7 +34,8 @@ IF_NONE_MATCH: dict[str, Any] = {
         'the same.',
     }
 }
-_TAG = re.compile(r'"(\d{1,9})"|(\d{1,9})', re.ASCII)
+#: Proxies that compress an answer make its tag weak; the generation in it is the same.
+_TAG = re.compile(r'(?:W/)?"(\d{1,9})"|(\d{1,9})', re.ASCII)
 
 
 def mark(response: webob.Response, generation: int) -> webob.Response:
