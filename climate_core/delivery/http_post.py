@@ -95,7 +95,9 @@ class Caller:
             connection = http.client.HTTPConnection(host, port)
             if url.scheme == 'https':
                 raw.settimeout(_left(deadline))
-                raw = stack.enter_context(self._tls.wrap_socket(raw, server_hostname=host))
+                # Certificates have names without the dot of an absolute name (RFC 6066).
+                name = host.rstrip('.')
+                raw = stack.enter_context(self._tls.wrap_socket(raw, server_hostname=name))
                 connection = http.client.HTTPSConnection(host, port, context=self._tls)
             # It opens none by itself when it has one.
             connection.sock = _Timed(raw, deadline)

@@ -145,7 +145,7 @@ def _forbidden(address: Address, rules: WebhookRules) -> bool:
 def _host(url: str, field: str) -> str:
     try:
         parts = urllib.parse.urlsplit(url)
-        host, _ = parts.hostname, parts.port
+        host, _ = (parts.hostname or '').rstrip('.'), parts.port
     except ValueError as exc:
         raise exceptions.InvalidWebhook(
             f'It must be an http or https URL: {exc}.', field=field
@@ -159,7 +159,7 @@ def _host(url: str, field: str) -> str:
             'It must have no user and no password: what is sent is signed with the secret.',
             field=field,
         )
-    return host.rstrip('.')
+    return host
 
 
 def _address(host: str, field: str) -> Address | None:

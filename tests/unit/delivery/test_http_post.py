@@ -215,6 +215,8 @@ def test_the_certificate_is_verified_by_the_name_or_address(
         names['hook.example'] = ['127.0.0.1']
         assert _reason(secure.url('hook.example')) == bad
         assert len(secure.got) == 1
+        names['hook.example.'] = ['127.0.0.1']
+        assert _post(secure.url('hook.example.'), cafile=trusted) == 204
     tls, trusted = fake.certificate(tmp_path, '127.0.0.1')
     with fake.running(tls) as secure:
         assert _post(secure.url(), cafile=trusted) == 204

@@ -49,6 +49,7 @@ def test_url_that_may_be_called_is_accepted(url: str) -> None:
         'ftp://example.org/',
         'http:///path',
         'http://',
+        'https://./',
         'http://exa mple.org/',
         'http://example.org/\n',
         'http://exämple.org/',
@@ -72,6 +73,7 @@ def test_webhook_without_a_url_is_refused(url: Any) -> None:
 FORBIDDEN = [
     'http://127.8.8.8:80/',
     'http://localhost/',
+    'https://localhost./',
     'http://a.localhost./',
     'http://[::1]/',
     'http://[::ffff:127.0.0.1]/',
