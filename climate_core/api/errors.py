@@ -53,6 +53,13 @@ class NotAcceptable(exceptions.ClimateError):
     code = 'version.not_acceptable'
 
 
+class LengthRequired(exceptions.ClimateError):
+    """The body has no Content-Length, and the WSGI server passes no chunked bodies on."""
+
+    status = 411
+    code = 'request.length_required'
+
+
 class UnsupportedMediaType(exceptions.ClimateError):
     """The body must be JSON."""
 
@@ -107,6 +114,13 @@ class Faults:
     def __call__(self, request: webob.Request) -> webob.Response:
         if not _is_utf8(request):
             return respond(exceptions.BadRequest('The path of the request must be UTF-8.'))
+        if 'Transfer-Encoding' in request.headers and not request.is_body_readable:
+            return respond(
+                LengthRequired(
+                    'The request must have Content-Length and no Transfer-Encoding: this server '
+                    'passes no chunked bodies on.'
+                )
+            )
         try:
             response = request.get_response(self._application)
         except exceptions.ClimateError as error:

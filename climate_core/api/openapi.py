@@ -24,6 +24,7 @@ _ERRORS: Final = {
     404: 'There is no such thing, or it may not be seen.',
     406: 'The wanted version of the API is not there.',
     409: 'The request does not fit the present state.',
+    411: 'The body has no length.',
     413: 'The body is too large.',
     415: 'The body is not JSON.',
     503: 'A service that is needed does not answer. Try again.',
@@ -54,7 +55,7 @@ def errors(path: str, method: str, route: Route) -> list[int]:
     if method != 'GET':
         found.add(409)
     if route.request_schema is not None:
-        found |= {413, 415}
+        found |= {411, 413, 415}
     return sorted(found)
 
 

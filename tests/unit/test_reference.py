@@ -42,7 +42,7 @@ def test_every_call_and_its_fields(rst: Callable[[str], str]) -> None:
             assert route.handler.__doc__
     for field in ('name', 'events[].event_type', 'lease.reservations[].resource_id', 'marker'):
         assert f'* - ``{field}``' in text
-    assert ':Errors: 400, 401, 403, 404, 406, 409, 413, 415, 503' in text
+    assert ':Errors: 400, 401, 403, 404, 406, 409, 411, 413, 415, 503' in text
 
 
 def test_every_notification_and_its_fields(rst: Callable[[str], str]) -> None:

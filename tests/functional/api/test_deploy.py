@@ -59,6 +59,28 @@ def test_large_bodies_of_unknown_length(application: Any) -> None:
     assert request.get_response(application).status_code == 413
 
 
+def test_chunked_body_that_the_server_does_not_pass_on_needs_a_length(application: Any) -> None:
+    body = {'name': 'n', 'start_date': '2098-01-01 10:00', 'end_date': '2099-01-01 10:00'}
+    made = post(application, body).json['lease']['id']
+    for path in ('/v1/leases', f'/v1/leases/{made}/end'):
+        request = webob.Request.blank(path, method='POST', body=b'{}')
+        request.content_length = None
+        request.headers['Transfer-Encoding'] = 'chunked'
+        answer = request.get_response(application)
+        assert (answer.status_code, answer.json['error_name']) == (411, 'request.length_required')
+    lease = world.ask(application, 'GET', f'/v1/leases/{made}').json['lease']
+    assert lease['status'] == 'PENDING'
+
+
+def test_chunked_body_that_the_server_passes_on_is_read(application: Any) -> None:
+    body = b'{"name": "n", "start_date": "2098-01-01 10:00", "end_date": "2099-01-01 10:00"}'
+    request = webob.Request.blank('/v1/leases', method='POST', body=body)
+    request.content_length = None
+    request.headers['Transfer-Encoding'] = 'chunked'
+    request.environ['wsgi.input_terminated'] = True
+    assert request.get_response(application).status_code == 201
+
+
 def test_body_that_is_nested_too_deep_is_refused(application: Any) -> None:
     assert post(application, b'[' * 100_000).status_code == 400
 
