@@ -2,6 +2,10 @@
 """Compute the wait before the next attempt at something that failed."""
 
 import dataclasses
+import email.message
+import email.utils
+import re
+from collections.abc import Mapping
 
 from oslo_config import cfg
 
@@ -18,6 +22,26 @@ class Backoff:
         """Return the backoff of events, from section ``[engine]``."""
         return cls(conf.engine.retry_seconds, conf.engine.retry_max_seconds)
 
-    def delay(self, attempts: int) -> float:
-        """Return the seconds to wait after so many failed attempts."""
-        return min(self.most, self.first * 2.0 ** min(attempts, 60))
+    def delay(self, attempts: int, least: float = 0.0) -> float:
+        """Return the seconds to wait after so many failed attempts.
+
+        :param least: seconds that the other side asked for, see :func:`retry_after`
+        """
+        return min(self.most, max(least, self.first * 2.0 ** min(attempts, 60)))
+
+
+def retry_after(headers: Mapping[str, str] | email.message.Message) -> float:
+    """Return the seconds in the header ``Retry-After`` of an answer; 0 without a valid one.
+
+    A date counts from the ``Date`` of the answer (RFC 9110, 10.2.3 and 6.6.1).
+
+    :param headers: whatever the case of their names
+    """
+    after = (headers.get('Retry-After') or '').strip()
+    if re.fullmatch('[0-9]{1,9}', after):
+        return float(after)
+    try:
+        date, now = (email.utils.parsedate_to_datetime(each) for each in (after, headers['Date']))
+        return max(0.0, (date - now).total_seconds())
+    except (KeyError, TypeError, ValueError):
+        return 0.0

@@ -291,7 +291,13 @@ class PluginFailure(Exception):
 
 
 class Transient(PluginFailure):
-    """Trying again later may help: the engine retries with back-off."""
+    """Trying again later may help: the engine retries with back-off.
+
+    :ivar retry_after: seconds before which a service that answered with ``Retry-After`` is not to
+        be asked again
+    """
+
+    retry_after = 0.0
 
 
 class Permanent(PluginFailure):

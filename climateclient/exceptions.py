@@ -37,7 +37,8 @@ class ApiError(http.HttpError):
     field: str | None = None
 
     def __str__(self) -> str:
-        return blame(self.field, super().__str__())
+        text = blame(self.field, super().__str__())
+        return f'{text} (Retry-After: {self.retry_after} seconds)' if self.retry_after else text
 
 
 class BadRequest(ApiError, http.BadRequest):

@@ -25,7 +25,7 @@ import requests
 from keystoneauth1 import exceptions as ksa
 from oslo_log import log
 
-from climate_core import exceptions
+from climate_core import backoff, exceptions
 
 LOG = log.getLogger(__name__)
 
@@ -143,7 +143,10 @@ def check(
         return response
     usual = exceptions.Transient if status >= 500 else exceptions.Permanent
     kind = kind or _KINDS.get(status, usual)
-    raise kind(f'{service} answered {status}: {_public_message(response, service)}')
+    failure = kind(f'{service} answered {status}: {_public_message(response, service)}')
+    if isinstance(failure, exceptions.Transient):
+        failure.retry_after = backoff.retry_after(response.headers)
+    raise failure
 
 
 def read(response: requests.Response, service: str, name: str | None = None) -> Any:

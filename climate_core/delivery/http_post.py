@@ -16,8 +16,9 @@ import ssl
 import time
 import urllib.parse
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from climate_core import backoff
 from climate_core.delivery import name_resolution
 from climate_core.lease import webhook
 
@@ -29,6 +30,17 @@ _BODY = 4096
 
 class CallFailed(Exception):
     """There was no answer. The message is for users and has no details of the control plane."""
+
+
+class Answer(NamedTuple):
+    """What a call was answered with.
+
+    :param status: the HTTP status
+    :param retry_after: seconds for which its sender wants no other call
+    """
+
+    status: int
+    retry_after: float
 
 
 class Caller:
@@ -56,11 +68,10 @@ class Caller:
         self._cloud_hosts = cloud_hosts
         self._tls = ssl.create_default_context(cafile=cafile)
 
-    def post(self, url: str, body: bytes, headers: Mapping[str, str], project_id: str) -> int:
+    def post(self, url: str, body: bytes, headers: Mapping[str, str], project_id: str) -> Answer:
         """Send a body.
 
         :param project_id: the project whose webhook it is
-        :returns: the HTTP status of the answer
         :raises CallFailed: there was none
         """
         inside = self._cloud_hosts.find_addresses()
@@ -88,7 +99,7 @@ class Caller:
         headers: Mapping[str, str],
         found: Sequence[Any],
         deadline: float,
-    ) -> int:
+    ) -> Answer:
         host, port = url.hostname or '', _port(url)
         with contextlib.ExitStack() as stack:
             raw = stack.enter_context(_connect(found, deadline))
@@ -107,7 +118,7 @@ class Caller:
             # What it says beside the status does not matter, nor whether it breaks off.
             with contextlib.suppress(OSError, http.client.HTTPException):
                 answer.read(_BODY)
-            return answer.status
+            return Answer(answer.status, backoff.retry_after(answer.headers))
 
 
 def _port(url: urllib.parse.SplitResult) -> int:

@@ -137,20 +137,20 @@ class Sender(PoolWorker[Delivery]):
         try:
             if not delivery.url:
                 raise http_post.CallFailed(_UNREADABLE)
-            status = self._caller.post(delivery.url, body, headers, delivery.project_id)
-            reason = _reason(status)
+            answer = self._caller.post(delivery.url, body, headers, delivery.project_id)
+            reason = _reason(answer.status)
         except http_post.CallFailed as exc:
-            status, reason = 0, str(exc)
+            answer, reason = http_post.Answer(0, 0.0), str(exc)
         test_points.reached('webhook.after', **info)
         if reason is None:
             self._database.write(deliveries.done, delivery)
-        elif status == _GONE:
+        elif answer.status == _GONE:
             self._database.write(_gone, delivery, self._clock.now())
         else:
-            self._reschedule(delivery, reason)
+            self._reschedule(delivery, reason, answer.retry_after)
         return True
 
-    def _reschedule(self, delivery: Delivery, reason: str) -> None:
+    def _reschedule(self, delivery: Delivery, reason: str, least: float) -> None:
         now = self._clock.now()
         left = (delivery.created_at + self._give_up - now).total_seconds()
         taker = f'The webhook of lease {delivery.lease_id}'
@@ -159,7 +159,7 @@ class Sender(PoolWorker[Delivery]):
             self._database.write(_given_up, delivery, reason, now)
         else:
             # The last attempt is at the very end.
-            seconds = min(left, self._backoff.delay(delivery.attempts))
+            seconds = min(left, self._backoff.delay(delivery.attempts, least))
             self._database.write(deliveries.later, delivery, seconds)
 
 

@@ -37,7 +37,8 @@ def decide(
     if permanent and not handler.retries_forever(lease, event):
         no_room = isinstance(exc, exceptions.NoRoom)
         return results.Outcome(results.Result.FAILED, reason=reason(exc), is_no_room=no_room)
-    delay = backoff.most if permanent else backoff.delay(event.attempts)
+    least = exc.retry_after if isinstance(exc, exceptions.Transient) else 0.0
+    delay = backoff.most if permanent else backoff.delay(event.attempts, least)
     if handler.until_end:
         if _late(lease, now):
             return _too_late(reason(exc))

@@ -251,6 +251,17 @@ def test_error_has_the_message_of_the_service(client, http, status, kind, ksa_ki
     assert str(error) == f'end_date: It is wrong. (HTTP {status}) (Request-ID: req-1)'
 
 
+def test_error_shows_when_to_try_again(client, http):
+    http.get(
+        LEASE,
+        status_code=429,
+        json=samples.error(429, 'Too many requests.', 'request.too_many'),
+        headers={'Content-Type': 'application/json', 'Retry-After': '30'},
+    )
+    with pytest.raises(exceptions.ApiError, match=r'\(Retry-After: 30 seconds\)$'):
+        client.leases.get(LEASE_ID)
+
+
 @pytest.mark.parametrize(
     'answer',
     [

@@ -46,6 +46,32 @@ def test_status_of_an_answer_raises_its_error(status, kind):
     assert str(caught.value) == f'Nova answered {status}: {shown}'
 
 
+DATE = 'Wed, 21 Oct 2026 07:28:00 GMT'
+
+
+@pytest.mark.parametrize(
+    ('headers', 'seconds'),
+    [
+        ({'retry-after': '17'}, 17),
+        ({'Retry-After': ' 0 '}, 0),
+        ({'Retry-After': 'Wed, 21 Oct 2026 07:29:30 GMT', 'Date': DATE}, 90),
+        ({'Retry-After': 'Wed, 21 Oct 2026 07:27:00 GMT', 'Date': DATE}, 0),
+        ({'Retry-After': 'Wed, 21 Oct 2026 07:29:30', 'Date': DATE}, 0),
+        ({'Retry-After': DATE}, 0),
+        ({'Retry-After': '-5', 'Date': DATE}, 0),
+        ({'Retry-After': '9' * 400}, 0),
+        ({'Retry-After': 'soon', 'Date': 'now'}, 0),
+        ({}, 0),
+    ],
+)
+def test_retry_after_of_an_answer_is_kept(headers, seconds):
+    response = answer(429)
+    response.headers.update(headers)
+    with pytest.raises(exceptions.Transient) as caught:
+        errors.check(response, 'Nova')
+    assert caught.value.retry_after == seconds
+
+
 @pytest.mark.parametrize(
     ('body', 'expected'),
     [

@@ -60,7 +60,7 @@ def _post(
     conf.set_override('transport_url', transport)
     hosts = name_resolution.CloudHosts(conf, lambda: ENDPOINTS, resolver)
     caller = http_post.Caller(rules, timeout, resolver, hosts, **kw)
-    return caller.post(url, b'{}', {'content-type': 'text/plain'}, 'ours')
+    return caller.post(url, b'{}', {'content-type': 'text/plain'}, 'ours').status
 
 
 def _reason(url: str, *args: Any, **kw: Any) -> str:

@@ -165,6 +165,27 @@ def test_it_is_tried_again_with_back_off(
     assert len({got.headers['webhook-timestamp'] for got in receiver.got}) == 5
 
 
+def test_retry_after_of_the_receiver_lengthens_the_wait(
+    world: World, make_sender: Make, receiver: Receiver, time: Time
+) -> None:
+    sender = make_sender(world, retry_max_seconds=1000)
+    asked = iter(['300', '1', '5000'])
+
+    def limit(handler: Any) -> None:
+        handler.send_response(429)
+        handler.send_header('Retry-After', next(asked))
+        handler.end_headers()
+
+    receiver.answers = [limit] * 3
+    world.create('a', webhook=_hook(receiver))
+    for expected in (300, 10, 1000):
+        _flush(world, sender)
+        assert _due_in(world) == expected
+        time.forward(seconds=expected)
+    _flush(world, sender)
+    assert _left(world) == []
+
+
 def test_delivery_that_fails_for_long_is_given_up(
     world: World, make_sender: Make, receiver: Receiver, time: Time
 ) -> None:

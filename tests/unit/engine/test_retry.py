@@ -34,6 +34,14 @@ def test_transient_failures_are_retried_with_backoff(
     assert decide(kind, AWAY, attempts) == Outcome(Result.RETRY, seconds, 'away')
 
 
+def test_retry_after_lengthens_the_wait_up_to_the_longest_one() -> None:
+    busy = exceptions.Transient('busy')
+    for after, attempts, seconds in ((30, 0, 30), (1, 1, 4), (9999, 0, 120)):
+        busy.retry_after = after
+        assert decide(model.START, busy, attempts).seconds == seconds
+    assert decide(model.START, busy, left=10).seconds == 5
+
+
 @pytest.mark.parametrize('kind', TYPES)
 def test_permanent_failures_are_retried_for_ever_by_what_frees(kind: str) -> None:
     frees = kind in (model.PREEMPT, model.END, model.END_RESERVATION)
