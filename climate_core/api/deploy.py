@@ -70,10 +70,10 @@ def _filtered(application: Any, conf: cfg.ConfigOpts) -> Any:
 def _authenticated(application: Any, conf: cfg.ConfigOpts) -> Any:
     if conf.api.auth_strategy == 'noauth':
         return auth.NoAuth(application)
-    # Only filters read the catalog of a token, which is written for each request otherwise.
-    has_filters = bool(conf.api.middleware)
-    options = {'oslo_config_config': conf, 'include_service_catalog': has_filters}
-    return auth_token.AuthProtocol(auth.Keystone(application), options)
+    made = auth_token.AuthProtocol(auth.Keystone(application), {'oslo_config_config': conf})
+    # By this name the access rules of application credentials allow calls of this API.
+    conf.set_default('service_type', 'reservation', 'keystone_authtoken')
+    return made
 
 
 #: Outermost first. The proxy's headers are read before anything makes links; every answer has a

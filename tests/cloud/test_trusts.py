@@ -41,6 +41,17 @@ def identity(person: Person, plugin: type[Any], **options: Any) -> Client:
     return Client(ks_session.Session(auth), region_name=REGION)
 
 
+def credential(person: Person, **options: Any) -> Client:
+    """Return a client with a new application credential."""
+    name = f'robot-{uuid.uuid4().hex[:8]}'
+    made = person.sdk.identity.create_application_credential(
+        person.sdk.current_user_id, name=name, **options
+    )
+    given = {'id': made.id, 'secret': made.secret}
+    options = {f'application_credential_{name}': value for name, value in given.items()}
+    return identity(person, v3.ApplicationCredential, **options)
+
+
 def shown(admin: Person, client: Client) -> Any:
     """Return what Keystone says of the token of a client, as keystonemiddleware reads it."""
     headers = {'X-Subject-Token': client.session.get_token()}
@@ -65,17 +76,24 @@ def test_application_credential_gains_nothing_by_the_trust_of_its_user(
 ) -> None:
     """Keystone lets it make no trust (by default an unrestricted one neither)."""
     lease(colleague.client)
-    made = colleague.sdk.identity.create_application_credential(
-        colleague.sdk.current_user_id, name='robot', unrestricted=unrestricted
-    )
-    secret = {'application_credential_secret': made.secret}
-    robot = identity(
-        colleague, v3.ApplicationCredential, application_credential_id=made.id, **secret
-    )
+    robot = credential(colleague, unrestricted=unrestricted)
     assert not is_own(shown(admin, robot))
     with pytest.raises(exceptions.Forbidden):
         lease(robot)
     assert len(colleague.trusts()) == 1
+
+
+def test_access_rules_allow_single_calls_of_the_lease_service(
+    colleague: Person, lease: Lease
+) -> None:
+    lease_id = lease(colleague.client)
+    rule = {'service': 'reservation', 'method': 'GET', 'path': '/v1/leases'}
+    robot = credential(colleague, access_rules=[rule])
+    assert lease_id in {each.id for each in robot.leases.list()}
+    with pytest.raises(exceptions.Unauthorized):
+        robot.leases.get(lease_id)
+    with pytest.raises(exceptions.Unauthorized):
+        robot.leases.delete(lease_id)
 
 
 def test_trustee_gains_nothing_by_the_trust_to_the_service(

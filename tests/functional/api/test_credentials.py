@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which tokens of users are accepted, and what they delegate: with Keystone itself."""
+
+import itertools
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import webob
+from keystoneauth1 import session as ks_session
+
+from climate_core.db import leases
+from climate_core.db.engine import Database
+from tests.functional.api import world
+from tests.support import real_keystone
+from tests.support.real_keystone import Keystone
+
+NAMES = (f'name{n}' for n in itertools.count())
+LATER = {'start_date': '2098-01-01 10:00', 'end_date': '2099-01-01 10:00'}
+NOT_DELEGATED = (
+    'Keystone lets this token create no trust, which every lease and feed needs: it was delegated '
+    'itself'
+)
+
+
+@pytest.fixture(scope='module')
+def keystone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keystone]:
+    with real_keystone.running(tmp_path_factory.mktemp('keystone')) as made:
+        made.user('climate', 'service', 'service')
+        made.service('reservation', 'http://127.0.0.1:9/v1')
+        yield made
+
+
+class Api:
+    """The API, and a member of a project.
+
+    :param application: in front of it
+    :param member: the session of the member
+    """
+
+    def __init__(self, application: Any, database: Database, member: ks_session.Session) -> None:
+        self._application, self._database, self.member = application, database, member
+
+    def ask(
+        self, session: ks_session.Session, method: str, path: str, body: Any = None
+    ) -> webob.Response:
+        headers = {'X-Auth-Token': str(session.get_token())}
+        return world.ask(self._application, method, path, body, headers)
+
+    def create(self, session: ks_session.Session, query: str = '') -> webob.Response:
+        return self.ask(session, 'POST', f'/v1/leases{query}', {'name': next(NAMES), **LATER})
+
+    def trust_of(self, lease_id: str) -> str:
+        return str(self._database.read(leases.get, lease_id).trust_id)
+
+
+@pytest.fixture
+def api(keystone: Keystone, tmp_path: pathlib.Path) -> Iterator[Api]:
+    common = {'auth_type': 'password', 'auth_url': keystone.url, **real_keystone.DOMAINS}
+    common['password'] = real_keystone.PASSWORD
+    users = {
+        'keystone_authtoken': {'username': 'admin', 'project_name': 'admin'},
+        'cloud': {'username': 'climate', 'project_name': 'service'},
+    }
+    options = [
+        (section, name, value)
+        for section, own in users.items()
+        for name, value in {**common, **own}.items()
+    ]
+    conf = world.configure(tmp_path, ('api', 'auth_strategy', 'keystone'), *options)
+    database = Database(conf)
+    name = next(NAMES)
+    keystone.user(name, name, 'member', 'reader')
+    with world.running(conf, database, with_trusts=True) as application:
+        yield Api(application, database, keystone.session(name))
+
+
+def test_access_rules_of_an_application_credential_are_applied(
+    api: Api, keystone: Keystone
+) -> None:
+    lease_id = api.create(api.member).json['lease']['id']
+    rules = [{'service': 'reservation', 'method': 'GET', 'path': '/v1/leases'}]
+    robot = keystone.credential(api.member, access_rules=rules)
+    (lease,) = api.ask(robot, 'GET', '/v1/leases?status=PENDING').json['leases']
+    assert lease['id'] == lease_id
+    for method, path in (
+        ('GET', f'/v1/leases/{lease_id}'),
+        ('DELETE', f'/v1/leases/{lease_id}'),
+        ('POST', f'/v1/leases/{lease_id}/end'),
+        ('GET', '/v1/limits'),
+    ):
+        assert api.ask(robot, method, path).status_code == 401
+    assert api.ask(api.member, 'GET', f'/v1/leases/{lease_id}').status_code == 200
+
+
+def test_rules_of_another_service_allow_nothing(api: Api, keystone: Keystone) -> None:
+    rules = [{'service': 'compute', 'method': 'GET', 'path': '/v1/leases'}]
+    robot = keystone.credential(api.member, access_rules=rules)
+    assert api.ask(robot, 'GET', '/v1/leases').status_code == 401
