@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The context of one request, in the API and over RPC: the user and their rights."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from oslo_context import context
@@ -19,7 +19,7 @@ _ALSO_CARRIED = (
     'service_roles',
     'own_token',
     'trust_id',
-    'delegated_role_ids',
+    'role_ids',
     'granted',
 )
 
@@ -39,9 +39,8 @@ class RequestContext(context.RequestContext):
     :param trust_id: the trust by which the token was issued. Only its trustee gets such tokens, so
         one of a lease shows that the lease service itself began what the request is a part of.
         :data:`UNKNOWN_TRUST` over RPC from an API of the release before
-    :param delegated_role_ids: the ids of the roles of a token that was delegated, which may be
-        fewer than its user has; None: it is the user's own, or an API of the release before does
-        not say
+    :param role_ids: names of the roles of the token -> their ids; None: there is no token, or an
+        API of the release before does not say
     :param granted: the rules that the API has enforced with success -> the project of what they
         were enforced on; None: an API of the release before does not say
     :param reply_seconds: how long the caller waited for the answer when it sent the request; None:
@@ -55,7 +54,7 @@ class RequestContext(context.RequestContext):
         *args: Any,
         own_token: bool | None = False,
         trust_id: str | None = None,
-        delegated_role_ids: Sequence[str] | None = None,
+        role_ids: Mapping[str, str] | None = None,
         granted: Mapping[str, str | None] | None = None,
         reply_seconds: float | None = None,
         **kwargs: Any,
@@ -64,7 +63,7 @@ class RequestContext(context.RequestContext):
         super().__init__(*args, **kwargs)
         self.own_token = bool(own_token)
         self.trust_id = trust_id
-        self.delegated_role_ids = delegated_role_ids
+        self.role_ids = role_ids
         self.granted = None if granted is None else dict(granted)
         self.reply_seconds = reply_seconds
 
@@ -86,6 +85,11 @@ class RequestContext(context.RequestContext):
     def may_operate(self, rule: str) -> bool:
         """Return whether the policy allowed a rule on what belongs to no project."""
         return 'admin' in self.roles if self.granted is None else rule in self.granted
+
+    @property
+    def is_delegated(self) -> bool:
+        """Return whether the token is known to be delegated: its user may have more roles."""
+        return self.role_ids is not None and not self.own_token
 
     @property
     def by_service(self) -> bool:

@@ -73,15 +73,15 @@ class NoAuth:
 
 def _context(request: webob.Request) -> RequestContext:
     info = request.environ.get('keystone.token_info')
-    token, is_delegated = _token(info), info is not None and not is_own(info)
+    token = _token(info)
     context = RequestContext.from_environ(
         request.environ,
         request_id=request.environ.get(request_id.ENV_REQUEST_ID),
         own_token=is_own(info),
         trust_id=(token.get(_TRUST) or {}).get('id'),
-        delegated_role_ids=[each['id'] for each in token.get('roles') or ()]
-        if is_delegated
-        else None,
+        role_ids=None
+        if info is None
+        else {role['name']: role['id'] for role in token.get('roles') or ()},
         granted={},
     )
     context.is_admin = 'admin' in context.roles

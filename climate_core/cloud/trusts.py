@@ -54,7 +54,7 @@ class Trusts:
                     'trustee_user_id': self._cloud.service_user_id(),
                     'project_id': context.project_id,
                     'impersonation': True,
-                    'roles': [{'name': name} for name in roles],
+                    'roles': [_named(context, role) for role in roles],
                 }
             }
             response = _KEYSTONE.send(self._cloud.user(context), 'POST', _PATH, body)
@@ -139,6 +139,12 @@ class Trusts:
     def _delete(conn: 'connection.Connection', trust_id: str) -> None:
         with contextlib.suppress(errors.Gone):
             _KEYSTONE.ask(conn, 'DELETE', f'{_PATH}/{trust_id}')
+
+
+def _named(context: 'RequestContext', role: str) -> dict[str, str]:
+    """Return how a trust names a role: every domain may have a role of the same name."""
+    role_id = (context.role_ids or {}).get(role)
+    return {'name': role} if role_id is None else {'id': role_id}
 
 
 def _is_administrative(role: str) -> bool:

@@ -402,7 +402,7 @@ class LeaseOperations:
         The roles of a delegated token are compared here first: Keystone is not to be asked in the
         transaction.
         """
-        if not self.quota.most.is_on and requested.context.delegated_role_ids is None:
+        if not self.quota.most.is_on and not requested.context.is_delegated:
             return requested
         lease = self.database.read(requested.load)
         most = self.quota.check_limits(requested.change(lease, self.clock.now()).lease, lease)

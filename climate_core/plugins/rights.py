@@ -70,9 +70,10 @@ def check_delegated(cloud: 'Cloud', lease: 'Lease', context: 'RequestContext', f
     :raises climate_core.exceptions.Forbidden: it lacks roles
     :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer
     """
-    held, trust_id = context.delegated_role_ids, lease.trust_id
-    if held is None or trust_id is None or trust_id == context.trust_id:
+    trust_id = lease.trust_id
+    if not context.is_delegated or trust_id is None or trust_id == context.trust_id:
         return
+    held = {*(context.role_ids or {}).values()}
     with errors.for_user(field):
         roles = cloud.owner_roles(trust_id)
     lacking = sorted(name for role_id, name in roles.items() if role_id not in held)

@@ -123,6 +123,19 @@ def test_trustee_gains_nothing_by_the_trust_to_the_service(
     assert len(colleague.trusts()) == 2
 
 
+@pytest.mark.alone
+def test_role_of_a_domain_has_the_name_of_a_role_that_is_delegated(
+    admin: Person, colleague: Person, lease: Lease
+) -> None:
+    """Others that name roles for a trust fail until it is deleted."""
+    role = admin.sdk.identity.create_role(name='member', domain_id='default')
+    try:
+        lease(colleague.client)
+    finally:
+        admin.sdk.identity.delete_role(role)
+    assert len(colleague.trusts()) == 1
+
+
 def test_user_with_other_roles_has_another_trust(
     admin: Person, colleague: Person, lease: Lease
 ) -> None:

@@ -107,7 +107,8 @@ def delegated(cloud: Leased, *roles: str) -> RequestContext:
     """Return the context of an application credential of the owner with these roles."""
     context = cloud.stacks.user()
     # A role of another domain may have the name of one that the token lacks.
-    context.delegated_role_ids = [f'{each}-id' for each in roles]
+    context.own_token = False
+    context.role_ids = {each: f'{each}-id' for each in roles}
     return context
 
 

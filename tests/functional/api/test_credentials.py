@@ -98,3 +98,19 @@ def test_rules_of_another_service_allow_nothing(api: Api, keystone: Keystone) ->
     rules = [{'service': 'compute', 'method': 'GET', 'path': '/v1/leases'}]
     robot = keystone.credential(api.member, access_rules=rules)
     assert api.ask(robot, 'GET', '/v1/leases').status_code == 401
+
+
+def test_roles_of_a_domain_with_the_names_of_others_are_not_delegated(
+    api: Api, keystone: Keystone
+) -> None:
+    domain_id = keystone.make('domain', name=next(NAMES))
+    for name in ('member', 'reader'):
+        keystone.make('role', name=name, domain_id=domain_id)
+    assert api.create(api.member, '?dry_run=true').json['dry_run']['granted']
+    answer = api.create(api.member)
+    assert answer.status_code == 201, answer.text
+    trust = keystone.ask(
+        'GET', f'/OS-TRUST/trusts/{api.trust_of(answer.json["lease"]["id"])}', session=api.member
+    )['trust']
+    wanted = {keystone.role('member'), keystone.role('reader')}
+    assert {role['id'] for role in trust['roles']} == wanted

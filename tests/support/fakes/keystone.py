@@ -115,7 +115,7 @@ def _create_trust(request: Any) -> Any:
     state, caller, wanted = request.server.state, request.caller(), request.body['trust']
     if caller['user_id'] != wanted['trustor_user_id'] or caller['trust_id']:
         raise Refusal(403, 'Only the trustor can make a trust.')
-    roles = [role['name'] for role in wanted['roles']]
+    roles = [role.get('name') or role['id'].removesuffix('-id') for role in wanted['roles']]
     if not set(roles) <= set(caller['roles']):
         raise Refusal(403, 'The trustor does not have these roles.')
     trust = {**wanted, 'roles': roles, 'id': uuid.uuid4().hex}

@@ -54,21 +54,23 @@ def test_token_that_was_delegated_or_is_of_no_project_is_not(given: Any) -> None
     assert not is_own(given)
 
 
+IDS = {'member': '1', 'reader': '2'}
 ROLES = {'roles': [{'id': '1', 'name': 'member'}, {'id': '2', 'name': 'reader'}]}
 
 
 @pytest.mark.parametrize(
-    ('given', 'role_ids'),
+    ('given', 'role_ids', 'is_delegated'),
     [
-        (info('password', **ROLES), None),
-        (info('application_credential', application_credential={'id': 'a'}, **ROLES), ['1', '2']),
-        (info('password', **ROLES, **{'OS-TRUST:trust': {'id': 't'}}), ['1', '2']),
-        (info('application_credential', application_credential={'id': 'a'}), []),
-        (None, None),
+        (info('password', **ROLES), IDS, False),
+        (info('application_credential', application_credential={'id': 'a'}, **ROLES), IDS, True),
+        (info('password', **ROLES, **{'OS-TRUST:trust': {'id': 't'}}), IDS, True),
+        (info('application_credential', application_credential={'id': 'a'}), {}, True),
+        (None, None, False),
     ],
 )
-def test_context_has_the_roles_of_a_delegated_token(given: Any, role_ids: Any) -> None:
+def test_context_has_the_roles_of_a_token(given: Any, role_ids: Any, is_delegated: bool) -> None:
     request = webob.Request.blank('/', headers={'X-User-Id': 'u'})
     request.environ['keystone.token_info'] = given
     request.get_response(Keystone(webob.Response()))
-    assert request.environ[CONTEXT].delegated_role_ids == role_ids
+    context = request.environ[CONTEXT]
+    assert (context.role_ids, context.is_delegated) == (role_ids, is_delegated)

@@ -20,7 +20,7 @@ def context() -> RequestContext:
         global_request_id='req-1',
         own_token=True,
         trust_id='trust',
-        delegated_role_ids=['1', '2'],
+        role_ids={'member': '1', 'reader': '2'},
         granted={'climate:leases:update': 'project'},
     )
 
@@ -33,7 +33,7 @@ def test_rpc_carries_all_of_it() -> None:
     assert received.roles == ['member', 'reader']
     assert received.service_roles == ['service']
     assert received.own_token is True
-    assert received.delegated_role_ids == ['1', '2']
+    assert received.role_ids == {'member': '1', 'reader': '2'}
     assert received.trust_id == 'trust'
     assert received.may('climate:leases:update', 'project')
 
@@ -62,6 +62,12 @@ def test_api_that_does_not_say_whose_token_it_is_has_none_of_the_users_own() -> 
     sent = RpcSerializer().serialize_context(context())
     del sent['own_token']
     assert RpcSerializer().deserialize_context(sent).own_token is False
+
+
+def test_api_of_the_release_before_names_roles_without_ids() -> None:
+    sent = RpcSerializer().serialize_context(context())
+    del sent['role_ids']
+    assert RpcSerializer().deserialize_context(sent).role_ids is None
 
 
 def test_api_that_does_not_say_by_which_trust_a_token_was_issued_is_known_as_such() -> None:

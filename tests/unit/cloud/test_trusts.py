@@ -16,6 +16,13 @@ def test_every_role_of_the_token_is_delegated(world):
     assert trust['trustee_user_id'] == 'climate-id'
 
 
+def test_roles_are_delegated_by_their_ids_where_these_are_known(world):
+    context = world.context('alice')
+    context.role_ids = {'member': 'member-id'}
+    trust = world.state.trusts[world.trusts.create(context)]
+    assert trust['roles'] == ['member', 'reader']
+
+
 def test_only_the_roles_that_are_wanted(world):
     world.conf.set_override('trust_roles', ['member', 'heat'], group='cloud')
     assert world.state.trusts[world.trust()]['roles'] == ['member']
