@@ -8,6 +8,7 @@ when a token of a deleted trust is asked for.
 """
 
 import contextlib
+import uuid
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -15,14 +16,25 @@ from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.cloud.connect import Cloud
 from climate_core.cloud.services import Service
+from climate_core.context import UNKNOWN_TRUST
 from climate_core.lease.trust_scope import TrustScope
 
 if TYPE_CHECKING:
+    import requests
+
     from climate_core.cloud import connection
     from climate_core.context import RequestContext
 
 _PATH = '/OS-TRUST/trusts'
 _KEYSTONE = Service('Keystone', 'identity', '3')
+
+#: What helps a user whose token Keystone lets create no trust.
+_DELEGATED: Final = (
+    'Every lease and feed needs a trust of its user, and the token of this request was delegated '
+    'itself. Use a token that was issued for a password or by single sign-on. The operator can '
+    'let application credentials create trusts with [security_compliance] '
+    'allow_insecure_application_credential_trust_escalation of keystone.conf.'
+)
 
 #: Roles of administrators whose names do not contain "admin".
 _ADMINISTRATIVE: Final = frozenset({'manager', 'service'})
@@ -42,27 +54,37 @@ class Trusts:
         :param roles: the names of those that are delegated; default: those of
             ``[cloud] trust_roles``
         :raises climate_core.exceptions.Forbidden: Keystone does not let this token delegate, as
-            with restricted application credentials
+            with application credentials
         :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer
         """
         if roles is None:
             roles = self._roles(context)
-        with errors.for_user():
-            body = {
-                'trust': {
-                    'trustor_user_id': context.user_id,
-                    'trustee_user_id': self._cloud.service_user_id(),
-                    'project_id': context.project_id,
-                    'impersonation': True,
-                    'roles': [_named(context, role) for role in roles],
-                }
-            }
-            response = _KEYSTONE.send(self._cloud.user(context), 'POST', _PATH, body)
+        with _advised(context), errors.for_user():
+            response = self._ask_for_one(context, self._cloud.service_user_id(), roles)
             return str(errors.read(response, _KEYSTONE.name, 'trust')['id'])
 
-    def check_roles(self, context: 'RequestContext') -> None:
-        """Raise Forbidden if the token of a request has no role that may be delegated."""
-        self._roles(context)
+    def check(self, context: 'RequestContext') -> None:
+        """Raise what :meth:`create` would. Nothing is created.
+
+        Keystone is asked for a trust to a user that does not exist: it checks the token first, in
+        all releases (keystone/api/trusts.py). It is not asked about a user's own token, which may
+        create trusts.
+        """
+        roles = self._roles(context)
+        if context.own_token:
+            return
+        with _advised(context), errors.for_user():
+            with contextlib.suppress(errors.Gone):
+                errors.check(self._ask_for_one(context, uuid.uuid4().hex, roles), _KEYSTONE.name)
+            if context.trust_id not in (None, UNKNOWN_TRUST):
+                path = f'{_PATH}/{context.trust_id}'
+                trust = _KEYSTONE.read(self._cloud.user(context), path, 'trust')
+                given = {role['name'] for role in trust['roles']}
+                if not trust.get('redelegation_count') or not given.issuperset(roles):
+                    raise exceptions.Forbidden(
+                        f'The trust {context.trust_id} of the token allows no other trust with '
+                        f'the roles {", ".join(roles)}.'
+                    )
 
     def scope(self, context: 'RequestContext') -> TrustScope | None:
         """Return what a trust of this request delegates; None if no other lease may share it.
@@ -102,6 +124,18 @@ class Trusts:
         for trust in _KEYSTONE.read(self._cloud.service(), _PATH, 'trusts', query):
             yield str(trust['id'])
 
+    def _ask_for_one(
+        self, context: 'RequestContext', trustee_id: str, roles: Sequence[str]
+    ) -> 'requests.Response':
+        body = {
+            'trustor_user_id': context.user_id,
+            'trustee_user_id': trustee_id,
+            'project_id': context.project_id,
+            'impersonation': True,
+            'roles': [_named(context, role) for role in roles],
+        }
+        return _KEYSTONE.send(self._cloud.user(context), 'POST', _PATH, {'trust': body})
+
     def _roles(self, context: 'RequestContext') -> list[str]:
         """Return the roles of a token that are delegated.
 
@@ -139,6 +173,17 @@ class Trusts:
     def _delete(conn: 'connection.Connection', trust_id: str) -> None:
         with contextlib.suppress(errors.Gone):
             _KEYSTONE.ask(conn, 'DELETE', f'{_PATH}/{trust_id}')
+
+
+@contextlib.contextmanager
+def _advised(context: 'RequestContext') -> Iterator[None]:
+    """Say what helps if Keystone rejects a token that was delegated."""
+    try:
+        yield
+    except exceptions.Forbidden as exc:
+        if context.own_token:
+            raise
+        raise exceptions.Forbidden(f'{exc.message.rstrip(".")}. {_DELEGATED}') from exc
 
 
 def _named(context: 'RequestContext', role: str) -> dict[str, str]:

@@ -40,7 +40,7 @@ def check(
     draft = builder.build_lease(context, values, errors)
     if draft.before is None:
         with errors.collected():
-            path.provisioner.trusts.check_roles(context)
+            path.provisioner.trusts.check(context)
     held = builder.database.read(
         leases.find_holders, [each.reservation.key for each in draft.items]
     )

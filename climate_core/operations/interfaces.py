@@ -57,8 +57,8 @@ class ExternalService(Protocol):
 class TrustService(Protocol):
     """Make and delete the trusts of owners, see ``climate_core.cloud.trusts``."""
 
-    def check_roles(self, context: RequestContext) -> None:
-        """Raise Forbidden if the token of a request has no role that may be delegated."""
+    def check(self, context: RequestContext) -> None:
+        """Raise what :meth:`create` would. Nothing is created."""
 
     def scope(self, context: RequestContext) -> TrustScope | None:
         """Return what a trust of this request delegates; None if no other lease may share it."""

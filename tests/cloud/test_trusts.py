@@ -75,11 +75,15 @@ def test_application_credential_gains_nothing_by_the_trust_of_its_user(
     admin: Person, colleague: Person, lease: Lease, unrestricted: bool
 ) -> None:
     """Keystone lets it make no trust (by default an unrestricted one neither)."""
+    when = {'start': at(hours=1), 'end': at(hours=3)}
     lease(colleague.client)
     robot = credential(colleague, unrestricted=unrestricted)
     assert not is_own(shown(admin, robot))
-    with pytest.raises(exceptions.Forbidden):
+    assert colleague.leases.dry_run('robot', **when).granted
+    check = robot.leases.dry_run('robot', **when)
+    with pytest.raises(exceptions.Forbidden, match='Every lease and feed needs a trust') as caught:
         lease(robot)
+    assert [each.message for each in check.refusals] == [caught.value.message]
     assert len(colleague.trusts()) == 1
 
 

@@ -90,15 +90,12 @@ class Keystone:
         service_id = self.make('service', type=kind, name=kind)
         self.make('endpoint', service_id=service_id, interface='public', url=url)
 
-    def session(self, name: str, project: str | None = None) -> ks_session.Session:
-        """Return a session of a user with a password, in the project of this or the same name."""
-        auth = v3.Password(
-            self.url,
-            username=name,
-            password=PASSWORD,
-            project_name=project or name,
-            **DOMAINS,
-        )
+    def session(self, name: str, trust_id: str | None = None) -> ks_session.Session:
+        """Return a session of a user, in the project of that name or by a trust."""
+        scope = DOMAINS | {'project_name': name}
+        if trust_id is not None:
+            scope = {'user_domain_id': 'default', 'trust_id': trust_id}
+        auth = v3.Password(self.url, username=name, password=PASSWORD, **scope)
         return ks_session.Session(auth)
 
     def credential(self, session: ks_session.Session, **values: Any) -> ks_session.Session:

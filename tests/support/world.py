@@ -110,7 +110,7 @@ class Trusts:
         self.trouble: list[Exception] = []
         self.delegated: dict[str, list[str]] = {}
 
-    def check_roles(self, context: RequestContext) -> None:
+    def check(self, context: RequestContext) -> None:
         pass
 
     def scope(self, context: RequestContext) -> TrustScope | None:

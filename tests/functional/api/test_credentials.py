@@ -18,10 +18,7 @@ from tests.support.real_keystone import Keystone
 
 NAMES = (f'name{n}' for n in itertools.count())
 LATER = {'start_date': '2098-01-01 10:00', 'end_date': '2099-01-01 10:00'}
-NOT_DELEGATED = (
-    'Keystone lets this token create no trust, which every lease and feed needs: it was delegated '
-    'itself'
-)
+OPTION = 'allow_insecure_application_credential_trust_escalation'
 
 
 @pytest.fixture(scope='module')
@@ -114,3 +111,64 @@ def test_roles_of_a_domain_with_the_names_of_others_are_not_delegated(
     )['trust']
     wanted = {keystone.role('member'), keystone.role('reader')}
     assert {role['id'] for role in trust['roles']} == wanted
+
+
+@pytest.mark.parametrize('unrestricted', [False, True])
+def test_application_credential_creates_leases_if_keystone_lets_it_delegate(
+    api: Api, keystone: Keystone, unrestricted: bool
+) -> None:
+    robot = keystone.credential(api.member, unrestricted=unrestricted)
+    check = api.create(robot, '?dry_run=true').json['dry_run']
+    answer = api.create(robot)
+    assert (answer.status_code, check['granted']) == (403, False)
+    assert check['refusals'] == [answer.json]
+    told = answer.json['error_message']
+    assert 'Delegated tokens cannot manage trusts. Every lease and feed needs a trust' in told
+    assert OPTION in told
+    keystone.allow('security_compliance', OPTION, True)
+    try:
+        assert api.create(robot, '?dry_run=true').json['dry_run']['granted']
+        answer = api.create(robot)
+        assert answer.status_code == 201, answer.text
+    finally:
+        keystone.allow('security_compliance', OPTION, False)
+
+
+@pytest.mark.parametrize(
+    ('redelegation', 'roles', 'granted'),
+    [
+        (False, ['member', 'reader'], False),
+        (True, ['member', 'reader'], True),
+        # A member is a reader, too, and a lease delegates both.
+        (True, ['member'], False),
+    ],
+)
+def test_dry_run_tells_whether_a_trust_lets_its_trustee_delegate_again(
+    api: Api, keystone: Keystone, redelegation: bool, roles: list[str], granted: bool
+) -> None:
+    trustee = next(NAMES)
+    wanted = {
+        'trustor_user_id': api.member.get_user_id(),
+        'trustee_user_id': keystone.user(trustee, trustee, 'member'),
+        'project_id': api.member.get_project_id(),
+        'impersonation': True,
+        'roles': [{'id': keystone.role(name)} for name in roles],
+        'allow_redelegation': redelegation,
+    }
+    made = keystone.ask('POST', '/OS-TRUST/trusts', {'trust': wanted}, api.member)
+    session = keystone.session(trustee, trust_id=made['trust']['id'])
+    check = api.create(session, '?dry_run=true').json['dry_run']
+    answer = api.create(session)
+    assert (check['granted'], answer.status_code == 201) == (granted, granted), answer.text
+
+
+def test_dry_run_creates_no_trust(api: Api, keystone: Keystone) -> None:
+    keystone.allow('security_compliance', OPTION, True)
+    try:
+        robot = keystone.credential(api.member)
+        for session in (robot, api.member):
+            assert api.create(session, '?dry_run=true').json['dry_run']['granted']
+    finally:
+        keystone.allow('security_compliance', OPTION, False)
+    path = f'/OS-TRUST/trusts?trustor_user_id={api.member.get_user_id()}'
+    assert keystone.ask('GET', path, session=api.member)['trusts'] == []

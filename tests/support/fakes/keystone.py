@@ -118,6 +118,8 @@ def _create_trust(request: Any) -> Any:
     roles = [role.get('name') or role['id'].removesuffix('-id') for role in wanted['roles']]
     if not set(roles) <= set(caller['roles']):
         raise Refusal(403, 'The trustor does not have these roles.')
+    if wanted['trustee_user_id'] not in state.users:
+        raise Refusal(404, f'Could not find user: {wanted["trustee_user_id"]}.')
     trust = {**wanted, 'roles': roles, 'id': uuid.uuid4().hex}
     add_trust(state, **trust)
     return 201, {}, {'trust': {**trust, 'roles': wanted['roles']}}

@@ -44,7 +44,7 @@ def test_no_role_of_an_administrator_is_delegated(world):
 def test_token_without_a_role_to_delegate_is_rejected(world, configured):
     world.state.user('root', 'secret', 'demo', ['admin'])
     world.conf.set_override('trust_roles', configured, group='cloud')
-    for call in (world.trusts.create, world.trusts.scope, world.trusts.check_roles):
+    for call in (world.trusts.create, world.trusts.scope, world.trusts.check):
         with pytest.raises(exceptions.Forbidden, match='no role that can be delegated'):
             call(own(world, roles=['admin']))
     assert not world.state.trusts
@@ -70,12 +70,29 @@ def test_roles_of_a_trust_while_keystone_is_away_are_not_none(world):
         world.trusts.roles(trust_id)
 
 
-def test_a_token_that_may_not_delegate(world):
+@pytest.mark.parametrize('call', ['create', 'check'])
+def test_a_token_that_may_not_delegate(world, call):
     user = world.state.users['alice-id']
     context = world.context('alice')
     context.auth_token = world.state.token(user, 'demo-id', user['roles'], 'some-trust')
-    with pytest.raises(exceptions.Forbidden):
-        world.trusts.create(context)
+    advice = 'answered 403: .*make a trust. Every lease and feed needs .*keystone.conf'
+    with pytest.raises(exceptions.Forbidden, match=advice):
+        getattr(world.trusts, call)(context)
+
+
+def test_advice_for_delegated_tokens_is_not_given_for_others(world):
+    user = world.state.users['alice-id']
+    token = world.state.token(user, 'demo-id', user['roles'], 'some-trust')
+    with pytest.raises(exceptions.Forbidden) as caught:
+        world.trusts.create(own(world, auth_token=token))
+    assert 'delegated itself' not in caught.value.message
+
+
+def test_check_creates_no_trust_and_asks_nothing_about_the_own_token(world):
+    world.trusts.check(world.context('alice'))
+    with world.counted() as sent:
+        world.trusts.check(own(world))
+    assert (sent, world.state.trusts) == ([], {})
 
 
 def test_create_of_a_trust_while_keystone_is_away_is_unavailable(world):
