@@ -8,7 +8,9 @@ no connection, timeout, no endpoint        :class:`~climate_core.exceptions.Tran
 401                                        :class:`Unaccepted`, a Transient
 409                                        :class:`Busy`, a Transient
 404                                        :class:`Gone`
-403, 400 and the rest of 4xx               :class:`~climate_core.exceptions.Permanent`
+403                                        :class:`Refused`, a Permanent
+400                                        :class:`Rejected`, a Permanent
+the rest of 4xx                            :class:`~climate_core.exceptions.Permanent`
 the owner's trust is refused               :class:`TrustRefused`, a Permanent
 =========================================  ==========================================
 
@@ -50,6 +52,10 @@ class Refused(exceptions.Permanent):
     """The service refuses the request for lack of rights (403)."""
 
 
+class Rejected(exceptions.Permanent):
+    """The service rejects the request as it is (400)."""
+
+
 class TrustRefused(exceptions.Permanent):
     """Keystone does not accept the trust of the owner any more."""
 
@@ -68,6 +74,7 @@ _LOGGED = 2000
 
 #: HTTP status -> exception; the rest of 5xx is Transient, the rest of 4xx Permanent.
 _KINDS: Mapping[int, type[Exception]] = {
+    400: Rejected,
     401: Unaccepted,
     403: Refused,
     404: Gone,

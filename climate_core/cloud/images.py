@@ -8,6 +8,7 @@ Image API v2 (a custom property is a filter of the list), Compute API ``createIm
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+from climate_common import limits
 from climate_core.cloud import errors, servers
 from climate_core.cloud.services import Copy, Service, check_own
 
@@ -71,6 +72,10 @@ def delete(conn: 'connection.Connection', image_id: str) -> None:
 
 
 def create(conn: 'connection.Connection', server_id: str, name: str, reservation_id: str) -> None:
-    """Ask Nova to make the image; it makes the record of the image before it answers."""
+    """Ask Nova to make the image; it makes the record of the image before it answers.
+
+    :param name: is cut to what Nova accepts, which is no blank at either end
+    """
+    short = name.strip()[: limits.NAME_LENGTH].rstrip()
     metadata = {PROPERTY: reservation_id}
-    servers.act(conn, server_id, 'createImage', {'name': name, 'metadata': metadata})
+    servers.act(conn, server_id, 'createImage', {'name': short, 'metadata': metadata})

@@ -14,6 +14,9 @@ from typing import Any, Final, Self
 START: Final = 'start'
 END: Final = 'end'
 
+#: Requests of an end action after whose rejection another one is done.
+REJECTIONS: Final = 3
+
 #: Seconds from a request to the first look at what came of it, unless an option says it.
 FIRST_LOOK: Final = 0.5
 #: Seconds of the first pause after a failure, and of the longest wait.
@@ -34,6 +37,8 @@ class Progress:
     :param failures: how often what was asked for did not come about
     :param reason: why it failed last, a sentence for the user
     :param state: what was seen of the resource last
+    :param rejected: the end action of each request that its service rejected as it was; None for
+        no request
     :param uses: the ids of the resources that this one uses; None if that is not known
     :param failing_since: when it was first seen that it cannot be ended as it is
     :param failed_at: when that was seen last
@@ -46,6 +51,7 @@ class Progress:
     failures: int = 0
     reason: str | None = None
     state: str | None = None
+    rejected: Sequence[str] | None = None
     uses: Sequence[str] | None = None
     failing_since: datetime.datetime | None = None
     failed_at: datetime.datetime | None = None
@@ -95,6 +101,14 @@ class Progress:
             failures=self.failures + 1,
             reason=reason,
         )
+
+    def with_rejection(self, on_end: str) -> Self:
+        """Note that a request of an end action was rejected as it was."""
+        return dataclasses.replace(self, rejected=[*(self.rejected or ()), on_end][-REJECTIONS:])
+
+    def is_rejected(self, on_end: str) -> bool:
+        """Return whether the last requests, of this end action, were all rejected as they were."""
+        return list(self.rejected or ()) == [on_end] * REJECTIONS
 
     def with_failing_end(self, uses: Sequence[str], now: datetime.datetime) -> Self:
         """Note that the end fails, and what the resource uses now."""

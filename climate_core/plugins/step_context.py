@@ -149,6 +149,12 @@ class EndContext(StepContext):
     def on_end(self) -> str:
         return str(self.reservation.params.get('on_end', 'delete'))
 
+    def with_on_end(self, on_end: str) -> Self:
+        """Return the same look with another end action."""
+        params = {**self.reservation.params, 'on_end': on_end}
+        reservation = dataclasses.replace(self.reservation, params=params)
+        return dataclasses.replace(self, reservation=reservation)
+
     @property
     def has_run(self) -> bool:
         """Return whether it was ever noted as awake, also if it is not active any more."""

@@ -58,9 +58,13 @@ def test_create_image_keeps_an_image_and_deletes_the_server(booking: Booking) ->
     server = booking.reserve(start='now', on_end='create_image')
     lease = booking.lease_of(server.id)
     booking.wait(server.id, 'ACTIVE')
+    # Longer than an image may be called with the prefix.
+    name = f'{server.name}-'.ljust(250, 'x')
+    booking.person.sdk.compute.update_server(server.id, name=name)
+    image_name = f'reserved_{name}'[:255]
     booking.person.leases.delete(lease.id)
     glance = booking.person.sdk.image
-    [image] = wait_for(lambda: list(glance.images(name=f'reserved_{server.name}')), 'an image')
+    [image] = wait_for(lambda: list(glance.images(name=image_name)), 'an image')
     assert booking.person.sdk.compute.get_server(server.id)
     glance.update_image(image, disk_format='raw', container_format='bare')
     glance.put(
@@ -69,7 +73,7 @@ def test_create_image_keeps_an_image_and_deletes_the_server(booking: Booking) ->
         headers={'Content-Type': 'application/octet-stream'},
     ).raise_for_status()
     booking.wait_gone(server.id)
-    [image] = glance.images(name=f'reserved_{server.name}')
+    [image] = glance.images(name=image_name)
     assert image.status == 'active'
     glance.delete_image(image.id)
 

@@ -222,12 +222,23 @@ class ServerPlugin(making.MakingPlugin):
             return context.wait()
 
     def _end(self, context: EndContext, server: Mapping[str, Any]) -> Wait | None:
+        instead = None
+        usual = context.options.on_end
+        if usual != context.on_end and context.progress.is_rejected(context.on_end):
+            # The same request is rejected again, and the server holds capacity until its end.
+            instead = (
+                f'Nova rejects the end action {context.on_end}, so the usual one is done, '
+                f'{usual}: {context.progress.reason}'
+            )
+            context = context.with_on_end(usual)
         try:
             wait = preempted.hold(context, server)
             if wait is None:
                 wait = end_steps.step(context, preempted.unlocked(context, server))
         except exceptions.PluginFailure as exc:
             kept = Progress.load(exc.progress or context.progress.dump(), END, context.now)
+            if isinstance(exc, errors.Rejected) and instead is None:
+                kept = kept.with_rejection(context.on_end)
             uses = [each['id'] for each in server.get(servers.VOLUMES, ())]
             exc.progress = kept.with_failing_end(uses, context.now).dump()
             raise
@@ -235,7 +246,7 @@ class ServerPlugin(making.MakingPlugin):
             return None
         kept = Progress.load(wait.progress, END, context.now)
         kept = kept.with_end_going_on(wait.reason, self._failing_seconds, context.now)
-        return dataclasses.replace(wait, progress=kept.dump())
+        return dataclasses.replace(wait, reason=instead or wait.reason, progress=kept.dump())
 
     @property
     def _failing_seconds(self) -> float:

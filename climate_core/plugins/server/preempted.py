@@ -8,7 +8,6 @@ meanwhile. The reason of the lock says that it is ours, to every manager that co
 """
 
 import contextlib
-import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -63,13 +62,13 @@ def give_up(context: EndContext, server: Mapping[str, Any]) -> Wait | None:
         return None
     if status not in ASLEEP:
         unlocked_server = unlocked(context, server)
-        return end_steps.step(_as_shelving(context), unlocked_server) or context.wait()
+        return end_steps.step(context.with_on_end('shelve'), unlocked_server) or context.wait()
     if not is_ours(server):
         _lock(context)
         return context.wait()
     if status == 'SHELVED_OFFLOADED' and task is None:
         return None
-    wait = end_steps.step(_as_shelving(context), {**server, 'locked': False})
+    wait = end_steps.step(context.with_on_end('shelve'), {**server, 'locked': False})
     return wait or _wait_until_off(end_steps.seeing(context, server), server)
 
 
@@ -177,11 +176,3 @@ def _wait_long(context: StepContext, doing: str) -> Wait:
 def _lock(context: StepContext, reason: str | None = None) -> None:
     told = {'locked_reason': reason or _REASON.format(context.lease.id)}
     servers.act(context.service, context.resource_id, 'lock', told)
-
-
-def _as_shelving(context: EndContext) -> EndContext:
-    """Return the same look at a server whose end action is ``shelve``."""
-    params = {**context.reservation.params, 'on_end': 'shelve'}
-    return dataclasses.replace(
-        context, reservation=dataclasses.replace(context.reservation, params=params)
-    )

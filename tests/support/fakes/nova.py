@@ -5,6 +5,7 @@ An action sets the task state and puts the steps to come into ``next``; every lo
 takes one of them, so that nothing depends on the time. One that ``is_fast`` has a single step.
 """
 
+import re
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -265,6 +266,8 @@ def _unlock(state: State, caller: Record, server: Record, entry: Record) -> None
 def _create_image(state: State, server: Record, argument: Record, entry: Record) -> Any:
     if server['status'] not in _IMAGED:
         raise Refusal(409, f'Cannot createImage while it is in vm_state {server["status"]}')
+    if server.get('no_images') or not re.fullmatch(r'\S(.{0,253}\S)?', argument['name']):
+        raise Refusal(400, 'Invalid input for field/attribute createImage.')
     image = {
         'id': str(uuid.uuid4()),
         'status': 'queued',

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
+import dataclasses
+
 import pytest
+from nova.api.openstack.compute.schemas import servers
+from nova.api.validation import validators
 
 from climate_core import exceptions
 from climate_core.plugins.base import Wait
@@ -119,6 +123,48 @@ def test_the_lock_of_an_administrator_is_respected(world):
     with pytest.raises(exceptions.Transient, match='administrator'):
         case.end_once()
     assert asked(case) == []
+
+
+@pytest.mark.parametrize('name', ['x' * 250, 'x' * 245 + ' yz', '\u00e4' * 255])
+def test_the_image_of_a_server_with_a_long_name_has_one_that_nova_accepts(world, name):
+    case = woken(world, 'create_image', name=name)
+    case.end()
+    assert (asked(case), status(case)) == (['createImage', 'delete'], None)
+    (image,) = world.state.images.values()
+    assert f'reserved_{name}'.startswith(image['name'])
+    accepts = validators._SchemaValidator(servers.create_image)
+    accepts.validate({'createImage': {'name': image['name']}})
+
+
+def reject_three_times(case):
+    """Try the end until Nova has rejected it three times; pauses are between the tries."""
+    rejected = 0
+    while rejected < 3:
+        try:
+            assert case.end_once() is not None
+        except exceptions.Transient as exc:
+            rejected += 'Nova answered 400: Invalid input' in str(exc)
+
+
+def test_end_action_that_nova_rejects_three_times_is_replaced_by_the_usual_one(world):
+    case = woken(world, 'create_image', no_images=True)
+    reject_three_times(case)
+    wait = case.end_once()
+    assert wait.reason == (
+        'Nova rejects the end action create_image, so the usual one is done, delete: '
+        'Nova answered 400: Invalid input for field/attribute createImage.'
+    )
+    case.end()
+    assert (asked(case), status(case)) == (['delete'], None)
+
+
+def test_end_action_that_was_changed_after_rejections_is_tried(world):
+    case = woken(world, 'create_image', no_images=True)
+    reject_three_times(case)
+    params = {**case.reservation.params, 'on_end': 'stop'}
+    case.reservation = dataclasses.replace(case.reservation, params=params)
+    case.end()
+    assert (asked(case), status(case)) == (['os-stop'], 'SHUTOFF')
 
 
 def test_the_image_has_the_name_and_is_made_once(world):
