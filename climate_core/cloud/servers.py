@@ -119,6 +119,11 @@ def act(conn: 'connection.Connection', server_id: str, action: str, argument: An
     NOVA.ask(conn, 'POST', f'/servers/{server_id}/action', {action: argument})
 
 
+def rename(conn: 'connection.Connection', server_id: str, name: str) -> None:
+    """Give a server another name."""
+    NOVA.ask(conn, 'PUT', f'/servers/{server_id}', {'server': {'name': name}})
+
+
 def set_metadata(conn: 'connection.Connection', server_id: str, key: str, value: str) -> None:
     """Set one item of the metadata of a server."""
     NOVA.ask(conn, 'POST', f'/servers/{server_id}/metadata', {'metadata': {key: value}})

@@ -10,6 +10,7 @@ from typing import Any
 
 from oslo_log import log
 
+from climate_common import limits
 from climate_core import exceptions
 from climate_core.cloud import errors, images, servers
 from climate_core.plugins import parent_stacks
@@ -24,6 +25,9 @@ _UPLOAD_BEGINS = 10.0
 #: Seconds in which Nova begins an action that it accepted, also one for which it sets no task at
 #: once: confirmResize, and the deletion of a server that is being scheduled.
 _SHOWN = 10.0
+#: Characters of the name of a server whose image Nova can name when it shelves the server. With a
+#: longer name it answers 500 and leaves the task (nova/compute/api.py ``shelve``).
+_NAMED = limits.NAME_LENGTH - len('-shelved')
 _DEACTIVATED = (
     'An administrator deactivated the image {0} of the server, which is not deleted before that '
     'can be used: reactivate the image, or delete it to have another one made.'
@@ -83,6 +87,18 @@ def _move(name: str, argument: Any = None) -> Step:
         )
 
     return step
+
+
+def _shelve(context: EndContext, server: Server) -> Wait:
+    """Shelve a server, after its name was cut to what Nova can give its image a name with."""
+
+    def request() -> None:
+        name = server['name']
+        if len(name) > _NAMED:
+            servers.rename(context.conn, server['id'], name[:_NAMED].rstrip())
+        servers.act(context.conn, server['id'], 'shelve')
+
+    return _ask(context, server, 'shelve', request)
 
 
 def _offload(context: EndContext, server: Server) -> Wait | None:
@@ -152,7 +168,7 @@ _STOP, _UNPAUSE = _action('os-stop'), _action('unpause')
 STEPS: Mapping[str, Mapping[str, Step]] = {
     'stop': {**_KEPT, **_OFF, 'ACTIVE': _STOP, 'ERROR': _STOP, 'PAUSED': _UNPAUSE},
     'suspend': {**_KEPT, **_OFF, 'ACTIVE': _action('suspend'), 'PAUSED': _UNPAUSE},
-    'shelve': {**_KEPT, **_SHELVED, **dict.fromkeys(_WHOLE, _action('shelve'))},
+    'shelve': {**_KEPT, **_SHELVED, **dict.fromkeys(_WHOLE, _shelve)},
     'create_image': {**_KEPT, **_SHELVED, **dict.fromkeys(_WHOLE, _image)},
     # Of servers in the lease of their hosts; a lease of a server itself does not offer it.
     'migrate': {

@@ -226,6 +226,9 @@ def _act(request: Any, server_id: str) -> Any:
         return None
     if name == 'createImage':
         return _create_image(state, server, argument, entry)
+    if name == 'shelve' and len(server['name']) > 247:
+        server.update(task_state='shelving')
+        raise Refusal(500, "Unexpected API Error. <class 'TypeError'>")
     if name not in ACTIONS:
         raise Refusal(400, f'There is no such action: {name}.')
     return _begin(state, server, name, entry)
@@ -280,6 +283,12 @@ def _create_image(state: State, server: Record, argument: Record, entry: Record)
     server.update(task_state='image_snapshot', next=[server['status']])
     state.put('servers', server, entry)
     return 202, {}, {'image_id': image['id']}
+
+
+def _rename(request: Any, server_id: str) -> Record:
+    _, _, server = _find(request, server_id)
+    server.update(name=request.body['server']['name'])
+    return {'server': server}
 
 
 def _remove(request: Any, server_id: str) -> Any:
@@ -388,5 +397,6 @@ ROUTES = (
     ('DELETE', f'{_SERVER}/metadata/([^/]+)', _delete_metadata),
     ('GET', f'{_SERVER}/os-volume_attachments', _attachments),
     ('DELETE', f'{_SERVER}/os-volume_attachments/([^/]+)', _detach),
+    ('PUT', _SERVER, _rename),
     ('PUT', f'{_SERVER}/os-volume_attachments/([^/]+)', _keep_volume),
 )

@@ -136,6 +136,16 @@ def test_the_image_of_a_server_with_a_long_name_has_one_that_nova_accepts(world,
     accepts.validate({'createImage': {'name': image['name']}})
 
 
+@pytest.mark.parametrize(
+    ('name', 'left'), [('x' * 247, 247), ('x' * 255, 247), ('x' * 246 + ' yz', 246)]
+)
+def test_server_whose_image_nova_could_not_name_is_shelved_with_a_shorter_name(world, name, left):
+    case = woken(world, 'shelve', name=name)
+    case.end()
+    assert (asked(case), status(case)) == (['shelve'], 'SHELVED_OFFLOADED')
+    assert case.world.table[case.resource_id]['name'] == name[:left]
+
+
 def reject_three_times(case):
     """Try the end until Nova has rejected it three times; pauses are between the tries."""
     rejected = 0
