@@ -241,7 +241,7 @@ def serve(listen: str, registry: prometheus_client.CollectorRegistry) -> HttpSer
     """
     host, port = parse(listen)
     server = HttpServer('metrics', host, port, prometheus_client.make_wsgi_app(registry))
-    LOG.info('Metrics are at http://%s:%d/metrics', host, server.port)
+    LOG.info('Metrics are at http://%s:%d/metrics', netutils.escape_ipv6(host), server.port)
     return server
 
 

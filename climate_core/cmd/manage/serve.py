@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """``climate-manage serve``: the API, a manager, SQLite and RPC in memory, in one process."""
 
+import argparse
 import pathlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from oslo_config import cfg
+from oslo_utils import netutils
 
 from climate_core.api import deploy
 from climate_core.cmd import shutdown
@@ -33,7 +35,7 @@ def add_command(subparsers: Any) -> None:
     parser.add_argument('--port', type=int, default=PORT, help='0: a free one (%(default)s)')
     parser.add_argument(
         '--state-dir',
-        type=pathlib.Path,
+        type=_state_dir,
         help='directory of the SQLite file (default: what [database] connection says with '
         '--config-file, else ~/.local/state/climate)',
     )
@@ -77,10 +79,20 @@ def serving(conf: cfg.ConfigOpts) -> Iterator[str]:
     manager.start()
     server.start()
     try:
-        yield f'http://{options.host}:{server.port}/v1'
+        yield f'http://{netutils.escape_ipv6(options.host)}:{server.port}/v1'
     finally:
         server.stop()
         manager.stop()
+
+
+def _state_dir(text: str) -> pathlib.Path:
+    directory = pathlib.Path(text).absolute()
+    if '?' in str(directory):
+        raise argparse.ArgumentTypeError(
+            f'{directory} has a "?", which ends the path in the URL of a database: it must be a '
+            'path without "?"'
+        )
+    return directory
 
 
 def _configure(conf: cfg.ConfigOpts) -> None:
@@ -91,9 +103,9 @@ def _configure(conf: cfg.ConfigOpts) -> None:
         if conf.limits.driver == 'keystone':
             conf.set_override('driver', 'configured', group='limits')
     if conf.command.state_dir is not None:
-        directory = conf.command.state_dir.absolute()
-        connection = f'sqlite:///{directory}/climate.sqlite'
-        conf.set_override('connection', connection, group='database')
+        # oslo.config would replace $NAME in it.
+        path = str(conf.command.state_dir / 'climate.sqlite').replace('$', '$$')
+        conf.set_override('connection', f'sqlite:///{path}', group='database')
 
 
 def _manager(conf: cfg.ConfigOpts, database: Database) -> ManagerService:

@@ -264,6 +264,30 @@ def test_serve_makes_its_database_and_keeps_it(tmp_path: pathlib.Path) -> None:
             requests.get(url, timeout=60)
 
 
+def test_serve_shows_an_ipv6_address_in_brackets(tmp_path: pathlib.Path) -> None:
+    words = ['serve', '--noauth', '--host', '::1', '--port', '0', '--state-dir', str(tmp_path)]
+    with serve.serving(configuration.load(words, [], cli=[manage.command()])) as url:
+        assert url.startswith('http://[::1]:')
+        assert requests.get(f'{url}/leases', timeout=60).status_code == 200
+
+
+@pytest.mark.parametrize('name', ['a$b', 'a%41b', 'a#b @:'])
+def test_serve_has_its_database_in_any_state_directory(tmp_path: pathlib.Path, name: str) -> None:
+    words = ['serve', '--noauth', '--port', '0', '--state-dir', str(tmp_path / name)]
+    with serve.serving(configuration.load(words, [], cli=[manage.command()])):
+        assert (tmp_path / name / 'climate.sqlite').is_file()
+
+
+def test_serve_rejects_a_state_directory_that_no_database_url_can_have(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ['serve', '--noauth', '--port', '0', '--state-dir', str(tmp_path / 'a?b')]
+    with pytest.raises(SystemExit):
+        configuration.load(words, [], cli=[manage.command()])
+    assert 'it must be a path without "?"' in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_serve_pretends_to_reserve_servers(tmp_path: pathlib.Path) -> None:
     words = ['serve', '--noauth', '--port', '0', '--state-dir', str(tmp_path)]
     with serve.serving(configuration.load(words, [], cli=[manage.command()])) as url:
