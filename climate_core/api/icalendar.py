@@ -2,6 +2,7 @@
 """Render leases as iCalendar (RFC 5545), with the library of that name. Pure."""
 
 import datetime
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -21,6 +22,19 @@ _STATUS: Final[Mapping[str, str]] = {
     LeaseStatus.TIMEDOUT: 'CANCELLED',
 }
 _KEPT: Final = LIVE - {ReservationStatus.DELETING}
+#: A calendar must have a component. Programs show nothing of this one.
+_UTC: Final = """\
+BEGIN:VTIMEZONE
+TZID:UTC
+BEGIN:STANDARD
+DTSTART:19700101T000000
+TZOFFSETFROM:+0000
+TZOFFSETTO:+0000
+END:STANDARD
+END:VTIMEZONE
+"""
+#: What RFC 5545 forbids in a text, and what else ends a line for some programs.
+_CONTROL: Final = re.compile(r'[\x00-\x1f\x7f-\x9f]')
 #: Why leases that are over never began. They keep their dates, at which nothing happens any more.
 _NEVER_BEGAN: Final = frozenset({end.CANCELLED, end.NEVER_ENOUGH})
 
@@ -38,7 +52,7 @@ def render(name: str, leases: Iterable[tuple[model.Lease, Sequence[Count]]]) -> 
     calendar = icalendar.Calendar()
     calendar.add('prodid', '-//OpenStack//Climate//EN')
     calendar.add('version', '2.0')
-    calendar.add('x-wr-calname', name)
+    calendar.add('x-wr-calname', _text(name))
     calendar.add('refresh-interval', _REFRESH, parameters={'VALUE': 'DURATION'})
     # The library does not know the type of this property, and would write 0:15:00.
     calendar.add('x-published-ttl', icalendar.vDuration(_REFRESH))
@@ -49,15 +63,24 @@ def render(name: str, leases: Iterable[tuple[model.Lease, Sequence[Count]]]) -> 
         event.add('dtstamp', changed)
         event.add('last-modified', changed)
         event.add('sequence', lease.generation)
-        event.add('dtstart', lease.start_date.replace(microsecond=0))
-        event.add('dtend', lease.end_date.replace(microsecond=0))
-        event.add('summary', lease.name)
+        start, end = (each.replace(microsecond=0) for each in (lease.start_date, lease.end_date))
+        event.add('dtstart', start)
+        # An end must be later. Without it the event ends when it starts.
+        if end > start:
+            event.add('dtend', end)
+        event.add('summary', _text(lease.name))
         event.add('status', _status(lease))
         event.add('description', _description(lease, counts))
         # Others in the calendar are as free as before.
         event.add('transp', 'TRANSPARENT')
         calendar.add_component(event)
+    if not calendar.subcomponents:
+        calendar.add_component(icalendar.Timezone.from_ical(_UTC))
     return bytes(calendar.to_ical())
+
+
+def _text(value: str) -> str:
+    return _CONTROL.sub(' ', value)
 
 
 def _status(lease: model.Lease) -> str:

@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-import icalendar
 import pytest
 import sqlalchemy as sa
 import webob
@@ -19,10 +18,12 @@ from climate_core.db.engine import Database
 from climate_core.lease import feeds
 from climate_core.lease.events import end
 from tests.functional.api import world
+from tests.support import calendars
 from tests.support.world import Trusts
 
 OURS = {'X-Project-Id': 'ours', 'X-User-Id': 'we', 'X-Roles': 'member,reader'}
 OTHER = {**OURS, 'X-User-Id': 'another of us'}
+NEW = {**OURS, 'X-Project-Id': 'new'}
 THEIRS = {'X-Project-Id': 'theirs', 'X-User-Id': 'they', 'X-Roles': 'member,reader'}
 ADMIN = {'X-Project-Id': 'operators', 'X-User-Id': 'admin', 'X-Roles': 'admin,member,reader'}
 
@@ -59,7 +60,10 @@ def create(application: Any, who: dict[str, str] = OURS, name: str = 'phone') ->
 
 def read(application: Any, token: str, status: int = 200, **headers: str) -> webob.Response:
     """Read a feed without any token of Keystone."""
-    return world.ask(application, 'GET', f'/v1/leases.ics?token={token}', None, headers, status)
+    found = world.ask(application, 'GET', f'/v1/leases.ics?token={token}', None, headers, status)
+    if status == 200:
+        calendars.read(found.body)
+    return found
 
 
 def listed(application: Any, who: dict[str, str] = OURS) -> list[dict[str, Any]]:
@@ -71,7 +75,7 @@ def test_feed_has_the_leases_of_the_project_and_no_others(application: Any) -> N
     assert feed['url'] == f'http://localhost/v1/leases.ics?token={feed["token"]}'
     found = read(application, feed['token'])
     assert found.content_type == 'text/calendar'
-    calendar = icalendar.Calendar.from_ical(found.body)
+    calendar = calendars.read(found.body)
     assert str(calendar['x-wr-calname']) == 'phone'
     (event,) = calendar.walk('VEVENT')
     (lease,) = world.ask(application, 'GET', '/v1/leases', None, OURS).json['leases']
@@ -93,7 +97,7 @@ def test_feed_does_not_count_what_was_given_back(application: Any) -> None:
     more = {'resource_type': 'test:thing', 'resource_id': str(uuid.uuid4())}
     made = world.ask(application, 'POST', path, more, OURS, 201).json['reservation']
     for count in (2, 1):
-        (event,) = icalendar.Calendar.from_ical(read(application, token).body).walk('VEVENT')
+        (event,) = calendars.read(read(application, token).body).walk('VEVENT')
         assert f'{count} x test:thing' in str(event['description'])
         world.ask(application, 'DELETE', f'{path}/{made["id"]}', None, OURS, None)
 
@@ -126,8 +130,15 @@ def test_feed_says_of_each_lease_whether_it_takes_place(
     assert statuses(application, token) == [shown]
 
 
+def test_feed_of_a_project_without_leases_is_a_calendar(application: Any) -> None:
+    token = create(application, NEW)['token']
+    assert calendars.read(read(application, token).body).walk('VEVENT') == []
+    tag = read(application, token).headers['ETag']
+    read(application, token, 304, **{'If-None-Match': tag})
+
+
 def statuses(application: Any, token: str) -> list[str]:
-    calendar = icalendar.Calendar.from_ical(read(application, token).body)
+    calendar = calendars.read(read(application, token).body)
     return [str(event['status']) for event in calendar.walk('VEVENT')]
 
 
@@ -161,7 +172,7 @@ def test_feed_of_any_size_costs_the_same_statements(
             counts.append(len(statements))
     assert counts == [3, 3]
     monkeypatch.setattr(handler, 'MOST', 2)
-    calendar = icalendar.Calendar.from_ical(read(application, token).body)
+    calendar = calendars.read(read(application, token).body)
     assert len(calendar.walk('VEVENT')) == 2
 
 
