@@ -41,8 +41,14 @@ def show(time: datetime.datetime | None) -> str:
 
 
 def write(time: datetime.datetime) -> str:
-    """Write a time for a field of a form, without its zone."""
-    return f'{timezone.localtime(time):%Y-%m-%d %H:%M}'
+    """Write a time for a field of a form; :func:`read` returns the same minute.
+
+    The zone of the user is left out, except for a time that its clocks show twice.
+    """
+    # By way of UTC: the clocks may never show a time that was computed in the zone.
+    local = timezone.localtime(time.astimezone(datetime.UTC))
+    is_exact = local.utcoffset() == local.replace(fold=1 - local.fold).utcoffset()
+    return (local.replace(tzinfo=None) if is_exact else local).isoformat(' ', 'minutes')
 
 
 def zone_name() -> str:

@@ -254,5 +254,6 @@ def _fifths(step: Step) -> int:
 
 
 def _create(start: datetime.datetime, end: datetime.datetime) -> str:
-    query = parse.urlencode({'start': times.write(start), 'end': times.write(end)})
+    # In whole minutes, all of which are free.
+    query = parse.urlencode({'start': times.write(times.round_up(start)), 'end': times.write(end)})
     return f'{urls.reverse("horizon:project:climate_leases:create")}?{query}'

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django import urls
 
+from climate_dashboard import times
 from climate_dashboard.calendar import drawing, views
 from climate_dashboard.calendar.window import DAY, HOUR, Window
 from climateclient.calendar import Bar, Capacity, Step
@@ -291,10 +292,18 @@ class CalendarTest(PageTest):
         steps = (Step(NOW + HOUR, 4, 2, 1, 2), Step(NOW + DAY, 4, 4, 0, 0))
         self.calendar.capacity.return_value = [Capacity('host', 'default', 'host', steps)]
         text = self.text(INDEX)
-        start, end = (f'{time:%Y-%m-%d+%H%%3A%M}' for time in (NOW + HOUR, NOW + DAY))
+        free = (times.round_up(NOW + HOUR), NOW + DAY)
+        start, end = (f'{time:%Y-%m-%d+%H%%3A%M}' for time in free)
         assert f'/climate_leases/create/?start={start}&amp;end={end}"' in text
         assert '2 of 4 free, 1 are yours' in text
         assert text.count('class="climate-bar climate-free-0"') == 1
+
+    def test_what_is_free_within_a_minute_is_offered_from_the_next_one(self) -> None:
+        since = (NOW + HOUR).replace(second=30)
+        steps = (Step(since, 4, 2, 1, 2), Step(NOW + DAY, 4, 4, 0, 0))
+        self.calendar.capacity.return_value = [Capacity('host', 'default', 'host', steps)]
+        shown = since.replace(second=0) + datetime.timedelta(minutes=1)
+        assert f'start={shown:%Y-%m-%d+%H%%3A%M}&amp;end=' in self.text(INDEX)
 
     def test_capacity_is_named_in_the_language_of_the_user(self) -> None:
         names = (('host', 'host'), ('host', 'vcpus'), ('host', 'CUSTOM_FPGA'))

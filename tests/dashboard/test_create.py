@@ -2,12 +2,14 @@
 """The form of a new lease."""
 
 import datetime
+import html
 import re
 from typing import Any
 from unittest import mock
 
 from django import urls
 
+from climateclient.calendar import Capacity, Step
 from climateclient.models import DryRun, Limit, Refusal, Window
 from tests.dashboard.pages import NOW, PageTest, lease, refused
 
@@ -172,6 +174,22 @@ class CreateTest(PageTest):
         made = self.made()
         assert made['start'] == datetime.datetime(2026, 12, 1, 8, tzinfo=datetime.UTC)
         assert made['end'] == datetime.datetime(2026, 12, 1, 17, tzinfo=datetime.UTC)
+
+    def test_form_takes_what_is_free_when_the_clocks_change(self) -> None:
+        self.client.cookies['django_timezone'] = 'America/New_York'
+        since = datetime.datetime(2027, 11, 7, 5, 30, tzinfo=datetime.UTC)
+        steps = (Step(since, 4, 2, 1, 2), Step(since + HOUR, 4, 4, 0, 0))
+        calendar = self.client_of_leases.calendar
+        calendar.capacity.return_value = [Capacity('host', 'default', 'host', steps)]
+        text = self.text(
+            'horizon:project:climate_calendar:index', span='1d', start='2027-11-07 00:00-04:00'
+        )
+        link = re.findall(r'href="([^"]*/create/\?start=[^"]*)"', text)[0]
+        given = self.client.get(html.unescape(link)).context['form'].initial
+        self.leases.dry_run.return_value = DryRun(True, False, ())
+        self.send('check', **given)
+        asked = self.leases.dry_run.call_args.kwargs
+        assert (asked['start'], asked['end']) == (since, since + HOUR)
 
     def test_wrong_values_are_told_at_their_fields(self) -> None:
         form = self.send(start='tomorrow', conditions='many', what='servers').context['form']
