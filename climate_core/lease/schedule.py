@@ -12,6 +12,15 @@ from climate_core.lease.results import Outcome, Result
 _E = states.EventStatus
 
 
+def before_end(before: datetime, old_end: datetime, start: datetime, end: datetime) -> datetime:
+    """Return when the end of a lease is told that moves: as long before it, but within the lease.
+
+    :param before: when the old end was told
+    """
+    # Of durations, because a time that is so long before the end may lie before the first year.
+    return end - max(timedelta(), min(old_end - before, end - start))
+
+
 def complete(event: Event, reason: str | None, now: datetime, status: _E = _E.DONE) -> Event:
     """Return the event as finished; its status is ERROR if it failed for good."""
     return dataclasses.replace(

@@ -9,7 +9,16 @@ from typing import Any
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.lease import events, model, request, results, states, times, webhook
+from climate_core.lease import (
+    events,
+    model,
+    request,
+    results,
+    schedule,
+    states,
+    times,
+    webhook,
+)
 from climate_core.lease.changes import change_reservation, early_ends, start_notices, wait
 from climate_core.lease.events import notices
 from climate_core.lease.model import Lease
@@ -144,7 +153,7 @@ def _move(
         if 'before_end_date' in given:
             told = request.check_before_end(given['before_end_date'], start, end)
         elif told is not None:
-            told = max(start, min(end, end - (lease.end_date - told)))
+            told = schedule.before_end(told, lease.end_date, start, end)
     reason = lease.status_reason
     if reason == results.WAITS_FOR_USER and (
         start > now or lease.start_policy == states.StartPolicy.AUTO

@@ -126,7 +126,7 @@ def move(lease: Lease, start: datetime, end: datetime, now: datetime) -> Lease:
     """Return a lease that begins later than was asked for; what is told before the end follows."""
     before_end = lease.before_end_date
     if before_end is not None:
-        before_end = max(start, before_end + (end - lease.end_date))
+        before_end = schedule.before_end(before_end, lease.end_date, start, end)
     after = dataclasses.replace(lease, start_date=start, end_date=end, before_end_date=before_end)
     moved = (events.of(e.event_type).move(e, lease, after, now) for e in lease.events)
     return after.with_events(*moved)

@@ -2,8 +2,11 @@
 """An event is cancelled, moved or repeated; a claim on it is lost by that."""
 
 import dataclasses
+import datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from climate_core.lease import model, schedule
 from climate_core.lease.results import Outcome, Result
@@ -14,6 +17,20 @@ RETRY = Outcome(Result.RETRY, 2, 'away')
 EVENT = dataclasses.replace(
     model.new_event('lease', 'note', NOON, NOON), attempts=3, generation=5, status_reason='away'
 )
+
+
+TIMES = st.datetimes(timezones=st.just(datetime.UTC))
+
+
+@given(st.tuples(TIMES, TIMES), st.tuples(TIMES, TIMES))
+def test_notice_of_the_end_stays_within_the_lease(
+    old: tuple[datetime.datetime, ...], new: tuple[datetime.datetime, ...]
+) -> None:
+    before, old_end = sorted(old)
+    start, end = sorted(new)
+    told = schedule.before_end(before, old_end, start, end)
+    assert start <= told <= end
+    assert told == start or end - told == old_end - before
 
 
 @pytest.mark.parametrize('status', ['UNDONE', 'IN_PROGRESS'])
