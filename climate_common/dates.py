@@ -10,13 +10,13 @@
                                  ``Z`` or ``UTC``, and have the name of its zone behind it
 ===============================  ================================================================
 
-Inside, every time is timezone-aware UTC.
+All of them from 1000-01-01 to 9000-01-01. Inside, every time is timezone-aware UTC.
 """
 
 import datetime
 import re
 
-from climate_common import durations
+from climate_common import durations, limits
 
 UTC = datetime.UTC
 
@@ -51,22 +51,31 @@ def parse(
     :param now: the present, timezone-aware
     :param zone: the zone of a date without an offset; None for the zone of the machine
     :returns: the time in UTC
-    :raises DateError: it is none of these, not in the calendar, or shown by the clocks of the
-        zone twice or never
+    :raises DateError: it is none of these, not in the calendar, too early or too late, or shown
+        by the clocks of the zone twice or never
     """
     text = value.strip() if isinstance(value, str) else ''
+    time = None
     try:
         if is_relative(text):
             ahead = text[1:]
-            return (now + durations.parse(ahead) if text[0] == '+' else now).astimezone(UTC)
-        match = _DATE.fullmatch(text)
-        if match:
-            return _absolute(match, zone)
+            time = (now + durations.parse(ahead) if text[0] == '+' else now).astimezone(UTC)
+        elif match := _DATE.fullmatch(text):
+            time = _absolute(match, zone)
     except DateError:
         raise
-    except (ValueError, OverflowError):
+    except ValueError:
         pass
-    raise DateError(f'{value!r:.80} is not a date: it must be {FORMS}.')
+    except OverflowError:
+        time = datetime.datetime.max.replace(tzinfo=UTC)
+    if time is None:
+        raise DateError(f'{value!r:.80} is not a date: it must be {FORMS}.')
+    if not limits.FIRST_DATE <= time <= limits.LAST_DATE:
+        raise DateError(
+            f'{value!r:.80} is too early or too late: it must be a date from '
+            f'{limits.FIRST_DATE:%Y-%m-%d} to {limits.LAST_DATE:%Y-%m-%d}.'
+        )
+    return time
 
 
 def is_relative(value: object) -> bool:
@@ -101,6 +110,17 @@ def round_up(time: datetime.datetime) -> datetime.datetime:
     return whole + datetime.timedelta(seconds=1) if is_later else whole
 
 
+def localize(time: datetime.datetime, zone: datetime.tzinfo | None = None) -> datetime.datetime:
+    """Return a time in a zone; in UTC if the calendar ends before that day in the zone.
+
+    :param zone: None for the zone of the machine
+    """
+    try:
+        return time.astimezone(zone)
+    except (OverflowError, ValueError):
+        return time.astimezone(UTC)
+
+
 def sentence(time: datetime.datetime) -> str:
     """Write a time for a sentence that people read anywhere: ``2026-12-21 10:00 UTC``.
 
@@ -123,7 +143,7 @@ def display(
     """
     if time is None:
         return ''
-    local = time.astimezone(zone)
+    local = localize(time, zone)
     if local.tzname() == 'UTC':
         return f'{local.replace(tzinfo=None).isoformat(" ", "seconds")} UTC'
     shown, name = local.isoformat(' ', 'seconds'), local.tzname() or ''

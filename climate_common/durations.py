@@ -15,11 +15,12 @@ Upper and lower case mean the same. A day is 24 hours, also when the clocks chan
 import datetime
 import re
 
+from climate_common import limits
+
 #: The forms, for descriptions and help texts.
 FORMS = 'seconds, a sum like "90m" or "1d 12h", or ISO 8601 like "PT1H30M"'
 SHORTEST = datetime.timedelta(seconds=1)
-#: The whole calendar.
-LONGEST = datetime.datetime.max - datetime.datetime.min
+LONGEST = limits.LONGEST_DURATION
 
 _SECONDS = {'w': 604800, 'd': 86400, 'h': 3600, 'm': 60, 's': 1, '': 1}
 _PART = re.compile(r'(\d{1,15})\s*([wdhms]|$)\s*', re.ASCII)
@@ -38,13 +39,14 @@ def parse(value: object) -> datetime.timedelta:
     """Read a duration.
 
     :param value: an integer of seconds, or a text in one of the forms of this module
-    :returns: from 1 second to 9999 years
+    :returns: from 1 second to 24855 days, which is 68 years
     :raises DurationError: it is none of these
     """
     seconds = _seconds(value)
     if seconds is None or not 1 <= seconds <= LONGEST.total_seconds():
         raise DurationError(
-            f'{value!r:.80} is not a duration: it must be {FORMS}, from 1 second to 9999 years.'
+            f'{value!r:.80} is not a duration: it must be {FORMS}, from 1 second to '
+            f'{LONGEST.days} days.'
         )
     return datetime.timedelta(seconds=seconds)
 
@@ -52,14 +54,13 @@ def parse(value: object) -> datetime.timedelta:
 def end(start: datetime.datetime, duration: datetime.timedelta) -> datetime.datetime:
     """Return when something ends that starts then and lasts so long.
 
-    :raises DurationError: it would end after the year 9999
+    :raises DurationError: it would end after the last date of a request
     """
-    try:
-        return start + duration
-    except OverflowError:
-        raise DurationError(
-            'The duration is too long: what starts then must end before the year 10000.'
-        ) from None
+    # Not their sum, which may be later than the last date of Python.
+    if duration > limits.LAST_DATE - start:
+        last = f'{limits.LAST_DATE:%Y-%m-%d}'
+        raise DurationError(f'The duration is too long: the end must not be later than {last}.')
+    return start + duration
 
 
 def display(duration: datetime.timedelta) -> str:

@@ -6,6 +6,7 @@ cinder-api and heat-engine what the lease service would refuse later. A pattern 
 ``fullmatch``; :func:`json_pattern` makes one for a JSON Schema.
 """
 
+import datetime
 import json
 import re
 from collections.abc import Mapping
@@ -15,6 +16,12 @@ from climate_common import event_types
 
 #: Characters of the text of a date or duration.
 TIME_LENGTH = 64
+#: The first and the last date of a request: all databases store what lies between them, and it can
+#: be shown in every time zone.
+FIRST_DATE = datetime.datetime(1000, 1, 1, tzinfo=datetime.UTC)
+LAST_DATE = datetime.datetime(9000, 1, 1, tzinfo=datetime.UTC)
+#: The longest duration of a request, 68 years. Leases store seconds in 32 bits.
+LONGEST_DURATION = datetime.timedelta(days=24855)
 #: Characters of a name, an id of a project or a resource, and other short texts: Nova, Cinder and
 #: Heat have the same limit.
 NAME_LENGTH = 255

@@ -13,6 +13,7 @@ from climate_common import dates
 #: The ids of the fields of forms with times. To fields called id_start and id_end Horizon's script
 #: attaches its date picker, which empties those that hold more than a day.
 FIELD_IDS: Final = 'climate_%s'
+_LAST: Final = datetime.datetime.max.replace(second=0, microsecond=0, tzinfo=datetime.UTC)
 
 
 class LocalTimeMixin:
@@ -37,7 +38,7 @@ def now() -> datetime.datetime:
 
 def show(time: datetime.datetime | None) -> str:
     """Write a time in the zone of the user, as ``2026-12-01 16:07 CET``; nothing for None."""
-    return '' if time is None else f'{timezone.localtime(time):%Y-%m-%d %H:%M %Z}'
+    return '' if time is None else f'{_localize(time):%Y-%m-%d %H:%M %Z}'
 
 
 def write(time: datetime.datetime) -> str:
@@ -46,7 +47,7 @@ def write(time: datetime.datetime) -> str:
     The zone of the user is left out, except for a time that its clocks show twice.
     """
     # By way of UTC: the clocks may never show a time that was computed in the zone.
-    local = timezone.localtime(time.astimezone(datetime.UTC))
+    local = _localize(time.astimezone(datetime.UTC))
     is_exact = local.utcoffset() == local.replace(fold=1 - local.fold).utcoffset()
     return (local.replace(tzinfo=None) if is_exact else local).isoformat(' ', 'minutes')
 
@@ -66,6 +67,11 @@ def read(text: str) -> datetime.datetime:
 
 
 def round_up(time: datetime.datetime) -> datetime.datetime:
-    """Return the first whole minute that is not before a time."""
+    """Return the first whole minute that is not before a time; the last one that there is."""
     whole = time.replace(second=0, microsecond=0)
-    return whole if whole == time else whole + datetime.timedelta(minutes=1)
+    is_later = whole < min(time, _LAST)
+    return whole + datetime.timedelta(minutes=1) if is_later else whole
+
+
+def _localize(time: datetime.datetime) -> datetime.datetime:
+    return dates.localize(time, timezone.get_current_timezone())

@@ -22,7 +22,7 @@ def duration(value: object, field: str = 'duration') -> timedelta:
 
 
 def end_after(start: datetime, duration: timedelta, field: str = 'duration') -> datetime:
-    """Return when something ends that lasts so long; InvalidDuration: after the year 9999."""
+    """Return when something ends that lasts so long; InvalidDuration: that is too late."""
     with in_field(field):
         return durations.end(start, duration)
 

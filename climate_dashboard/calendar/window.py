@@ -69,8 +69,7 @@ class Window:
         usual = (now - SPANS[span] / _PAST).replace(minute=0)
         try:
             start = dates.parse(query['start'], now, now.tzinfo).astimezone(now.tzinfo)
-            _ = start + 3 * SPANS['28d'], start - 3 * SPANS['28d']
-        except (KeyError, dates.DateError, OverflowError):
+        except (KeyError, dates.DateError):
             start = usual
         kept = tuple((name, query[name]) for name in _KEPT if query.get(name))
         return cls(start, span, now, kept)

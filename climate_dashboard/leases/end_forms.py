@@ -68,7 +68,7 @@ class EndForm(forms.SelfHandlingForm):
 
     def _moved(self, by: str) -> datetime.datetime:
         end = self.lease.end_date or times.now()
-        return end + durations.parse(by) * self.sign
+        return durations.end(end, durations.parse(by) * self.sign)
 
     def _more(self, data: dict[str, Any]) -> dict[str, Any]:
         return {}

@@ -298,6 +298,14 @@ class CalendarTest(PageTest):
         assert '2 of 4 free, 1 are yours' in text
         assert text.count('class="climate-bar climate-free-0"') == 1
 
+    def test_bars_with_the_last_date_are_shown(self) -> None:
+        last = datetime.datetime.max.replace(tzinfo=datetime.UTC)
+        self.calendar.bars.return_value = [bar(end_date=last, free_until=last)]
+        steps = (Step(NOW + HOUR, 4, 2, 1, 2),)
+        self.calendar.capacity.return_value = [Capacity('host', 'default', 'host', steps)]
+        self.client.cookies['django_timezone'] = 'Asia/Tokyo'
+        assert '9999-12-31 23:59 UTC' in self.text(INDEX)
+
     def test_what_is_free_within_a_minute_is_offered_from_the_next_one(self) -> None:
         since = (NOW + HOUR).replace(second=30)
         steps = (Step(since, 4, 2, 1, 2), Step(NOW + DAY, 4, 4, 0, 0))

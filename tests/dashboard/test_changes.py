@@ -104,6 +104,14 @@ class EndFormsTest(PageTest):
         values = {'by': '', 'end': '', 'generation': '7'}
         return self.client.post(urls.reverse(name, args=['x']), {**values, **given})
 
+    def test_end_that_would_be_too_late_is_refused_in_the_form(self) -> None:
+        last = datetime.datetime.max.isoformat()
+        self.leases.get.return_value = lease(end_date=last)
+        by, end = {'by': '1h'}, {'end': last}
+        for name, given in ((EXTEND, by), (EXTEND, end), (SHORTEN, by)):
+            assert '9000-01-01' in self.send(name, **given).content.decode()
+        assert not self.leases.update.called
+
     def test_lease_is_extended_if_it_is_still_as_it_was_seen(self) -> None:
         assert self.send(EXTEND, by='2h', generation='6').status_code == 302
         self.leases.update.assert_called_once_with(lease().id, end=NOW + 5 * HOUR, generation=6)

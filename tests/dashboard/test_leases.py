@@ -91,6 +91,21 @@ class ListTest(PageTest):
             response = self.client.get(urls.reverse(INDEX), query, **header)
         assert '2026-07-01 09:06 CEST' in response.content.decode()
 
+    def test_one_lease_with_the_last_date_does_not_hide_the_others(self) -> None:
+        last = datetime.datetime.max.isoformat()
+        end = {'id': 'e1', 'event_type': 'end_lease', 'time': last, 'status': 'UNDONE'}
+        far = lease(end_date=last, name='far', events=[end])
+        self.leases.list.return_value = [lease(id='other', name='other'), far]
+        self.leases.get.return_value = far
+        self.client.cookies['django_timezone'] = 'Asia/Tokyo'
+        text = self.text(INDEX)
+        assert '>other<' in text
+        assert '9999-12-31 23:59 UTC' in text
+        for tab in ('lease__overview', 'lease__reservations', 'lease__history'):
+            self.text(DETAIL, 'x', tab=tab)
+        for form in ('extend', 'shorten'):
+            self.text(f'horizon:project:climate_leases:{form}', 'x')
+
     def test_no_panel_without_the_service(self) -> None:
         self._setup_user(roles=[{'id': '1', 'name': 'member'}])
         assert self.page(INDEX).status_code in (302, 403)

@@ -68,6 +68,13 @@ def test_any_time_is_read_as_it_was(time: datetime.datetime, name: str) -> None:
         check(time.replace(tzinfo=zoneinfo.ZoneInfo(name)))
 
 
+@given(st.datetimes(timezones=st.just(UTC)), st.sampled_from(ZONES))
+def test_any_stored_time_is_shown(time: datetime.datetime, name: str) -> None:
+    with timezone.override(name):
+        assert times.show(time)
+        assert times.write(times.round_up(time))
+
+
 def test_only_a_time_that_comes_twice_has_its_offset() -> None:
     with timezone.override('America/New_York'):
         first = datetime.datetime(2027, 11, 7, 5, 30, tzinfo=UTC)

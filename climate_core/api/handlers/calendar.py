@@ -9,7 +9,7 @@ from typing import Any, Final
 import webob
 from sqlalchemy import orm
 
-from climate_common import dates, resource_types
+from climate_common import dates, limits, resource_types
 from climate_core import exceptions
 from climate_core.api import etag, paging, policy, sight
 from climate_core.api.request import Backend, Request, answer
@@ -71,7 +71,7 @@ def _span(
 ) -> tuple[datetime.datetime, datetime.datetime]:
     """Return the time that is asked about; a statement only if it counts from now."""
     is_relative = [dates.is_relative(asked.get(name, 'now')) for name in ('from', 'to')]
-    now = datetime.datetime.min.replace(tzinfo=datetime.UTC)
+    now = limits.FIRST_DATE
     if is_relative[0] or ('to' in asked and is_relative[1]):
         now = utcnow.read(session).replace(second=0, microsecond=0)
     since = times.date(asked.get('from', 'now'), now, 'from')

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """List leases: turn the parameters of the request into one query."""
 
-import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import webob
 
-from climate_common import dates
+from climate_common import dates, limits
 from climate_core import exceptions
 from climate_core.api import fields, paging, policy
 from climate_core.api.request import Backend, Request, answer
@@ -69,9 +68,8 @@ def _window(asked: Mapping[str, Any]) -> dict[str, listing.Moment | None]:
 def _moment(asked: Mapping[str, Any], name: str) -> listing.Moment | None:
     if name not in asked:
         return None
-    zero = datetime.datetime.min.replace(tzinfo=datetime.UTC)
-    time = times.date(asked[name], zero, name)
-    return time - zero if dates.is_relative(asked[name]) else time
+    time = times.date(asked[name], limits.FIRST_DATE, name)
+    return time - limits.FIRST_DATE if dates.is_relative(asked[name]) else time
 
 
 def _sort(asked: Mapping[str, Any]) -> Sequence[listing.Sort]:

@@ -4,12 +4,12 @@
 A manager of the same release shows a lease that it has just made itself: it knows it.
 """
 
-import datetime
 from collections.abc import Mapping
 from typing import Any
 
 import webob
 
+from climate_common import limits
 from climate_core import exceptions
 from climate_core.api import blazar, etag, fields, known_properties, policy, validation
 from climate_core.api.handlers import reservations
@@ -221,4 +221,4 @@ def _normal(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_date(text: str, field: str) -> None:
     """Refuse a malformed date. The manager resolves "now" and checks the rest."""
-    times.date(text, datetime.datetime.min.replace(tzinfo=datetime.UTC), field)
+    times.date(text, limits.FIRST_DATE, field)

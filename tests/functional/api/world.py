@@ -94,10 +94,17 @@ def run(directory: pathlib.Path, code: str) -> 'subprocess.CompletedProcess[str]
     )
 
 
-def configure_hosts(directory: pathlib.Path, cloud_url: str) -> cfg.ConfigOpts:
-    """Make the same with a fake cloud, for hosts."""
-    options = settings.cloud_options(cloud_url).items()
-    conf = configure(directory, *(('cloud', name, value) for name, value in options))
+def configure_hosts(
+    directory: pathlib.Path, cloud_url: str, database_url: str | None = None
+) -> cfg.ConfigOpts:
+    """Make the same with a fake cloud, for hosts.
+
+    :param database_url: of an empty database; None for one of SQLite
+    """
+    options = [('cloud', *each) for each in settings.cloud_options(cloud_url).items()]
+    if database_url is not None:
+        options.append(('database', 'connection', database_url))
+    conf = configure(directory, *options)
     conf.register_opts(HostPlugin.options, group=HostPlugin.resource_type)
     return conf
 

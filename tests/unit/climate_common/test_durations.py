@@ -30,7 +30,7 @@ from climate_common import durations
         ('P1DT12H', 129600),
         ('p1w', 604800),
         ('PT0H1S', 1),
-        ('3652058d', 3652058 * 86400),
+        ('24855d', 24855 * 86400),
     ],
 )
 def test_parse_reads_each_form_of_a_duration(value: object, seconds: int) -> None:
@@ -43,15 +43,15 @@ def test_parse_reads_each_form_of_a_duration(value: object, seconds: int) -> Non
         None, True, 1.5, [], '', ' ', 'P', 'PT', 'P1DT', 'soon', 'h', '-5', '1h-5m', '1 2h',
         '1.5h', 'P1Y', 'P1M', 'PT1.5H', 'PT1M1H', 'PT1H 1M', '3 weeks', '3y',
         '१h', '9' * 30 + 'd',
-        0, -1, '0', '0m', 'PT0S', 10**15, 10**400, '999999999w', '3652060d',
+        0, -1, '0', '0m', 'PT0S', 10**15, 10**400, '999999999w', '24856d', '24855d1s',
     ],
 )  # fmt: skip
 def test_parse_refuses_and_says_what_would_be_right(value: object) -> None:
     with pytest.raises(durations.DurationError) as caught:
         durations.parse(value)
     assert str(caught.value) == (
-        f'{value!r:.80} is not a duration: it must be {durations.FORMS}, from 1 second to 9999 '
-        'years.'
+        f'{value!r:.80} is not a duration: it must be {durations.FORMS}, from 1 second to 24855 '
+        'days.'
     )
 
 
@@ -61,11 +61,16 @@ def test_any_text_is_a_duration_or_refused(text: str) -> None:
         assert durations.parse(text) >= durations.SHORTEST
 
 
-def test_end_lies_before_the_year_10000() -> None:
-    start = datetime.datetime(9999, 1, 1, tzinfo=datetime.UTC)
-    assert durations.end(start, datetime.timedelta(days=1)).day == 2
-    with pytest.raises(durations.DurationError, match='must end before the year 10000'):
-        durations.end(start, datetime.timedelta(days=400))
+def test_longest_duration_fits_the_column_of_its_seconds() -> None:
+    assert durations.LONGEST.total_seconds() < 2**31
+
+
+def test_end_is_not_later_than_the_last_date() -> None:
+    start = datetime.datetime(8999, 1, 1, tzinfo=datetime.UTC)
+    assert durations.end(start, datetime.timedelta(days=365)).year == 9000
+    for days in (366, 3_000_000):
+        with pytest.raises(durations.DurationError, match='must not be later than 9000-01-01'):
+            durations.end(start, datetime.timedelta(days=days))
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,12 @@ def test_list_shows_leases_by_their_start(run, http, listed):
     }
 
 
+def test_list_shows_the_last_time_that_there_is_in_utc(run, http):
+    rows = [samples.lease(name='far', end_date='9999-12-31T23:59:59.999999')]
+    http.get(LEASES, json={'leases': rows})
+    assert '9999-12-31 23:59:59 UTC' in run('lease', 'list')
+
+
 def test_tables_fit_into_120_columns(run, http):
     http.get(LEASES, json={'leases': [samples.lease(name='night-run', status='ACTIVE')]})
     table = run('lease', 'list').splitlines()
