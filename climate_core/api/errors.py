@@ -11,6 +11,7 @@ from oslo_log import log
 from oslo_serialization import jsonutils
 
 from climate_core import exceptions
+from climate_core.db.engine import error_for_user
 from climate_core.lease import feeds
 
 LOG = log.getLogger(__name__)
@@ -129,8 +130,10 @@ class Faults:
             return respond(error)
         except webob.exc.HTTPException as error:
             response = error
-        except Exception:  # The last resort: the user gets 500, the log the cause.
+        except Exception as exc:  # The last resort: the user gets 500, the log the cause.
             LOG.exception('Unexpected error in %s %s', request.method, feeds.redact(request.path))
+            if known := error_for_user(exc):
+                return respond(known)
             return _json(500, body(500, _NAMES[500], _INTERNAL))
         return _translated(response)
 

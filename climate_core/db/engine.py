@@ -20,6 +20,7 @@ from oslo_db import options as db_options
 from oslo_db.sqlalchemy import enginefacade
 from sqlalchemy import orm
 
+from climate_core import exceptions
 from climate_core.conf import secrets as secret_keys
 from climate_core.db import pymysql_times, secrets, utcnow
 
@@ -28,13 +29,44 @@ T = TypeVar('T')
 #: Held while a file is created, before SQLite opens it in another thread.
 _CREATING = threading.Lock()
 
-#: What a database that is away, busy or out of connections raises. oslo.db translates errors of
-#: the driver, but not that of an exhausted pool.
+#: All errors of a database. oslo.db translates those of the driver, but not that of an exhausted
+#: pool.
 TROUBLE: tuple[type[Exception], ...] = (db_exc.DBError, sa.exc.SQLAlchemyError)
+
+
+#: What a database raises that is away, busy or out of connections.
+_OUTAGES = (
+    db_exc.DBConnectionError,
+    db_exc.DBDeadlock,
+    sa.exc.TimeoutError,
+    sa.exc.OperationalError,
+    sa.exc.InterfaceError,
+    sa.exc.InternalError,
+)
 
 
 class Stale(Exception):
     """The lease or the event was changed meanwhile; nothing may be committed."""
+
+
+def error_for_user(exc: Exception) -> exceptions.ClimateError | None:
+    """Return what users are told of an error of the database.
+
+    Only what may succeed later is 503.
+
+    :returns: None: the error is unexpected, or is not one of the database
+    """
+    if isinstance(exc, (Stale, db_exc.DBDuplicateEntry, db_exc.DBReferenceError)):
+        return exceptions.ServiceUnavailable('The lease is busy. Try again.')
+    # oslo.db has a class for some errors of the drivers, and wraps the others.
+    cause = getattr(exc, 'inner_exception', exc) if type(exc) is db_exc.DBError else exc
+    if isinstance(cause, (db_exc.DBDataError, sa.exc.DataError)):
+        return exceptions.BadRequest(
+            'The database cannot store a value of this request: it is too large or too long.'
+        )
+    if isinstance(cause, _OUTAGES):
+        return exceptions.ServiceUnavailable('The database does not answer. Try again.')
+    return None
 
 
 class TransactionRefused(Exception):

@@ -18,7 +18,7 @@ from oslo_log import log
 from climate_core import exceptions
 from climate_core.concurrency import ReservingLimit, check_deadline, deadline
 from climate_core.context import RpcSerializer
-from climate_core.db.engine import TROUBLE, Stale
+from climate_core.db.engine import TROUBLE, Stale, error_for_user
 from climate_core.operations.feeds import FeedOperations
 from climate_core.operations.floatingips import FloatingIpOperations
 from climate_core.operations.hosts import HostOperations
@@ -112,12 +112,12 @@ def _reads(
                 return operation(self._operations, context, *args, **kw)
         except exceptions.ClimateError as exc:
             raise messaging.ExpectedException from exc
-        except Stale:
+        except Stale as exc:
             LOG.warning('A lease was changed by others again and again', exc_info=True)
-            raise exceptions.ServiceUnavailable('The lease is busy. Try again.')
-        except TROUBLE:
+            raise error_for_user(exc) or exc
+        except TROUBLE as exc:
             LOG.exception('The database failed')
-            raise exceptions.ServiceUnavailable('The database does not answer. Try again.')
+            raise error_for_user(exc) or exc
 
     return method
 

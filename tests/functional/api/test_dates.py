@@ -150,7 +150,8 @@ def read_all(application: Any, path: str) -> None:
         'leases',
         f'leases?from={last}',
         f'leases?until={last}',
-        f'leases?from={first}&until=%2B24855d',
+        f'leases?from={first}&until={last}',
+        'leases?until=%2B24855d',
         f'usage?planned=true&start=8999-01-01T00:00&end={last}',
         f'usage?start={first}&end={last}',
         'usage?planned=true',
@@ -161,6 +162,8 @@ def read_all(application: Any, path: str) -> None:
     ):
         found = world.ask(application, 'GET', f'/v1/{query}', headers=ADMIN)
         assert found.status_code == 200, (query, found.text)
+        if 'leases?until' in query:
+            assert found.json['leases'], query
     for more in ('', '/history'):
         world.ask(application, 'GET', f'{path}{more}', headers=ADMIN, status=200)
     feed = world.ask(application, 'POST', '/v1/feeds', {'name': 'feed'}, status=201).json['feed']
