@@ -23,7 +23,7 @@ UTC = datetime.UTC
 #: The forms, for descriptions and help texts.
 FORMS = (
     '"now", "+2h" (from now), "YYYY-MM-DD HH:MM[:SS]" or ISO 8601 with an offset like '
-    '2026-12-01T16:07:00+01:00'
+    '2026-12-01T16:07:00+00:00'
 )
 
 #: Of a time as it is written, without its zone.
@@ -162,10 +162,10 @@ def _absolute(match: re.Match[str], zone: datetime.tzinfo | None) -> datetime.da
     if first == last:
         return first
     # A zone with summer time: its clocks skip an hour in spring, and show one twice in autumn.
-    shown = first.astimezone(zone).replace(tzinfo=None)
-    often = 'twice' if shown == clock else 'never'
+    shown = max(first, last).astimezone(zone)
+    often = 'twice' if shown.replace(tzinfo=None) == clock else 'never'
     raise DateError(
-        f'The clocks here show {clock} {often}: it must have an offset, like {clock}+01:00.'
+        f'The clocks here show {clock} {often}: it must have an offset, like {shown}.'
     )
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from climate_common import dates
 
 NOW = datetime.datetime(2026, 12, 1, 12, 0, 1, 5, tzinfo=datetime.UTC)
+NEW_YORK = zoneinfo.ZoneInfo('America/New_York')
 BERLIN = zoneinfo.ZoneInfo('Europe/Berlin')
 
 
@@ -101,12 +102,26 @@ def test_date_without_offset_is_in_the_zone(text, expected, zone, berlin) -> Non
 
 
 @pytest.mark.parametrize(
-    ('text', 'often'), [('2026-03-29 02:30', 'never'), ('2026-10-25 02:30', 'twice')]
+    ('text', 'zone', 'often', 'example'),
+    [
+        ('2026-03-29 02:30', BERLIN, 'never', '2026-03-29 03:30:00+02:00'),
+        ('2026-10-25 02:30', BERLIN, 'twice', '2026-10-25 02:30:00+01:00'),
+        ('2026-03-29 02:30', None, 'never', '2026-03-29 03:30:00+02:00'),
+        ('2026-10-25 02:30', None, 'twice', '2026-10-25 02:30:00+01:00'),
+        ('2026-11-01 01:30', NEW_YORK, 'twice', '2026-11-01 01:30:00-05:00'),
+    ],
 )
-@pytest.mark.parametrize('zone', [BERLIN, None])
-def test_parse_refuses_what_the_clocks_show_not_once(text, often, zone, berlin) -> None:
-    with pytest.raises(dates.DateError, match=f'show {text}:00 {often}: it must have an offset'):
+def test_parse_refuses_what_the_clocks_show_not_once(text, zone, often, example, berlin) -> None:
+    with pytest.raises(dates.DateError) as caught:
         dates.parse(text, NOW, zone)
+    told = f'The clocks here show {text}:00 {often}: it must have an offset, like {example}.'
+    assert str(caught.value) == told
+    assert dates.display(dates.parse(example, NOW), zone).startswith(example)
+
+
+def test_example_of_an_offset_is_of_utc() -> None:
+    with pytest.raises(dates.DateError, match=r'with an offset like \S+\+00:00\.$'):
+        dates.parse('soon', NOW)
 
 
 @pytest.mark.parametrize(
