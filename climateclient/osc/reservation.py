@@ -2,7 +2,6 @@
 """``openstack lease reservation add|set|remove``."""
 
 import argparse
-import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -124,17 +123,14 @@ def select(lease: Any, text: str, cmd: command.Command | None = None) -> Any:
 
 def _named(cmd: command.Command, live: Iterable[Any], text: str) -> Iterator[Any]:
     """Yield the reservations whose resource has this name."""
-    from openstack import exceptions as sdk
-
     by_type: dict[str, list[Any]] = {}
     for each in live:
         by_type.setdefault(resources.kind(each)['resource_type'], []).append(each)
     for name, same in by_type.items():
         kind = {'resource_type': name}
         if resources.has_name(kind):
-            with contextlib.suppress(sdk.NotFoundException):
-                found = resources.find(cmd, kind, text)
-                yield from (each for each in same if each.resource_id == found)
+            found = resources.find_all(cmd, kind, text)
+            yield from (each for each in same if each.resource_id in found)
 
 
 def _add_reservation(parser: argparse.ArgumentParser, **more: Any) -> None:

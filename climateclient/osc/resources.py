@@ -2,6 +2,7 @@
 """Options for the resources of a lease: ``--server``, ``--reservation``, ``--on-end`` ..."""
 
 import argparse
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -224,6 +225,23 @@ def find(cmd: command.Command, kind: Mapping[str, Any], name: str) -> str:
         # Its name is its address.
         return str(sdk.network.find_ip(name, ignore_missing=False).id)
     return str(sdk.volume.find_volume(name, ignore_missing=False).id)
+
+
+def find_all(cmd: command.Command, kind: Mapping[str, Any], name: str) -> set[str]:
+    """Return the ids of all resources of a type that :func:`has_name` and have this name."""
+    from openstack import exceptions as sdk_exceptions
+
+    clients = options.clients(cmd)
+    if kind['resource_type'] == resource_types.SERVER:
+        listed = clients.compute.servers(name=name)
+    elif kind['resource_type'] == resource_types.VOLUME:
+        listed = clients.sdk_connection.volume.volumes(name=name)
+    else:
+        # No project has two stacks or addresses of one name.
+        with contextlib.suppress(sdk_exceptions.NotFoundException):
+            return {find(cmd, kind, name)}
+        return set()
+    return {str(each.id) for each in listed if each.name == name}
 
 
 def has_name(kind: Mapping[str, Any]) -> bool:

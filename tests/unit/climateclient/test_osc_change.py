@@ -320,6 +320,31 @@ def test_reservation_remove_deletes_by_id_or_name(openstack, http, lease, resour
     assert http.last_request.method == 'DELETE'
 
 
+@pytest.fixture
+def twins(http, lease, resources):
+    """Two servers of the project have the name vm1; SERVER_ID is the one of the lease."""
+    found = [{'id': each, 'name': 'vm1'} for each in (samples.OTHER_ID, SERVER_ID)]
+    http.get(f'{samples.NOVA}/servers/detail?name=vm1', json={'servers': found})
+
+
+def test_name_finds_the_only_one_in_the_lease_of_two_servers(run, http, sent, twins):
+    http.put(RESERVATION, json={'reservation': samples.reservation()})
+    run('lease', 'reservation', 'set', LEASE_ID, 'vm1', '--on-end', 'shelve')
+    assert sent('PUT') == [{'on_end': 'shelve'}]
+    http.delete(RESERVATION, status_code=204)
+    run('lease', 'reservation', 'remove', LEASE_ID, 'vm1')
+    assert http.last_request.method == 'DELETE'
+
+
+def test_name_of_two_servers_of_a_lease_is_refused(fail, http, sent, twins):
+    both = [samples.reservation(), samples.reservation(id=OTHER_ID, resource_id=samples.OTHER_ID)]
+    http.get(LEASE, json={'lease': samples.lease(reservations=both)})
+    err = fail('lease', 'reservation', 'set', LEASE_ID, 'vm1', '--on-end', 'shelve')
+    assert 'has several reservations of "vm1". Give the id of one' in err
+    assert f'{RESERVATION_ID} (virtual:instance), {OTHER_ID} (virtual:instance)' in err
+    assert sent('PUT') == []
+
+
 def test_name_of_two_resources_is_refused(fail, http, sent, lease, resources, monkeypatch):
     volume = samples.reservation(
         id=OTHER_ID, resource_type='virtual:volume', resource_id=samples.OTHER_ID
