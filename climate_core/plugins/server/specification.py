@@ -43,7 +43,7 @@ _SECRETS: Final = ('adminPass', 'user_data')
 
 _TEXT: Final = specified.TEXT
 _UUID: Final = specified.UUID
-_SERVERS: Final = {'type': ['array', 'string'], 'items': _UUID, 'maxItems': 64, **_UUID}
+_SERVERS: Final = {**_UUID, 'type': ['array', 'string'], 'items': _UUID, 'maxItems': 64}
 _NETWORK: Final = {
     'type': 'object',
     'properties': {'uuid': _UUID, 'port': _UUID, 'fixed_ip': _TEXT, 'tag': _TEXT},

@@ -8,10 +8,19 @@ import jsonschema
 import pytest
 
 from climate_core.api import openapi, routes
+from climate_core.plugins.capacity.plugin import CapacityPlugin
+from climate_core.plugins.capacity.sizes import SizesPlugin
+from climate_core.plugins.floatingip.plugin import FloatingIpPlugin
+from climate_core.plugins.host.plugin import HostPlugin
+from climate_core.plugins.network.plugin import NetworkPlugin
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.stack.plugin import StackPlugin
 from climate_core.plugins.volume.plugin import VolumePlugin
 
+PLUGINS = (
+    *(ServerPlugin, VolumePlugin, StackPlugin, HostPlugin, CapacityPlugin, SizesPlugin),
+    *(FloatingIpPlugin, NetworkPlugin),
+)
 HERE = 'http://here/v1'
 
 
@@ -52,6 +61,35 @@ def test_no_pattern_lets_a_line_end_through() -> None:
     found = {*patterns(openapi.document(routes.ROUTES, HERE, kinds))}
     assert len(found) > 5
     assert [each for each in found if not each.endswith(r'(?!\n)$')] == []
+
+
+RULES = {
+    **dict.fromkeys(('items', 'minItems', 'maxItems', 'uniqueItems'), {'array'}),
+    **dict.fromkeys(('properties', 'required', 'propertyNames', 'maxProperties'), {'object'}),
+    **dict.fromkeys(('minLength', 'maxLength', 'pattern', 'format'), {'string'}),
+    **dict.fromkeys(('minimum', 'maximum'), {'integer', 'number'}),
+}
+
+
+def idle_rules(value: Any, path: str = '') -> Iterator[str]:
+    """Yield the rules of schemas that are for no type which the schema accepts."""
+    if isinstance(value, list):
+        value = dict(enumerate(value))
+    if not isinstance(value, dict):
+        return
+    kinds = value.get('type')
+    if isinstance(kinds, str | list):
+        accepted = {kinds} if isinstance(kinds, str) else {*kinds}
+        yield from (f'{path}.{rule}' for rule in value if not RULES.get(rule, accepted) & accepted)
+    for name, each in value.items():
+        yield from idle_rules(each, f'{path}.{name}')
+
+
+def test_every_rule_of_a_schema_is_for_a_type_that_it_accepts() -> None:
+    """Also where a part of another schema is taken, whose type may replace that before it."""
+    assert list(idle_rules({'type': 'string', 'items': {'type': 'string'}})) == ['.items']
+    made = openapi.document(routes.ROUTES, HERE, {each.resource_type: each for each in PLUGINS})
+    assert list(idle_rules(made)) == []
 
 
 def references(value: Any) -> list[str]:

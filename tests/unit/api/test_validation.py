@@ -19,6 +19,14 @@ from climate_core.plugins.volume.plugin import VolumePlugin
 
 GOOD = {'name': 'n', 'end_date': '2099-01-01 10:00'}
 SERVER = '11111111-1111-4111-8111-111111111111'
+NEW = {'name': 'web', 'flavorRef': '1'}
+#: Scheduler hints, and what is wrong with them.
+HINTS = (
+    (SERVER, None),
+    ([SERVER, SERVER], None),
+    ('x', 'server.scheduler_hints.different_host'),
+    ([SERVER, 'x'], 'server.scheduler_hints.different_host[1]'),
+)
 
 
 @pytest.mark.parametrize(
@@ -95,12 +103,14 @@ def test_lease_that_breaks_the_schema_is_refused_and_names_the_field(
         (ServerPlugin, {'resource_id': 'vm1'}, 'resource_id'),
         (ServerPlugin, {'resource_id': SERVER, 'on_end': 'explode'}, 'on_end'),
         (ServerPlugin, {'resource_id': SERVER, 'vcpus': 2}, 'vcpus'),
+        *((ServerPlugin, {'server': {**NEW, 'scheduler_hints': {'different_host': near}}}, wrong)
+          for near, wrong in HINTS),
         (HostPlugin, {'share_with': ['p1', 'p1']}, 'share_with'),
         (HostPlugin, {'share_with': [f'p{number}' for number in range(101)]}, 'share_with'),
         (HostPlugin, {'share_with': ['p1', 'my project']}, 'share_with[1]'),
         *((HostPlugin, {'share_with': [each]}, 'share_with[0]') for each in ('0' * 65, '', 'p\n')),
     ],
-)
+)  # fmt: skip
 def test_wrong_value_of_a_reservation_is_refused(
     plugin: Any, values: dict[str, Any], field: str | None
 ) -> None:
