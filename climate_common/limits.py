@@ -25,12 +25,14 @@ LONGEST_DURATION = datetime.timedelta(days=24855)
 #: Characters of a name, an id of a project or a resource, and other short texts: Nova, Cinder and
 #: Heat have the same limit.
 NAME_LENGTH = 255
-#: Something to read, and nothing that a database or a terminal chokes on.
-NAME_PATTERN = r'(?=.*\S)[^\u0000-\u001f\ud800-\udfff]*'
+#: Control characters (C0, DEL and C1), which terminals obey, and surrogates, which databases reject.
+CONTROL = r'\u0000-\u001f\u007f-\u009f\ud800-\udfff'
+#: Something to read, without control characters.
+NAME_PATTERN = rf'(?=.*\S)[^{CONTROL}]*'
 #: What a name is, for errors.
 NAME = f'a text of 1 to {NAME_LENGTH} characters, not only blanks, and without control characters'
-#: A text to compare with: nothing that a database chokes on.
-TEXT_PATTERN = r'[^\u0000-\u001f]*'
+#: A text that may be blank or empty.
+TEXT_PATTERN = rf'[^{CONTROL}]*'
 #: Characters of a type of resource.
 TYPE_LENGTH = 66
 #: The name of a trait in Placement.

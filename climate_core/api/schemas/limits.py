@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from climate_common.limits import NAME_LENGTH
+from climate_common.limits import NAME_LENGTH, TEXT_PATTERN, json_pattern
 from climate_core.api.schemas import common
 from climate_core.lease import limits
 
@@ -21,7 +21,7 @@ QUERY: dict[str, dict[str, Any]] = {
         'type': 'string',
         'minLength': 1,
         'maxLength': NAME_LENGTH,
-        'pattern': r'^[^\u0000-\u001f]*(?!\n)$',
+        'pattern': json_pattern(TEXT_PATTERN),
         'description': 'The limits of this project. Without it: of the own one.',
     },
 }

@@ -11,7 +11,7 @@ FLAG: Final[dict[str, Any]] = {'enum': [True, False, 'true', 'false', 'True', 'F
 EXTRA: Final[dict[str, Any]] = {
     'type': ['string', 'number', 'boolean', 'null'],
     'maxLength': 1024,
-    'pattern': limits.json_pattern(r'[^\u0000-\u001f\ud800-\udfff]*'),
+    'pattern': limits.json_pattern(limits.TEXT_PATTERN),
     'description': 'An extra property. A text that is a number is compared as one.',
 }
 RESERVABLE: Final[dict[str, Any]] = {
@@ -21,7 +21,12 @@ RESERVABLE: Final[dict[str, Any]] = {
 #: The ids of projects, or of domains.
 IDS: Final[dict[str, Any]] = {
     'type': 'array',
-    'items': {'type': 'string', 'minLength': 1, 'maxLength': 64},
+    'items': {
+        'type': 'string',
+        'minLength': 1,
+        'maxLength': 64,
+        'pattern': limits.json_pattern(limits.TEXT_PATTERN),
+    },
     'maxItems': 1000,
     'uniqueItems': True,
 }

@@ -63,7 +63,7 @@ QUERY: dict[str, dict[str, Any]] = {
         'type': 'string',
         'minLength': 1,
         'maxLength': limits.NAME_LENGTH,
-        'pattern': r'^[^\u0000-\u001f]*(?!\n)$',
+        'pattern': limits.json_pattern(limits.TEXT_PATTERN),
         'description': 'Only this project. Without it: all of them for whom the policy '
         '``climate:usage:get_all`` allows it, and the own one for everybody else.',
     },

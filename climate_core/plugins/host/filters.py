@@ -36,9 +36,11 @@ FIELDS: Final = (
 
 # Heat sends null for what its template does not say.
 _TEXT: Final = {'type': ['string', 'null'], 'maxLength': 4096}
+_PATTERN: Final = {'pattern': limits.json_pattern(limits.TEXT_PATTERN)}
 _TEXTS_OR_ONE: Final = {
+    **_PATTERN,
     'type': ['array', 'string', 'null'],
-    'items': {'type': 'string', 'minLength': 1, 'maxLength': limits.NAME_LENGTH},
+    'items': {'type': 'string', 'minLength': 1, 'maxLength': limits.NAME_LENGTH, **_PATTERN},
     'maxItems': 100,
     'maxLength': 4096,
 }
@@ -52,9 +54,13 @@ SCHEMA: Final[Mapping[str, Any]] = {
         **_TEXTS_OR_ONE,
         'description': 'Names of host aggregates; it must be in none of those with !.',
     },
-    'availability_zone': {**_TEXT, 'description': 'The availability zone of the host.'},
+    'availability_zone': {
+        **_TEXT,
+        **_PATTERN,
+        'description': 'The availability zone of the host.',
+    },
     'names': {**_TEXTS_OR_ONE, 'description': 'It must be one of these hosts.'},
-    'pool': {**_TEXT, 'description': 'The pool of the host; by default any.'},
+    'pool': {**_TEXT, **_PATTERN, 'description': 'The pool of the host; by default any.'},
 }
 
 _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {

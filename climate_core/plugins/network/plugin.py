@@ -51,8 +51,8 @@ _OF_OWNER: Final[Mapping[str, Any]] = {
             'type': 'string',
             'minLength': 1,
             'maxLength': 60,
-            'pattern': '^[^,/]*$',
-            'description': 'a tag must have neither a comma nor a slash.',
+            'pattern': limits.json_pattern(f'[^,/{limits.CONTROL}]*'),
+            'description': 'a tag must have neither a comma nor a slash nor control characters.',
         },
         'uniqueItems': True,
         'maxItems': 40,
@@ -69,6 +69,7 @@ _FILTERS: Final[Mapping[str, Any]] = {
     'physical_network': {
         'type': ['string', 'null'],
         'maxLength': limits.NAME_LENGTH,
+        'pattern': limits.json_pattern(limits.TEXT_PATTERN),
         'description': 'The physical network of the segment; by default any.',
     },
     'segment_id': {

@@ -8,6 +8,7 @@ import jsonschema
 import pytest
 
 from climate_core.api import openapi, routes
+from climate_core.api.schemas import reservation
 from climate_core.plugins.capacity.plugin import CapacityPlugin
 from climate_core.plugins.capacity.sizes import SizesPlugin
 from climate_core.plugins.floatingip.plugin import FloatingIpPlugin
@@ -142,3 +143,47 @@ def test_what_is_public_needs_no_token(document: dict[str, Any]) -> None:
             assert ('401' in operation['responses']) == (route.policy is not None)
             if route.policy:
                 assert route.policy in operation['description']
+
+
+#: Texts that are no names: another grammar reads them, or they are handed on as they are.
+NO_NAMES = {
+    *('duration', 'reservations', 'token', 'url', 'resource_type', 'floating_ip_address'),
+    *('floating_ip_range', 'segment_id', 'segment_range', 'hypervisor_properties'),
+    *('resource_properties', 'network_properties', 'network_description', 'before_end'),
+    *('template', 'environment', 'files', 'adminPass', 'user_data', 'flavor_id'),
+}
+CONTROL = [*map(chr, (*range(0x20), *range(0x7F, 0xA0), 0xD800, 0xDFFF))]
+
+
+def texts(schema: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the parts of a schema that accept texts of users, by their fields."""
+    if not isinstance(schema, dict):
+        return
+    if 'string' in schema.get('type', ()) and not {'enum', 'format'} & schema.keys():
+        yield path, schema
+    yield from texts(schema.get('items'), f'{path}[]')
+    yield from texts(schema.get('additionalProperties'), path)
+    if 'propertyNames' in schema:
+        yield path, schema['propertyNames']
+    for name, each in schema.get('properties', {}).items():
+        yield from texts(each, f'{path}.{name}')
+
+
+def test_no_name_has_control_characters() -> None:
+    found = []
+    for methods in routes.ROUTES.values():
+        for route in methods.values():
+            found += texts(route.request_schema, '')
+            found += texts({'properties': dict(route.query or {})}, '')
+    for plugin in PLUGINS:
+        found += texts(reservation.of_plugin(plugin), plugin.resource_type)
+    names = [each for each in found if each[0].strip('[]').rpartition('.')[2] not in NO_NAMES]
+    assert len(names) > 50
+    accepted = {
+        field
+        for field, schema in names
+        for each in CONTROL
+        if not field.startswith(('virtual:instance.server', 'virtual:volume.volume'))
+        if jsonschema.Draft202012Validator(schema).is_valid(f'a{each}b')
+    }
+    assert accepted == set()

@@ -58,7 +58,8 @@ def test_lease_that_fits_the_schema_is_accepted(values: dict[str, Any]) -> None:
          'and without control characters.'),
         ({'name': 'a\0'}, 'name', 'without control characters.'),
         ({'name': 'a\n'}, 'name', 'without control characters.'),
-        ({'name': '\ud800'}, 'name', 'without control characters.'),
+        *(({'name': f'a{each}'}, 'name', 'without control characters.')
+          for each in ('\ud800', '\x1b', '\x7f', '\x85', '\x9b')),
         ({'name': 'x' * 256}, 'name', 'must not be longer than 255 characters.'),
         ({'start_date': None}, 'start_date', 'must be a string.'),
         ({'id': SERVER.replace('-', '')}, 'id', 'must be a UUID with dashes.'),
