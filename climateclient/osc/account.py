@@ -3,18 +3,14 @@
 
 import argparse
 import sys
-from collections.abc import Iterable
-from typing import Any
 
 from osc_lib.command import command
 
 from climate_common import dates
-from climateclient.osc import arguments, options
-
-Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
+from climateclient.osc import arguments, options, shown
 
 
-class Usage(command.Lister):
+class Usage(shown.Lister):
     """Show what was reserved and what was used in a period, in hours.
 
     Tables have a row for each amount that there is something of; all other formats have one row
@@ -36,7 +32,7 @@ class Usage(command.Lister):
         _add_project(parser)
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:
         from climateclient.osc import output
 
         start, end = (
@@ -58,7 +54,7 @@ class Usage(command.Lister):
         return output.usage_names(planned), [output.usage(each, planned) for each in rows]
 
 
-class Limits(command.Lister):
+class Limits(shown.Lister):
     """Show how much the project may reserve, and how much it does (-1: any amount)."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -66,15 +62,15 @@ class Limits(command.Lister):
         _add_project(parser)
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:
         rows = options.clients(self).climate.limits(project_id=_project(self, parsed_args))
         return ('Resource', 'Limit', 'Used'), [(each.name, each.limit, each.used) for each in rows]
 
 
-class Plugins(command.Lister):
+class Plugins(shown.Lister):
     """Show which types of resources can be reserved."""
 
-    def take_action(self, _parsed_args: argparse.Namespace) -> Rows:
+    def take_action(self, _parsed_args: argparse.Namespace) -> shown.Rows:
         rows = options.clients(self).climate.plugins()
         columns = ('Resource type', 'Title', 'Description')
         return columns, [(each.resource_type, each.title, each.description) for each in rows]

@@ -2,26 +2,23 @@
 """``openstack lease address ...``: floating IPs that are set apart for leases, for operators."""
 
 import argparse
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climateclient.osc import listing, options, ranges
+from climateclient.osc import listing, options, ranges, shown
 
 if TYPE_CHECKING:
     from climateclient.floatingips import FloatingIp, FloatingIps
 
-Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
-Shown = tuple[tuple[str, ...], tuple[Any, ...]]
 
 _COLUMNS: Final = ('ID', 'Address', 'Network', 'Reservable')
 #: The places of the id and of the address.
 _COUNTED: Final = (0, 1)
 
 
-class CreateAddress(command.Lister):
+class CreateAddress(shown.Lister):
     """Set addresses of an external network apart for leases, all of them or none.
 
     They must be in a subnet of it, in no allocation pool, not the gateway, and unused.
@@ -36,7 +33,7 @@ class CreateAddress(command.Lister):
         ranges.add_each(parser)
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:
         network_id, client = _network_id(self, parsed_args), _client(self)
         if parsed_args.range is None:
             return _COLUMNS, [_row(client.create(network_id, parsed_args.address))]
@@ -49,7 +46,7 @@ class CreateAddress(command.Lister):
         return _COLUMNS, ranges.join(parsed_args, map(_row, made), _COUNTED)
 
 
-class ListAddress(command.Lister):
+class ListAddress(shown.Lister):
     """List the floating IPs that are set apart for leases."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -59,7 +56,7 @@ class ListAddress(command.Lister):
         ranges.add_each(parser)
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:
         network_id = _network_id(self, parsed_args) if parsed_args.network else None
         found = _client(self).list(
             network_id=network_id, limit=parsed_args.limit, marker=parsed_args.marker
@@ -67,13 +64,13 @@ class ListAddress(command.Lister):
         return _COLUMNS, ranges.join(parsed_args, map(_row, found), _COUNTED)
 
 
-class ShowAddress(command.ShowOne):
+class ShowAddress(shown.ShowOne):
     """Show a floating IP that is set apart for leases."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         return _add_address(super().get_parser(prog_name))
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Shown:
         from climateclient.osc.output import TimeColumn
 
         found = _client(self).find(parsed_args.address)

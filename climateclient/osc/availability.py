@@ -3,14 +3,11 @@
 
 import argparse
 import sys
-from collections.abc import Iterable
-from typing import Any
 
 from osc_lib import exceptions
-from osc_lib.command import command
 
 from climate_common import dates, durations
-from climateclient.osc import arguments, floating_ips, hosts, networks, options
+from climateclient.osc import arguments, floating_ips, hosts, networks, options, shown
 
 _SERVERS = '--servers'
 _NOTHING = (
@@ -19,10 +16,8 @@ _NOTHING = (
     'says what is lacking.'
 )
 
-Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
 
-
-class Availability(command.Lister):
+class Availability(shown.Lister):
     """Show the earliest times for a lease of hosts, capacity, floating IPs or networks.
 
     Of servers on the hosts that everybody uses they are expected, and not guaranteed. Nothing
@@ -64,7 +59,7 @@ class Availability(command.Lister):
         parser.add_argument('--limit', metavar='<number>', type=int, help='So many at most')
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:
         from climateclient.osc import output
 
         since, until = (

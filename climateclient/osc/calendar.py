@@ -4,19 +4,14 @@
 import argparse
 import datetime
 import sys
-from collections.abc import Iterable
 from typing import Any, Final
 
-from osc_lib.command import command
-
-from climateclient.osc import options
+from climateclient.osc import options, shown
 
 _DAYS: Final = 92
 
-Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
 
-
-class Calendar(command.Lister):
+class Calendar(shown.Lister):
     """Show as bars when what is promised to the leases of the project.
 
     On a terminal bars are drawn, elsewhere they are plain text, in the local time zone, which is
@@ -54,7 +49,7 @@ class Calendar(command.Lister):
         output.draw(column_names, data, self.app.stdout)
         return 0
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:
         from climateclient.osc import calendar_output as output
 
         calendar = options.clients(self).climate.calendar

@@ -14,6 +14,7 @@ from climate_common import dates
 from climateclient.calendar import Bar, HostBars
 from climateclient.osc.host_output import LinesColumn
 from climateclient.osc.output import TimeColumn
+from climateclient.osc.shown import escape
 
 LEASES: Final = ('Resource', 'Lease', 'Status', 'Calendar')
 LEASES_LONG: Final = (
@@ -184,6 +185,7 @@ def hosts_long(found: Iterable[HostBars]) -> list[Row]:
 
 
 def _rows(head: Row, rows: Sequence[Row], bars: Sequence[Sequence[Bar]], span: Span) -> list[Row]:
+    rows = [tuple(escape(str(each)) for each in row) for row in rows]
     beside = sum(max(len(each) for each in column) for column in zip(head, *rows, strict=True))
     # Each column has a blank on both sides and a line, and one line is at the end.
     room = shutil.get_terminal_size((120, 24)).columns - beside - 3 * (len(head) + 1) - 1

@@ -8,12 +8,10 @@ from osc_lib import exceptions
 from osc_lib.command import command
 
 from climate_common import dates, durations, resource_types
-from climateclient.osc import arguments, hosts, options, reservation, resources
-
-Shown = tuple[tuple[str, ...], tuple[Any, ...]]
+from climateclient.osc import arguments, hosts, options, reservation, resources, shown
 
 
-class SetLease(command.ShowOne):
+class SetLease(shown.ShowOne):
     """Change a lease, and show it."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -39,7 +37,7 @@ class SetLease(command.ShowOne):
         options.add_terms(parser)
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Shown:
         from climateclient.osc import output
 
         leases = options.leases(self)
@@ -81,7 +79,7 @@ class SetLease(command.ShowOne):
         return output.show(leases.get(lease.id) if added or removed else lease)
 
 
-class UnsetLease(command.ShowOne):
+class UnsetLease(shown.ShowOne):
     """Take something away from a lease, and show it."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -104,7 +102,7 @@ class UnsetLease(command.ShowOne):
         )
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Shown:
         from climateclient.osc import output
 
         leases = options.leases(self)

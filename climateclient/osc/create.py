@@ -5,15 +5,12 @@ import argparse
 from typing import Any
 
 from osc_lib import exceptions
-from osc_lib.command import command
 
 from climate_common import dates, durations, limits
-from climateclient.osc import arguments, lease, new_floating_ips, options, resources
-
-Shown = tuple[tuple[str, ...], tuple[Any, ...]]
+from climateclient.osc import arguments, lease, new_floating_ips, options, resources, shown
 
 
-class CreateLease(command.ShowOne):
+class CreateLease(shown.ShowOne):
     """Create a lease: reserve resources from a start to an end."""
 
     _refused = False
@@ -64,7 +61,7 @@ class CreateLease(command.ShowOne):
         options.add_wait(parser, 'Wait until the lease is ACTIVE; fail if it cannot become so')
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Shown:
         limit = options.limit(parsed_args)
         if parsed_args.dry_run and (parsed_args.wait or parsed_args.idempotency_key):
             raise exceptions.CommandError(

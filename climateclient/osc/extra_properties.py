@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 from osc_lib.command import command
 
-from climateclient.osc import options
+from climateclient.osc import options, shown
 
 
-class ListProperty(command.Lister):
+class ListProperty(shown.Lister):
     """List extra properties; a subclass says of what, and has its calls."""
 
     #: The name of these in the client.

@@ -2,22 +2,18 @@
 """``openstack lease feed create|list|delete``."""
 
 import argparse
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climateclient.osc import options
+from climateclient.osc import options, shown
 
 if TYPE_CHECKING:
     from climateclient.feeds import Feed, Feeds
 
-Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
-Shown = tuple[tuple[str, ...], tuple[Any, ...]]
 
-
-class CreateFeed(command.ShowOne):
+class CreateFeed(shown.ShowOne):
     """Create a URL by which a calendar reads the leases of the project.
 
     It is shown this once, and who has it can read the feed: keep it as a password.
@@ -28,7 +24,7 @@ class CreateFeed(command.ShowOne):
         parser.add_argument('name', metavar='<name>', help='What reads it, as phone')
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Shown:
         from climateclient.osc.output import TimeColumn
 
         made = _client(self).create(parsed_args.name)
@@ -41,10 +37,10 @@ class CreateFeed(command.ShowOne):
         return tuple(fields), tuple(fields.values())
 
 
-class ListFeed(command.Lister):
+class ListFeed(shown.Lister):
     """List the feeds for calendars that you have in the project."""
 
-    def take_action(self, _parsed_args: argparse.Namespace) -> Rows:
+    def take_action(self, _parsed_args: argparse.Namespace) -> shown.Rows:
         from climateclient.osc.output import TimeColumn
 
         found = _client(self).list()

@@ -2,20 +2,16 @@
 """``openstack lease host ...``: the hosts of the pools, for operators."""
 
 import argparse
-from collections.abc import Iterable
 from typing import Any
 
 from osc_lib import exceptions
 from osc_lib.command import command
 
 from climate_common import dates
-from climateclient.osc import arguments, extra_properties, listing, options, pool_access
-
-Shown = tuple[tuple[str, ...], tuple[Any, ...]]
-Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
+from climateclient.osc import arguments, extra_properties, listing, options, pool_access, shown
 
 
-class CreateHost(command.ShowOne):
+class CreateHost(shown.ShowOne):
     """Put a host into a pool, from which leases get hosts; it must have no servers.
 
     One that is shared, or that is emptied, may have some.
@@ -53,7 +49,7 @@ class CreateHost(command.ShowOne):
         )
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Shown:
         from climateclient.osc import host_output
 
         details = _details(parsed_args, parsed_args.disable)
@@ -63,7 +59,7 @@ class CreateHost(command.ShowOne):
         return host_output.show(host)
 
 
-class ListHost(command.Lister):
+class ListHost(shown.Lister):
     """List the hosts of the pools."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -77,7 +73,7 @@ class ListHost(command.Lister):
         listing.add_pages(parser, 'host')
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:
         from climateclient.osc import host_output
 
         wanted = parsed_args.enabled or (False if parsed_args.disabled else None)
@@ -92,17 +88,17 @@ class ListHost(command.Lister):
         return columns, [host_output.row(each, parsed_args.long) for each in hosts]
 
 
-class ShowHost(command.ShowOne):
+class ShowHost(shown.ShowOne):
     """Show a host, and the reservations that it is promised to."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         return _add_host(super().get_parser(prog_name))
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Shown:
         return _with_reservations(self, _hosts(self).find(parsed_args.host))
 
 
-class SetHost(command.ShowOne):
+class SetHost(shown.ShowOne):
     """Change a host, and show it with the reservations that it is promised to.
 
     One that is disabled takes no new promises; those that it has stay.
@@ -131,7 +127,7 @@ class SetHost(command.ShowOne):
         )
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Shown:
         disabled = parsed_args.disable or (False if parsed_args.enable else None)
         details = _details(parsed_args, disabled)
         if parsed_args.keep_on or parsed_args.let_sleep:
@@ -146,7 +142,7 @@ class SetHost(command.ShowOne):
         return _with_reservations(self, hosts.update(hosts.find(parsed_args.host).id, **details))
 
 
-class UnsetHost(command.ShowOne):
+class UnsetHost(shown.ShowOne):
     """Take extra properties away from a host."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -154,7 +150,7 @@ class UnsetHost(command.ShowOne):
         arguments.add_extra_to_take(parser, required=True)
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Shown:
         from climateclient.osc import host_output
 
         hosts = _hosts(self)
@@ -174,7 +170,7 @@ class DeleteHost(command.Command):
             hosts.delete(each.id)
 
 
-class ListAllocation(command.Lister):
+class ListAllocation(shown.Lister):
     """List which reservations hosts are promised to."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -184,7 +180,7 @@ class ListAllocation(command.Lister):
         listing.add_pages(parser, 'host')
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:
         from climateclient.osc import host_output
 
         lease = parsed_args.lease
@@ -197,13 +193,13 @@ class ListAllocation(command.Lister):
         return host_output.ALLOCATIONS, host_output.allocations(found)
 
 
-class ShowAllocation(command.Lister):
+class ShowAllocation(shown.Lister):
     """Show which reservations a host is promised to."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         return _add_host(super().get_parser(prog_name))
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:
         from climateclient.osc import host_output
 
         hosts = _hosts(self)
@@ -211,7 +207,7 @@ class ShowAllocation(command.Lister):
         return host_output.ALLOCATIONS, host_output.allocations([found])
 
 
-class Usage(command.Lister):
+class Usage(shown.Lister):
     """Show for how many hours of a period hosts were switched off, and the energy that saved."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -222,7 +218,7 @@ class Usage(command.Lister):
         parser.add_argument('--end', metavar='<time>', help='End of the period')
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:
         from climateclient.osc import host_output
 
         start, end = (
@@ -244,22 +240,22 @@ class SetProperty(extra_properties.SetProperty):
     calls = 'hosts'
 
 
-class ListPool(command.Lister):
+class ListPool(shown.Lister):
     """List the pools of hosts, and who may use them."""
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Rows:  # noqa: ARG002
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:  # noqa: ARG002
         from climateclient.osc import host_output
 
         return host_output.POOLS, [host_output.pool_row(each) for each in _hosts(self).pools()]
 
 
-class ShowPool(command.ShowOne):
+class ShowPool(shown.ShowOne):
     """Show a pool of hosts, and who may use it."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         return pool_access.add_pool(super().get_parser(prog_name))
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:
         from climateclient.osc import host_output
 
         pool = _hosts(self).get_pool(parsed_args.pool)
@@ -357,7 +353,7 @@ def _check_reason(parsed_args: argparse.Namespace) -> None:
         )
 
 
-def _with_reservations(cmd: command.Command, host: Any) -> Shown:
+def _with_reservations(cmd: command.Command, host: Any) -> shown.Shown:
     from climateclient.exceptions import Forbidden
     from climateclient.osc import host_output
 

@@ -11,12 +11,10 @@ from typing import Any
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climateclient.osc import options, several
-
-Shown = tuple[tuple[str, ...], tuple[Any, ...]]
+from climateclient.osc import options, several, shown
 
 
-class ShowLease(command.ShowOne):
+class ShowLease(shown.ShowOne):
     """Show a lease with its reservations and events.
 
     The table shows times in the local time zone, all other formats as ISO 8601 in UTC.
@@ -34,7 +32,7 @@ class ShowLease(command.ShowOne):
         )
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Shown:
         limit = options.limit(parsed_args)
         if parsed_args.watch and parsed_args.wait:
             raise exceptions.CommandError('--watch and --wait: give one of the two.')
@@ -49,7 +47,7 @@ class ShowLease(command.ShowOne):
         return output.show(followed)
 
 
-class StartLease(command.ShowOne):
+class StartLease(shown.ShowOne):
     """Start a lease that waits to be started by its user, at or after its start."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -58,7 +56,7 @@ class StartLease(command.ShowOne):
         options.add_wait(parser, 'Wait until the lease is ACTIVE; fail if it cannot become so')
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Shown:
         limit = options.limit(parsed_args)
         leases = options.leases(self)
         lease = leases.start(leases.find(parsed_args.lease).id)
@@ -140,7 +138,7 @@ def show_lease(
     parsed_args: argparse.Namespace,
     lease: Any,
     limit: datetime.timedelta | None,
-) -> Shown:
+) -> shown.Shown:
     """Return a lease as ShowOne takes it; with --wait, wait until it is ACTIVE."""
     from climateclient.osc import output, wait
 

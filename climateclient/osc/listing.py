@@ -2,12 +2,9 @@
 """``openstack lease list|history``."""
 
 import argparse
-from collections.abc import Iterable
 from typing import Any
 
-from osc_lib.command import command
-
-from climateclient.osc import arguments, options
+from climateclient.osc import arguments, options, shown
 
 STATUSES = (
     'WAITING',
@@ -35,10 +32,8 @@ _SORT = {
 _KEYS = {**_SORT, **{name: name for name in _SORT.values()}}
 _SHORT = ('id', 'name', 'status', 'start_date', 'end_date')
 
-Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
 
-
-class ListLease(command.Lister):
+class ListLease(shown.Lister):
     """List the leases of the project.
 
     Tables show times in the local time zone, all other formats as ISO 8601 in UTC.
@@ -59,7 +54,7 @@ class ListLease(command.Lister):
         add_pages(parser, 'lease')
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:
         from climateclient.osc import output
 
         keys = arguments.sort_keys(parsed_args.sort, tuple(_KEYS))
@@ -81,7 +76,7 @@ class ListLease(command.Lister):
         return columns, [output.row(lease, parsed_args.long) for lease in leases]
 
 
-class HistoryLease(command.Lister):
+class HistoryLease(shown.Lister):
     """Show what happened to a lease: who changed what, what was due, and what came of it.
 
     A deleted lease has its history for a while, too.
@@ -94,7 +89,7 @@ class HistoryLease(command.Lister):
         add_pages(parser, 'entry')
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:
         from climateclient.leases import is_uuid
         from climateclient.osc import output
 

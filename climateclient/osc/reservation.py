@@ -8,15 +8,13 @@ from typing import Any
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climateclient.osc import arguments, options, resources
-
-Shown = tuple[tuple[str, ...], tuple[Any, ...]]
+from climateclient.osc import arguments, options, resources, shown
 
 #: Statuses of a reservation that holds a resource.
 LIVE = ('pending', 'active', 'error')
 
 
-class AddReservation(command.ShowOne):
+class AddReservation(shown.ShowOne):
     """Add resources to a lease, and show it."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -25,7 +23,7 @@ class AddReservation(command.ShowOne):
         resources.add_resources(parser)
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Shown:
         from climateclient.osc import output
 
         leases = options.leases(self)
@@ -42,7 +40,7 @@ class AddReservation(command.ShowOne):
         return output.show(leases.get(lease.id))
 
 
-class SetReservation(command.ShowOne):
+class SetReservation(shown.ShowOne):
     """Change a reservation of a lease, and show it."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -60,7 +58,7 @@ class SetReservation(command.ShowOne):
         )
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Shown:
         from climateclient.osc import output
 
         params: dict[str, Any] = {}

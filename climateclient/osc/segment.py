@@ -6,19 +6,24 @@ segment`` has the same noun and the same options for the former.
 """
 
 import argparse
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climateclient.osc import arguments, extra_properties, listing, options, pool_access, ranges
+from climateclient.osc import (
+    arguments,
+    extra_properties,
+    listing,
+    options,
+    pool_access,
+    ranges,
+    shown,
+)
 
 if TYPE_CHECKING:
     from climateclient.networks import Networks, NetworkSegment, SegmentDetails
 
-Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
-Shown = tuple[tuple[str, ...], tuple[Any, ...]]
 
 _COLUMNS: Final = ('ID', 'Type', 'Physical Network', 'Segment', 'Reservable', 'Extra')
 _LONG: Final = (*_COLUMNS, 'Projects', 'Domains')
@@ -37,7 +42,7 @@ _COUNTED: Final = (0, 3)
 _FOR: Final = 'Let only these have it'
 
 
-class CreateSegment(command.Lister):
+class CreateSegment(shown.Lister):
     """Set network segments apart for leases, all of them or none.
 
     No network may have one of them, and Neutron must not choose from them.
@@ -59,7 +64,7 @@ class CreateSegment(command.Lister):
         ranges.add_each(parser)
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:
         projects, domains = pool_access.users(self, parsed_args)
         details: SegmentDetails = {
             'reservable': not parsed_args.disable,
@@ -76,7 +81,7 @@ class CreateSegment(command.Lister):
         return _COLUMNS, ranges.join(parsed_args, map(_row, made), _COUNTED)
 
 
-class ListSegment(command.Lister):
+class ListSegment(shown.Lister):
     """List the network segments that are set apart for leases."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -91,7 +96,7 @@ class ListSegment(command.Lister):
         )
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:
         found = _client(self).list(
             network_type=parsed_args.network_type,
             physical_network=parsed_args.physical_network,
@@ -102,17 +107,17 @@ class ListSegment(command.Lister):
         return columns, ranges.join(parsed_args, map(row, found), _COUNTED)
 
 
-class ShowSegment(command.ShowOne):
+class ShowSegment(shown.ShowOne):
     """Show a network segment that is set apart for leases."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         return _add_segment(super().get_parser(prog_name))
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Shown:
         return _show(_client(self).find(parsed_args.segment))
 
 
-class SetSegment(command.ShowOne):
+class SetSegment(shown.ShowOne):
     """Change a network segment that is set apart for leases.
 
     One that is disabled takes no new promises; those that it has stay.
@@ -131,13 +136,13 @@ class SetSegment(command.ShowOne):
         )
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Shown:
         users = pool_access.users(self, parsed_args)
         return pool_access.again(lambda: self._change(parsed_args, *users))
 
     def _change(
         self, parsed_args: argparse.Namespace, projects: set[str], domains: set[str]
-    ) -> Shown:
+    ) -> shown.Shown:
         client = _client(self)
         present = client.find(parsed_args.segment)
         details: dict[str, Any] = {}
@@ -156,7 +161,7 @@ class SetSegment(command.ShowOne):
         return _show(client.update(present.id, **details))
 
 
-class UnsetSegment(command.ShowOne):
+class UnsetSegment(shown.ShowOne):
     """Take extra properties, projects or domains away from a network segment."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -166,13 +171,13 @@ class UnsetSegment(command.ShowOne):
         parser.add_argument('--all', action='store_true', help='Let everybody have it')
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Shown:
         users = pool_access.users(self, parsed_args)
         return pool_access.again(lambda: self._change(parsed_args, *users))
 
     def _change(
         self, parsed_args: argparse.Namespace, projects: set[str], domains: set[str]
-    ) -> Shown:
+    ) -> shown.Shown:
         client = _client(self)
         present = client.find(parsed_args.segment)
         details: dict[str, Any] = {'extra': dict.fromkeys(parsed_args.extra)}
@@ -271,7 +276,7 @@ def _long_row(one: 'NetworkSegment') -> tuple[Any, ...]:
     return *_row(one), LinesColumn(one.project_ids), LinesColumn(one.domain_ids)
 
 
-def _show(one: 'NetworkSegment') -> Shown:
+def _show(one: 'NetworkSegment') -> shown.Shown:
     from climateclient.osc.host_output import JsonColumn, LinesColumn
     from climateclient.osc.output import TimeColumn
 

@@ -13,6 +13,7 @@ from osc_lib import exceptions
 from climate_common import durations
 from climateclient.exceptions import NotFound, ServiceUnavailable
 from climateclient.models import Lease
+from climateclient.osc.shown import escape
 
 Report = Callable[[Lease], None]
 
@@ -155,7 +156,7 @@ class _Line:
 
 def describe(lease: Lease, now: datetime.datetime) -> str:
     """Describe a lease in one line: ``lease1: PENDING, starts in 52s``."""
-    text = f'{lease.name}: {lease.status}'
+    text = f'{escape(lease.name)}: {lease.status}'
     if lease.status == 'PENDING' and lease.start_date and lease.start_date > now:
         text += f', starts in {durations.display(lease.start_date - now)}'
     if lease.status == 'ACTIVE' and lease.end_date and lease.end_date > now:
@@ -163,7 +164,7 @@ def describe(lease: Lease, now: datetime.datetime) -> str:
     if lease.status == 'WAITING' and lease.next_retry_at and lease.next_retry_at > now:
         text += f', tried again in {durations.display(lease.next_retry_at - now)}'
     if lease.status_reason:
-        text += f', {lease.status_reason}'
+        text += f', {escape(lease.status_reason)}'
     return text
 
 

@@ -219,3 +219,12 @@ def test_names_with_brackets_are_no_colours(monkeypatch):
     stream = io.StringIO()
     output.draw(output.LEASES, output.leases(made, WEEK), stream)
     assert '[red]x' in stream.getvalue()
+
+
+def test_terminal_shows_control_characters_of_names_as_escapes(monkeypatch, berlin):
+    monkeypatch.setenv('COLUMNS', '120')
+    bar = calendar.Bar.from_dict({**of_lease(SINCE, SINCE + DAY), 'lease_name': 'a\x9bb'})
+    stream = Terminal()
+    output.draw(output.LEASES, output.leases([bar], WEEK), stream)
+    assert r'a\x9bb' in stream.getvalue()
+    assert '\x9b' not in stream.getvalue()

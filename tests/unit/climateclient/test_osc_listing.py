@@ -208,3 +208,17 @@ def test_history_of_a_missing_lease_is_refused(fail, http):
     http.get(f'{LEASES}/{OTHER_ID}/history', status_code=404, json=body)
     err = fail('lease', 'history', OTHER_ID)
     assert 'was not found' in err
+
+
+@pytest.mark.parametrize('form', ['table', 'value', 'csv', 'json', 'yaml', 'shell'])
+def test_control_characters_of_a_stored_name_are_escaped(run, http, form):
+    """Releases before stored them; a terminal would obey them."""
+    control = ''.join(map(chr, (*range(9), *range(0xB, 0x20), *range(0x7F, 0xA0))))
+    lease = samples.lease(name=f'a{control}b', status_reason=control)
+    http.get(LEASES, json={'leases': [lease]})
+    http.get(f'{LEASES}/{samples.LEASE_ID}', json={'lease': lease})
+    listed = run('lease', 'list', '--long', '-f', form) if form != 'shell' else ''
+    shown = run('lease', 'show', samples.LEASE_ID, '-f', form) if form != 'csv' else ''
+    out = listed + shown
+    assert [each for each in out if each in control] == []
+    assert '9b' in out.lower()

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import dataclasses
 import datetime
 import io
 
@@ -167,3 +168,5 @@ def test_line_counts_down_to_the_end():
     one = lease('ACTIVE', end_date='2026-12-01T10:00:00')
     now = datetime.datetime(2026, 12, 1, 8, 30, tzinfo=datetime.UTC)
     assert wait.describe(one, now) == f'{one.name}: ACTIVE, ends in 1h 30m'
+    odd = dataclasses.replace(one, name='a\x9b', status_reason='\x7f')
+    assert wait.describe(odd, now) == r'a\x9b: ACTIVE, ends in 1h 30m, \x7f'

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands that show what the service stores, and the types of what they return."""
+
+import argparse
+import re
+from collections.abc import Iterable
+from typing import Any, Final, TextIO
+
+from osc_lib.command import command
+
+from climate_common import limits
+
+#: The fields and the values of one object, as cliff's ShowOne takes them.
+Shown = tuple[tuple[str, ...], tuple[Any, ...]]
+#: The names of columns, and rows, as cliff's Lister takes them.
+Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
+
+#: Line ends and tabs are part of tables.
+_CONTROL: Final = re.compile(rf'(?![\n\t])[{limits.CONTROL}]')
+
+
+def escape(text: str) -> str:
+    r"""Return a text with control characters as ``\x9b``: any user may have stored them."""
+    return _CONTROL.sub(lambda found: found[0].encode('unicode_escape').decode(), text)
+
+
+class _Escaped:
+    """A stream that writes control characters as their escapes."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(escape(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class _Display:
+    """Escape the output of a command, in every format."""
+
+    app: Any
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        stdout = self.app.stdout
+        self.app.stdout = _Escaped(stdout)
+        try:
+            code: int = super().produce_output(parsed_args, column_names, data)  # type: ignore[misc]
+        finally:
+            self.app.stdout = stdout
+        return code
+
+
+class ShowOne(_Display, command.ShowOne):
+    """Show one object."""
+
+
+class Lister(_Display, command.Lister):
+    """List objects."""
