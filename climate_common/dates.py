@@ -164,9 +164,7 @@ def _absolute(match: re.Match[str], zone: datetime.tzinfo | None) -> datetime.da
     # A zone with summer time: its clocks skip an hour in spring, and show one twice in autumn.
     shown = max(first, last).astimezone(zone)
     often = 'twice' if shown.replace(tzinfo=None) == clock else 'never'
-    raise DateError(
-        f'The clocks here show {clock} {often}: it must have an offset, like {shown}.'
-    )
+    raise DateError(f'The clocks here show {clock} {often}: it must have an offset, like {shown}.')
 
 
 def _to_utc(clock: datetime.datetime, zone: datetime.tzinfo | None) -> datetime.datetime:

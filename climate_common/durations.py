@@ -75,8 +75,9 @@ def display(duration: datetime.timedelta) -> str:
 
 
 def _seconds(value: object) -> int | None:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        # JSON has one kind of number: 3600.0 is 3600.
+        return int(value) if value % 1 == 0 else None
     if not isinstance(value, str):
         return None
     text = value.strip().lower()

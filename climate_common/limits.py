@@ -25,7 +25,7 @@ LONGEST_DURATION = datetime.timedelta(days=24855)
 #: Characters of a name, an id of a project or a resource, and other short texts: Nova, Cinder and
 #: Heat have the same limit.
 NAME_LENGTH = 255
-#: Control characters (C0, DEL and C1), which terminals obey, and surrogates, which databases reject.
+#: Control characters (C0, DEL, C1), which terminals obey, and surrogates, which databases reject.
 CONTROL = r'\u0000-\u001f\u007f-\u009f\ud800-\udfff'
 #: Something to read, without control characters.
 NAME_PATTERN = rf'(?=.*\S)[^{CONTROL}]*'

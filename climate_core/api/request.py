@@ -73,8 +73,7 @@ class Request(webob.Request):
             values = jsonutils.loads(self.body)
         except (ValueError, RecursionError):
             raise exceptions.BadRequest('The body of the request must be JSON.')
-        validation.check(values, schema)
-        return cast(dict[str, Any], values)
+        return cast(dict[str, Any], validation.check(values, schema))
 
     def read_nothing(self) -> None:
         """Check that there is no body, or none that asks for anything: an empty object.

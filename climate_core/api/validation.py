@@ -67,8 +67,21 @@ def _validator(schema: str) -> Any:
     return _Validator(json.loads(schema), format_checker=_FORMATS)
 
 
-def check(value: Any, schema: Mapping[str, Any], within: str = '') -> None:
-    """Check a value.
+def _with_integers(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Return a value with 2.0 as 2 where its schema has an integer: JSON has one number."""
+    if isinstance(value, float) and value.is_integer():
+        kinds = schema.get('type', ())
+        return int(value) if 'integer' in kinds and 'number' not in kinds else value
+    if isinstance(value, dict) and 'properties' in schema:
+        known = schema['properties']
+        return {name: _with_integers(each, known.get(name, {})) for name, each in value.items()}
+    if isinstance(value, list) and 'items' in schema:
+        return [_with_integers(each, schema['items']) for each in value]
+    return value
+
+
+def check(value: Any, schema: Mapping[str, Any], within: str = '') -> Any:
+    """Check a value; return it with 2.0 as 2 where an integer is wanted.
 
     :param within: where in the body the value stands, as ``reservations[0]``
     :raises climate_core.exceptions.BadRequest: naming the field
@@ -79,6 +92,7 @@ def check(value: Any, schema: Mapping[str, Any], within: str = '') -> None:
         path, said = _blame(error)
         field = _join(within, path)
         raise exceptions.BadRequest(f'{field}: {said}' if field else said, field=field or None)
+    return _with_integers(value, schema)
 
 
 def _blame(error: ValidationError) -> tuple[list[str | int], str]:

@@ -2,6 +2,8 @@
 """Answer when something could be reserved."""
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import webob
 
@@ -37,13 +39,15 @@ def get(backend: Backend, request: Request) -> webob.Response:
             field='reservations',
         )
     validation.check(listed, schema.RESERVATIONS, 'reservations')
-    listed = blazar.reservations(listed)
-    for number, each in enumerate(listed):
-        within = f'reservations[{number}]'
-        if 'server' in each and each['resource_type'] == resource_types.SERVER:
-            validation.check(each, schema.SERVERS, within)
-        else:
-            reservations.check(backend, each, within)
-    values['reservations'] = listed
+    values['reservations'] = [
+        _check(backend, each, f'reservations[{number}]')
+        for number, each in enumerate(blazar.reservations(listed))
+    ]
     with backend.reserving.turn(context, values):
         return answer(200, {'windows': backend.manager.find_windows(context, values)})
+
+
+def _check(backend: Backend, wanted: Mapping[str, Any], within: str) -> dict[str, Any]:
+    if 'server' in wanted and wanted['resource_type'] == resource_types.SERVER:
+        return dict(validation.check(wanted, schema.SERVERS, within))
+    return reservations.check(backend, wanted, within)

@@ -50,9 +50,12 @@ def create(backend: Backend, request: Request) -> webob.Response:
         )
     if values.get('priority'):
         policy.authorize(backend.enforcer, context, rules.SET_PRIORITY, target, 'priority')
-    listed = values.get('reservations', ())
-    for number, each in enumerate(listed):
+    listed = [
         reservations.check(backend, each, f'reservations[{number}]')
+        for number, each in enumerate(values.get('reservations', ()))
+    ]
+    if listed:
+        values['reservations'] = listed
     best_effort = values.get('kind') == states.LeaseKind.BEST_EFFORT
     # For anything else the manager refuses the kind, to administrators, too.
     if best_effort and kinds.is_for_hosts([each['resource_type'] for each in listed]):

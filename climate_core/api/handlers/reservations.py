@@ -21,8 +21,7 @@ def create(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """Add a resource; one that is in the lease already is answered as it is."""
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, rules.CREATE, lease)
-    values = blazar.reservation(request.read(schema.CREATE))
-    check(backend, values)
+    values = check(backend, blazar.reservation(request.read(schema.CREATE)))
     generation = etag.expected(request)
     with backend.reserving.turn(request.context, values):
         reservation_id = backend.manager.add_reservation(
@@ -38,8 +37,7 @@ def update(
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, rules.UPDATE, lease)
     reservation = lease.get_reservation(reservation_id)
-    values = request.read(schema.CHANGE)
-    _check_change(backend, reservation, values)
+    values = _check_change(backend, reservation, request.read(schema.CHANGE))
     generation = etag.expected(request)
     backend.manager.update_reservation(
         request.context, lease_id, reservation_id, values, generation
@@ -80,14 +78,13 @@ def changes(
         values = {name: value for name, value in each.items() if name != 'id'}
         if values.get('resource_type') == resource_types.api_name(found.resource_type):
             del values['resource_type']
-        _check_change(backend, found, values, within)
-        checked.append({'id': wanted, **values})
+        checked.append({'id': wanted, **_check_change(backend, found, values, within)})
     return checked
 
 
 def _check_change(
     backend: Backend, reservation: model.Reservation, values: Mapping[str, Any], within: str = ''
-) -> None:
+) -> dict[str, Any]:
     plugin = _plugin(backend, reservation.resource_type, within)
     can_be = ', '.join(sorted(plugin.changeable)) or 'nothing'
     for name in sorted(values.keys() - {*plugin.changeable}):
@@ -99,7 +96,7 @@ def _check_change(
             f'{field}: {told}. For another one add a new reservation and remove this one.',
             field=field,
         )
-    validation.check(values, schema.change_of_plugin(plugin), within)
+    return dict(validation.check(values, schema.change_of_plugin(plugin), within))
 
 
 def _answer(backend: Backend, status: int, lease_id: str, reservation_id: str) -> webob.Response:
@@ -108,8 +105,8 @@ def _answer(backend: Backend, status: int, lease_id: str, reservation_id: str) -
     return etag.mark(answer(status, {'reservation': reservation}), lease.generation)
 
 
-def check(backend: Backend, values: Mapping[str, Any], within: str = '') -> None:
-    """Check a reservation against the schema of its plugin.
+def check(backend: Backend, values: Mapping[str, Any], within: str = '') -> dict[str, Any]:
+    """Check a reservation against the schema of its plugin, and return it.
 
     :param within: where in the body it stands
     :raises climate_core.exceptions.UnknownResourceType: no plugin is for it
@@ -123,8 +120,8 @@ def check(backend: Backend, values: Mapping[str, Any], within: str = '') -> None
             f'{field}: must be left out: a reservation of {kind} is one resource.',
             field=field,
         )
-    kind = resource_types.api_name(kind)
-    validation.check({**values, 'resource_type': kind}, schema.of_plugin(plugin), within)
+    named = {**values, 'resource_type': resource_types.api_name(kind)}
+    return {**validation.check(named, schema.of_plugin(plugin), within), 'resource_type': kind}
 
 
 def _plugin(backend: Backend, kind: str, within: str) -> type[base.ResourcePlugin]:

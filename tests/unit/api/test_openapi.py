@@ -65,10 +65,12 @@ def test_no_pattern_lets_a_line_end_through() -> None:
 
 
 RULES = {
-    **dict.fromkeys(('items', 'minItems', 'maxItems', 'uniqueItems'), {'array'}),
-    **dict.fromkeys(('properties', 'required', 'propertyNames', 'maxProperties'), {'object'}),
-    **dict.fromkeys(('minLength', 'maxLength', 'pattern', 'format'), {'string'}),
-    **dict.fromkeys(('minimum', 'maximum'), {'integer', 'number'}),
+    **dict.fromkeys(('items', 'minItems', 'maxItems', 'uniqueItems'), frozenset(['array'])),
+    **dict.fromkeys(
+        ('properties', 'required', 'propertyNames', 'maxProperties'), frozenset(['object'])
+    ),
+    **dict.fromkeys(('minLength', 'maxLength', 'pattern', 'format'), frozenset(['string'])),
+    **dict.fromkeys(('minimum', 'maximum'), frozenset(['integer', 'number'])),
 }
 
 

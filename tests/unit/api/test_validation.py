@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 
 from climate_core import exceptions
 from climate_core.api import validation
-from climate_core.api.schemas import calendar, lease, lease_query, reservation
+from climate_core.api.schemas import calendar, host, lease, lease_query, registered, reservation
 from climate_core.lease.errors import ErrorCollector
 from climate_core.plugins.capacity.plugin import CapacityPlugin
 from climate_core.plugins.capacity.sizes import SizesPlugin
+from climate_core.plugins.floatingip.plugin import FloatingIpPlugin
 from climate_core.plugins.host.plugin import HostPlugin
+from climate_core.plugins.network.plugin import NetworkPlugin
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.stack.plugin import StackPlugin
 from climate_core.plugins.volume.plugin import VolumePlugin
@@ -194,3 +196,34 @@ def test_wrong_value_of_any_type_of_reservation_names_its_field_once(plugin: Any
 def test_sentence_says_what_would_be_right(schema: Any, value: Any, told: str) -> None:
     with pytest.raises(exceptions.BadRequest, match=f'^x: {told}$'):
         validation.check({'x': value}, {'type': 'object', 'properties': {'x': schema}})
+
+
+@pytest.mark.parametrize(
+    ('schema', 'value', 'expected'),
+    [
+        (lease.CREATE, {'duration': 3600.0}, {'duration': 3600}),
+        (lease.CREATE, {'before_start': [60.0, 1]}, {'before_start': [60, 1]}),
+        (lease.UPDATE, {'generation': 3.0}, {'generation': 3}),
+        (HostPlugin.schema, {'min': 1.0, 'max': 2.0}, {'min': 1, 'max': 2}),
+        (SizesPlugin.schema, {'amount': 2.0, 'vcpus': 1.0}, {'amount': 2, 'vcpus': 1}),
+        (FloatingIpPlugin.schema, {'amount': 2.0}, {'amount': 2}),
+        (NetworkPlugin.schema, {'segment_id': 100.0}, {'segment_id': 100}),
+        (host.CREATE, {'ratio': 2.0}, {'ratio': 2.0}),
+        (StackPlugin.schema, {'parameters': {'version': 1.0}}, {'parameters': {'version': 1.0}}),
+    ],
+)
+def test_integer_with_a_fraction_of_zero_is_an_integer(
+    schema: Any, value: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    """Where any number may stand, it stays as it is."""
+    known = schema.get('properties', schema)
+    open_ = {'properties': known, 'additionalProperties': registered.EXTRA}
+    checked = validation.check(value, open_)
+    assert repr(checked) == repr(expected)
+
+
+@pytest.mark.parametrize('value', [1.5, 1e308, float('inf'), float('nan'), True, '1', None])
+def test_nothing_else_is_an_integer(value: Any) -> None:
+    schema = {'properties': {'x': {'type': 'integer', 'maximum': 9}}}
+    with pytest.raises(exceptions.BadRequest, match=r'^x: must be '):
+        validation.check({'x': value}, schema)

@@ -14,6 +14,7 @@ from climate_common import durations
     [
         (1, 1),
         (5400, 5400),
+        (5400.0, 5400),
         ('5400', 5400),
         ('90s', 90),
         ('90m', 5400),
@@ -40,6 +41,7 @@ def test_parse_reads_each_form_of_a_duration(value: object, seconds: int) -> Non
 @pytest.mark.parametrize(
     'value',
     [
+        float('nan'), float('inf'),
         None, True, 1.5, [], '', ' ', 'P', 'PT', 'P1DT', 'soon', 'h', '-5', '1h-5m', '1 2h',
         '1.5h', 'P1Y', 'P1M', 'PT1.5H', 'PT1M1H', 'PT1H 1M', '3 weeks', '3y',
         '१h', '9' * 30 + 'd',
