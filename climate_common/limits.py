@@ -8,6 +8,7 @@ cinder-api and heat-engine what the lease service would refuse later. A pattern 
 
 import datetime
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -103,6 +104,24 @@ NAME_SCHEMA: Final[Mapping[str, Any]] = {
 }
 
 
+def decode(text: str) -> Any:
+    """Read JSON; Python's own reader also takes NaN, Infinity and 1e999, which no JSON can say.
+
+    :raises ValueError: it is not JSON, too deep, or has such a number
+    """
+    try:
+        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except RecursionError as exc:
+        raise ValueError('it must have fewer levels of nesting') from exc
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f'{text:.20} is no number of JSON')
+    return number
+
+
 def encode(value: object, most: int = DOCUMENT_LENGTH) -> str:
     """Encode JSON with sorted names; stop as soon as it is too long.
 
@@ -110,12 +129,12 @@ def encode(value: object, most: int = DOCUMENT_LENGTH) -> str:
     for. So nothing of a user is encoded otherwise before it is sent to a service or stored.
 
     :param most: characters, all of them ASCII
-    :raises ValueError: it is longer, too deep, or holds itself
+    :raises ValueError: it is longer, too deep, holds itself, or has NaN or an infinite number
     :raises TypeError: it holds what JSON does not have
     """
     parts, size = [], 0
     try:
-        for part in json.JSONEncoder(sort_keys=True).iterencode(value):
+        for part in json.JSONEncoder(sort_keys=True, allow_nan=False).iterencode(value):
             size += len(part)
             if size > most:
                 raise ValueError(f'it must have at most {most} characters as JSON')

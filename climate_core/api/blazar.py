@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the forms of requests that only clients of Blazar send. Pure."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from climate_common import amounts, resource_types
+from climate_common import amounts, limits, resource_types
 from climate_core import exceptions
 from climate_core.lease.errors import within
 
@@ -82,8 +81,8 @@ def _by_sizes(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _wanted_id(text: Any) -> str | None:
     try:
-        filtered = json.loads(text)
-    except (TypeError, ValueError, RecursionError):
+        filtered = limits.decode(text)
+    except (TypeError, ValueError):
         return None
     match filtered:
         case ['=' | '==', '$id', str(wanted)]:

@@ -10,6 +10,7 @@ from oslo_config import cfg
 from oslo_policy import policy
 from oslo_serialization import jsonutils
 
+from climate_common import limits
 from climate_core import exceptions
 from climate_core.api import errors, validation
 from climate_core.api.feed_cache import FeedCache
@@ -70,9 +71,9 @@ class Request(webob.Request):
                 f'The body must be application/json, not {self.content_type:.80}.'
             )
         try:
-            values = jsonutils.loads(self.body)
-        except (ValueError, RecursionError):
-            raise exceptions.BadRequest('The body of the request must be JSON.')
+            values = limits.decode(self.body.decode())
+        except ValueError as exc:
+            raise exceptions.BadRequest(f'The body of the request must be JSON: {exc}.') from exc
         return cast(dict[str, Any], validation.check(values, schema))
 
     def read_nothing(self) -> None:

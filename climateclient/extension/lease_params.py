@@ -2,7 +2,6 @@
 """The hint ``lease_params``: the properties of a new lease, as the lease API takes them."""
 
 import datetime
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -155,7 +154,7 @@ def checked(field: str, read: Callable[[], T]) -> T:
 def _object(value: Any) -> Mapping[str, Any]:
     if isinstance(value, str):
         try:
-            value = json.loads(value)
+            value = limits.decode(value)
         except ValueError as error:
             raise BadHint(LEASE_PARAMS, f'must be a JSON object: {error}') from None
     if not isinstance(value, Mapping):

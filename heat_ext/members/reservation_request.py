@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from climate_common import limits
 from climateclient.extension import hints
 
 #: Key in ``parameter_defaults``: the id of the lease of every server and volume of the stack.
@@ -123,7 +124,7 @@ def _load(params: Any) -> Any:
     if not isinstance(params, str):
         return params if params is not None else {}
     try:
-        return json.loads(params)
+        return limits.decode(params)
     except ValueError:
         return params
 

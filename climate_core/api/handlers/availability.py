@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answer when something could be reserved."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import webob
 
-from climate_common import resource_types
+from climate_common import limits, resource_types
 from climate_core import exceptions
 from climate_core.api import blazar, policy, validation
 from climate_core.api.handlers import reservations
@@ -32,8 +31,8 @@ def get(backend: Backend, request: Request) -> webob.Response:
         if name not in values:
             raise exceptions.BadRequest(f'{name}: is missing.', field=name)
     try:
-        listed = json.loads(values['reservations'])
-    except (ValueError, RecursionError):
+        listed = limits.decode(values['reservations'])
+    except ValueError:
         raise exceptions.BadRequest(
             'reservations: must be a JSON list, as [{"resource_type": "physical:host"}].',
             field='reservations',

@@ -262,12 +262,12 @@ def _clause(field: str, sign: str, name: str, value: Any, matches: Matches) -> C
 
 def _of_json(field: str, text: Any, reading: _Reading) -> Sequence[Clause]:
     try:
-        tree = json.loads(text) if isinstance(text, str) else text
+        tree = limits.decode(text) if isinstance(text, str) else text
     except json.JSONDecodeError as exc:
         place = f'{exc.msg} at character {exc.pos + 1}'
         raise _wrong(field, f'must be JSON, {reading.examples.json} ({place}).')
-    except (ValueError, RecursionError):
-        raise _wrong(field, f'must be JSON, {reading.examples.json}.')
+    except ValueError as exc:
+        raise _wrong(field, f'must be JSON, {reading.examples.json} ({exc}).')
     matches = _node(field, tree, reading, _DEPTH)
     match tree:
         case ['and', *parts]:

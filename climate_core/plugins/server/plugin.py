@@ -9,13 +9,12 @@ each is made as such a server before that, see :mod:`climate_core.plugins.making
 import contextlib
 import dataclasses
 import datetime
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
 
-from climate_common import amounts, resource_types
+from climate_common import amounts, limits, resource_types
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
 from climate_core.conf import secrets
@@ -150,7 +149,7 @@ class ServerPlugin(making.MakingPlugin):
         if named is None:
             # The extension of Nova writes the id into the parameters of a new lease, too.
             with contextlib.suppress(ValueError, AttributeError):
-                named = json.loads(_single(hints.get('lease_params')) or '{}').get('id')
+                named = limits.decode(_single(hints.get('lease_params')) or '{}').get('id')
         return _asks_for_reservation(hints) and named in (None, lease_id)
 
     @staticmethod

@@ -7,7 +7,6 @@ events of a text, which its parser gives one by one, are checked first: how deep
 many values and characters it has with all its aliases expanded.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -97,7 +96,7 @@ def _parse(text: str) -> Any:
         raise ValueError(f'it must have {LONGEST} characters at most')
     try:
         # With tabs, it is no YAML.
-        found = json.loads(text)
+        found = limits.decode(text)
     except ValueError:
         _check(text)
         return yaml.load(text, _Loader)  # nosec B506 # a SafeLoader

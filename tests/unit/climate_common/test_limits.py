@@ -47,3 +47,18 @@ def test_json_pattern_matches_the_whole_text() -> None:
     assert re.search(pattern, 'sixteen letters!')
     assert not re.search(pattern, 'sixteen letters!\n')
     assert not re.search(pattern, 'x' * 256)
+
+
+@pytest.mark.parametrize(
+    'text', ['NaN', '-Infinity', '[1e999]', '{"a": -1E400}', '[' * 100_000, '']
+)
+def test_decode_rejects_what_is_not_json(text) -> None:
+    with pytest.raises(ValueError, match=r'no number of JSON|nesting|Expecting value'):
+        limits.decode(text)
+
+
+def test_json_is_read_as_it_is_written() -> None:
+    value = {'a': [1, -2.5, 1e300, True, None, 'NaN'], 'b': {}}
+    assert limits.decode(limits.encode(value)) == value
+    with pytest.raises(ValueError, match='not JSON compliant'):
+        limits.encode([float('inf')])

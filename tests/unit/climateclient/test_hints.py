@@ -117,6 +117,8 @@ def test_on_end_is_one_of_the_service(on_end):
         ({'reserved': 'False', 'lease_id': ID}, 'lease_id', 'left out with reserved=False'),
         ({'lease_params': None}, 'lease_params', 'not null'),
         ({'lease_params': '{"name"'}, 'lease_params', 'must be a JSON object: '),
+        ({'lease_params': '{"length": NaN}'}, 'lease_params', 'NaN is no number of JSON'),
+        ({'lease_params': '[' * 100_000}, 'lease_params', 'must have fewer levels of nesting'),
         ({'lease_params': '[]'}, 'lease_params', 'must be a JSON object'),
         ({'lease_params': [{}, {}]}, 'lease_params', 'must have one value'),
         ({'lease_id': 'mine'}, 'lease_id', "must be a uuid, not 'mine'"),

@@ -94,6 +94,9 @@ def test_readable_conditions_are_compared(values: dict[str, Any], expected: bool
     [
         ('resource_properties', '["==", "$vcpus"', 'must be JSON, as .* at character 16'),
         ('resource_properties', '[' * 100_000, 'must be JSON, as'),
+        ('resource_properties', '["==", "$vcpus", NaN]', 'NaN is no number of JSON'),
+        ('hypervisor_properties', '[">", "$vcpus", -Infinity]', 'is no number of JSON'),
+        ('resource_properties', '[">", "$vcpus", 1e999]', 'is no number of JSON'),
         ('resource_properties', '{}', 'must be a condition in JSON'),
         (
             'resource_properties',

@@ -118,6 +118,8 @@ def test_the_check_makes_nothing(stacks):
         ({'files': {'climate:template': 'x'}}, 'files', 'climate:template'),
         ({'files': {'large': 'x' * 1024 * 1024}}, 'template', 'at most 1048576'),
         ({'template': 'parameters: {a: !!binary aGFsbG8=}'}, 'template', 'cannot be sent'),
+        ({'template': 'parameters: {flavor: {default: .nan}}'}, 'template', 'not JSON compliant'),
+        ({'parameters': {'flavor': float('nan')}}, 'template', 'not JSON compliant'),
         ({'template': 'parameters: &a {b: *a}'}, 'template', 'part of itself'),
     ],
 )
@@ -311,6 +313,13 @@ def test_what_is_held_is_previewed_with_its_lease(environment, previewed):
     for lease_id, hold in (('', 'now'), ('lease', 'start')):
         body = template_stack._previewed(lease_id, {**values, 'hold': hold})
         assert body.get('environment') == environment
+
+
+def test_environment_that_is_no_json_is_not_sent_with_its_lease():
+    values = {'name': 'web', 'template': {}, 'environment': 'parameters: {a: .inf}'}
+    with pytest.raises(exceptions.BadRequest, match='not JSON compliant') as caught:
+        template_stack._previewed('lease', values)
+    assert caught.value.field == 'environment'
 
 
 @pytest.mark.parametrize(
