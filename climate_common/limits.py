@@ -34,6 +34,11 @@ NAME_PATTERN = rf'(?=.*\S)[^{CONTROL}]*'
 NAME = f'a text of 1 to {NAME_LENGTH} characters, not only blanks, and without control characters'
 #: A text that may be blank or empty.
 TEXT_PATTERN = rf'[^{CONTROL}]*'
+#: A text of several lines that every database stores.
+STORED_PATTERN = r'[^\u0000\ud800-\udfff]*'
+#: Keys of the metadata of servers and of volumes, as Nova and Cinder accept them.
+SERVER_KEY_PATTERN = rf'[a-zA-Z0-9_:. -]{{1,{NAME_LENGTH}}}'
+VOLUME_KEY_PATTERN = rf'[a-zA-Z0-9_:. /-]{{1,{NAME_LENGTH}}}'
 #: Characters of a type of resource.
 TYPE_LENGTH = 66
 #: The name of a trait in Placement.

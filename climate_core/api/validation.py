@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check a body against a JSON Schema and say which field is wrong, in words of users."""
 
+import base64
 import functools
 import ipaddress
 import itertools
 import json
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
@@ -32,6 +34,38 @@ def _is_ipv4(value: object) -> bool:
     return True
 
 
+@_FORMATS.checks('ip', raises=ValueError)
+def _is_ip(value: object) -> bool:
+    if isinstance(value, str):
+        # Nova accepts no scope, as in fe80::1%eth0.
+        return not getattr(ipaddress.ip_address(value), 'scope_id', None)
+    return True
+
+
+@_FORMATS.checks('base64', raises=ValueError)
+def _is_base64(value: object) -> bool:
+    if isinstance(value, str):
+        base64.b64decode(value)
+    return True
+
+
+@_FORMATS.checks('printable')
+def _is_printable(value: object) -> bool:
+    """Accept what Nova calls printable (nova/api/validation/parameter_types.py)."""
+    # A longer text breaks another rule.
+    if not isinstance(value, str) or len(value) > limits.NAME_LENGTH:
+        return True
+    return all(
+        each < '\uffff' and (each.isprintable() or unicodedata.category(each) == 'Zs')
+        for each in value
+    )
+
+
+@_FORMATS.checks('printable-name')
+def _is_printable_name(value: object) -> bool:
+    return _is_printable(value) and (not isinstance(value, str) or value == value.strip())
+
+
 #: Rules that look at each part of a value -> the rule that limits its size. What is too large is
 #: not looked at further: a list of a request has up to a million items.
 _LIMITED_BY = {
@@ -40,6 +74,7 @@ _LIMITED_BY = {
     'additionalProperties': 'maxProperties',
     'propertyNames': 'maxProperties',
     'pattern': 'maxLength',
+    'format': 'maxLength',
 }
 #: The most errors of a value among which the one to report is chosen.
 _ERRORS = 100
@@ -91,6 +126,8 @@ def check(value: Any, schema: Mapping[str, Any], within: str = '') -> Any:
     if error is not None:
         path, said = _blame(error)
         field = _join(within, path)
+        if 'propertyNames' in error.absolute_schema_path:
+            said = f'the key {error.instance!r:.80} {said}'
         raise exceptions.BadRequest(f'{field}: {said}' if field else said, field=field or None)
     return _with_integers(value, schema)
 
@@ -137,7 +174,12 @@ _ARTICLES = {
 _FORMATS_TOLD = {
     'uuid': 'a UUID with dashes',
     'ipv4': 'an IPv4 address, as 203.0.113.20',
+    'ip': 'an IPv4 or IPv6 address',
+    'base64': 'a text in base64',
+    'printable': 'a text of printable characters up to U+FFFE',
+    'printable-name': 'a text of printable characters up to U+FFFE, without blanks at its ends',
 }
+_KEY = f'1 to {limits.NAME_LENGTH} ASCII letters, digits, blanks, "-", "_", "." {{}}'
 #: Patterns whose descriptions do not say in words what fits them.
 _PATTERNS_TOLD = {
     limits.json_pattern(pattern): told
@@ -146,6 +188,9 @@ _PATTERNS_TOLD = {
         (limits.PROJECT_PATTERN, 'the id of a project'),
         (limits.PROPERTY_PATTERN, 'the name of a property, as availability_zone'),
         (limits.TEXT_PATTERN, 'a text without control characters'),
+        (limits.STORED_PATTERN, 'a text without NUL and surrogates'),
+        (limits.SERVER_KEY_PATTERN, _KEY.format('and ":"')),
+        (limits.VOLUME_KEY_PATTERN, _KEY.format('":" and "/"')),
         (limits.WEBHOOK_EVENT_PATTERN, 'a type of notifications, or a pattern as "lease.event.*"'),
     )
 }

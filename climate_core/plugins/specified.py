@@ -32,16 +32,14 @@ SAID: Final = '_said'
 HOLDS: Final = model.HOLDS
 
 TEXT: Final = {'type': 'string', 'minLength': 1, 'maxLength': limits.NAME_LENGTH}
+#: A name, as Nova accepts it.
+PRINTABLE: Final = {**TEXT, 'format': 'printable-name'}
 UUID: Final = {'type': 'string', 'format': 'uuid'}
-NAME: Final = {
-    **TEXT,
-    'description': 'Their name; of several, with -1, -2 and so on at its end.',
-}
-METADATA: Final = {
-    'type': 'object',
-    'maxProperties': 128,
-    'propertyNames': {'minLength': 1, 'maxLength': limits.NAME_LENGTH},
-    'additionalProperties': {'type': 'string', 'maxLength': limits.NAME_LENGTH},
+NAME: Final = {'description': 'Their name; of several, with -1, -2 and so on at its end.'}
+STORED: Final = {
+    'type': 'string',
+    'maxLength': limits.NAME_LENGTH,
+    'pattern': limits.json_pattern(limits.STORED_PATTERN),
 }
 COUNT: Final = {
     'type': 'integer',
@@ -49,6 +47,19 @@ COUNT: Final = {
     'maximum': limits.NEW_SERVERS,
     'description': 'How many of them; by default 1.',
 }
+
+
+def metadata(most: int, key_pattern: str) -> dict[str, Any]:
+    """Return the schema of the metadata of a resource.
+
+    :param most: items
+    """
+    return {
+        'type': 'object',
+        'maxProperties': most,
+        'propertyNames': {'pattern': limits.json_pattern(key_pattern)},
+        'additionalProperties': STORED,
+    }
 
 
 def made_for(service: str, noun: str) -> dict[str, Any]:
@@ -91,11 +102,19 @@ def claim(
     :param params: what each reservation keeps besides
     :param held: what each will hold, by unit
     :param hidden: what is not kept of what the request says
+    :raises climate_core.exceptions.BadRequest: the names of several are too long
     """
     shown = {name: each for name, each in wanted.items() if name not in (*hidden, 'count')}
     short = {name: each for name, each in shown.items() if not isinstance(each, dict | list)}
     own = {model.GROUP: uuidutils.generate_uuid(), HOLDS: dict(held)}
     count, claims = wanted.get('count', 1), []
+    longest = limits.NAME_LENGTH - len(f'-{count}')
+    if count > 1 and len(wanted['name']) > longest:
+        raise exceptions.BadRequest(
+            f'{key}.name: must have {longest} characters at most, because -1 to -{count} is added '
+            'to it.',
+            field=f'{key}.name',
+        )
     for number in range(1, count + 1):
         name = wanted['name'] if count == 1 else f'{wanted["name"]}-{number}'
         said = shown if number == 1 else short

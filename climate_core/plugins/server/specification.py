@@ -44,12 +44,27 @@ _SECRETS: Final = ('adminPass', 'user_data')
 _TEXT: Final = specified.TEXT
 _UUID: Final = specified.UUID
 _SERVERS: Final = {**_UUID, 'type': ['array', 'string'], 'items': _UUID, 'maxItems': 64}
+_TAG: Final = {
+    **_TEXT,
+    'maxLength': 60,
+    'pattern': limits.json_pattern(f'[^,/{limits.CONTROL}]*'),
+    'description': 'A text without commas, slashes and control characters.',
+}
 _NETWORK: Final = {
     'type': 'object',
-    'properties': {'uuid': _UUID, 'port': _UUID, 'fixed_ip': _TEXT, 'tag': _TEXT},
+    'properties': {
+        'uuid': _UUID,
+        'port': _UUID,
+        'fixed_ip': {**_TEXT, 'format': 'ip'},
+        'tag': _TAG,
+    },
     'additionalProperties': False,
 }
-_WORD: Final = {'type': 'string', 'maxLength': limits.NAME_LENGTH}
+_WORD: Final = {
+    'type': 'string',
+    'maxLength': limits.NAME_LENGTH,
+    'pattern': limits.json_pattern(limits.TEXT_PATTERN),
+}
 _INTEGER: Final = {'type': ['integer', 'string'], 'minimum': 0, 'maximum': _MOST}
 #: An item of block_device_mapping_v2, as Nova accepts it (its schemas/servers.py).
 _DISK: Final = {
@@ -62,15 +77,15 @@ _DISK: Final = {
             **_INTEGER,
             'type': ['integer', 'string', 'null'],
             'minimum': -_MOST,
-            'pattern': limits.json_pattern('-?[0-9]{1,10}'),
+            'pattern': limits.json_pattern('-?[0-9]{1,9}'),
         },
         'volume_size': {
             **_INTEGER,
             'minimum': 1,
-            'pattern': limits.json_pattern('[0-9]{1,10}'),
-            'description': 'In GiB.',
+            'pattern': limits.json_pattern('[1-9][0-9]{0,8}'),
+            'description': 'A number of GiB, 1 or more.',
         },
-        'volume_type': {**_TEXT, 'type': ['string', 'null']},
+        'volume_type': {**limits.NAME_SCHEMA, 'type': ['string', 'null']},
         'delete_on_termination': {
             'type': ['boolean', 'string'],
             'enum': [True, False, 'True', 'False', 'true', 'false', '0', '1'],
@@ -79,8 +94,8 @@ _DISK: Final = {
         'disk_bus': _WORD,
         'device_type': _WORD,
         'guest_format': _WORD,
-        'no_device': {'type': ['boolean', 'string', 'null'], 'maxLength': limits.NAME_LENGTH},
-        'tag': {**_TEXT, 'maxLength': 60, 'pattern': limits.json_pattern('[^,/]*')},
+        'no_device': {**_WORD, 'type': ['boolean', 'string', 'null']},
+        'tag': _TAG,
     },
     'additionalProperties': False,
 }
@@ -90,8 +105,8 @@ SCHEMA: Final[Mapping[str, Any]] = {
         'description': 'What servers are made from for the lease, as POST /servers of Nova takes '
         'it, in place of resource_id. Each of them becomes a reservation.',
         'properties': {
-            'name': specified.NAME,
-            'flavorRef': _TEXT,
+            'name': {**specified.PRINTABLE, **specified.NAME},
+            'flavorRef': specified.PRINTABLE,
             'imageRef': {**_UUID, 'description': 'Not needed with block_device_mapping_v2.'},
             'count': specified.COUNT,
             'networks': {
@@ -101,33 +116,37 @@ SCHEMA: Final[Mapping[str, Any]] = {
                 'pattern': limits.json_pattern('(auto|none)'),
                 'description': 'A list of networks and ports, or auto (the default) or none.',
             },
-            'key_name': _TEXT,
+            'key_name': specified.PRINTABLE,
             'security_groups': {
                 'type': 'array',
                 'maxItems': 64,
                 'items': {
                     'type': 'object',
-                    'properties': {'name': _TEXT},
+                    'properties': {'name': specified.PRINTABLE},
                     'required': ['name'],
                     'additionalProperties': False,
                 },
             },
             'user_data': {
                 'type': 'string',
+                'format': 'base64',
                 'maxLength': 65535,
                 'writeOnly': True,
                 'description': 'In base64. It is sealed until the server is made, and not shown.',
             },
             'adminPass': {**_TEXT, 'writeOnly': True, 'description': 'The same.'},
-            'metadata': specified.METADATA,
-            'availability_zone': {**_TEXT, 'description': 'Its name, without a host.'},
+            'metadata': specified.metadata(128, limits.SERVER_KEY_PATTERN),
+            'availability_zone': {
+                **specified.PRINTABLE,
+                'description': 'Its name, without a host.',
+            },
             'config_drive': {'type': 'boolean'},
             'block_device_mapping_v2': {
                 'type': 'array',
                 'maxItems': 64,
                 'items': _DISK,
             },
-            'description': {'type': 'string', 'maxLength': limits.NAME_LENGTH},
+            'description': {**_WORD, 'format': 'printable'},
             HINTS: {
                 'type': 'object',
                 'description': 'What POST /servers takes beside the server as '

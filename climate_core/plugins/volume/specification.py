@@ -27,7 +27,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
         'description': 'What volumes are made from for the lease, as POST /volumes of Cinder '
         'takes it, in place of resource_id. Each of them becomes a reservation.',
         'properties': {
-            'name': specified.NAME,
+            'name': {**limits.NAME_SCHEMA, **specified.NAME},
             'size': {
                 'type': 'integer',
                 'minimum': 1,
@@ -35,14 +35,14 @@ SCHEMA: Final[Mapping[str, Any]] = {
                 'description': 'In GiB, of each of them.',
             },
             'count': specified.COUNT,
-            'description': {'type': 'string', 'maxLength': limits.NAME_LENGTH},
-            'volume_type': {**specified.TEXT, 'description': 'Its name or its id.'},
+            'description': specified.STORED,
+            'volume_type': {**limits.NAME_SCHEMA, 'description': 'Its name or its id.'},
             'imageRef': specified.UUID,
             'snapshot_id': specified.UUID,
             'source_volid': specified.UUID,
-            'availability_zone': specified.TEXT,
+            'availability_zone': limits.NAME_SCHEMA,
             # Cinder takes 128, of which one is ours.
-            'metadata': {**specified.METADATA, 'maxProperties': 127},
+            'metadata': specified.metadata(127, limits.VOLUME_KEY_PATTERN),
         },
         'required': ['name', 'size'],
         'additionalProperties': False,

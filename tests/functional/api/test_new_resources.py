@@ -17,6 +17,8 @@ SERVER = {'name': 'web', 'flavorRef': 'small', 'block_device_mapping_v2': [{}]}
 VOLUME = {'name': 'disk', 'size': 1}
 LEASE = {'name': 'lease1', 'start_date': '2099-01-01 10:00', 'end_date': '2099-01-01 12:00'}
 
+USER = {'X-Auth-Token': 'alice-token', 'X-User-Id': 'alice-id', 'X-Project-Id': 'demo-id'}
+
 Ask = Callable[..., Any]
 
 
@@ -24,6 +26,9 @@ Ask = Callable[..., Any]
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cloud_server.Server]:
     with cloud_server.running(tmp_path_factory.mktemp('cloud') / 'journal') as server:
         flavors.add(server.state, id='small')
+        alice = server.state.users['alice-id']
+        token = server.state.token(alice, alice['project_id'], alice['roles'], None)
+        server.state.tokens['alice-token'] = server.state.tokens[token]
         yield server
 
 
@@ -46,7 +51,7 @@ def ask(application: Any) -> Ask:
     def ask(*reservations: dict[str, Any], dry_run: bool = False, **lease: Any) -> Any:
         body = {**LEASE, **lease, 'reservations': list(reservations)}
         path = '/v1/leases?dry_run=true' if dry_run else '/v1/leases'
-        return world.ask(application, 'POST', path, body)
+        return world.ask(application, 'POST', path, body, USER)
 
     return ask
 
@@ -73,3 +78,44 @@ def test_integers_with_a_fraction_of_zero_are_integers(ask: Ask, dry_run: bool) 
     answered = json.loads(answer.text, parse_float=floats.append)
     assert floats == []
     assert dry_run or len(answered['lease']['reservations']) == 4
+
+
+UNKNOWN = '99999999-9999-4999-8999-999999999999'
+
+
+@pytest.mark.parametrize(
+    ('wanted', 'field'),
+    [
+        (server(flavorRef='none'), 'server.flavorRef'),
+        (server(imageRef=UNKNOWN), 'server.imageRef'),
+        (server(key_name='none'), 'server.key_name'),
+        (server(security_groups=[{'name': 'none'}]), 'server.security_groups[0].name'),
+        (server(networks=[{'uuid': UNKNOWN}]), 'server.networks[0].uuid'),
+        (server(networks=[{'port': UNKNOWN}]), 'server.networks[0].port'),
+        (server(scheduler_hints={'group': UNKNOWN}), 'server.scheduler_hints.group'),
+        (
+            server(scheduler_hints={'different_host': [UNKNOWN]}),
+            'server.scheduler_hints.different_host[0]',
+        ),
+        (server(name='n' * 254, count=2), 'server.name'),
+        (volume(name='n' * 254, count=2), 'volume.name'),
+        (volume(volume_type='none'), 'volume.volume_type'),
+        (volume(imageRef=UNKNOWN), 'volume.imageRef'),
+        (volume(snapshot_id=UNKNOWN), 'volume.snapshot_id'),
+        (volume(source_volid=UNKNOWN), 'volume.source_volid'),
+    ],
+)
+def test_what_cannot_be_made_is_rejected_at_the_request(
+    ask: Ask, cloud: cloud_server.Server, wanted: dict[str, Any], field: str
+) -> None:
+    """The dry run says the same; for each name one request or two are sent, and no trust made."""
+    for kind in ('scheduled', 'immediate'):
+        before, trusts = len(cloud.state.requests), dict(cloud.state.trusts)
+        created = ask(wanted, kind=kind)
+        assert created.status_code == 400, created.text
+        assert created.json['field'] == f'reservations[0].{field}'
+        assert len(cloud.state.requests) - before <= 4
+        assert cloud.state.trusts == trusts
+        told = ask(wanted, kind=kind, dry_run=True).json['dry_run']
+        assert not told['granted']
+        assert created.json in told['refusals'], told

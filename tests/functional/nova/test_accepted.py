@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Climate accepts for new servers, the schema of POST /servers accepts too."""
+
+import base64
+import contextlib
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+from nova.api.openstack.compute.schemas import servers as schema
+from nova.api.validation import validators
+
+from climate_core import exceptions
+from climate_core.api import validation
+from climate_core.api.schemas import reservation
+from climate_core.cloud.servers import NOVA
+from climate_core.plugins import specified
+from climate_core.plugins.server import specification
+from climate_core.plugins.server.plugin import ServerPlugin
+from tests.support import leases as build
+
+OURS = reservation.of_plugin(ServerPlugin)
+NOVAS = validators._SchemaValidator(schema.create_v290)
+ID = '11111111-1111-4111-8111-111111111111'
+#: Letters of every kind that a rule of Nova is about: blanks, controls, no letter yet, emoji.
+LETTERS = (
+    'a -_:./,@%=\t\n\x00\x1f\x7f\x85\x9b\xa0\xad\u0378\u200b\u2028\u3000\ue000\ufffe\uffff'
+    '\U0001f600é'
+)
+NAMES = st.one_of(
+    st.text(LETTERS, max_size=4),
+    st.sampled_from([255, 254, 253, 252, 256]).map('n'.__mul__),
+    st.sampled_from(['web', 'a b', ' a', 'a ', '\xa0a', 'a\n']),
+)
+NUMBERS = st.one_of(
+    st.integers(-(2**33), 2**33),
+    st.sampled_from(['0', '1', '01', '-1', '4294967296', '', '1\n', '1.0', 1.0, 1.5, True, None]),
+)
+TEXT = st.one_of(NAMES, st.just(ID), st.none())
+NETWORK = st.fixed_dictionaries(
+    {},
+    optional={
+        'uuid': TEXT,
+        'port': TEXT,
+        'fixed_ip': st.sampled_from(
+            ['203.0.113.20', '2001:db8::1', 'fe80::1%eth0', '1.2.3', '1.2.3.4/24', ' 1.2.3.4', '']
+        ),
+        'tag': NAMES,
+    },
+)
+DISK = st.fixed_dictionaries(
+    {},
+    optional={
+        'source_type': st.sampled_from(['volume', 'image', 'snapshot', 'blank', 'disk', None]),
+        'destination_type': st.sampled_from(['local', 'volume', 'x']),
+        'uuid': TEXT,
+        'boot_index': NUMBERS,
+        'volume_size': NUMBERS,
+        **dict.fromkeys(('volume_type', 'device_name', 'disk_bus', 'device_type'), TEXT),
+        **dict.fromkeys(('guest_format', 'no_device', 'tag'), TEXT),
+        'delete_on_termination': st.sampled_from([True, 'False', '1', 'on', 1, 0, None]),
+    },
+)
+NEAR = st.one_of(TEXT, st.lists(TEXT, max_size=2))
+SERVER = {
+    'name': NAMES,
+    'flavorRef': NAMES,
+    'imageRef': TEXT,
+    'count': st.one_of(st.integers(0, 101), st.sampled_from([2.0, '2', None])),
+    'networks': st.one_of(st.lists(NETWORK, max_size=2), st.sampled_from(['auto', 'none', 'x'])),
+    'key_name': NAMES,
+    'security_groups': st.lists(st.fixed_dictionaries({}, optional={'name': NAMES}), max_size=2),
+    'user_data': st.one_of(NAMES, st.binary(max_size=9).map(base64.b64encode).map(bytes.decode)),
+    'adminPass': NAMES,
+    'metadata': st.dictionaries(NAMES, NAMES, max_size=2),
+    'availability_zone': NAMES,
+    'config_drive': st.sampled_from([True, False, 'true', None]),
+    'block_device_mapping_v2': st.lists(DISK, max_size=2),
+    'description': NAMES,
+    'scheduler_hints': st.fixed_dictionaries(
+        {}, optional={'group': NEAR, 'same_host': NEAR, 'different_host': NEAR}
+    ),
+}
+GOOD = {'name': 'web', 'flavorRef': 'small'}
+
+
+def bodies(wanted):
+    """Yield what Nova is sent for the servers of a request that Climate accepts."""
+    values = {'resource_type': 'virtual:instance', 'server': wanted}
+    server = validation.check(values, OURS)['server']
+    claimed = specified.claim('server', server, {}, {}, hidden=specification._SECRETS)
+    secrets = {name: server[name] for name in specification._SECRETS if name in server}
+    made = [build.reservation(**each.params) for each in (claimed, *claimed.others)]
+    lease = build.lease(*made)
+    for each in made:
+        sent, hints = specification.body(lease, each, ())
+        yield {'server': {**sent, **secrets}, 'os:scheduler_hints': hints}
+
+
+def accepted(wanted):
+    """Return how many servers of a request Climate accepts; Nova must accept each of them."""
+    found = list(bodies(wanted))
+    for each in found:
+        NOVAS.validate(each)
+    return len(found)
+
+
+def test_judge_is_the_schema_of_the_version_that_is_sent():
+    assert NOVA.microversion == '2.90'
+    assert accepted(GOOD) == 1
+
+
+@pytest.mark.parametrize('field', SERVER)
+@hypothesis.settings(max_examples=100, deadline=None)
+@hypothesis.given(data=st.data())
+def test_nova_accepts_what_climate_accepts(field, data):
+    wanted = {**GOOD, field: data.draw(SERVER[field])}
+    with contextlib.suppress(exceptions.BadRequest):
+        accepted(wanted)
+
+
+@pytest.mark.parametrize(
+    ('wanted', 'field'),
+    [
+        ({'name': 'n' * 254, 'count': 2}, 'server.name'),
+        ({'name': 'n' * 252, 'count': 100}, 'server.name'),
+        ({'name': '   '}, 'server.name'),
+        ({'name': 'web '}, 'server.name'),
+        ({'name': 'a\x85b'}, 'server.name'),
+        ({'name': '\U0001f600'}, 'server.name'),
+        ({'metadata': {'k' * 256: 'v'}}, 'server.metadata'),
+        ({'metadata': {'k' * 300: 'v'}}, 'server.metadata'),
+        ({'metadata': {'a/b': 'v'}}, 'server.metadata'),
+        ({'metadata': {'k': '\ud800'}}, 'server.metadata.k'),
+        ({'description': 'a\nb'}, 'server.description'),
+        ({'description': '\x9b31m'}, 'server.description'),
+        ({'user_data': '#!/bin/sh'}, 'server.user_data'),
+        ({'security_groups': [{'name': ' web'}]}, 'server.security_groups[0].name'),
+        ({'availability_zone': 'zone '}, 'server.availability_zone'),
+        ({'networks': [{'uuid': ID, 'tag': 'a,b'}]}, 'server.networks[0].tag'),
+        ({'networks': [{'uuid': ID, 'fixed_ip': '1.2.3'}]}, 'server.networks[0].fixed_ip'),
+        (
+            {'block_device_mapping_v2': [{'volume_size': '4294967296'}]},
+            'server.block_device_mapping_v2[0].volume_size',
+        ),
+    ],
+)
+def test_what_nova_rejects_is_rejected_naming_the_field(wanted, field):
+    with pytest.raises(exceptions.BadRequest) as caught:
+        accepted({**GOOD, **wanted})
+    assert caught.value.field == field
+    assert caught.value.message.startswith(f'{field}: ')
+
+
+@pytest.mark.parametrize(
+    'wanted',
+    [
+        {'name': 'n' * 253, 'count': 2},
+        {'name': 'n' * 251, 'count': 100},
+        {'name': 'é\u3000web (1)', 'description': ' two  blanks '},
+        {'metadata': {'a-b_c:d. e': '\x9b any\n'}},
+        {'user_data': 'IyEvYmlu\nL3No\n'},
+        {'networks': [{'uuid': ID, 'fixed_ip': '2001:db8::1', 'tag': 'nic 1'}]},
+        {'block_device_mapping_v2': [{'volume_size': '10', 'boot_index': '0', 'uuid': ID}]},
+        {'scheduler_hints': {'different_host': [ID, ID], 'same_host': ID}},
+    ],
+)
+def test_what_nova_accepts_is_accepted(wanted):
+    assert accepted({**GOOD, **wanted}) == wanted.get('count', 1)
