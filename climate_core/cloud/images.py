@@ -6,6 +6,7 @@ Image API v2 (a custom property is a filter of the list), Compute API ``createIm
 """
 
 import contextlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from climate_common import limits
@@ -28,11 +29,18 @@ def get(conn: 'connection.Connection', image_id: str) -> dict[str, Any]:
     return found
 
 
-def check(conn: 'connection.Connection', image_id: str) -> None:
-    """Raise Gone if the project of these rights has no such image, and may use no such image."""
+def check(conn: 'connection.Connection', image_id: str) -> dict[str, Any]:
+    """Return an image; Gone if the project of these rights may use no such image."""
     found = get(conn, image_id)
     if found.get('visibility') == 'private':
         check_own(conn, found.get('owner'), f'image {image_id}')
+    return found
+
+
+def disk_gb(image: Mapping[str, Any]) -> int:
+    """Return the GiB that a disk of an image must have."""
+    size = -(-int(image.get('size') or 0) // 2**30)
+    return max(size, int(image.get('min_disk') or 0))
 
 
 def find(conn: 'connection.Connection', reservation_id: str, project_id: str) -> Copy | None:

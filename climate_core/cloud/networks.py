@@ -6,6 +6,7 @@ They raise the exceptions of :mod:`climate_core.cloud.errors`. Facts: Networking
 
 from typing import TYPE_CHECKING
 
+from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.cloud.neutron import NEUTRON
 from climate_core.cloud.services import check_own
@@ -28,9 +29,20 @@ def check_port(conn: 'connection.Connection', port_id: str) -> None:
 
 
 def check_security_group(conn: 'connection.Connection', wanted: str) -> None:
-    """Raise Gone if the project of these rights has no security group of this name or id."""
+    """Check that the project of these rights has one security group of this name or id.
+
+    :raises climate_core.cloud.errors.Gone: it has none
+    :raises climate_core.exceptions.Permanent: it has several of this name, which Nova rejects
+    """
+    found = 0
     for key in ('name', 'id'):
         query = {key: wanted, 'project_id': conn.current_project_id or ''}
-        if NEUTRON.read(conn, '/security-groups', 'security_groups', query):
+        listed = NEUTRON.read(conn, '/security-groups', 'security_groups', query)
+        if len(listed) == 1:
             return
+        found += len(listed)
+    if found:
+        raise exceptions.Permanent(
+            f'This project has {found} security groups {wanted}: give the id of one.'
+        )
     raise errors.Gone(f'There is no security group {wanted} in this project.')

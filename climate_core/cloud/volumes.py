@@ -117,15 +117,18 @@ def default_type(conn: 'connection.Connection') -> str | None:
         return None
 
 
-def check_snapshot(conn: 'connection.Connection', snapshot_id: str) -> None:
-    """Raise Gone if the project of these rights has no such snapshot."""
-    found = CINDER.read(conn, f'/snapshots/{snapshot_id}', 'snapshot')
+def check_snapshot(conn: 'connection.Connection', snapshot_id: str) -> dict[str, Any]:
+    """Return a snapshot; Gone if the project of these rights has no such one."""
+    found: dict[str, Any] = CINDER.read(conn, f'/snapshots/{snapshot_id}', 'snapshot')
     services.check_own(conn, found.get(_SNAPSHOT_PROJECT), f'snapshot {snapshot_id}')
+    return found
 
 
-def check(conn: 'connection.Connection', volume_id: str) -> None:
-    """Raise Gone if the project of these rights has no such volume."""
-    services.check_own(conn, read_project(get(conn, volume_id)), f'volume {volume_id}')
+def check(conn: 'connection.Connection', volume_id: str) -> dict[str, Any]:
+    """Return a volume; Gone if the project of these rights has no such one."""
+    found = get(conn, volume_id)
+    services.check_own(conn, read_project(found), f'volume {volume_id}')
+    return found
 
 
 def act(

@@ -34,7 +34,7 @@ HINTS: Final = 'scheduler_hints'
 #: Nova's own (nova/db/constants.py MAX_INT).
 _MOST: Final = 2**31 - 1
 #: What checks the uuid of a block device, by its source_type.
-_SOURCES: Final[Mapping[str, Callable[['connection.Connection', str], None]]] = {
+_SOURCES: Final[Mapping[str, Callable[['connection.Connection', str], Mapping[str, Any]]]] = {
     'image': images.check,
     'snapshot': volumes.check_snapshot,
     'volume': volumes.check,
@@ -209,7 +209,8 @@ def _check(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> dict[str
         flavor = flavors.get(conn, wanted['flavorRef'])
     if 'imageRef' in wanted:
         with errors.for_user(f'{KEY}.imageRef'):
-            images.check(conn, wanted['imageRef'])
+            image = images.check(conn, wanted['imageRef'])
+        _check_fits(flavor, image, 'block_device_mapping_v2' not in wanted)
     elif not room.boots_from_volume(wanted):
         raise exceptions.BadRequest(
             'It is needed: the id of an image, if there is no block_device_mapping_v2.',
@@ -234,6 +235,24 @@ def _check(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> dict[str
     for number, each in enumerate(() if isinstance(listed, str) else listed):
         _check_network(conn, each, f'{KEY}.networks[{number}]', wanted.get('count', 1))
     return flavor
+
+
+def _check_fits(flavor: Mapping[str, Any], image: Mapping[str, Any], is_on_host: bool) -> None:
+    """Reject a flavor with less memory or disk than the image needs.
+
+    :param is_on_host: the root disk is on the host, and as large as the flavor says
+    """
+    needs = [('ram', int(image.get('min_ram') or 0), 'MiB')]
+    # A flavor without a disk takes the size of the image.
+    if is_on_host and flavor['disk']:
+        needs.append(('disk', images.disk_gb(image), 'GiB'))
+    for name, least, unit in needs:
+        if flavor[name] < least:
+            raise exceptions.BadRequest(
+                f'{KEY}.flavorRef: must have at least {least} {unit} of {name}, which the image '
+                f'needs, not {flavor[name]}.',
+                field=f'{KEY}.flavorRef',
+            )
 
 
 def _check_zone(wanted: Mapping[str, Any]) -> None:

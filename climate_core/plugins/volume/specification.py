@@ -4,10 +4,12 @@
 Facts: Block Storage API reference v3, ``POST /v3/{project_id}/volumes``.
 """
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from climate_common import amounts, hints, limits
+from climate_core import exceptions
 from climate_core.cloud import errors, images, volumes
 from climate_core.plugins import specified
 from climate_core.plugins.base import Claimed
@@ -20,6 +22,21 @@ if TYPE_CHECKING:
 KEY: Final = 'volume'
 #: Cinder's own (cinder/db/constants.py MAX_INT).
 _MOST: Final = 2**31 - 1
+
+#: What a volume is made from: what checks it, and the GiB that it needs.
+_SOURCES: Final[
+    Mapping[
+        str,
+        tuple[
+            Callable[['connection.Connection', str], Mapping[str, Any]],
+            Callable[[Mapping[str, Any]], int],
+        ],
+    ]
+] = {
+    'imageRef': (images.check, images.disk_gb),
+    'snapshot_id': (volumes.check_snapshot, operator.itemgetter('size')),
+    'source_volid': (volumes.check, operator.itemgetter('size')),
+}
 
 SCHEMA: Final[Mapping[str, Any]] = {
     KEY: {
@@ -62,16 +79,25 @@ def claim(
     :param params: what each reservation keeps besides
     :raises climate_core.exceptions.ClimateError: something of it is not there; naming the field
     """
-    checks = {
-        'volume_type': volumes.check_type,
-        'imageRef': images.check,
-        'snapshot_id': volumes.check_snapshot,
-        'source_volid': volumes.check,
-    }
-    for name, check in checks.items():
-        if name in wanted:
-            with errors.for_user(f'{KEY}.{name}'):
-                check(conn, wanted[name])
+    if 'volume_type' in wanted:
+        with errors.for_user(f'{KEY}.volume_type'):
+            volumes.check_type(conn, wanted['volume_type'])
+    sources = [name for name in _SOURCES if name in wanted]
+    if len(sources) > 1:
+        raise exceptions.BadRequest(
+            f'{KEY}.{sources[1]}: must be left out: a volume is made from one of '
+            f'{", ".join(_SOURCES)}.',
+            field=f'{KEY}.{sources[1]}',
+        )
+    for name in sources:
+        check, size = _SOURCES[name]
+        with errors.for_user(f'{KEY}.{name}'):
+            least = size(check(conn, wanted[name]))
+        if wanted['size'] < least:
+            raise exceptions.BadRequest(
+                f'{KEY}.size: must be at least {least} (GiB), which {name} needs.',
+                field=f'{KEY}.size',
+            )
     return specified.claim(KEY, wanted, params, amounts.of_volume(wanted['size']))
 
 

@@ -33,7 +33,8 @@ def _get(request: Any, image_id: str) -> Record:
     found: Record | None = request.server.state.images.get(image_id)
     if found is None or not owns(caller, found):
         raise Refusal(404, f'No image found with ID {image_id}')
-    shown = {key: found.get(key) for key in ('id', 'name', 'status', 'size')}
+    keys = ('id', 'name', 'status', 'size', 'min_ram', 'min_disk')
+    shown = {key: found.get(key) for key in keys}
     return {**shown, 'owner': found['project_id'], 'visibility': found.get('visibility', 'shared')}
 
 

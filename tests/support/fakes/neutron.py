@@ -65,10 +65,11 @@ def _get(request: Any, kind: str, wanted: str) -> Record:
 
 
 def _security_groups(request: Any) -> Record:
-    """List the group default, which each project has."""
+    """List the group default, which each project has, or two of the name twins."""
     request.caller()
-    is_known = request.query.get('name') == 'default'
-    return {'security_groups': [{'id': PORT, 'name': 'default'}] if is_known else []}
+    name = request.query.get('name')
+    count = {'default': 1, 'twins': 2}.get(name, 0)
+    return {'security_groups': [{'id': PORT, 'name': name}] * count}
 
 
 def _subnets(request: Any) -> Record:
