@@ -18,7 +18,12 @@ OF_START = '2099-01-01 10:00'
 def lease_of_two(stage, flavor='small', start='now'):
     """Return a lease that was just written, of two servers that are to be made."""
     stage.cloud.order('flavors', [{'id': flavor}])
-    server = {'name': 'web', 'flavorRef': flavor, 'count': 2, 'block_device_mapping_v2': [{}]}
+    server = {
+        'name': 'web',
+        'flavorRef': flavor,
+        'count': 2,
+        'block_device_mapping_v2': [{'source_type': 'blank'}],
+    }
     reservation = {'resource_type': 'virtual:instance', 'server': server}
     wanted = {'id': ID, 'name': 'lease1', 'start_date': start, 'duration': '1h'}
     stage.request({**wanted, 'reservations': [reservation]}).ends()

@@ -17,7 +17,11 @@ from tests.unit.plugins.leased import END, Leased
 __all__ = ['fake', 'stacks']
 
 DATES = {'start_date': '2026-12-01 13:00', 'end_date': END}
-SERVER = {'name': 'web', 'flavorRef': 'small', 'block_device_mapping_v2': [{}]}
+SERVER = {
+    'name': 'web',
+    'flavorRef': 'small',
+    'block_device_mapping_v2': [{'source_type': 'blank'}],
+}
 
 
 @pytest.fixture

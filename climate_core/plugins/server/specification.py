@@ -221,7 +221,9 @@ def _check(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> dict[str
             servers.check_key(conn, wanted['key_name'])
     _check_zone(wanted)
     for number, each in enumerate(wanted.get('block_device_mapping_v2', ())):
-        _check_device(conn, each, f'{KEY}.block_device_mapping_v2[{number}]')
+        field = f'{KEY}.block_device_mapping_v2[{number}]'
+        _check_device(conn, each, field)
+        _check_source(each, field, 'imageRef' in wanted, wanted.get('count', 1))
     for number, each in enumerate(wanted.get('security_groups', ())):
         with errors.for_user(f'{KEY}.security_groups[{number}].name'):
             networks.check_security_group(conn, each['name'])
@@ -283,6 +285,44 @@ def _check_device(conn: 'connection.Connection', wanted: Mapping[str, Any], fiel
     if 'volume_type' in wanted:
         with errors.for_user(f'{field}.volume_type'):
             volumes.check_type(conn, wanted['volume_type'])
+
+
+def _check_source(wanted: Mapping[str, Any], field: str, has_image: bool, count: int) -> None:
+    """Reject a block device that Nova rejects for any user (nova/block_device.py ``from_api``).
+
+    :param has_image: the servers have an ``imageRef``
+    :param count: number of servers
+    """
+    if wanted.get('no_device'):
+        return
+    source, destination = wanted.get('source_type'), wanted.get('destination_type')
+    is_root = has_image and str(wanted.get('boot_index')) == '0'
+    is_new = destination == 'volume' and source in ('blank', 'image')
+    is_kept = source == 'volume' or destination == 'local'
+    wrong = (
+        (source is None, 'source_type', 'must be image, snapshot, volume or blank'),
+        (source == 'blank' and 'uuid' in wanted, 'uuid', 'must be left out: blank has none'),
+        (source != 'blank' and 'uuid' not in wanted, 'uuid', f'must be that of the {source}'),
+        (
+            source == 'image' and destination == 'local' and not is_root,
+            'destination_type',
+            'must be volume, if the device is not that of imageRef with boot_index 0',
+        ),
+        (
+            source == 'volume' and count > 1,
+            'uuid',
+            'must be left out: several servers cannot have the same volume',
+        ),
+        (
+            is_kept and bool(wanted.get('volume_type')),
+            'volume_type',
+            'must be left out: it is for a new volume',
+        ),
+        (is_new and 'volume_size' not in wanted, 'volume_size', 'must be the GiB of the volume'),
+    )
+    for is_wrong, name, said in wrong:
+        if is_wrong:
+            raise exceptions.BadRequest(f'{field}.{name}: {said}.', field=f'{field}.{name}')
 
 
 def _servers_of_hints(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

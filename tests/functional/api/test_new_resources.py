@@ -13,7 +13,11 @@ from climate_core.plugins.volume.plugin import VolumePlugin
 from tests.functional.api import world
 from tests.support.fakes import cinder, cloud_server, flavors, settings
 
-SERVER = {'name': 'web', 'flavorRef': 'small', 'block_device_mapping_v2': [{}]}
+SERVER = {
+    'name': 'web',
+    'flavorRef': 'small',
+    'block_device_mapping_v2': [{'source_type': 'blank'}],
+}
 VOLUME = {'name': 'disk', 'size': 1}
 LEASE = {'name': 'lease1', 'start_date': '2099-01-01 10:00', 'end_date': '2099-01-01 12:00'}
 
@@ -86,7 +90,7 @@ def volume(**values: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize('dry_run', [True, False])
 def test_integers_with_a_fraction_of_zero_are_integers(ask: Ask, dry_run: bool) -> None:
-    disks = [{'volume_size': 1.0, 'boot_index': 0.0}]
+    disks = [{'source_type': 'blank', 'volume_size': 1.0, 'boot_index': 0.0}]
     wanted = [server(count=2.0, block_device_mapping_v2=disks)]
     if not dry_run:
         # The fake Cinder does not say what room its pools have.
@@ -121,6 +125,16 @@ def test_integers_with_a_fraction_of_zero_are_integers(ask: Ask, dry_run: bool) 
         (volume(imageRef=UNKNOWN), 'volume.imageRef'),
         (volume(snapshot_id=UNKNOWN), 'volume.snapshot_id'),
         (volume(source_volid=UNKNOWN), 'volume.source_volid'),
+        (server(block_device_mapping_v2=[{}]), 'server.block_device_mapping_v2[0].source_type'),
+        (
+            server(
+                block_device_mapping_v2=[
+                    {'source_type': 'volume', 'destination_type': 'volume', 'uuid': SOURCE}
+                ],
+                count=2,
+            ),
+            'server.block_device_mapping_v2[0].uuid',
+        ),
         (on_host(imageRef=HUNGRY), 'server.flavorRef'),
         (on_host(imageRef=LARGE), 'server.flavorRef'),
         (volume(imageRef=LARGE), 'volume.size'),

@@ -7,6 +7,7 @@ import contextlib
 import hypothesis
 import pytest
 from hypothesis import strategies as st
+from nova import block_device
 from nova.api.openstack.compute.schemas import servers as schema
 from nova.api.validation import validators
 
@@ -19,6 +20,7 @@ from climate_core.plugins.server import specification
 from climate_core.plugins.server.plugin import ServerPlugin
 from tests.support import leases as build
 
+KEY = 'block_device_mapping_v2'
 OURS = reservation.of_plugin(ServerPlugin)
 NOVAS = validators._SchemaValidator(schema.create_v290)
 ID = '11111111-1111-4111-8111-111111111111'
@@ -117,6 +119,34 @@ def test_nova_accepts_what_climate_accepts(field, data):
     wanted = {**GOOD, field: data.draw(SERVER[field])}
     with contextlib.suppress(exceptions.BadRequest):
         accepted(wanted)
+
+
+@hypothesis.settings(max_examples=300, deadline=None)
+@hypothesis.given(disk=DISK, has_image=st.booleans())
+def test_nova_reads_the_block_devices_that_climate_accepts(disk, has_image):
+    with contextlib.suppress(exceptions.BadRequest):
+        values = {'resource_type': 'virtual:instance', 'server': {**GOOD, KEY: [disk]}}
+        (checked,) = validation.check(values, OURS)['server'][KEY]
+        specification._check_source(checked, 'field', has_image, 1)
+        block_device.BlockDeviceDict.from_api(dict(checked), has_image)
+
+
+@pytest.mark.parametrize(
+    ('disk', 'field'),
+    [
+        ({}, 'source_type'),
+        ({'source_type': 'volume'}, 'uuid'),
+        ({'source_type': 'blank', 'uuid': ID}, 'uuid'),
+        ({'source_type': 'image', 'uuid': ID, 'destination_type': 'local'}, 'destination_type'),
+        ({'source_type': 'volume', 'uuid': ID, 'volume_type': 'ssd'}, 'volume_type'),
+        ({'source_type': 'image', 'uuid': ID, 'destination_type': 'volume'}, 'volume_size'),
+    ],
+)
+def test_block_device_that_nova_cannot_read_is_rejected(disk, field):
+    with pytest.raises(exceptions.BadRequest) as caught:
+        specification._check_source(disk, 'disk', True, 1)
+    assert caught.value.field == f'disk.{field}'
+    assert caught.value.message.startswith(f'disk.{field}: must ')
 
 
 @pytest.mark.parametrize(

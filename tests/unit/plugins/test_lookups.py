@@ -21,7 +21,11 @@ def made(leased):
 
 
 def item(number, flavor):
-    server = {'name': f'web{number}', 'flavorRef': flavor, 'block_device_mapping_v2': [{}]}
+    server = {
+        'name': f'web{number}',
+        'flavorRef': flavor,
+        'block_device_mapping_v2': [{'source_type': 'blank'}],
+    }
     return {'resource_type': 'virtual:instance', 'server': server}
 
 

@@ -15,7 +15,11 @@ from tests.support.fakes import flavors, neutron, nova
 from tests.unit.plugins.leased import END
 
 START = '2026-12-01 13:00'
-SERVER = {'name': 'web', 'flavorRef': 'small', 'block_device_mapping_v2': [{}]}
+SERVER = {
+    'name': 'web',
+    'flavorRef': 'small',
+    'block_device_mapping_v2': [{'source_type': 'blank'}],
+}
 SECRETS = {'user_data': 'c2VjcmV0', 'adminPass': 'secret'}
 
 
