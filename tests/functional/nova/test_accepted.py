@@ -14,6 +14,7 @@ from nova.api.validation import validators
 from climate_core import exceptions
 from climate_core.api import validation
 from climate_core.api.schemas import reservation
+from climate_core.cloud import images, servers
 from climate_core.cloud.servers import NOVA
 from climate_core.plugins import specified
 from climate_core.plugins.server import specification
@@ -197,3 +198,12 @@ def test_what_nova_rejects_is_rejected_naming_the_field(wanted, field):
 )
 def test_what_nova_accepts_is_accepted(wanted):
     assert accepted({**GOOD, **wanted}) == wanted.get('count', 1)
+
+
+@hypothesis.given(st.text('a -é', max_size=3), st.integers(250, 260))
+def test_nova_accepts_the_names_of_images(end, count):
+    sent = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(servers, 'act', lambda _conn, _id, name, body: sent.append({name: body}))
+        images.create(None, ID, f'{"n" * count}{end}', ID)
+    validators._SchemaValidator(schema.create_image).validate(sent[0])

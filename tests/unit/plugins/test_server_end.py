@@ -2,8 +2,6 @@
 import dataclasses
 
 import pytest
-from nova.api.openstack.compute.schemas import servers
-from nova.api.validation import validators
 
 from climate_core import exceptions
 from climate_core.plugins.base import Wait
@@ -126,14 +124,13 @@ def test_the_lock_of_an_administrator_is_respected(world):
 
 
 @pytest.mark.parametrize('name', ['x' * 250, 'x' * 245 + ' yz', '\u00e4' * 255])
-def test_the_image_of_a_server_with_a_long_name_has_one_that_nova_accepts(world, name):
+def test_the_image_of_a_server_with_a_long_name_has_a_shorter_one(world, name):
     case = woken(world, 'create_image', name=name)
     case.end()
     assert (asked(case), status(case)) == (['createImage', 'delete'], None)
     (image,) = world.state.images.values()
     assert f'reserved_{name}'.startswith(image['name'])
-    accepts = validators._SchemaValidator(servers.create_image)
-    accepts.validate({'createImage': {'name': image['name']}})
+    assert len(image['name']) in (254, 255)
 
 
 @pytest.mark.parametrize(
