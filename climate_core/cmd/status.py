@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import kombu
 import oslo_messaging as messaging
-from kombu import exceptions as kombu_exceptions
+from kombu.transport import pyamqp
 from oslo_config import cfg
 from oslo_policy import policy as oslo_policy
 from oslo_upgradecheck import upgradecheck
@@ -33,6 +33,9 @@ _FAILURE = upgradecheck.Code.FAILURE
 _MOST_UNREAD: Final = 10_000
 #: Seconds to wait for RabbitMQ.
 _PATIENCE: Final = 10.0
+#: The errors of a RabbitMQ that does not answer, or rejects the user or the virtual host. A
+#: rejected password is an error of a channel for kombu, as a missing queue is.
+_NO_RABBITMQ = (*pyamqp.Transport.connection_errors, *pyamqp.Transport.channel_errors)
 
 
 class Checks(upgradecheck.UpgradeCommands):
@@ -119,7 +122,7 @@ class Checks(upgradecheck.UpgradeCommands):
         """Check that no queue of notifications grows without a consumer."""
         try:
             unread = [*_unread_queues(self.conf)]
-        except (OSError, kombu_exceptions.OperationalError) as exc:
+        except _NO_RABBITMQ as exc:
             return upgradecheck.Result(_WARNING, f'RabbitMQ could not be checked: {exc}')
         if unread:
             return upgradecheck.Result(
@@ -255,7 +258,7 @@ def _unread_queues(conf: cfg.ConfigOpts) -> Iterator[str]:
     consumes it or not (oslo_messaging/notify/messaging.py, _drivers/impl_rabbit.py notify_send).
 
     :raises OSError: RabbitMQ does not answer
-    :raises kombu.exceptions.OperationalError: it rejects the user
+    :raises amqp.exceptions.AMQPError: it rejects the user or the virtual host
     """
     own = conf.oslo_messaging_notifications
     topics = {(own.transport_url or conf.transport_url, each) for each in own.topics}
@@ -275,7 +278,7 @@ def _count_unread(conf: cfg.ConfigOpts, url: str, queue: str) -> int:
     """Return the number of messages of a queue; 0 if it has a consumer or does not exist."""
     parsed = messaging.TransportURL.parse(conf, url)
     rabbit = conf.oslo_messaging_rabbit
-    for host in parsed.hosts:
+    for place, host in enumerate(parsed.hosts, 1):
         connection = kombu.Connection(
             hostname=host.hostname,
             port=host.port or 5672,
@@ -286,6 +289,12 @@ def _count_unread(conf: cfg.ConfigOpts, url: str, queue: str) -> int:
             ssl={'ca_certs': rabbit.ssl_ca_file or None} if rabbit.ssl else False,
         )
         with connection:
+            try:
+                connection.connect()
+            except OSError:
+                if place == len(parsed.hosts):
+                    raise
+                continue
             try:
                 found = connection.channel().queue_declare(queue, passive=True)
             except connection.channel_errors:

@@ -7,11 +7,14 @@ import pathlib
 import subprocess
 import sys
 from types import ModuleType
+from unittest import mock
 
+import amqp
 import pytest
 import requests
 import sqlalchemy as sa
 from cryptography.fernet import Fernet
+from kombu.transport import pyamqp
 from oslo_config import cfg
 from sqlalchemy import orm
 
@@ -409,6 +412,46 @@ def test_status_without_rabbitmq(
     file.write_text(file.read_text() + READY.replace('127.0.0.1', '127.0.0.1:1'))
     assert check(file) == 1
     assert 'RabbitMQ could not be checked: ' in ' '.join(words(capsys))
+
+
+@pytest.mark.parametrize(
+    'error',
+    [
+        amqp.exceptions.AccessRefused('Login was refused'),
+        amqp.exceptions.NotAllowed('vhost / not found'),
+    ],
+)
+def test_status_with_a_rabbitmq_that_rejects_climate(
+    file: pathlib.Path,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+) -> None:
+    connect = mock.Mock(side_effect=error)
+    monkeypatch.setattr(pyamqp.Transport, 'establish_connection', connect)
+    file.write_text(file.read_text() + READY)
+    assert check(file) == 1
+    assert f'RabbitMQ could not be checked: {error}' in ' '.join(words(capsys))
+
+
+def test_status_asks_the_next_broker_if_the_first_is_away(
+    file: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = mock.MagicMock()
+    declared = mock.Mock(consumer_count=0, message_count=5)
+    connection.channel.return_value.queue_declare.return_value = declared
+
+    def connect(transport: pyamqp.Transport) -> mock.MagicMock:
+        if transport.client.hostname == 'mq1':
+            raise ConnectionRefusedError
+        return connection
+
+    monkeypatch.setattr(pyamqp.Transport, 'establish_connection', connect)
+    monkeypatch.setattr('kombu.utils.functional.sleep', lambda _seconds: None)
+    conf = configuration.load([], [str(file)])
+    url = 'rabbit://climate:p@mq1,climate:p@mq2/climate'
+    assert status._count_unread(conf, url, 'notifications.info') == 5
 
 
 def configure_cloud(file: pathlib.Path, cloud: cloud_server.Server) -> None:
