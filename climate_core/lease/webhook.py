@@ -111,9 +111,12 @@ def read_url(url: Any, rules: WebhookRules = DEFAULT, field: str = 'webhook.url'
 
 
 def origin(url: str) -> str:
-    """Return scheme, host and port of a URL: path and query may hold what opens the receiver."""
+    """Return scheme, host and port of a URL: path and query may hold what opens the receiver.
+
+    Empty for an empty URL, which stands for one that no key opens.
+    """
     parts = urllib.parse.urlsplit(url)
-    return f'{parts.scheme}://{parts.netloc}'
+    return f'{parts.scheme}://{parts.netloc}' if url else ''
 
 
 def forbidden(address: Address, rules: WebhookRules = DEFAULT) -> bool:

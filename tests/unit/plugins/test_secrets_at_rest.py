@@ -146,6 +146,7 @@ def test_missing_key_hides_secrets_and_loses_nothing(made, caplog):
     set_keys(made, [NEW])
     lease = made.lease(lease_id)
     assert (lease.webhook['url'], lease.webhook['events']) == ('', ['*'])
+    assert api_view.lease(lease, viewer_id='another')['webhook']['url'] == ''
     assert 'secret_keys of climate.conf does not open' in caplog.text
     (call,) = made.database.write(deliveries.claim, 60, 9, deliveries.DeliveriesInProgress(4))
     assert call.url == ''
