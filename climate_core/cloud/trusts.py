@@ -145,7 +145,7 @@ class Trusts:
         roles = [
             name
             for name in context.roles
-            if (name in wanted if wanted else not _is_administrative(name))
+            if (name in wanted if wanted else not is_administrative(name))
         ]
         if not roles:
             accepted = (
@@ -192,6 +192,6 @@ def _named(context: 'RequestContext', role: str) -> dict[str, str]:
     return {'name': role} if role_id is None else {'id': role_id}
 
 
-def _is_administrative(role: str) -> bool:
+def is_administrative(role: str) -> bool:
     """Return whether a role is delegated only if the operator lists it."""
     return role.lower() in _ADMINISTRATIVE or 'admin' in role.lower()

@@ -18,6 +18,7 @@ from keystoneauth1 import loading as ks_loading
 from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 
+from climate_core.cloud.trusts import is_administrative
 from climate_core.cmd import explain
 from climate_core.conf import secrets
 from climate_core.conf.webhooks import networks
@@ -32,8 +33,6 @@ _LOCAL = frozenset({'localhost', '127.0.0.1', '::1'})
 _DATABASE_TLS = frozenset({'ssl', 'ssl_ca', 'ssl_verify_cert', 'sslmode'})
 #: The sections of the notifications that managers receive.
 _HEARD = ('nova_notifications', 'cinder_notifications', 'heat_notifications')
-#: Parts of the names of roles that administer more than a project.
-_ADMINISTRATORS = ('admin', 'manager', 'service')
 #: The errors of a database that does not answer, or is of another release.
 _UNREADABLE: tuple[type[Exception], ...] = (OSError, migration.WrongVersion, *TROUBLE)
 
@@ -85,7 +84,7 @@ def check_stored_secrets(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 
 def check_external(conf: cfg.ConfigOpts) -> Iterator[str]:
-    """Find an external service that cannot know Climate, or gets its rights."""
+    """Find an external service that accepts all callers, or receives a Keystone token."""
     section = conf.limits
     if section.external_keystone_token and not section.external_token:
         yield (
@@ -160,7 +159,7 @@ _WITH_KEYSTONE = ('cloud', 'keystone_authtoken')
 
 
 def _urls_of(section: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of the options that say where a service is called."""
+    """Yield the names of the options that have the URL of a service."""
     for name in section:
         if name.startswith('external_') or name.endswith(('_uri', 'endpoint_override')):
             yield name
@@ -182,9 +181,7 @@ def check_limits(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 def check_trusts(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Find trusts that delegate more than the rights in a project."""
-    delegated = [
-        role for role in conf.cloud.trust_roles if any(each in role for each in _ADMINISTRATORS)
-    ]
+    delegated = [each for each in conf.cloud.trust_roles if is_administrative(each)]
     if delegated:
         yield f'[cloud] trust_roles delegates roles of administrators: {", ".join(delegated)}.'
 
@@ -207,7 +204,7 @@ CHECKS: tuple[tuple[str, Check], ...] = (
 
 
 class SecurityChecks(upgradecheck.UpgradeCommands):
-    """Run every check; none of them is a failure, for an installation may have its reasons.
+    """Run every check. A check reports warnings and no failures.
 
     :param conf: the configuration of the services
     """

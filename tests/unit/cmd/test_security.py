@@ -115,6 +115,7 @@ def test_installation_that_follows_all_recommendations_passes(
             ['compute_endpoint_override'],
         ),
         ('[cloud]\ntrust_roles = member, admin', 'Trusts', ['admin']),
+        ('[cloud]\ntrust_roles = member, Cloud_Admin, service_user', 'Trusts', [': Cloud_Admin.']),
     ],
 )
 def test_recommendation_that_is_not_followed_is_a_warning(
