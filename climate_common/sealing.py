@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Encrypt what users entrust to us until it is used, as the admin password of a server.
+"""Encrypt secrets of users until they are used, as the admin password of a server.
 
 Climate's database is sealed with a ring of keys. What nova-compute stores is sealed with a public
 key, which opens nothing; nova-api has the private one. Either way the text is bound to the object
@@ -136,9 +136,9 @@ def digests(text: str, lease_id: str, keys: Sequence[str]) -> list[str]:
 
 
 def check_keys(keys: Sequence[str]) -> None:
-    """Do nothing if all are keys.
+    """Check that each text is a key: 32 bytes in URL-safe base64.
 
-    :raises ValueError: one is none
+    :raises ValueError: a text is no key
     """
     _ = [fernet.Fernet(key) for key in keys]
 

@@ -15,11 +15,7 @@ from sqlalchemy import orm
 
 from climate_core.calendar import preemption, queue, windows
 from climate_core.calendar.index import Index
-from climate_core.calendar.model import (
-    ReservationDemand,
-    WaitingDemand,
-    Window,
-)
+from climate_core.calendar.model import ReservationDemand, WaitingDemand, Window
 from climate_core.calendar.moments import duration, moment, time_of
 from climate_core.calendar.refusal import mistake, refusal
 from climate_core.calendar.rooms import Search, UnitPick

@@ -22,7 +22,7 @@ PAGE = 1000
 
 
 def check_own(conn: 'connection.Connection', project_id: str | None, what: str) -> None:
-    """Raise Gone for what belongs to another project; administrators see that, too.
+    """Raise Gone if a resource belongs to another project, which administrators see as well.
 
     :param project_id: whose it is; None: its service does not show that to these rights
     :param what: its noun and its id, for the error

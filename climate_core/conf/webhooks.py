@@ -34,7 +34,7 @@ OPTS: list[cfg.Opt] = [
         default=10.0,
         min=0.1,
         max=300.0,
-        help='Maximum duration of a call, from the lookup of the host name to the answer.',
+        help='Maximum duration of a call, from the resolution of the host name to the answer.',
     ),
     cfg.IntOpt(
         'workers',

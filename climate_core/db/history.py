@@ -61,12 +61,12 @@ def page(
     limit: int = 1000,
     newest_first: bool = False,
 ) -> tuple[list[tuple[int, history.HistoryEntry]], bool]:
-    """Read a page of the history of a lease, and whether there is more.
+    """Read a page of the history of a lease.
 
     A page may end before its limit, see :data:`.listed.MOST_BYTES`.
 
     :param after: the number of the last entry of the page before
-    :returns: entries with their numbers
+    :returns: entries with their numbers, and whether there is more
     """
     query = (
         sa.select(_ROW.c.id, *_COLUMNS)
@@ -77,7 +77,7 @@ def page(
     if after is not None:
         query = query.where(_ROW.c.id < after if newest_first else _ROW.c.id > after)
     found: list[tuple[int, history.HistoryEntry]] = []
-    size = 0
+    size, more = 0, False
     with rows.streamed(session, query) as stream:
         for row in stream:
             number, *values = row
@@ -87,8 +87,6 @@ def page(
             size += len(values[-1])
             values[-1] = json.loads(values[-1])
             found.append((number, history.HistoryEntry(*values)))
-        else:
-            more = False
     return [(number, _opened(session, each)) for number, each in found], more
 
 

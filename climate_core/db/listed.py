@@ -27,6 +27,8 @@ from climate_core.lease.listed import ListedEvent, ListedLease, ListedReservatio
 MOST_BYTES: Final = 16 * 1024 * 1024
 #: What a reservation or an event costs beside its own JSON, in such bytes.
 _PART_BYTES: Final = 512
+#: The same of a lease that is too long for one text, so that its length is not known.
+_UNREAD_BYTES: Final = 1024 * 1024
 
 _LEASE: Final = tables.LEASES
 _ID: Final = 0
@@ -37,8 +39,6 @@ _BY_TIME: Final = operator.attrgetter('time', 'id')
 _PARAMS: Final = operator.attrgetter('params')
 
 
-#: What a lease that is too long for one text counts.
-_UNREAD_BYTES: Final = 1024 * 1024
 _COLUMNS: Final = db_rows.columns(_LEASE, ListedLease)
 #: By their names in the API.
 _PARTS: Final[Mapping[str, Sequence[sa.Column[Any]]]] = {

@@ -48,7 +48,7 @@ def columns(table: sa.Table, kind: type[Any]) -> list[sa.Column[Any]]:
 
 @contextlib.contextmanager
 def streamed(session: orm.Session, query: sa.Select[Any]) -> Iterator[Iterator[sa.Row[Any]]]:
-    """Give the rows of a query one by one in a session that only reads.
+    """Yield the rows of a query one by one, in a session that only reads.
 
     The database stops where no more rows are taken. Within, the session executes nothing else.
     """

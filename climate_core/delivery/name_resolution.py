@@ -37,7 +37,7 @@ class NotResolved(Exception):
 
 
 class Resolver:
-    """Resolves names.
+    """Resolve names, a bounded number of them at the same time.
 
     :param most: resolutions in progress at the same time
     :param share: resolutions in progress for one project
@@ -50,16 +50,16 @@ class Resolver:
         self._counts: collections.Counter[str] = collections.Counter()
 
     def find(self, host: str, port: int, project_id: str, seconds: float) -> list[Any]:
-        """Return what ``socket.getaddrinfo`` does.
+        """Resolve a name; return what ``socket.getaddrinfo`` does.
 
         :param project_id: the project for which the name is resolved
         :param seconds: how long to wait
-        :raises NotResolved: there is no such name, or too many resolutions do not end
+        :raises NotResolved: there is no such name, or too many resolutions are in progress
         :raises TimeoutError: there is no answer yet
         """
         with self._lock:
             if self._counts[project_id] >= self._share or self._counts.total() >= self._most:
-                raise NotResolved('Its host name was not resolved: too many requests do not end.')
+                raise NotResolved('Its host name was not resolved: too many are in progress.')
             self._counts[project_id] += 1
         answers: queue.SimpleQueue[list[Any] | None] = queue.SimpleQueue()
 
@@ -84,7 +84,7 @@ class Resolver:
 
 
 class CloudHosts:
-    """The addresses of the services of this cloud, which webhooks must not reach.
+    """Find the addresses of the services of this cloud, which webhooks must not reach.
 
     They are the hosts of every URL in the configuration (database, message bus, Keystone,
     endpoints, the external service) and of every endpoint in the service catalog.
@@ -106,9 +106,9 @@ class CloudHosts:
         self._until = 0.0
 
     def find_addresses(self) -> Set[addresses.Address]:
-        """Return the addresses, which are resolved again every ten minutes.
+        """Return the addresses. They are resolved again every ten minutes.
 
-        Ten seconds later if the service catalog could not be read: a manager that starts while
+        After ten seconds if the service catalog could not be read: a manager that starts while
         Keystone is away does not know the endpoints.
         """
         with self._lock:

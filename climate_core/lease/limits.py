@@ -50,13 +50,13 @@ def check_ahead(start: datetime.datetime, now: datetime.datetime, most: float) -
 
 
 def check_reservations(number: int, most: int) -> None:
-    """Check the number of live reservations of a lease that more are added to.
+    """Check the number of live reservations of a lease after an addition.
 
     :raises climate_core.exceptions.BadRequest: it is more than ``most``
     """
     if number > most:
         raise exceptions.BadRequest(
-            f'reservations: a lease must have at most {most}, each of a count counted.',
+            f'reservations: a lease must have at most {most}; a count of 2 counts as 2.',
             field='reservations',
         )
 

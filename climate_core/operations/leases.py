@@ -65,7 +65,7 @@ from climate_core.plugins.base import ResourcePlugin, Wait
 from climate_core.policies import leases as lease_rules
 from climate_core.policies import reservations as reservation_rules
 
-#: Changes that end no use of anything, see ``[limits] changes_per_lease``.
+#: Changes that ``[limits] changes_per_lease`` limits; those that release resources are not.
 _COUNTED = frozenset({'lease.update', 'reservation.update'})
 _Change = Callable[[model.Lease, datetime.datetime], Change]
 

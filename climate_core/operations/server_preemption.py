@@ -39,9 +39,9 @@ from climate_core.plugins.server.room import CommonHostRoom
 _KINDS: Final = frozenset(
     {states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED, states.LeaseKind.RETRY}
 )
-#: Leases that wait before the other one for which room is left: what they cost is bounded.
+#: Maximum number of earlier waiting leases for which capacity is left, to bound the cost.
 _AHEAD: Final = 100
-#: The same of the servers of these.
+#: Maximum number of servers of these leases.
 _SERVERS_AHEAD: Final = 1000
 
 
@@ -112,7 +112,7 @@ class ServerPreemption:
         try:
             return self._choose(candidates, look, Victims((), time, start))
         except _Spent:
-            # More leases than must be would give way.
+            # A set that is not known to be the smallest could preempt too many leases.
             return None
 
     def _choose(
@@ -142,7 +142,7 @@ class ServerPreemption:
         except errors.Gone:
             return False
         except errors.EXPECTED as exc:
-            # Another answer of Nova would have been worth the lease that waits for it.
+            # Nova may answer the next time: the lease must not fail for one timeout.
             raise exceptions.ServiceUnavailable(str(exc)) from exc
 
     def _times(
@@ -211,7 +211,7 @@ class _Look:
 
         :raises _Spent: that costs too much
         """
-        # To read all hosts and claims costs, too.
+        # A forecast reads all hosts and claims.
         if not self.looks.spend(len(self._room.hosts) + len(self._claims)):
             raise _Spent
         freed = (

@@ -60,9 +60,9 @@ class _Pass:
 
 @dataclasses.dataclass(eq=False)
 class Queue:
-    """Try the leases that wait: the projects take turns, of each its oldest lease is first.
+    """Try the leases that wait. Projects take turns; the oldest lease of a project is first.
 
-    Within a pass, all have what is free in the order of the queue.
+    Within a pass, leases get free capacity in the order of the queue.
     """
 
     conf: cfg.ConfigOpts
@@ -140,7 +140,7 @@ class Queue:
             lease_id = listed[found.number]
             left.discard(lease_id)
             if found.seconds == 0:
-                # What it cannot get is free for the leases behind it.
+                # If it is not granted, later leases may have the capacity.
                 found.is_taken = False
                 with self._refused(lease_id, done.refused):
                     self.grant(waiting[lease_id])
@@ -170,7 +170,7 @@ class Queue:
         now, demands = self.clock.now(), {}
         turns = {lease_id: turn for turn, lease_id in enumerate(done.lease_ids)}
         expected = forecasting.Expectation(self.database, self.cloud)
-        # Each project has the same share: one that needs more takes nothing from the others.
+        # Each project has the same share of what the searches of a pass may cost.
         projects = {each.project_id for each in waiting if forecasting.without_room(each)}
         looks = {each: Looks(LOOKS // len(projects)) for each in projects}
         for lease in waiting:

@@ -103,7 +103,7 @@ def test_reservations_of_a_lease_are_limited_however_they_join(capped: Any) -> N
             answer.json.get('error_message')
             or answer.json['dry_run']['refusals'][0]['error_message']
         )
-        assert text == 'reservations: a lease must have at most 3, each of a count counted.'
+        assert text == 'reservations: a lease must have at most 3; a count of 2 counts as 2.'
     body['reservations'] = things(3)
     lease = world.ask(capped, 'POST', '/v1/leases', body, status=201).json['lease']
     path = f'/v1/leases/{lease["id"]}/reservations'

@@ -178,7 +178,7 @@ def place(
 
 
 class FreeRoom:
-    """The room that hosts have for servers, which may take it.
+    """Track the capacity that hosts have free for servers.
 
     They are in the order of what they have free, for each resource class: so to place a server
     takes no longer the more hosts there are.
@@ -234,6 +234,7 @@ class FreeRoom:
         if not moved:
             return {}
         moved += [max(moved, key=self._size)] * spares
+        # No search is cut off here, so nobody counts these looks.
         return self.copy().take(moved, Looks(0), {each.name for each in chosen})
 
     def take(

@@ -66,7 +66,7 @@ class NotExpected(Exception):
 
 
 class _Moment:
-    """What is free of hosts at a moment, which only moves on; claims take their room in turn.
+    """Track what is free of hosts at a moment that only moves forward.
 
     :param room: what is free before the first claim starts
     :param releases: what becomes free later, the latest first
@@ -153,6 +153,7 @@ class Forecast:
         self._forget()
 
     def _forget(self) -> None:
+        """Forget where the claims have their room; :meth:`_place` finds it again."""
         #: The host of each server of the first claims by the id; None: it has no room.
         self._places: list[Mapping[str, str] | None] = []
         self._last = self._first.copy()

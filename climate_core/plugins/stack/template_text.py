@@ -24,8 +24,8 @@ MOST: Final = 100_000
 LONGEST: Final = limits.DOCUMENT_LENGTH
 #: Characters of a number. Of long ones in base 60, which YAML has, Python takes minutes.
 _DIGITS: Final = 100
-#: Names of a mapping that are longer numbers than that: those which Python hashes alike take
-#: quadratic time.
+#: Characters of a number up to which a mapping may have any number of such names, and the maximum
+#: number of longer ones: names that Python hashes alike take quadratic time.
 _LONG_NUMBER: Final = 18
 _LONG_NUMBERS: Final = 100
 _TOO_DEEP: Final = f'it is more than {DEEPEST} levels deep'
