@@ -7,6 +7,7 @@ and nothing is changed.
 """
 
 import pathlib
+import ssl
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -17,6 +18,7 @@ from keystoneauth1 import exceptions as ksa
 from keystoneauth1 import loading as ks_loading
 from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
+from oslo_utils import strutils
 
 from climate_core.cloud.trusts import is_administrative
 from climate_core.cmd import explain
@@ -115,13 +117,30 @@ def check_transport(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 
 def _transport(conf: cfg.ConfigOpts, name: str, url: messaging.TransportURL) -> Iterator[str]:
-    has_tls = conf.oslo_messaging_rabbit.ssl or 'ssl' in url.query
-    if not has_tls and not _LOCAL.issuperset(host.hostname for host in url.hosts):
+    if tls_of(conf, url) is None and not _LOCAL.issuperset(host.hostname for host in url.hosts):
         yield f'{name} has no TLS: set [oslo_messaging_rabbit] ssl = true.'
     if not url.hosts or any(host.username in (None, 'guest') for host in url.hosts):
         yield f'{name} has the user guest: give Climate a user of its own.'
     if url.virtual_host in (None, '', '/'):
         yield f'{name} has the virtual host /: give Climate one of its own.'
+
+
+def tls_of(conf: cfg.ConfigOpts, url: messaging.TransportURL) -> dict[str, Any] | None:
+    """Return the options of Python's ssl for a connection to RabbitMQ; None: it has no TLS.
+
+    Options in the query of the URL come before those of [oslo_messaging_rabbit]
+    (oslo_messaging/_drivers/common.py ``ConfigOptsProxy``).
+    """
+    section = conf.oslo_messaging_rabbit
+    if not strutils.bool_from_string(url.query.get('ssl', section.ssl)):
+        return None
+    names = {'ca_certs': 'ssl_ca_file', 'keyfile': 'ssl_key_file', 'certfile': 'ssl_cert_file'}
+    given = {ours: url.query.get(name, section[name]) for ours, name in names.items()}
+    found: dict[str, Any] = {name: path for name, path in given.items() if path}
+    if 'ca_certs' in found:
+        # Without this file oslo.messaging does not verify the certificate of RabbitMQ either.
+        found['cert_reqs'] = ssl.CERT_REQUIRED
+    return found
 
 
 def check_notifications(conf: cfg.ConfigOpts) -> Iterator[str]:

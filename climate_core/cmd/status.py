@@ -16,8 +16,7 @@ from climate_core import conf as configuration
 from climate_core.api import policy
 from climate_core.cloud import Cloud, errors, placement_check, volumes
 from climate_core.cloud.placement import PLACEMENT
-from climate_core.cmd import explain
-from climate_core.cmd.security import SecurityChecks
+from climate_core.cmd import explain, security
 from climate_core.db import migration
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.plugins import loading
@@ -277,7 +276,7 @@ def _unread_queues(conf: cfg.ConfigOpts) -> Iterator[str]:
 def _count_unread(conf: cfg.ConfigOpts, url: str, queue: str) -> int:
     """Return the number of messages of a queue; 0 if it has a consumer or does not exist."""
     parsed = messaging.TransportURL.parse(conf, url)
-    rabbit = conf.oslo_messaging_rabbit
+    tls = security.tls_of(conf, parsed)
     for place, host in enumerate(parsed.hosts, 1):
         connection = kombu.Connection(
             hostname=host.hostname,
@@ -286,7 +285,7 @@ def _count_unread(conf: cfg.ConfigOpts, url: str, queue: str) -> int:
             password=host.password,
             virtual_host=parsed.virtual_host or '/',
             connect_timeout=_PATIENCE,
-            ssl={'ca_certs': rabbit.ssl_ca_file or None} if rabbit.ssl else False,
+            ssl=False if tls is None else tls or True,
         )
         with connection:
             try:
@@ -320,7 +319,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _command(conf: cfg.ConfigOpts) -> cfg.SubCommandOpt:
     def add_parsers(subparsers: Any) -> None:
-        for name, checks in (('upgrade', Checks(conf)), ('security', SecurityChecks(conf))):
+        for name, checks in (
+            ('upgrade', Checks(conf)),
+            ('security', security.SecurityChecks(conf)),
+        ):
             parser = subparsers.add_parser(name)
             parser.add_argument('check', choices=['check'])
             parser.add_argument('--json', action='store_true', help='print the results as JSON')

@@ -34,7 +34,13 @@ from climate_core.lease.events import reallocate
 from climate_core.lease.history import Cause, user_cause
 from climate_core.lease.limits import Amounts
 from climate_core.lease.results import Change
-from climate_core.operations import availability, dry_run, forecasting, reservation_change
+from climate_core.operations import (
+    availability,
+    dry_run,
+    forecasting,
+    reservation_change,
+    reserve,
+)
 from climate_core.operations.build import (
     Builder,
     check_allowed,
@@ -246,6 +252,7 @@ class LeaseOperations:
             changed = changes.update.apply(lease, asked, now, rules)
             self.quota.check_time(changed.lease, now, lease)
             self.quota.check_events(changed.lease, lease)
+            reserve.check_bytes(lease, changed.lease)
             return reservation_change.recounted(self.plugins, lease, changed, now)
 
         places = enumerate(values.get('reservations') or ())
@@ -314,6 +321,7 @@ class LeaseOperations:
         def change(lease: model.Lease, now: datetime.datetime) -> Change:
             kept = reservation_change.read(self.plugins, context, lease, reservation_id, values)
             changed = changes.change_reservation.apply(lease, reservation_id, kept, now)
+            reserve.check_bytes(lease, changed.lease)
             return reservation_change.recounted(self.plugins, lease, changed, now)
 
         rule = reservation_rules.UPDATE

@@ -10,7 +10,7 @@ from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.lease import model, states
 from climate_core.lease.results import Change
-from climate_core.operations.reserve import check_bytes, check_owner
+from climate_core.operations.reserve import check_owner
 from climate_core.plugins.base import ResourcePlugin
 
 
@@ -71,10 +71,7 @@ def recounted(
     """Return a change with what its reservations hold by their new params.
 
     One that holds nothing, as it waits or could not be made, still holds nothing.
-
-    :raises climate_core.exceptions.BadRequest: they would store too much
     """
-    check_bytes(before, change.lease)
     old = {each.id: each for each in before.reservations}
     counted = []
     for each in change.lease.live:

@@ -58,7 +58,7 @@ def _rotate(conf: cfg.ConfigOpts) -> int:
     migration.check(conf)
     keys = secrets.read(conf)
     if not keys:
-        raise OSError('[virtual:instance] secret_keys is not set: there is no key to seal with')
+        raise cfg.Error('[virtual:instance] secret_keys is not set: there is no key to seal with')
     database, done, left = Database(conf), 0, 0
     for is_done in resealing.rotate(database, keys):
         done, left = done + is_done, left + (not is_done)

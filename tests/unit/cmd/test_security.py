@@ -101,6 +101,11 @@ def test_installation_that_follows_all_recommendations_passes(
             ['has no TLS', 'user guest', 'virtual host /'],
         ),
         (
+            '[DEFAULT]\ntransport_url = rabbit://climate:p@mq.example:5672/climate?ssl=0',
+            'Message bus',
+            ['transport_url has no TLS'],
+        ),
+        (
             '[oslo_messaging_notifications]\n'
             'transport_url = rabbit://climate:p@mq.example:5671/climate?ssl=1',
             'Notifications',
