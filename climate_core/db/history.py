@@ -35,20 +35,19 @@ def check_changes(session: orm.Session, lease_id: str, generation: int, most: in
     Older entries are never dropped: otherwise a user could push a change out of the history.
 
     :param generation: of the lease; it counts each change by a user, and others
-    :param most: the maximum number of entries by users; additions by services are not counted,
-        otherwise anyone whose servers join the lease could use up the changes of its owner
+    :param most: the maximum number of :data:`.history.LIMITED` changes; additions by services and
+        releases are not counted, otherwise anyone whose servers join and leave the lease could
+        use up the changes of its owner
     :raises climate_core.exceptions.LimitExceeded: the history has as many
     """
     # The create is an entry, and the generation after it is 0.
     if generation + 1 < most:
         return
-    by_users = sa.and_(
-        _ROW.c.lease_id == lease_id, _ROW.c.user_id.is_not(None), _ROW.c.action != history.JOIN
-    )
-    count = session.scalar(sa.select(sa.func.count()).select_from(_ROW).where(by_users))
+    limited = (_ROW.c.lease_id == lease_id, _ROW.c.action.in_(history.LIMITED))
+    count = session.scalar(sa.select(sa.func.count()).select_from(_ROW).where(*limited))
     if count is not None and count >= most:
         raise exceptions.LimitExceeded(
-            f'changes_per_lease: the lease has {count} changes by users, the maximum is {most}. '
+            f'changes_per_lease: the lease has {count} changes, the maximum is {most}. '
             'It can be started, ended and deleted; create another lease for other changes.',
             field='changes_per_lease',
         )

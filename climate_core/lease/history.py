@@ -23,6 +23,10 @@ RESULTS: Final = (DONE, PROGRESS, RETRY, FAILED)
 
 #: The action of a service that adds what it builds for a user.
 JOIN: Final = 'reservation.join'
+#: Changes that ``[limits] changes_per_lease`` counts; those that release resources are not.
+LIMITED: Final = frozenset(
+    {'lease.create', 'lease.update', 'reservation.create', 'reservation.update'}
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from climate_core.db.engine import Database
 from climate_core.lease import api_view, changes, model, states
 from climate_core.lease.errors import within
 from climate_core.lease.events import reallocate
-from climate_core.lease.history import Cause, user_cause
+from climate_core.lease.history import LIMITED, Cause, user_cause
 from climate_core.lease.limits import Amounts
 from climate_core.lease.results import Change
 from climate_core.operations import (
@@ -71,8 +71,6 @@ from climate_core.plugins.base import ResourcePlugin, Wait
 from climate_core.policies import leases as lease_rules
 from climate_core.policies import reservations as reservation_rules
 
-#: Changes that ``[limits] changes_per_lease`` limits; those that release resources are not.
-_COUNTED = frozenset({'lease.update', 'reservation.update'})
 _Change = Callable[[model.Lease, datetime.datetime], Change]
 
 
@@ -384,7 +382,7 @@ class LeaseOperations:
                 db_limits.lock(session, *limited)
             lease = requested.load(session, lock=True)
             check_generation(lease, generation)
-            if cause.action in _COUNTED:
+            if cause.action in LIMITED:
                 self.quota.check_changes(session, lease)
             if closed is not None:
                 closed.check(lease)

@@ -17,7 +17,7 @@ from climate_core.db import leases, owner_trusts, store
 from climate_core.db import limits as db_limits
 from climate_core.db.engine import TROUBLE, Database, Stale
 from climate_core.lease import changes, limits, model, states
-from climate_core.lease.history import JOIN, Cause, join_cause, user_cause
+from climate_core.lease.history import LIMITED, Cause, join_cause, user_cause
 from climate_core.lease.results import Change
 from climate_core.operations import forecasting
 from climate_core.operations.build import check_generation
@@ -227,7 +227,7 @@ class WritePath:
         if not missing:
             return lease
         check_generation(lease, draft.generation)
-        if cause.action != JOIN:
+        if cause.action in LIMITED:
             self.quota.check_changes(session, lease)
         db_limits.check(session, project_id, limits.amounts(missing), most)
         joining = {each.id for each in missing}

@@ -79,20 +79,22 @@ def test_additions_by_services_leave_the_changes_to_the_owner(capped: Any) -> No
     lease = create(capped, 1, 201)['lease']
     path = f'/v1/leases/{lease["id"]}'
 
-    def add(status: int, **headers: str) -> None:
-        world.ask(capped, 'POST', f'{path}/reservations', things(1)[0], headers, status)
+    def add(status: int, **headers: str) -> Any:
+        answer = world.ask(capped, 'POST', f'{path}/reservations', things(1)[0], headers, status)
+        return answer.json.get('reservation')
 
     service = {'X-Service-Roles': 'service'}
-    add(201, **service)
-    add(201, **service)
+    for _ in range(2):
+        added = add(201, **service)
+        world.ask(capped, 'DELETE', f'{path}/reservations/{added["id"]}', status=204)
     for number in range(5):
         world.ask(capped, 'PUT', path, {'name': f'name {number}'}, status=200)
     add(403)
     add(201, **service)
     rows = world.ask(capped, 'GET', f'{path}/history', status=200).json['history']
-    joins = 'reservation.join'
-    actions = ['lease.create', joins, joins, *5 * ['lease.update'], joins]
-    assert [each['action'] for each in rows] == actions
+    join, delete = 'reservation.join', 'reservation.delete'
+    actions = ['lease.create', *2 * [join, delete], *5 * ['lease.update'], join]
+    assert [each['action'] for each in rows if each['user_id']] == actions
 
 
 def test_reservations_of_a_lease_are_limited_however_they_join(capped: Any) -> None:
