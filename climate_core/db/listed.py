@@ -24,7 +24,7 @@ from climate_core.db import rows as db_rows
 from climate_core.lease.listed import ListedEvent, ListedLease, ListedReservation
 
 #: Bytes of JSON of a page; more are not read. A page has one lease at least.
-MOST_BYTES: Final = 16 * 1024 * 1024
+MOST_BYTES: Final = 8 * 1024 * 1024
 #: What a reservation or an event costs beside its own JSON, in such bytes.
 _PART_BYTES: Final = 512
 #: The same of a lease that is too long for one text, so that its length is not known.
@@ -103,7 +103,8 @@ def _unpacked(
     if None in found:
         # In the same order. What has come since is left to the next page.
         plain, later = _assembled(session, select.limit(len(found)), parts)
-        return plain, more or later
+        # What was read first may have gone meanwhile: a page that goes on has a last lease.
+        return plain, bool(plain) and (more or later)
     rows = [row for row in found if row is not None]
     packed_rows.convert(_COLUMNS, [row[0] for row in rows])
     packed_rows.convert(_PARTS['reservations'], [each for row in rows for each in row[2]])

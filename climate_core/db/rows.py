@@ -55,13 +55,17 @@ def streamed(session: orm.Session, query: sa.Select[Any]) -> Iterator[Iterator[s
     options = {'stream_results': True, 'yield_per': _AT_ONCE}
     result: Any = session.execute(query, execution_options=options)
     rest = iter(result)
-    yield rest
-    if session.get_bind().dialect.driver == 'pymysql' and next(rest, None) is not None:
-        # MySQL sends a result to its end, and PyMySQL reads all of it to close the cursor.
-        result.cursor._result.unbuffered_active = False
-        session.connection().invalidate()
-        session.rollback()
-    result.close()
+    is_whole = False
+    try:
+        yield rest
+        is_whole = next(rest, None) is None
+    finally:
+        if session.get_bind().dialect.driver == 'pymysql' and not is_whole:
+            # MySQL sends a result to its end, and PyMySQL reads all of it to close the cursor.
+            result.cursor._result.unbuffered_active = False
+            session.connection().invalidate()
+            session.rollback()
+        result.close()
 
 
 def values(table: sa.Table, one: Any) -> dict[str, Any]:

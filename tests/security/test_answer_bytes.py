@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One answer has about 16 MiB at most, whatever the members of a project have stored."""
+"""One answer has about 8 MiB at most, whatever the members of a project have stored."""
 
 import datetime
 import json
