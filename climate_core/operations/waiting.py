@@ -114,8 +114,14 @@ class Queue:
         """
         if lease.preemptible or wait_again.is_freeing(lease):
             return False
-        is_made = bool(forecasting.to_make(changes.wait.asleep(lease)))
-        return is_made and self.preemption.make_room(lease)
+        if not forecasting.to_make(changes.wait.asleep(lease)):
+            return False
+        try:
+            self._check_limits(lease)
+        except exceptions.LimitExceeded:
+            # It is not granted, whatever others free for it.
+            return False
+        return self.preemption.make_room(lease)
 
     def look(self) -> float | None:
         """Grant what there is enough for; return in how many seconds there is more, if known."""
@@ -180,6 +186,9 @@ class Queue:
                 if one.start >= one.end or wait_again.is_freeing(lease):
                     continue
                 made = forecasting.without_room(lease)
+                if made:
+                    # A lease that is not granted must not keep the room from others.
+                    self._check_limits(lease)
                 try:
                     expected.take(made, one.start, one.end)
                 except exceptions.NotEnough as exc:
@@ -202,6 +211,13 @@ class Queue:
         :param before_commit: called in the same transaction
         :raises climate_core.exceptions.ClimateError: it cannot be granted
         """
+        most = self._check_limits(lease)
+        return self.database.write(
+            self._write, lease.id, lease.project_id, most, status, opened, before_commit
+        )
+
+    def _check_limits(self, lease: model.Lease) -> limits.Amounts | None:
+        """Check the limits of the project of a lease, see :meth:`.Quota.check_limits`."""
         amounts = self._amounts(lease)
         holding = lease.with_reservations(
             *(
@@ -209,10 +225,7 @@ class Queue:
                 for each in changes.wait.asleep(lease)
             )
         )
-        most = self.quota.check_limits(holding, lease)
-        return self.database.write(
-            self._write, lease.id, lease.project_id, most, status, opened, before_commit
-        )
+        return self.quota.check_limits(holding, lease)
 
     def _write(
         self,

@@ -12,12 +12,14 @@ from climate_core.calendar.model import ReservationDemand
 from climate_core.calendar.together import find_together
 from climate_core.lease.model import Lease, Reservation
 from climate_core.operations import expected, forecasting
+from climate_core.operations.preemption import Preemption
 from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import FutureDemand
 from tests.security.cost import bounded
+from tests.support import quotas
 from tests.support.house import SIZE, Hall, House
 from tests.support.rooms import Hotel
-from tests.support.world import Time, World
+from tests.support.world import Time, World, user
 
 OTHER = 'project2'
 #: Leases that take their room later, and microseconds.
@@ -85,6 +87,39 @@ def test_servers_that_find_no_room_keep_no_other_project_waiting(
     for _ in range(3):
         house.world.operations.queue.look()
     assert house.status(mine[0], other) == ['WAITING', 'PENDING']
+
+
+def wait_for_room(house: House, count: int, **values: Any) -> str:
+    """Create a lease that waits, as if the cloud were full."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Preemption, 'find_servers', lambda *_: None)
+        patch.setattr(forecasting, 'admit', refuse)
+        return house.lease(count, kind='retry', end_date=None, duration='1h', **values)
+
+
+def test_lease_above_the_limits_keeps_no_room_from_other_projects(house: House) -> None:
+    house.world.operations.quota.most = quotas.Keystone(reserved_vcpus=SIZE - 1)
+    first = house.lease(SIZE - 1, project=OTHER)
+    house.settle(1)
+    mine = wait_for_room(house, SIZE - 1)
+    # With this one the lease that waits is above the limits of its project.
+    small = house.lease(1)
+    house.settle(1)
+    other = wait_for_room(house, 1, project='project3')
+    house.world.operations.end_lease(user(OTHER), first)
+    house.world.run_until_idle()
+    house.settle(1)
+    assert house.status(small, mine, other) == ['ACTIVE', 'WAITING', 'ACTIVE']
+
+
+def test_no_lease_gives_way_to_one_above_the_limits(house: House) -> None:
+    house.world.operations.quota.most = quotas.Keystone(reserved_vcpus=SIZE - 1)
+    others = house.lease(SIZE - 1, preemptible=True, project=OTHER)
+    house.settle(1)
+    mine = wait_for_room(house, SIZE - 1)
+    small = house.lease(1)
+    house.settle(5)
+    assert house.status(others, small, mine) == ['ACTIVE', 'ACTIVE', 'WAITING']
 
 
 def test_forecasts_of_a_pass_are_bounded(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
