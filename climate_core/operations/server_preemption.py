@@ -224,7 +224,8 @@ class _Look:
         claims = [each for lease_id, each in self._claims.items() if lease_id not in without]
         releases = [*self._releases, *freed]
         forecast = Forecast(self._room.hosts, releases, [*self._ahead, *claims])
-        forecast.looks = self.looks
+        # Each set places all claims again.
+        forecast.looks = forecast.claim_looks = self.looks
         return _fits(forecast, self._asked)
 
     def _demand(self, wanted: Iterable[model.Reservation]) -> FutureDemand:

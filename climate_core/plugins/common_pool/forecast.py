@@ -131,8 +131,10 @@ class Forecast:
     :param releases: what becomes free later; of a host that is not listed nothing does
     :param claims: what others will take, in the order in which they were asked for
     :param nouns: for what users are told
-    :ivar looks: spent for servers that are placed, and for hosts; :meth:`windows` ends when none
-        is left
+    :ivar looks: spent for what is asked for: for its servers, the claims placed beside it, and
+        hosts; :meth:`windows` ends when none is left
+    :ivar claim_looks: spent for the claims without it; the number of claims bounds them, and they
+        end no search. So a project does not pay for what the lease of another one changes.
     """
 
     def __init__(
@@ -143,6 +145,7 @@ class Forecast:
         nouns: Nouns = Nouns(),
     ) -> None:
         self.looks = Looks(LOOKS)
+        self.claim_looks = Looks(LOOKS)
         self._nouns = nouns
         listed = {each.name: each for each in hosts}
         known = (each for each in releases if each.host in listed)
@@ -225,7 +228,7 @@ class Forecast:
         """Return where a claim has its room without what is asked for."""
         while len(self._places) <= number:
             claim = self._claims[len(self._places)]
-            self._places.append(self._last.place(claim, self.looks))
+            self._places.append(self._last.place(claim, self.claim_looks))
         return self._places[number]
 
     def _leaves_room(self, asked: FutureDemand, moment: _Moment) -> bool:

@@ -236,6 +236,23 @@ def test_answers_are_those_of_placing_all_claims_again(
         assert ('left for another lease' in refused) == bool(refused and after[len(claims)])
 
 
+def test_claims_that_are_placed_again_cost_a_search_nothing() -> None:
+    """Each lease that is added may move the claims: other projects do not pay for that."""
+
+    def spent(times: int) -> int:
+        forecast = Forecast(hosts(*[20] * 50), claims=[claim(f'x{n}', n, 99, 9) for n in range(9)])
+        other = Looks(1000)
+        for number in range(9):
+            for each in range(times):
+                forecast.looks = Looks(1000)
+                forecast.add(claim(f'y{number}.{each}', 0, 99, 1))
+            forecast.looks = other
+            forecast.check(claim('a', 9, 99, 1))
+        return 1000 - other.left
+
+    assert spent(1) == spent(0)
+
+
 def test_search_ends_when_its_looks_are_spent() -> None:
     """What follows is not known: no window is guessed."""
     forecast = Forecast(hosts(2), claims=[claim('x', 10, 20, 2), claim('y', 30, 40, 2)])
