@@ -5,8 +5,6 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-from climate_core.calendar import windows
-
 T = TypeVar('T')
 
 #: So many sets of leases are looked at to find one with fewer.
@@ -35,21 +33,17 @@ def choose(candidates: Sequence[T], is_enough: Callable[[Sequence[T]], bool]) ->
     return _without_spared(chosen, chosen[-2::-1], is_enough)
 
 
-def choose_fewest(
-    candidates: Sequence[T], is_enough: Callable[[Sequence[T]], bool], looks: windows.Looks
-) -> list[T]:
+def choose_fewest(candidates: Sequence[T], is_enough: Callable[[Sequence[T]], bool]) -> list[T]:
     """Choose the fewest that there must be, of these the youngest, as :func:`choose`.
 
     Where leases free different parts of hosts, a few older ones may do for many younger ones. Of
     very many leases not all sets are looked at.
-
-    :param looks: spent by ``is_enough``; when none is left, no further set is looked at
     """
     chosen = choose(candidates, is_enough)
     left = _LOOKS
     for number in range(1, len(chosen)):
         for some in itertools.combinations(candidates, number):
-            if not left or looks.left <= 0:
+            if not left:
                 return chosen
             left -= 1
             if is_enough(some):

@@ -41,8 +41,11 @@ _KINDS: Final = frozenset(
 )
 #: Maximum number of earlier waiting leases for which capacity is left, to bound the cost.
 _AHEAD: Final = 100
-#: Maximum number of servers of these leases.
+#: Maximum number of servers of these leases. A lease that exceeds it is skipped: it may take what
+#: others give up for a later lease, which then waits until its next try.
 _SERVERS_AHEAD: Final = 1000
+#: Maximum number of servers that one search asks Nova for, one by one.
+_SERVERS_CHECKED: Final = 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -109,35 +112,38 @@ class ServerPreemption:
             gives_way = any(each.given_up_at for each in found)
             return Victims((), time, start) if gives_way else None
         candidates = [each for each in found if each.given_up_at is None and look.knows(each)]
-        try:
-            return self._choose(candidates, look, Victims((), time, start))
-        except _Spent:
-            # A set that is not known to be the smallest could preempt too many leases.
-            return None
+        return self._choose(candidates, look, Victims((), time, start))
 
     def _choose(
         self, candidates: Sequence[PreemptibleServers], look: '_Look', none: Victims
     ) -> Victims | None:
-        """Choose leases all of whose servers can give way."""
+        """Choose leases all of whose servers can give way.
+
+        :returns: None if there are none, or the search for them costs too much
+        """
         checked: set[str] = set()
+        gets = Looks(_SERVERS_CHECKED)
         while True:
             asleep = [each for each in candidates if not each.runs]
-            chosen = preemption.choose_fewest(asleep, look.is_enough, look.looks)
-            chosen = chosen or preemption.choose_fewest(candidates, look.is_enough, look.looks)
-            if not chosen:
+            chosen = preemption.choose_fewest(asleep, look.is_enough)
+            chosen = chosen or preemption.choose_fewest(candidates, look.is_enough)
+            # A search that was cut short could preempt more leases than the fewest.
+            if not chosen or look.looks.left <= 0:
                 return None
             new = [each for each in chosen if each.runs and each.lease_id not in checked]
             checked |= {each.lease_id for each in new}
-            refused = {each.lease_id for each in new if not self._can_give_way(each)}
+            refused = {each.lease_id for each in new if not self._can_give_way(each, gets)}
+            if gets.left < 0:
+                return None
             if not refused:
                 return dataclasses.replace(none, leases=tuple(each.lease_id for each in chosen))
             candidates = [each for each in candidates if each.lease_id not in refused]
 
-    def _can_give_way(self, one: PreemptibleServers) -> bool:
+    def _can_give_way(self, one: PreemptibleServers, gets: Looks) -> bool:
         assert self.cloud is not None, 'it told what is free'  # nosec B101 # for mypy: it holds already
         try:
             conn = self.cloud.service()
-            found = (servers.get(conn, each) for each in one.servers)
+            found = (servers.get(conn, each) for each in one.servers if gets.spend())
             return not any(preempted.find_obstacle(each) for each in found)
         except errors.Gone:
             return False
@@ -154,10 +160,6 @@ class ServerPreemption:
         notice = datetime.timedelta(seconds=self.conf.queue.preemption_notice)
         time = max(now + notice, first - expected.LEAVING)
         return time, max(lease.start_date, time + expected.LEAVING)
-
-
-class _Spent(Exception):
-    """The looks are spent, so it is not known which leases are the fewest."""
 
 
 class _Look:
@@ -191,12 +193,13 @@ class _Look:
         self._ahead: list[FutureDemand] = []
         self.looks, count = Looks(LOOKS), 0
         for each in (each for each in first if _is_ahead(each, lease)):
-            count += len(_servers(each))
-            if count > _SERVERS_AHEAD:
-                break
+            made = _servers(each)
+            if count + len(made) > _SERVERS_AHEAD:
+                continue
+            count += len(made)
             # What is not known, as of a flavor that is gone, cannot be counted.
             with contextlib.suppress(exceptions.BadRequest):
-                self._ahead.append(self._demand(_servers(each)))
+                self._ahead.append(self._demand(made))
 
     def knows(self, one: PreemptibleServers) -> bool:
         """Tell whether it is known what a lease would free."""
@@ -209,11 +212,11 @@ class _Look:
     def is_enough(self, some: Sequence[PreemptibleServers]) -> bool:
         """Tell whether there is enough without some leases, after those that come first.
 
-        :raises _Spent: that costs too much
+        :returns: False, too, if no look is left
         """
         # A forecast reads all hosts and claims.
         if not self.looks.spend(len(self._room.hosts) + len(self._claims)):
-            raise _Spent
+            return False
         freed = (
             Release(at=self._start, host=self._places[each], amounts=self._room.released(amounts))
             for one in some

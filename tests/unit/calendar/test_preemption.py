@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import pytest
 
 from climate_core.calendar import preemption
-from climate_core.calendar.windows import Looks
 
 
 @pytest.mark.parametrize(
@@ -73,7 +72,7 @@ def test_fewest_are_chosen_where_leases_free_different_amounts(
     pieces: list[int], needed: int, chosen: list[int]
 ) -> None:
     found = preemption.choose_fewest(
-        range(len(pieces)), lambda some: sum(pieces[each] for each in some) >= needed, Looks(1)
+        range(len(pieces)), lambda some: sum(pieces[each] for each in some) >= needed
     )
     assert found == chosen
 
@@ -85,9 +84,5 @@ def test_of_very_many_leases_not_all_sets_are_looked_at() -> None:
         asked.append(len(some))
         return len(some) >= 50
 
-    assert preemption.choose_fewest(range(1000), is_enough, Looks(1)) == [*range(50)]
+    assert preemption.choose_fewest(range(1000), is_enough) == [*range(50)]
     assert len(asked) <= 250
-    # Without looks it is not asked for any other set than those of `choose`.
-    before = len(asked)
-    assert preemption.choose_fewest(range(1000), is_enough, Looks(0)) == [*range(50)]
-    assert len(asked) - before == before - 100

@@ -52,15 +52,78 @@ def test_fewest_give_way_and_only_if_that_makes_room_for_all(
         assert house.status(*mine) == ['ACTIVE'] * len(mine)
 
 
-def test_no_lease_gives_way_if_the_fewest_cannot_be_found_cheaply(
+def refuse(*_: Any) -> None:
+    raise exceptions.NotEnough('There is no room.')
+
+
+def waiting(house: House, monkeypatch: pytest.MonkeyPatch, count: int) -> str:
+    """Return a lease that waits, and to which no lease has given way."""
+    with monkeypatch.context() as patch:
+        patch.setattr(forecasting, 'admit', refuse)
+        patch.setattr(house.world.operations.preemption, 'find_servers', lambda _draft: None)
+        lease_id = house.lease(count, kind='retry')
+    assert house.status(lease_id) == ['WAITING']
+    return lease_id
+
+
+def victims(house: House, lease_id: str) -> tuple[str, ...]:
+    """Return the leases that would give way to another one."""
+    lease, now = house.world.lease(lease_id), house.world.clock.now()
+    found = house.world.operations.preemption.servers.find(lease, now)
+    return found.leases if found else ()
+
+
+def test_no_lease_gives_way_if_the_search_for_the_fewest_is_cut_short(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_preemption, 'LOOKS', 2)
-    mine = [house.lease(1, preemptible=True) for _ in range(2)]
+    mine = [house.lease(each, preemptible=True) for each in (2, 1, 1)]
     house.settle(1)
-    other = house.lease(SIZE)
-    house.settle()
-    assert house.status(*mine, other) == ['ACTIVE', 'ACTIVE', 'ERROR']
+    other = waiting(house, monkeypatch, 2)
+    found = []
+    for looks in range(60):
+        monkeypatch.setattr(server_preemption, 'LOOKS', looks)
+        found.append(victims(house, other))
+    assert {*found} == {(), (mine[0],)}
+    assert found == sorted(found)
+
+
+def test_larger_lease_ahead_hides_no_other_one_ahead(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_preemption, '_SERVERS_AHEAD', 2)
+    mine = house.lease(2, preemptible=True)
+    house.lease(2)
+    house.settle(1)
+    larger = waiting(house, monkeypatch, 3)
+    ahead = waiting(house, monkeypatch, 2)
+    other = waiting(house, monkeypatch, 2)
+    assert victims(house, other) == ()
+    house.end(ahead)
+    assert house.status(larger) == ['WAITING']
+    assert victims(house, other) == (mine,)
+
+
+def test_nova_is_asked_for_a_bounded_number_of_servers(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = house.lease(1, preemptible=True)
+    for _ in range(3):
+        house.lease(1, preemptible=True)
+    house.settle(1)
+    (movable,) = house.world.lease(mine).live
+    other = waiting(house, monkeypatch, 1)
+    asked: list[str] = []
+
+    def show(_conn: object, server_id: str) -> dict[str, Any]:
+        asked.append(server_id)
+        attached = [] if server_id == movable.resource_id else [{'id': 'volume'}]
+        return {'status': 'ACTIVE', servers.VOLUMES: attached}
+
+    monkeypatch.setattr(servers, 'get', show)
+    assert (victims(house, other), len(asked)) == ((mine,), 4)
+    asked.clear()
+    monkeypatch.setattr(server_preemption, '_SERVERS_CHECKED', 3)
+    assert (victims(house, other), len(asked)) == ((), 3)
 
 
 @pytest.mark.parametrize(
@@ -157,9 +220,6 @@ def test_retry_request_waits_when_those_that_gave_way_have_ended_meanwhile(
     preemption = house.world.operations.preemption
     find = preemption.find_servers
 
-    def refuse(*_: Any) -> None:
-        raise exceptions.NotEnough('There is no room.')
-
     def find_and_end(draft: Draft) -> Draft | None:
         found = find(draft)
         assert found is not None
@@ -178,9 +238,6 @@ def test_retry_request_says_that_others_give_way_to_it(
 ) -> None:
     mine = house.lease(1, preemptible=True)
     house.settle(1)
-
-    def refuse(*_: Any) -> None:
-        raise exceptions.NotEnough('There is no room.')
 
     monkeypatch.setattr(forecasting, 'admit', refuse)
     other = house.lease(SIZE, kind='retry')
