@@ -23,13 +23,13 @@ class Extension:
     """Search later ends of a lease.
 
     :param until: when the lease ends as it is
-    :param looks: how much may still be searched
+    :param budget: how much may still be searched
     """
 
     kinds: Kinds
     dice: random.Random
     until: int
-    looks: windows.Looks
+    budget: windows.SearchBudget
 
     def explain(
         self, wanted: Sequence[ReservationDemand], searches: Sequence[Search], refused: int
@@ -90,7 +90,7 @@ class Extension:
         times = sorted(end for end in ends if end > self.until)
         cost = sum(len(self.kinds(each.demand.kind)) for each in searches) // windows.FASTER
         found, first, last = None, 0, len(times)
-        while first < last and self.looks.spend(cost):
+        while first < last and self.budget.spend(cost):
             middle = (first + last) // 2
             shorter = [
                 dataclasses.replace(search, end=times[middle] + after)

@@ -168,8 +168,8 @@ class CalendarQueries:
         most = duration(latest - earliest - length)
         found = []
         first = moment(earliest)
-        looks = windows.Looks(LOOKS)
-        for delay, room in windows.changes(searches, work.kinds(), most, self._dice, looks):
+        budget = windows.SearchBudget(LOOKS)
+        for delay, room in windows.changes(searches, work.kinds(), most, self._dice, budget):
             if room:
                 begin = time_of(first + delay)
                 found.append(Window(begin, begin + length))

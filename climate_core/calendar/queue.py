@@ -64,7 +64,7 @@ def choose(
     capacity that is kept for leases. A project that needs more takes nothing from other projects.
     """
     share = looks // max(1, len({each.project_id for each in waiting})) // 2
-    rooms = {each.project_id: windows.Looks(share) for each in waiting}
+    rooms = {each.project_id: windows.SearchBudget(share) for each in waiting}
     taken: dict[int, Timeline] = {}
 
     def remaining(kind: str) -> Sequence[Timeline]:
@@ -88,13 +88,13 @@ def choose(
 
 def _searched(waiting: Sequence[QueuedLease], kinds: Kinds, share: int) -> list[int]:
     """Return the numbers of the leases that are searched, in the order in which they wait."""
-    looks = {each.project_id: windows.Looks(share) for each in waiting}
+    budgets = {each.project_id: windows.SearchBudget(share) for each in waiting}
     counts = Counter[str]()
     found = []
     for number in sorted(range(len(waiting)), key=lambda each: waiting[each].turn):
         one = waiting[number]
         cost = sum(len(kinds(each.demand.kind)) for each in one.searches) // windows.FASTER
-        if looks[one.project_id].spend(cost) or counts[one.project_id] < _ALWAYS:
+        if budgets[one.project_id].spend(cost) or counts[one.project_id] < _ALWAYS:
             counts[one.project_id] += 1
             found.append(number)
     return sorted(found)
@@ -105,9 +105,9 @@ def _keep_room(
     kinds: Kinds,
     taken: dict[int, Timeline],
     dice: random.Random,
-    looks: windows.Looks,
+    budget: windows.SearchBudget,
 ) -> int | None:
-    delay = windows.next_room(one.searches, 0, kinds, one.latest, dice, looks)
+    delay = windows.next_room(one.searches, 0, kinds, one.latest, dice, budget)
     if delay is not None:
         later = [shifted(each, delay) for each in one.searches]
         _take(later, find_together(later, kinds, dice), kinds, taken)

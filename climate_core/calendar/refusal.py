@@ -93,8 +93,8 @@ def _not_extended(
     never = None if runs or later is not None else _never(wanted, searches, kinds, dice)
     if never is not None:
         return never
-    lasts, looks = until - duration(blamed.after), windows.Looks(LOOKS)
-    later_ends = extension.Extension(kinds, dice, lasts, looks)
+    lasts, budget = until - duration(blamed.after), windows.SearchBudget(LOOKS)
+    later_ends = extension.Extension(kinds, dice, lasts, budget)
     told, parts = later_ends.explain(wanted, searches, missing.index)
     available = None
     if later is not None:
@@ -131,7 +131,7 @@ def _while_it_runs(
     :param until: when the lease ends, as it is and as it is asked for
     """
     begin = max(each.begin for each in searches)
-    looks = windows.Looks(LOOKS)
+    budget = windows.SearchBudget(LOOKS)
     times = sorted(
         {
             time
@@ -161,7 +161,7 @@ def _while_it_runs(
         )
     # The earliest one, or when all looks are taken one at which there is enough, too.
     first, last = 0, len(times) - 1
-    while first < last and looks.spend(cost):
+    while first < last and budget.spend(cost):
         middle = (first + last) // 2
         first, last = (first, middle) if fits(times[middle]) else (middle + 1, last)
     return _not_now(f'{sentence}. Ask again later: there is enough', blamed, times[last])
@@ -263,4 +263,4 @@ def _count(count: int, demand: Demand, noun: str) -> str:
 
 
 def _later(searches: Sequence[Search], kinds: Kinds, dice: random.Random) -> int | None:
-    return windows.next_room(searches, 0, kinds, HORIZON, dice, windows.Looks(LOOKS))
+    return windows.next_room(searches, 0, kinds, HORIZON, dice, windows.SearchBudget(LOOKS))

@@ -21,14 +21,17 @@ from climate_core.concurrency import check_deadline
 FASTER = 4
 
 
-class Looks:
-    """The number of further looks at units that a search may take."""
+class SearchBudget:
+    """Limit the cost of a search.
+
+    :ivar left: the number of units that may still be checked
+    """
 
     def __init__(self, left: int) -> None:
         self.left = left
 
     def spend(self, count: int = 1) -> bool:
-        """Spend some looks; tell whether there were any left.
+        """Spend a part; tell whether there was any left.
 
         :raises climate_core.exceptions.ServiceUnavailable: the caller waits no longer
         """
@@ -38,7 +41,11 @@ class Looks:
 
 
 def changes(
-    searches: Sequence[Search], kinds: Kinds, latest: int, dice: random.Random, looks: Looks
+    searches: Sequence[Search],
+    kinds: Kinds,
+    latest: int,
+    dice: random.Random,
+    budget: SearchBudget,
 ) -> Iterator[tuple[int, bool]]:
     """Yield after which delays all searches begin to find enough, or cease to.
 
@@ -49,13 +56,13 @@ def changes(
     delay: int | None = 0
     room = False
     cost = sum(len(kinds(each.demand.kind)) for each in searches) // FASTER
-    while delay is not None and delay <= latest and looks.spend(cost):
+    while delay is not None and delay <= latest and budget.spend(cost):
         change = _next_start(searches, delay, kinds, dice)
         if (change is not None) != room:
             room = not room
             yield delay, room
         if change is None:
-            change = next_room(searches, delay, kinds, latest, dice, looks)
+            change = next_room(searches, delay, kinds, latest, dice, budget)
         delay = change
 
 
@@ -83,7 +90,7 @@ def next_room(
     kinds: Kinds,
     latest: int,
     dice: random.Random,
-    looks: Looks,
+    budget: SearchBudget,
 ) -> int | None:
     """Return the next delay at which there is enough, in microseconds; None if there is none.
 
@@ -92,7 +99,7 @@ def next_room(
     """
     watched = _Watched([shifted(each, delay) for each in searches], kinds)
     missing = [1 if each.demand.one_unit else each.demand.least for each in searches]
-    for later, number, more in watched.looks(latest - delay, looks):
+    for later, number, more in watched.looks(latest - delay, budget):
         missing[number] -= more
         if (
             later > 0
@@ -117,7 +124,7 @@ class _Watched:
         self._starts = list(accumulate(map(len, self._timelines), initial=0))
         self.next_look = 0
 
-    def looks(self, latest: int, looks: Looks) -> Iterator[tuple[int, int, int]]:
+    def looks(self, latest: int, budget: SearchBudget) -> Iterator[tuple[int, int, int]]:
         """Yield delays, for which search it is, and how many more pieces fit from then on."""
         firsts = [
             first
@@ -129,7 +136,7 @@ class _Watched:
         waiting = sorted(range(len(firsts)), key=firsts.__getitem__, reverse=True)
         queue: list[tuple[int, int]] = []
         counts: dict[int, int] = {}
-        while (queue or waiting) and looks.spend():
+        while (queue or waiting) and budget.spend():
             if waiting and (not queue or firsts[waiting[-1]] <= queue[0][0]):
                 index = waiting.pop()
                 delay = firsts[index]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from climate_common import dates, resource_types
 from climate_core import exceptions
 from climate_core.calendar import moments
-from climate_core.calendar.windows import Looks
+from climate_core.calendar.windows import SearchBudget
 from climate_core.cloud import errors as cloud_errors
 from climate_core.cloud import flavors
 from climate_core.context import RequestContext
@@ -253,7 +253,7 @@ class Expectation:
 
     :ivar without: the id of a lease that is to take nothing
     :ivar alone: whether no lease is to take anything
-    :ivar looks: that searches for a later time may take; they share them
+    :ivar budget: of the searches for a later time; they share it
     :raises climate_core.exceptions.ServiceUnavailable: nobody tells what is free
     """
 
@@ -261,7 +261,7 @@ class Expectation:
     cloud: UserConnector | None
     without: str | None = None
     alone: bool = False
-    looks: Looks = dataclasses.field(default_factory=lambda: Looks(LOOKS))
+    budget: SearchBudget = dataclasses.field(default_factory=lambda: SearchBudget(LOOKS))
     _rooms: dict[str, Room] = dataclasses.field(default_factory=dict)
     _forecasts: dict[str, Forecast] = dataclasses.field(default_factory=dict)
 
@@ -272,7 +272,7 @@ class Expectation:
         """
         self._room(resource_type)
         forecast = self._forecasts[resource_type]
-        forecast.looks = self.looks
+        forecast.budget = self.budget
         return forecast
 
     def take(

@@ -17,7 +17,7 @@ from oslo_config import cfg
 from climate_common.resource_types import SERVER
 from climate_core import exceptions
 from climate_core.calendar import moments, preemption
-from climate_core.calendar.windows import Looks
+from climate_core.calendar.windows import SearchBudget
 from climate_core.cloud import errors, servers
 from climate_core.db import leases, preemptible
 from climate_core.db.clock import Clock
@@ -100,35 +100,35 @@ class ServerPreemption:
             # A server may be there of which only Nova knows yet: its room would not be counted.
             raise exceptions.ServiceUnavailable('Not all of its servers are asked for yet.')
         try:
-            look = _Look(self.database, self.cloud, lease, (start, end))
+            snapshot = _Snapshot(self.database, self.cloud, lease, (start, end))
         except exceptions.BadRequest:
             # It is not known what it takes, so neither who has to give way.
             return None
-        if is_tried and look.is_there_room():
+        if is_tried and snapshot.is_there_room():
             return None
-        if look.is_enough(()):
+        if snapshot.is_enough(()):
             # What gives way already is enough; else there is enough soon, and no lease has to
             # give way.
             gives_way = any(each.given_up_at for each in found)
             return Victims((), time, start) if gives_way else None
-        candidates = [each for each in found if each.given_up_at is None and look.knows(each)]
-        return self._choose(candidates, look, Victims((), time, start))
+        candidates = [each for each in found if each.given_up_at is None and snapshot.knows(each)]
+        return self._choose(candidates, snapshot, Victims((), time, start))
 
     def _choose(
-        self, candidates: Sequence[PreemptibleServers], look: '_Look', none: Victims
+        self, candidates: Sequence[PreemptibleServers], snapshot: '_Snapshot', none: Victims
     ) -> Victims | None:
         """Choose leases all of whose servers can give way.
 
         :returns: None if there are none, or the search for them costs too much
         """
         checked: set[str] = set()
-        gets = Looks(_SERVERS_CHECKED)
+        gets = SearchBudget(_SERVERS_CHECKED)
         while True:
             asleep = [each for each in candidates if not each.runs]
-            chosen = preemption.choose_fewest(asleep, look.is_enough)
-            chosen = chosen or preemption.choose_fewest(candidates, look.is_enough)
+            chosen = preemption.choose_fewest(asleep, snapshot.is_enough)
+            chosen = chosen or preemption.choose_fewest(candidates, snapshot.is_enough)
             # A search that was cut short could preempt more leases than the fewest.
-            if not chosen or look.looks.left <= 0:
+            if not chosen or snapshot.budget.left <= 0:
                 return None
             new = [each for each in chosen if each.runs and each.lease_id not in checked]
             checked |= {each.lease_id for each in new}
@@ -139,7 +139,7 @@ class ServerPreemption:
                 return dataclasses.replace(none, leases=tuple(each.lease_id for each in chosen))
             candidates = [each for each in candidates if each.lease_id not in refused]
 
-    def _can_give_way(self, one: PreemptibleServers, gets: Looks) -> bool:
+    def _can_give_way(self, one: PreemptibleServers, gets: SearchBudget) -> bool:
         assert self.cloud is not None, 'it told what is free'  # nosec B101 # for mypy: it holds already
         try:
             conn = self.cloud.service()
@@ -162,12 +162,12 @@ class ServerPreemption:
         return time, max(lease.start_date, time + expected.LEAVING)
 
 
-class _Look:
-    """A look at the hosts that everybody uses, and at what a lease wants of them.
+class _Snapshot:
+    """The hosts that everybody uses, and what a lease wants of them, as of now.
 
     :param cloud: the rights of the service
     :param period: from when to when the lease wants it
-    :ivar looks: at servers and hosts, which remain
+    :ivar budget: of checks of servers and hosts
     :raises climate_core.exceptions.BadRequest: what the lease takes is not known
     """
 
@@ -191,7 +191,7 @@ class _Look:
         waiting = [each.id for each in database.read(leases.queue) if each.needs_forecast]
         first = database.read(leases.waiting, waiting[:_AHEAD])
         self._ahead: list[FutureDemand] = []
-        self.looks, count = Looks(LOOKS), 0
+        self.budget, count = SearchBudget(LOOKS), 0
         for each in (each for each in first if _is_ahead(each, lease)):
             made = _servers(each)
             if count + len(made) > _SERVERS_AHEAD:
@@ -212,10 +212,10 @@ class _Look:
     def is_enough(self, some: Sequence[PreemptibleServers]) -> bool:
         """Tell whether there is enough without some leases, after those that come first.
 
-        :returns: False, too, if no look is left
+        :returns: False, too, if the budget is spent
         """
         # A forecast reads all hosts and claims.
-        if not self.looks.spend(len(self._room.hosts) + len(self._claims)):
+        if not self.budget.spend(len(self._room.hosts) + len(self._claims)):
             return False
         freed = (
             Release(at=self._start, host=self._places[each], amounts=self._room.released(amounts))
@@ -228,7 +228,7 @@ class _Look:
         releases = [*self._releases, *freed]
         forecast = Forecast(self._room.hosts, releases, [*self._ahead, *claims])
         # Each set places all claims again.
-        forecast.looks = forecast.claim_looks = self.looks
+        forecast.budget = forecast.claim_budget = self.budget
         return _fits(forecast, self._asked)
 
     def _demand(self, wanted: Iterable[model.Reservation]) -> FutureDemand:

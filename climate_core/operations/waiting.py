@@ -16,7 +16,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.model import WaitingDemand
-from climate_core.calendar.windows import Looks
+from climate_core.calendar.windows import SearchBudget
 from climate_core.db import events, leases, store
 from climate_core.db import limits as db_limits
 from climate_core.db.clock import Clock
@@ -178,9 +178,9 @@ class Queue:
         expected = forecasting.Expectation(self.database, self.cloud)
         # Each project has the same share of what the searches of a pass may cost.
         projects = {each.project_id for each in waiting if forecasting.without_room(each)}
-        looks = {each: Looks(LOOKS // len(projects)) for each in projects}
+        budgets = {each: SearchBudget(LOOKS // len(projects)) for each in projects}
         for lease in waiting:
-            expected.looks = looks.get(lease.project_id, expected.looks)
+            expected.budget = budgets.get(lease.project_id, expected.budget)
             with self._refused(lease.id, done.refused):
                 one = self.promises.waiting(lease, now, turns[lease.id])
                 if one.start >= one.end or wait_again.is_freeing(lease):

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, NoReturn
 
 from climate_common import words
-from climate_core.calendar.windows import Looks
+from climate_core.calendar.windows import SearchBudget
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,15 +211,19 @@ class FreeRoom:
         free = self._free
         return [dataclasses.replace(each, free=free[name]) for name, each in self._targets.items()]
 
-    def add(self, name: str, amounts: Mapping[str, int], sign: int = 1) -> None:
-        """Add amounts to what is free of a host; the sign -1 subtracts them."""
+    def subtract(self, name: str, amounts: Mapping[str, int]) -> None:
+        """Subtract amounts from what is free of a host."""
+        self.add(name, {kind: -amount for kind, amount in amounts.items()})
+
+    def add(self, name: str, amounts: Mapping[str, int]) -> None:
+        """Add amounts to what is free of a host."""
         free = dict(self._free[name])
         for kind, amount in amounts.items():
             if amount:
                 order, before = self._orders.setdefault(kind, []), free.get(kind)
                 if before is not None:
                     del order[bisect_left(order, (before, name))]
-                free[kind] = after = (before or 0) + sign * amount
+                free[kind] = after = (before or 0) + amount
                 insort(order, (after, name))
                 change = max(after, 0) - max(before or 0, 0)
                 self._total[kind] = self._total.get(kind, 0) + change
@@ -234,25 +238,25 @@ class FreeRoom:
         if not moved:
             return {}
         moved += [max(moved, key=self._size)] * spares
-        # No search is cut off here, so nobody counts these looks.
-        return self.copy().take(moved, Looks(0), {each.name for each in chosen})
+        # No search is cut off here, so the budget is not checked.
+        return self.copy().take(moved, SearchBudget(0), {each.name for each in chosen})
 
     def take(
         self,
         moved: Collection[RunningServer],
-        looks: Looks,
+        budget: SearchBudget,
         leaving: Collection[str] = (),
     ) -> dict[str, str] | None:
         """Find room for servers together, the largest first, and take it.
 
         Each goes where the least is left of what it needs most of, as far as that is enough.
 
-        :param looks: spent: one for each server, and for each host that is looked at
+        :param budget: spends one for each server, and for each host that is checked
         :param leaving: the names of hosts to which none of them may go
         :returns: the id of each server -> the name of a host; None: none was found, so nothing is
             taken
         """
-        looks.spend(len(moved))
+        budget.spend(len(moved))
         if self._is_too_little(moved, leaving):
             return None
         # What is taken does not change these.
@@ -260,17 +264,17 @@ class FreeRoom:
         listed.sort(key=lambda each: each[0][0], reverse=True)
         taken: list[tuple[RunningServer, str]] = []
         for (_, scarcest), server in listed:
-            name = self._find(server, scarcest, looks, leaving)
+            name = self._find(server, scarcest, budget, leaving)
             if name is None:
                 for other, host in taken:
                     self.add(host, other.amounts)
                 return None
-            self.add(name, server.amounts, -1)
+            self.subtract(name, server.amounts)
             taken.append((server, name))
         return {server.id: name for server, name in taken}
 
     def _find(
-        self, server: RunningServer, scarcest: str, looks: Looks, leaving: Collection[str]
+        self, server: RunningServer, scarcest: str, budget: SearchBudget, leaving: Collection[str]
     ) -> str | None:
         needed = server.amounts.items()
         order = self._orders.get(scarcest, ())
@@ -282,9 +286,9 @@ class FreeRoom:
                 and name not in leaving
                 and self._targets[name].takes(server)
             ):
-                looks.spend(number)
+                budget.spend(number)
                 return name
-        looks.spend(len(order) - first)
+        budget.spend(len(order) - first)
         return None
 
     def _is_too_little(self, moved: Iterable[RunningServer], leaving: Iterable[str]) -> bool:

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from climate_common import words
-from climate_core.calendar.windows import Looks
+from climate_core.calendar.windows import SearchBudget
 from climate_core.plugins.common_pool.emptying import FreeRoom, RunningServer, TargetHost
 
-#: How many looks at servers and hosts a search for windows may take: a second or two.
+#: How many checks of servers and hosts a search for windows may take: a second or two.
 LOOKS: Final = 300_000
 #: Users are told of so many resource classes.
 _TOLD: Final = 5
@@ -65,7 +65,7 @@ class NotExpected(Exception):
     """There will not be enough room in a window; the message says why, for users."""
 
 
-class _Moment:
+class _FreeCapacity:
     """Track what is free of hosts at a moment that only moves forward.
 
     :param room: what is free before the first claim starts
@@ -78,9 +78,9 @@ class _Moment:
         self.claims = claims
         self._releases = [*releases]
 
-    def copy(self) -> '_Moment':
-        """Return the same moment, which moves on separately."""
-        return _Moment(self.room.copy(), self._releases, self.claims)
+    def copy(self) -> '_FreeCapacity':
+        """Return the same capacity, which moves on separately."""
+        return _FreeCapacity(self.room.copy(), self._releases, self.claims)
 
     def move(self, time: int) -> None:
         """Free what is freed until then.
@@ -92,13 +92,13 @@ class _Moment:
             release = self._releases.pop()
             self.room.add(release.host, release.amounts)
 
-    def place(self, claim: FutureDemand, looks: Looks) -> Mapping[str, str] | None:
+    def place(self, claim: FutureDemand, budget: SearchBudget) -> Mapping[str, str] | None:
         """Move to the start of a claim, and have it take its room.
 
         :returns: the host of each of its servers by the id; None: it has no room
         """
         self.move(claim.start)
-        places = self.room.take(claim.servers, looks)
+        places = self.room.take(claim.servers, budget)
         if places is not None:
             self._free_later(claim, places)
         return places
@@ -107,7 +107,7 @@ class _Moment:
         """Move to the start of a claim, and have it take its room on hosts that are known."""
         self.move(claim.start)
         for server in claim.servers:
-            self.room.add(places[server.id], server.amounts, -1)
+            self.room.subtract(places[server.id], server.amounts)
         self._free_later(claim, places)
 
     def _free_later(self, claim: FutureDemand, places: Mapping[str, str]) -> None:
@@ -131,10 +131,10 @@ class Forecast:
     :param releases: what becomes free later; of a host that is not listed nothing does
     :param claims: what others will take, in the order in which they were asked for
     :param nouns: for what users are told
-    :ivar looks: spent for what is asked for: for its servers, the claims placed beside it, and
-        hosts; :meth:`windows` ends when none is left
-    :ivar claim_looks: spent for the claims without it; the number of claims bounds them, and they
-        end no search. So a project does not pay for what the lease of another one changes.
+    :ivar budget: of checks for what is asked for, and for the claims beside it; :meth:`windows`
+        ends when none is left
+    :ivar claim_budget: of checks for the claims alone, which their number bounds; it ends no
+        search. So a project does not pay for what the lease of another project changes.
     """
 
     def __init__(
@@ -144,15 +144,15 @@ class Forecast:
         claims: Iterable[FutureDemand] = (),
         nouns: Nouns = Nouns(),
     ) -> None:
-        self.looks = Looks(LOOKS)
-        self.claim_looks = Looks(LOOKS)
+        self.budget = SearchBudget(LOOKS)
+        self.claim_budget = SearchBudget(LOOKS)
         self._nouns = nouns
         listed = {each.name: each for each in hosts}
         known = (each for each in releases if each.host in listed)
         self._releases = sorted(known, key=_latest_first)
         # In the order of their starts, as each finds its hosts at its start.
         self._claims = sorted(claims, key=_start)
-        self._first = _Moment(FreeRoom(listed.values()), self._releases)
+        self._first = _FreeCapacity(FreeRoom(listed.values()), self._releases)
         self._forget()
 
     def _forget(self) -> None:
@@ -172,11 +172,11 @@ class Forecast:
         :raises NotExpected: they will not
         :raises climate_core.exceptions.ServiceUnavailable: nobody waits for the answer any more
         """
-        moment = self._first.copy()
-        self._move(moment, asked.start)
-        if moment.place(asked, self.looks) is None:
-            raise NotExpected(self._reason(asked, moment.room.hosts))
-        if not self._leaves_room(asked, moment):
+        capacity = self._first.copy()
+        self._move(capacity, asked.start)
+        if capacity.place(asked, self.budget) is None:
+            raise NotExpected(self._reason(asked, capacity.room.hosts))
+        if not self._leaves_room(asked, capacity):
             raise NotExpected(
                 'There would be too little room left for another lease, which starts later.'
             )
@@ -187,21 +187,21 @@ class Forecast:
         """Yield the windows in which servers will find room together, the earliest first.
 
         Of windows that follow each other without a break only the first. What there is after the
-        looks are spent is not known.
+        budget is spent is not known.
 
         :param length: of each window, in microseconds
         :param earliest: when the first one starts at the earliest
         :param latest: when the last one ends at the latest
         """
         follows = False
-        moment = self._first.copy()
+        capacity = self._first.copy()
         for start in self._moments(length, earliest, latest - length):
-            if self.looks.left <= 0:
+            if self.budget.left <= 0:
                 return
-            self._move(moment, start)
+            self._move(capacity, start)
             asked = FutureDemand(start=start, end=start + length, servers=servers)
-            later = moment.copy()
-            fits = later.place(asked, self.looks) is not None and self._leaves_room(asked, later)
+            later = capacity.copy()
+            fits = later.place(asked, self.budget) is not None and self._leaves_room(asked, later)
             if fits and not follows:
                 yield start, start + length
             follows = fits
@@ -215,31 +215,31 @@ class Forecast:
             moments |= {each.start - length + 1, each.start, each.end}
         return sorted(each for each in moments if first <= each <= last)
 
-    def _move(self, moment: _Moment, time: int) -> None:
+    def _move(self, capacity: _FreeCapacity, time: int) -> None:
         """Move to a time; the claims that start until then have their room."""
-        while moment.claims < len(self._claims) and self._claims[moment.claims].start <= time:
-            places = self._place(moment.claims)
+        while capacity.claims < len(self._claims) and self._claims[capacity.claims].start <= time:
+            places = self._place(capacity.claims)
             if places is not None:
-                moment.repeat(self._claims[moment.claims], places)
-            moment.claims += 1
-        moment.move(time)
+                capacity.repeat(self._claims[capacity.claims], places)
+            capacity.claims += 1
+        capacity.move(time)
 
     def _place(self, number: int) -> Mapping[str, str] | None:
         """Return where a claim has its room without what is asked for."""
         while len(self._places) <= number:
             claim = self._claims[len(self._places)]
-            self._places.append(self._last.place(claim, self.claim_looks))
+            self._places.append(self._last.place(claim, self.claim_budget))
         return self._places[number]
 
-    def _leaves_room(self, asked: FutureDemand, moment: _Moment) -> bool:
+    def _leaves_room(self, asked: FutureDemand, capacity: _FreeCapacity) -> bool:
         """Tell whether all claims that start later still have room."""
         # Until then something is on other hosts than without what is asked for.
         until = asked.end
-        for number in range(moment.claims, len(self._claims)):
+        for number in range(capacity.claims, len(self._claims)):
             claim = self._claims[number]
             if claim.start >= until:
                 break
-            before, after = self._place(number), moment.place(claim, self.looks)
+            before, after = self._place(number), capacity.place(claim, self.budget)
             # One that has no room anyway is no reason to refuse another one.
             if after is None and before is not None:
                 return False

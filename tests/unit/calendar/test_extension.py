@@ -22,7 +22,9 @@ TIMELINES = [
 def extend(timelines, until, looks):
     """Return the search of later ends of a lease that ends at a second."""
     dice = random.Random(0)
-    return extension.Extension(lambda _kind: timelines, dice, until * SECOND, windows.Looks(looks))
+    return extension.Extension(
+        lambda _kind: timelines, dice, until * SECOND, windows.SearchBudget(looks)
+    )
 
 
 def latest(*units, until=20, end=50, keep=True, after=0, looks=100):

@@ -20,7 +20,7 @@ LATEST = drawn.LAST + 2
 def seen(searches: list[Search], timelines: list[Timeline], looks: int = 1000) -> list[bool]:
     """Return for each delay whether there is room."""
     room, found = False, []
-    left = windows.Looks(looks)
+    left = windows.SearchBudget(looks)
     changes = dict(
         windows.changes(searches, lambda _kind: timelines, LATEST, random.Random(0), left)
     )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from climate_core import concurrency, exceptions
-from climate_core.calendar.windows import Looks
+from climate_core.calendar.windows import SearchBudget
 from climate_core.context import RequestContext
 from climate_core.plugins.base import Claimed
 from climate_core.plugins.common_pool.emptying import FreeRoom, RunningServer, TargetHost
@@ -119,12 +119,12 @@ def test_request_stops_before_it_creates_anything(
 
 
 def test_search_through_the_calendar_stops(clock: Clock) -> None:
-    looks = Looks(1000)
+    budget = SearchBudget(1000)
     with concurrency.deadline(clock.now + 1):
-        assert looks.spend()
+        assert budget.spend()
         clock.now += 1
         with pytest.raises(exceptions.ServiceUnavailable, match=STOPPED):
-            looks.spend()
+            budget.spend()
 
 
 def test_search_for_room_on_the_hosts_of_all_users_stops(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from climate_core.calendar.windows import Looks
+from climate_core.calendar.windows import SearchBudget
 from climate_core.plugins.common_pool.emptying import FreeRoom, RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import Forecast, FutureDemand, NotExpected, Release
 
@@ -198,7 +198,7 @@ def placed(
             for server in listed[other].servers if names and listed[other].end > one.start else ():
                 free[names[server.id]].subtract(server.amounts)
         room = FreeRoom([dataclasses.replace(each, free=free[each.name]) for each in found])
-        places[number] = room.take(one.servers, Looks(0))
+        places[number] = room.take(one.servers, SearchBudget(0))
     return places
 
 
@@ -241,31 +241,31 @@ def test_claims_that_are_placed_again_cost_a_search_nothing() -> None:
 
     def spent(times: int) -> int:
         forecast = Forecast(hosts(*[20] * 50), claims=[claim(f'x{n}', n, 99, 9) for n in range(9)])
-        other = Looks(1000)
+        other = SearchBudget(1000)
         for number in range(9):
             for each in range(times):
-                forecast.looks = Looks(1000)
+                forecast.budget = SearchBudget(1000)
                 forecast.add(claim(f'y{number}.{each}', 0, 99, 1))
-            forecast.looks = other
+            forecast.budget = other
             forecast.check(claim('a', 9, 99, 1))
         return 1000 - other.left
 
     assert spent(1) == spent(0)
 
 
-def test_search_ends_when_its_looks_are_spent() -> None:
+def test_search_ends_when_its_budget_is_spent() -> None:
     """What follows is not known: no window is guessed."""
     forecast = Forecast(hosts(2), claims=[claim('x', 10, 20, 2), claim('y', 30, 40, 2)])
 
-    def search(looks: Looks) -> list[tuple[int, int]]:
-        forecast.looks = looks
+    def search(budget: SearchBudget) -> list[tuple[int, int]]:
+        forecast.budget = budget
         return list(forecast.windows(servers('a', 1), 5, 0, 100))
 
-    looks = Looks(1000)
-    found = search(looks)
+    budget = SearchBudget(1000)
+    found = search(budget)
     counts = []
-    for left in range(1000 - looks.left + 1):
-        some = search(Looks(left))
+    for left in range(1000 - budget.left + 1):
+        some = search(SearchBudget(left))
         assert some == found[: len(some)]
         counts.append(len(some))
     assert sorted({*counts}) == [0, 1, 2, 3]
