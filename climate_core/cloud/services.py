@@ -111,8 +111,12 @@ class Service:
         """Return the answer to a request, whatever it is.
 
         :raises climate_core.exceptions.Transient: there is none
+        :raises climate_core.cloud.errors.Gone: the path has a part that is ``.`` or ``..``
         :raises TooManyLookups: see :class:`Lookups`
         """
+        if not {'.', '..'}.isdisjoint(path.split('/')):
+            # A name of a user; urllib3 would remove it, and ask for something else.
+            raise errors.Gone
         version = microversion or self.microversion
 
         def send() -> 'requests.Response':

@@ -108,6 +108,8 @@ def test_integers_with_a_fraction_of_zero_are_integers(ask: Ask, dry_run: bool) 
     ('wanted', 'field'),
     [
         (server(flavorRef='none'), 'server.flavorRef'),
+        (server(flavorRef='..'), 'server.flavorRef'),
+        (server(key_name='..'), 'server.key_name'),
         (server(imageRef=UNKNOWN), 'server.imageRef'),
         (server(key_name='none'), 'server.key_name'),
         (server(security_groups=[{'name': 'none'}]), 'server.security_groups[0].name'),
