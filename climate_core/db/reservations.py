@@ -12,7 +12,16 @@ from sqlalchemy import orm
 from climate_common.resource_types import STACK
 from climate_core.db import events, rows, secrets, tables, utcnow
 from climate_core.lease import states
-from climate_core.lease.model import PARTS, PREPARE, REPORTED, UNMADE, Reservation
+from climate_core.lease.model import (
+    HOLDS,
+    NEEDS,
+    PARTS,
+    PREPARE,
+    REPORTED,
+    SPECIFICATIONS,
+    UNMADE,
+    Reservation,
+)
 
 #: Signals that resources were freed, for which leases may wait.
 FREED: Final = 'reservations.freed'
@@ -20,6 +29,17 @@ FREED: Final = 'reservations.freed'
 _RESERVATION = tables.RESERVATIONS
 COLUMNS = rows.columns(_RESERVATION, Reservation)
 _NAMES = tuple(each.name for each in COLUMNS)
+#: What forecasts read of a specification; of lists only whether they are given.
+_FORECAST: Final = frozenset(
+    {
+        'availability_zone',
+        'block_device_mapping_v2',
+        'flavorRef',
+        'imageRef',
+        'size',
+        'volume_type',
+    }
+)
 
 
 class Count(NamedTuple):
@@ -113,18 +133,24 @@ def ends(session: orm.Session, resource_type: str) -> list[ReservationEnd]:
         .outerjoin(event, preemption)
         .where(held_of(resource_type), lease.c.end_date > utcnow.now(session))
     )
-    return [
-        ReservationEnd(
-            resource_id, at, amounts or {}, params.get('on_end'), given_up and max(given_up, now)
-        )
-        for resource_id, at, amounts, params, given_up, now in session.execute(query)
-    ]
+    with rows.streamed(session, query) as stream:
+        return [
+            ReservationEnd(
+                resource_id,
+                at,
+                amounts or {},
+                params.get('on_end'),
+                given_up and max(given_up, now),
+            )
+            for resource_id, at, amounts, params, given_up, now in stream
+        ]
 
 
 class ToBeMade(NamedTuple):
     """A resource that is not made yet, or not woken again, and what it will take.
 
     :param start: of its lease, as ``end``
+    :param params: what forecasts read of them
     """
 
     start: datetime.datetime
@@ -174,12 +200,27 @@ def to_be_made(session: orm.Session, resource_type: str) -> dict[str, list[ToBeM
         .order_by(lease.c.created_at, lease.c.id)
     )
     found: dict[str, list[ToBeMade]] = defaultdict(list)
-    for lease_id, *values in session.execute(query):
-        start, end, amounts, params, resource_id, found_type = values
-        if found_type == resource_type:
-            found[lease_id].append(ToBeMade(start, end, amounts or {}, params, resource_id))
-        for each in (params.get(PARTS) or {}).get(resource_type, ()):
-            found[lease_id].append(ToBeMade(start, end, {}, each, resource_id))
+    with rows.streamed(session, query) as stream:
+        for lease_id, *values in stream:
+            start, end, amounts, params, resource_id, found_type = values
+            if found_type == resource_type:
+                brief = _brief(params)
+                found[lease_id].append(ToBeMade(start, end, amounts or {}, brief, resource_id))
+            for each in (params.get(PARTS) or {}).get(resource_type, ()):
+                found[lease_id].append(ToBeMade(start, end, {}, each, resource_id))
+    return found
+
+
+def _brief(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what forecasts read of params: metadata may have 1 MB."""
+    found = {name: params[name] for name in (HOLDS, NEEDS) if name in params}
+    for name in SPECIFICATIONS:
+        if name in params:
+            found[name] = {
+                key: [] if isinstance(value, list) else value
+                for key, value in params[name].items()
+                if key in _FORECAST
+            }
     return found
 
 

@@ -36,6 +36,8 @@ SPECIFICATIONS: Final = ('server', 'volume')
 GROUP: Final = '_group'
 #: Names in the params of a reservation what it holds when it is granted; never shown.
 HOLDS: Final = '_holds'
+#: Names in the params of a server what it needs of its host; never shown.
+NEEDS: Final = '_needs'
 #: The parameter of a reservation whose resource and amounts its service has reported, and which
 #: are not verified yet; not shown.
 REPORTED: Final = '_reported'

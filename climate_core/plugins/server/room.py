@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from climate_common import amounts
 from climate_core import exceptions
 from climate_core.cloud import flavors, hypervisors, placement
+from climate_core.lease import model
 from climate_core.plugins.capacity import flavor_demand
 from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import Forecast, FutureDemand, NotExpected, Nouns
@@ -23,10 +24,6 @@ _CLASSES: Final[Mapping[str, str]] = {
     amounts.MEMORY_MB: 'MEMORY_MB',
     amounts.DISK_GB: 'DISK_GB',
 }
-
-
-#: What a server needs of its host, kept with its reservation; not shown.
-NEEDS: Final = '_needs'
 
 
 class CommonHostRoom:
@@ -53,11 +50,11 @@ class CommonHostRoom:
 
         :raises climate_core.exceptions.BadRequest: what it takes is not known
         """
-        if not amounts and NEEDS not in params:
+        if not amounts and model.NEEDS not in params:
             if 'server' not in params:
                 raise exceptions.BadRequest('It is not known what the server takes of its host.')
             return dataclasses.replace(self._inside(params), id=server_id)
-        needs = params.get(NEEDS) or {'amounts': by_class(amounts)}
+        needs = params.get(model.NEEDS) or {'amounts': by_class(amounts)}
         return RunningServer(
             id=server_id,
             amounts=needs['amounts'],

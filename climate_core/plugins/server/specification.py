@@ -195,7 +195,7 @@ def claim(
         )
     if 'extra_specs' not in flavor:
         flavor = flavors.get(service, wanted['flavorRef'])
-    kept = {**params, room.NEEDS: room.needs(flavor, wanted)}
+    kept = {**params, model.NEEDS: room.needs(flavor, wanted)}
     claimed = specified.claim(KEY, wanted, kept, held, hidden=_SECRETS)
     if not secrets:
         return claimed
