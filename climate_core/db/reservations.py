@@ -29,6 +29,8 @@ FREED: Final = 'reservations.freed'
 _RESERVATION = tables.RESERVATIONS
 COLUMNS = rows.columns(_RESERVATION, Reservation)
 _NAMES = tuple(each.name for each in COLUMNS)
+#: Bytes of params after which a page of :func:`held` ends. One reservation may have 1 MB.
+MOST_BYTES: Final = 32 * 1024 * 1024
 #: What forecasts read of a specification; of lists only whether they are given.
 _FORECAST: Final = frozenset(
     {
@@ -79,10 +81,21 @@ def holders(
 def held(
     session: orm.Session, resource_type: str, after: str = '', limit: int = 1000
 ) -> list[Reservation]:
-    """Read a page of the reservations of a type that hold their resource, after one by its id."""
-    page = sa.select(*COLUMNS).where(held_of(resource_type), _RESERVATION.c.id > after)
+    """Read a page of the reservations of a type that hold their resource, after one by its id.
+
+    It ends before its limit at :data:`MOST_BYTES`.
+    """
+    size = sa.func.length(_RESERVATION.c.params)
+    page = sa.select(*COLUMNS, size).where(held_of(resource_type), _RESERVATION.c.id > after)
     query = page.order_by(_RESERVATION.c.id).limit(limit)
-    return [read(session, row) for row in session.execute(query)]
+    found, total = [], 0
+    with rows.streamed(session, query) as stream:
+        for *row, length in stream:
+            found.append(read(session, row))
+            total += length
+            if total > MOST_BYTES:
+                break
+    return found
 
 
 def reported(

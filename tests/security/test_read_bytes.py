@@ -82,3 +82,18 @@ def test_metadata_costs_forecasts_no_memory(database: Database, resource_type: s
     assert len(wanted) == len(ends) == COUNT
     assert {each.on_end for each in ends} == {'delete'}
     assert all(one.params == {**NEEDED, key: read} for (one,) in wanted.values())
+
+
+def test_pages_of_the_reconciliation_end_before_too_many_bytes(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reservations, 'MOST_BYTES', 4 * 1024 * 1024)
+    store(database, SERVER, {'server': SPECIFICATIONS[SERVER][0]})
+    pages, after = [], ''
+    database.read(reservations.held, 'test:none')
+    with bounded(cpu_seconds=5, mebibytes=25):
+        while page := database.read(reservations.held, SERVER, after, 10_000):
+            pages.append([each.id for each in page])
+            after = page[-1].id
+    assert len(pages) > 2
+    assert len({each for ids in pages for each in ids}) == sum(map(len, pages)) == COUNT
