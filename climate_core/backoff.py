@@ -23,7 +23,7 @@ class Backoff:
         return cls(conf.engine.retry_seconds, conf.engine.retry_max_seconds)
 
     def delay(self, attempts: int, least: float = 0.0) -> float:
-        """Return the seconds to wait after so many failed attempts.
+        """Return the seconds to wait after a number of failed attempts.
 
         :param least: seconds that the other side asked for, see :func:`retry_after`
         """

@@ -50,7 +50,7 @@ class Stale(Exception):
 
 
 def error_for_user(exc: Exception) -> exceptions.ClimateError | None:
-    """Return what users are told of an error of the database.
+    """Return the message for users about an error of the database.
 
     Only what may succeed later is 503.
 

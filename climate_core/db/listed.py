@@ -103,7 +103,7 @@ def _unpacked(
     if None in found:
         # In the same order. What has come since is left to the next page.
         plain, later = _assembled(session, select.limit(len(found)), parts)
-        # What was read first may have gone meanwhile: a page that goes on has a last lease.
+        # Leases may be deleted between the two reads: a page with a link has a last lease.
         return plain, bool(plain) and (more or later)
     rows = [row for row in found if row is not None]
     packed_rows.convert(_COLUMNS, [row[0] for row in rows])

@@ -21,7 +21,7 @@ from climate_core.db.engine import Stale, signal
 
 T = TypeVar('T')
 
-#: Rows of a stream that are in memory at once; one may have some MiB.
+#: Maximum number of rows of a stream in memory; a row may have several MiB.
 _AT_ONCE: Final = 5
 #: Key of ``Session.info``: what waits to be written for a group.
 _TOGETHER: Final = 'together'

@@ -33,7 +33,7 @@ class CallFailed(Exception):
 
 
 class Answer(NamedTuple):
-    """What a call was answered with.
+    """Hold the answer to a call.
 
     :param status: the HTTP status
     :param retry_after: seconds for which its sender wants no other call

@@ -13,11 +13,11 @@ _E = states.EventStatus
 
 
 def before_end(before: datetime, old_end: datetime, start: datetime, end: datetime) -> datetime:
-    """Return when the end of a lease is told that moves: as long before it, but within the lease.
+    """Return when to announce the end of a lease that moves: as long before it, but within it.
 
-    :param before: when the old end was told
+    :param before: when the old end was announced
     """
-    # Of durations, because a time that is so long before the end may lie before the first year.
+    # Durations are compared, because the time itself may lie before the first year.
     return end - max(timedelta(), min(old_end - before, end - start))
 
 
