@@ -42,7 +42,7 @@ _ALLOCATION = tables.ALLOCATIONS
 NETWORK = str(uuid.UUID(int=14))
 #: Promises begin within so many hours, and last some of them.
 HOURS, LONGEST = 48, 8
-#: One of so many promises is given back right away.
+#: Of so many promises of a manager the first is given back right away.
 GIVEN_BACK = 10
 
 
@@ -84,7 +84,7 @@ def manage(url: str, number: int, creates: int, of: str, units: int) -> collecti
             found['refused'] += 1
             continue
         found['granted'] += 1
-        if not dice.randrange(GIVEN_BACK):
+        if found['granted'] % GIVEN_BACK == 1:
             database.write(own.release, [made], database.read(utcnow.read))
             found['given back'] += 1
     database.dispose()
