@@ -117,7 +117,7 @@ class ServerPreemption:
     def _choose(
         self, candidates: Sequence[PreemptibleServers], snapshot: '_Snapshot', none: Victims
     ) -> Victims | None:
-        """Choose leases all of whose servers can give way.
+        """Choose leases all of whose servers can be preempted.
 
         :returns: None if there are none, or the search for them costs too much
         """
@@ -163,7 +163,7 @@ class ServerPreemption:
 
 
 class _Snapshot:
-    """The hosts that everybody uses, and what a lease wants of them, as of now.
+    """Hold the present state of the shared hosts, and what a lease requests of them.
 
     :param cloud: the rights of the service
     :param period: from when to when the lease wants it

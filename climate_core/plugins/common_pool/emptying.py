@@ -207,16 +207,16 @@ class FreeRoom:
 
     @property
     def hosts(self) -> list[TargetHost]:
-        """Return the hosts with what is free of them now."""
+        """Return the hosts with their present free capacity."""
         free = self._free
         return [dataclasses.replace(each, free=free[name]) for name, each in self._targets.items()]
 
     def subtract(self, name: str, amounts: Mapping[str, int]) -> None:
-        """Subtract amounts from what is free of a host."""
+        """Subtract amounts from the free capacity of a host."""
         self.add(name, {kind: -amount for kind, amount in amounts.items()})
 
     def add(self, name: str, amounts: Mapping[str, int]) -> None:
-        """Add amounts to what is free of a host."""
+        """Add amounts to the free capacity of a host."""
         free = dict(self._free[name])
         for kind, amount in amounts.items():
             if amount:

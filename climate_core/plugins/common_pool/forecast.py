@@ -66,9 +66,9 @@ class NotExpected(Exception):
 
 
 class _FreeCapacity:
-    """Track what is free of hosts at a moment that only moves forward.
+    """Track the free capacity of hosts at a moment that only moves forward.
 
-    :param room: what is free before the first claim starts
+    :param room: the free capacity before the first claim starts
     :param releases: what becomes free later, the latest first
     :ivar claims: how many claims have started
     """
