@@ -31,8 +31,9 @@ from climate_core.lease import webhook
 
 #: Hosts to which nothing is sent over a network.
 _LOCAL = frozenset({'localhost', '127.0.0.1', '::1'})
-#: Parameters of the URL of a database that turn TLS on, as in PyMySQL and psycopg2.
-_DATABASE_TLS = frozenset({'ssl', 'ssl_ca', 'ssl_verify_cert', 'sslmode'})
+#: Parameters of a URL with which PyMySQL ignores ``ssl_ca``: it reads its own names before those
+#: of SQLAlchemy (pymysql/connections.py, sqlalchemy/dialects/mysql/mysqldb.py).
+_WITHOUT_CA = frozenset({'ssl', 'ssl_disabled', 'ssl_verify_cert', 'ssl_verify_identity'})
 #: The sections of the notifications that managers receive.
 _HEARD = ('nova_notifications', 'cinder_notifications', 'heat_notifications')
 #: The errors of a database that does not answer, or is of another release.
@@ -117,19 +118,31 @@ def check_transport(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 
 def _transport(conf: cfg.ConfigOpts, name: str, url: messaging.TransportURL) -> Iterator[str]:
-    if tls_of(conf, url) is None and not _LOCAL.issuperset(host.hostname for host in url.hosts):
-        yield f'{name} has no TLS: set [oslo_messaging_rabbit] ssl = true.'
+    tls = tls_of(conf, url)
+    if not _LOCAL.issuperset(host.hostname for host in url.hosts):
+        if tls is None:
+            yield f'{name} has no TLS: set [oslo_messaging_rabbit] ssl = true.'
+        elif 'ca_certs' not in tls:
+            yield (
+                f'{name} accepts the certificate of any host: set [oslo_messaging_rabbit] '
+                'ssl_ca_file.'
+            )
     if not url.hosts or any(host.username in (None, 'guest') for host in url.hosts):
         yield f'{name} has the user guest: give Climate a user of its own.'
     if url.virtual_host in (None, '', '/'):
         yield f'{name} has the virtual host /: give Climate one of its own.'
 
 
-def tls_of(conf: cfg.ConfigOpts, url: messaging.TransportURL) -> dict[str, Any] | None:
-    """Return the options of Python's ssl for a connection to RabbitMQ; None: it has no TLS.
+def tls_of(
+    conf: cfg.ConfigOpts, url: messaging.TransportURL, hostname: str | None = None
+) -> dict[str, Any] | None:
+    """Return the options of kombu for TLS with a broker of RabbitMQ; None: it has no TLS.
 
     Options in the query of the URL come before those of [oslo_messaging_rabbit]
-    (oslo_messaging/_drivers/common.py ``ConfigOptsProxy``).
+    (oslo_messaging/_drivers/common.py ``ConfigOptsProxy``). Without ssl_ca_file oslo.messaging
+    does not verify the name of the broker (_drivers/impl_rabbit.py ``_fetch_ssl_params``).
+
+    :param hostname: the broker that its certificate must name
     """
     section = conf.oslo_messaging_rabbit
     if not strutils.bool_from_string(url.query.get('ssl', section.ssl)):
@@ -138,8 +151,8 @@ def tls_of(conf: cfg.ConfigOpts, url: messaging.TransportURL) -> dict[str, Any] 
     given = {ours: url.query.get(name, section[name]) for ours, name in names.items()}
     found: dict[str, Any] = {name: path for name, path in given.items() if path}
     if 'ca_certs' in found:
-        # Without this file oslo.messaging does not verify the certificate of RabbitMQ either.
         found['cert_reqs'] = ssl.CERT_REQUIRED
+        found['server_hostname'] = hostname
     return found
 
 
@@ -154,17 +167,29 @@ def check_notifications(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 
 def check_database(conf: cfg.ConfigOpts) -> Iterator[str]:
-    """Find a connection to the database without TLS."""
+    """Find a connection to the database that does not verify the certificate and its host."""
     url = sa.make_url(conf.database.connection)
     if url.get_backend_name() == 'sqlite' or (url.host or 'localhost') in _LOCAL:
         return
-    if _DATABASE_TLS.isdisjoint(url.query):
-        yield '[database] connection has no TLS: add ssl_ca (MySQL) or sslmode (PostgreSQL).'
+    if url.get_backend_name() == 'postgresql':
+        is_verified = url.query.get('sslmode') == 'verify-full'
+    else:
+        by_name = strutils.bool_from_string(url.query.get('ssl_check_hostname'), default=True)
+        has_ca = not {'ssl_ca', 'ssl_capath'}.isdisjoint(url.query)
+        is_verified = has_ca and by_name and _WITHOUT_CA.isdisjoint(url.query)
+    if not is_verified:
+        yield (
+            '[database] connection does not verify the server: set ssl_ca without ssl_verify_cert '
+            '(MySQL) or sslmode=verify-full (PostgreSQL).'
+        )
 
 
 def check_urls(conf: cfg.ConfigOpts) -> Iterator[str]:
-    """Find services that are called without TLS."""
+    """Find services that are called without TLS, or whose certificates are not verified."""
     found = {f'[{group}] auth_url': _auth_url(conf, group) for group in _WITH_KEYSTONE}
+    for group in _WITH_KEYSTONE:
+        if conf[group].insecure:
+            yield f'[{group}] insecure is true: set cafile instead.'
     for group in conf:
         if isinstance(conf[group], Mapping):
             found |= {f'[{group}] {name}': conf[group][name] for name in _urls_of(conf[group])}
@@ -174,7 +199,7 @@ def check_urls(conf: cfg.ConfigOpts) -> Iterator[str]:
             yield f'{name} is http: use https.'
 
 
-_WITH_KEYSTONE = ('cloud', 'keystone_authtoken')
+_WITH_KEYSTONE = ('cloud', 'keystone_authtoken', 'oslo_limit')
 
 
 def _urls_of(section: Mapping[str, Any]) -> Iterator[str]:

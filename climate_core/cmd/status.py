@@ -276,8 +276,8 @@ def _unread_queues(conf: cfg.ConfigOpts) -> Iterator[str]:
 def _count_unread(conf: cfg.ConfigOpts, url: str, queue: str) -> int:
     """Return the number of messages of a queue; 0 if it has a consumer or does not exist."""
     parsed = messaging.TransportURL.parse(conf, url)
-    tls = security.tls_of(conf, parsed)
     for place, host in enumerate(parsed.hosts, 1):
+        tls = security.tls_of(conf, parsed, host.hostname)
         connection = kombu.Connection(
             hostname=host.hostname,
             port=host.port or 5672,

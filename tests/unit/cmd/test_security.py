@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """climate-status security check: each recommendation that is not followed is reported."""
 
+import contextlib
 import json
 import pathlib
+import socket
+import ssl
 import textwrap
+import threading
 from typing import Any
 
+import certifi
+import pymysql
 import pytest
 import sqlalchemy as sa
 from cryptography.fernet import Fernet
+from sqlalchemy.dialects.mysql.pymysql import dialect
 from sqlalchemy.orm import Session
 
 from climate_common import sealing
@@ -17,6 +24,7 @@ from climate_core.cmd import security, status
 from climate_core.db import leases, resealing, tables
 from climate_core.db.engine import Database
 from tests.support import templates
+from tests.support.fakes import receiver
 from tests.support.leases import lease
 
 #: An installation that follows every recommendation.
@@ -35,6 +43,8 @@ enabled = false
 enabled = false
 [heat_notifications]
 enabled = false
+[oslo_messaging_rabbit]
+ssl_ca_file = /etc/ssl/certs/rabbitmq-ca.pem
 [virtual:instance]
 secret_keys = {key}
 [limits]
@@ -106,6 +116,14 @@ def test_installation_that_follows_all_recommendations_passes(
             ['transport_url has no TLS'],
         ),
         (
+            '[oslo_messaging_rabbit]\nssl_ca_file =',
+            'Message bus',
+            [
+                'transport_url accepts the certificate of any host',
+                '[oslo_messaging_notifications] transport_url accepts',
+            ],
+        ),
+        (
             '[oslo_messaging_notifications]\n'
             'transport_url = rabbit://climate:p@mq.example:5671/climate?ssl=1',
             'Notifications',
@@ -114,6 +132,16 @@ def test_installation_that_follows_all_recommendations_passes(
         ('[nova_notifications]\nenabled = true', 'Notifications', ['[nova_notifications]']),
         ('[cloud]\nauth_url = http://keystone.example/v3', 'TLS', ['[cloud] auth_url']),
         ('[limits]\nexternal_endpoint = http://usage.example', 'TLS', ['external_endpoint']),
+        (
+            '[oslo_limit]\nauth_type = password\nauth_url = http://keystone.example/v3',
+            'TLS',
+            ['[oslo_limit] auth_url is http'],
+        ),
+        (
+            '[keystone_authtoken]\ninsecure = true',
+            'TLS',
+            ['[keystone_authtoken] insecure is true: set cafile'],
+        ),
         (
             '[cloud]\ncompute_endpoint_override = http://nova.example/',
             'TLS',
@@ -139,24 +167,92 @@ def test_recommendation_that_is_not_followed_is_a_warning(
     assert 'secret ' not in found[check_name]
 
 
+def is_reported(file: pathlib.Path, connection: str) -> bool:
+    """Return whether the check reports the URL of a database."""
+    conf = configuration.load([], [str(file)])
+    conf.set_override('connection', connection, group='database')
+    found = list(security.check_database(conf))
+    assert all('does not verify the server' in each for each in found)
+    return bool(found)
+
+
+@pytest.mark.parametrize(
+    ('query', 'is_verified'),
+    [
+        ('', False),
+        ('?ssl_ca={ca}', True),
+        ('?ssl_capath=/etc/ssl/certs', True),
+        ('?ssl_ca={ca}&ssl_check_hostname=false', False),
+        ('?ssl_check_hostname=true', False),
+        ('?ssl_ca={ca}&ssl_verify_cert=false', False),
+        ('?ssl_ca={ca}&ssl_disabled=1', False),
+        ('?ssl_verify_cert=true', False),
+    ],
+)
+def test_database_whose_certificate_pymysql_does_not_verify_is_reported(
+    file: pathlib.Path, query: str, is_verified: bool
+) -> None:
+    connection = f'mysql+pymysql://c:p@db.example/c{query.format(ca=certifi.where())}'
+    assert is_reported(file, connection) is not is_verified
+    _, arguments = dialect().create_connect_args(sa.make_url(connection))
+    context = getattr(pymysql.Connection(**arguments, defer_connect=True), 'ctx', None)
+    assert is_verified is bool(
+        context and context.verify_mode is ssl.CERT_REQUIRED and context.check_hostname
+    )
+
+
+def test_database_whose_ca_pymysql_does_not_read_is_reported(file: pathlib.Path) -> None:
+    missing = 'mysql+pymysql://c:p@db.example/c?ssl_ca=/missing.pem'
+    assert not is_reported(file, missing)
+    ignored = f'{missing}&ssl_verify_cert=true'
+    assert is_reported(file, ignored)
+    for connection, is_read in ((missing, True), (ignored, False)):
+        _, arguments = dialect().create_connect_args(sa.make_url(connection))
+        with pytest.raises(FileNotFoundError) if is_read else contextlib.nullcontext():
+            pymysql.Connection(**arguments, defer_connect=True)
+
+
 @pytest.mark.parametrize(
     ('connection', 'is_safe'),
     [
-        ('mysql+pymysql://c:p@db.example/c', False),
-        ('mysql+pymysql://c:p@db.example/c?ssl_ca=/etc/ssl/ca.pem', True),
         ('postgresql://c:p@db.example/c', False),
+        ('postgresql://c:p@db.example/c?sslmode=require', False),
         ('postgresql://c:p@db.example/c?sslmode=verify-full', True),
         ('mysql+pymysql://c:p@localhost/c', True),
     ],
 )
-def test_database_without_tls_is_reported(
+def test_database_that_is_not_verified_is_reported(
     file: pathlib.Path, connection: str, is_safe: bool
 ) -> None:
-    conf = configuration.load([], [str(file)])
-    conf.set_override('connection', connection, group='database')
-    found = list(security.check_database(conf))
-    assert (found == []) is is_safe
-    assert is_safe or 'has no TLS' in found[0]
+    assert is_reported(file, connection) is not is_safe
+
+
+@pytest.mark.parametrize(
+    ('certified', 'sent'), [('127.0.0.1', b'AMQP'), ('mq.example', None)], ids=['own', 'other']
+)
+def test_password_is_sent_only_to_the_broker_that_the_certificate_names(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, certified: str, sent: bytes | None
+) -> None:
+    monkeypatch.setattr('kombu.utils.functional.sleep', lambda _seconds: None)
+    context, ca = receiver.certificate(tmp_path, certified)
+    conf = configuration.load([], [])
+    received: list[bytes] = []
+
+    def accept() -> None:
+        # The second try of kombu finds no broker.
+        with listener, contextlib.suppress(ssl.SSLError):
+            plain, _ = listener.accept()
+            with context.wrap_socket(plain, server_side=True) as secure:
+                received.append(secure.recv(4))
+
+    listener = socket.create_server(('127.0.0.1', 0))
+    broker = threading.Thread(target=accept)
+    broker.start()
+    url = f'rabbit://c:p@127.0.0.1:{listener.getsockname()[1]}/?ssl=1&ssl_ca_file={ca}'
+    with pytest.raises(OSError):
+        status._count_unread(conf, url, 'notifications.info')
+    broker.join()
+    assert received == ([sent] if sent else [])
 
 
 def test_secrets_that_the_release_before_sealed_are_reported(
