@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from keystoneauth1 import exceptions as ksa
+from keystoneauth1 import loading
 from oslo_config import cfg
 from oslo_log import log
 
@@ -140,6 +141,9 @@ def _replaced_globals(limit: Any, conf: cfg.ConfigOpts) -> Iterator[None]:
     section = conf[conf_group.GROUP]
     if not _has_identity(section):
         conf.set_default('auth_section', cloud_conf.GROUP, conf_group.GROUP)
+        # auth_section names the identity alone, not the CA certificates of its Keystone.
+        for option in loading.get_session_conf_options():
+            conf.set_default(option.dest, conf.cloud[option.dest], conf_group.GROUP)
     before = limit.CONF, limit._SDK_CONNECTION
     limit.CONF, limit._SDK_CONNECTION = conf, None
     try:

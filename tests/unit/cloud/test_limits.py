@@ -88,6 +88,15 @@ def test_nothing_of_it_stays_in_the_globals_of_the_library(fake):
     assert cfg.CONF.oslo_limit.auth_section is None
 
 
+def test_connection_without_own_identity_trusts_the_certificates_of_the_cloud(fake):
+    conf = configure(fake.url)
+    conf.set_override('cafile', '/etc/ca.pem', 'cloud')
+    fake.state.limits.defaults = NAMES
+    source = Limits(conf, Cloud(conf))
+    source.of('demo-id')
+    assert source._enforcer.connection.session.verify == '/etc/ca.pem'
+
+
 def test_two_services_in_one_process(fake):
     fake.state.limits.defaults = NAMES
     lost = make('http://127.0.0.1:1')
