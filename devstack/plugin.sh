@@ -6,8 +6,8 @@
 #     enable_plugin climate <url of this repository>
 #
 # after the plugin of Heat, if there is one. Nova, Cinder and Heat are enabled for Climate with the
-# same lines as in the local cloud: nova-climate.conf, cinder-climate.conf and heat-climate.conf in
-# devstack/local/templates. Neutron gets those of policies/neutron.yaml there.
+# same lines as in the local cloud: the files *-climate.conf in devstack/local/templates, and those
+# for policy.yaml in policies there.
 
 CLIMATE_PLUGIN_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -72,8 +72,8 @@ function install_climate {
 }
 
 function configure_climate {
-    sudo install -d -o "$STACK_USER" "$CLIMATE_CONF_DIR" "$CLIMATE_DATA_DIR"
-    rm -f "$CLIMATE_CONF"
+    sudo install -d -m 0750 -o "$STACK_USER" "$CLIMATE_CONF_DIR" "$CLIMATE_DATA_DIR"
+    climate_secret_file "$CLIMATE_CONF"
     iniset "$CLIMATE_CONF" DEFAULT debug "$ENABLE_DEBUG_LOG_LEVEL"
     iniset "$CLIMATE_CONF" DEFAULT state_path "$CLIMATE_DATA_DIR"
     iniset "$CLIMATE_CONF" database connection "$(database_connection_url climate)"
@@ -94,6 +94,14 @@ function configure_climate {
         iniset "$CLIMATE_CONF" "virtual:$kind" first_look_seconds 5
     done
     if [[ -n "$CLIMATE_LIMITS" ]]; then
+        # oslo.limit looks among the services and endpoints of the whole cloud.
+        iniset "$CLIMATE_CONF" oslo_limit auth_type password
+        iniset "$CLIMATE_CONF" oslo_limit auth_url "$KEYSTONE_SERVICE_URI"
+        iniset "$CLIMATE_CONF" oslo_limit cafile "$SSL_BUNDLE_FILE"
+        iniset "$CLIMATE_CONF" oslo_limit username climate
+        iniset "$CLIMATE_CONF" oslo_limit password "$SERVICE_PASSWORD"
+        iniset "$CLIMATE_CONF" oslo_limit user_domain_name "$SERVICE_DOMAIN_NAME"
+        iniset "$CLIMATE_CONF" oslo_limit system_scope all
         iniset "$CLIMATE_CONF" oslo_limit endpoint_region_name "$REGION_NAME"
     fi
     iniset "$CLIMATE_CONF" oslo_middleware enable_proxy_headers_parsing True
@@ -109,32 +117,81 @@ function configure_climate {
     iniset "$CLIMATE_UWSGI_CONF" uwsgi ignore-write-errors true
 }
 
-# climate_bus_user USER VHOST CONFIGURE WRITE READ - give a user of RabbitMQ these rights in one
-# vhost and a new password; $bus_url is its URL then.
+# climate_secret_file FILE - an empty file that only this user reads.
+function climate_secret_file {
+    rm -f "$1"
+    install -m 0600 /dev/null "$1"
+}
+
+# climate_policy SERVICE CONF - the lines for policy.yaml by which a service accepts Climate's user
+# without the role admin.
+function climate_policy {
+    local lines
+    lines=$(dirname "$2")/policy.d
+    sudo install -d -o "$STACK_USER" "$lines"
+    cp "$CLIMATE_PLUGIN_DIR/local/templates/policies/$1.yaml" "$lines/climate.yaml"
+}
+
+# climate_bus_url USER PASSWORD VHOST
+function climate_bus_url {
+    echo "rabbit://$1:$2@$RABBIT_HOST:5672/$3"
+}
+
+# climate_notifier_password USER - of a service that notifies: each node has to know it.
+function climate_notifier_password {
+    printf '%s' "$1" | openssl dgst -sha256 -hmac "$RABBIT_PASSWORD" -r | cut -c 1-32
+}
+
+# climate_notify SERVICE CONF - let a service notify as a user that can do nothing else.
+function climate_notify {
+    local user=$1-notify
+    [[ "$CLIMATE_OWN_VHOSTS" == True ]] || return 0
+    iniset "$2" oslo_messaging_notifications transport_url \
+        "$(climate_bus_url "$user" "$(climate_notifier_password "$user")" notifications)"
+}
+
+# climate_bus_user USER PASSWORD VHOST CONFIGURE WRITE READ - give a user of RabbitMQ these rights.
 function climate_bus_user {
-    local user=$1 vhost=$2 password
-    shift 2
-    password=$(openssl rand -hex 16)
+    local user=$1 password=$2 vhost=$3
+    shift 3
     sudo rabbitmqctl add_user "$user" "$password" ||
         sudo rabbitmqctl change_password "$user" "$password"
     sudo rabbitmqctl set_permissions -p "$vhost" "$user" "$@"
-    bus_url="rabbit://$user:$password@$RABBIT_HOST:5672/${vhost#/}"
+}
+
+# climate_notifier SERVICE EXCHANGE TOPICS - a user that can only send notifications.
+function climate_notifier {
+    local user=$1-notify own="^($2|$3\\..*)\$"
+    climate_bus_user "$user" "$(climate_notifier_password "$user")" notifications \
+        "$own" "$own" "^$2\$"
 }
 
 # configure_climate_bus - whoever can publish in the vhost of climate-manager can call it as any
-# user, so no other service uses that vhost. Nova, Cinder and Heat notify where they did before: a
-# user reads that which can publish nothing but Climate's own notifications.
+# user, so that DevStack's own user of RabbitMQ has no rights in these vhosts. The rights are those
+# of doc/source/install/index.rst.
 function configure_climate_bus {
-    local section bus_url own='climate(-cinder|-heat)?' others='nova|openstack|cinder|heat'
-    is_service_enabled rabbit || return 0
-    rpc_backend_add_vhost climate
-    climate_bus_user climate climate '.*' '.*' '.*'
-    iniset "$CLIMATE_CONF" DEFAULT transport_url "$bus_url"
-    climate_bus_user climate-notify / "^($others|$own|notifications\\..*)\$" \
-        "^($own|notifications\\..*)\$" "^($others|$own)\$"
-    for section in oslo_messaging nova cinder heat; do
-        iniset "$CLIMATE_CONF" "${section}_notifications" transport_url "$bus_url"
+    local section vhost rpc notify own='climate(-cinder|-heat)?' others='nova|openstack|heat'
+    [[ "$CLIMATE_OWN_VHOSTS" == True ]] || return 0
+    for vhost in climate notifications; do
+        sudo rabbitmqctl add_vhost "$vhost" || true
+        sudo rabbitmqctl clear_permissions -p "$vhost" "$RABBIT_USERID" || true
     done
+    climate_notifier nova nova '(versioned_)?notifications'
+    climate_notifier cinder openstack notifications
+    climate_notifier heat heat notifications
+    rpc=$(openssl rand -hex 16)
+    notify=$(openssl rand -hex 16)
+    climate_bus_user climate "$rpc" climate '.*' '.*' '.*'
+    climate_bus_user climate-notify "$notify" notifications \
+        "^($others|$own|notifications\\..*)\$" "^($own|notifications\\..*)\$" "^($others|$own)\$"
+    iniset "$CLIMATE_CONF" DEFAULT transport_url "$(climate_bus_url climate "$rpc" climate)"
+    for section in oslo_messaging nova cinder heat; do
+        iniset "$CLIMATE_CONF" "${section}_notifications" transport_url \
+            "$(climate_bus_url climate-notify "$notify" notifications)"
+    done
+    # No service reads the queues of topics that oslo.messaging declares.
+    sudo rabbitmqctl set_policy -p notifications --apply-to queues bounded \
+        '^(versioned_)?notifications\.' '{"message-ttl": 600000, "max-length": 10000}'
 }
 
 # configure_climate_placement - otherwise Placement 16 promises more than there is to claims that
@@ -144,20 +201,29 @@ function configure_climate_placement {
     iniset "$PLACEMENT_CONF" placement allocation_conflict_retry_count 1
 }
 
-# configure_climate_nova - nova-api, nova-scheduler and nova-compute have to know Climate.
+# configure_climate_nova - nova-api, nova-scheduler and nova-compute have to know Climate. The private
+# key is in a file that nova-api alone reads: DevStack makes that of nova-compute from nova.conf.
 function configure_climate_nova {
+    local keys public=$CLIMATE_NOVA_PUBLIC_KEY
     is_service_enabled n-api n-sch n-cpu || return 0
+    if is_service_enabled n-api; then
+        keys=$(dirname "$NOVA_CONF")/nova-api-climate.conf
+        climate_secret_file "$keys"
+        climate_merge "$CLIMATE_PLUGIN_DIR/local/templates/nova-api-climate.conf" "$keys" \
+            nova_key="$(climate_key nova "$CLIMATE_NOVA_KEY")"
+        public=$(climate-nova-stash --config-file "$keys" public)
+        iniset "$NOVA_UWSGI_CONF" uwsgi env \
+            "OS_NOVA_CONFIG_FILES=api-paste.ini;nova.conf;nova-api-climate.conf"
+        climate_policy nova "$NOVA_CONF"
+    fi
     climate_merge "$CLIMATE_PLUGIN_DIR/local/templates/nova-climate.conf" "$NOVA_CONF" \
         climate_url="$SERVICE_PROTOCOL://$SERVICE_HOST$CLIMATE_PATH" \
-        nova_public_key=
-    # DevStack makes the files of nova-compute from this one, so they have the private key, too:
-    # the public one comes from it.
-    climate_merge "$CLIMATE_PLUGIN_DIR/local/templates/nova-api-climate.conf" "$NOVA_CONF" \
-        nova_key="$(climate_key nova "$CLIMATE_NOVA_KEY")"
+        nova_public_key="$public"
+    climate_notify nova "$NOVA_CONF"
 }
 
 # climate_key - a key that protects what a service keeps: the one that is set, or one that is made
-# once. All nodes need the same: with several, set them in each local.conf.
+# once. All nodes with this service need the same: with several, set it in each local.conf.
 function climate_key {
     local file=$CLIMATE_DATA_DIR/$1.key
     if [[ -n "$2" ]]; then
@@ -177,6 +243,8 @@ function configure_climate_cinder {
     configure_keystone_authtoken_middleware "$CINDER_CONF" cinder service_user
     climate_merge "$CLIMATE_PLUGIN_DIR/local/templates/cinder-climate.conf" "$CINDER_CONF"
     iniset "$CINDER_CONF" climate region_name "$REGION_NAME"
+    climate_policy cinder "$CINDER_CONF"
+    climate_notify cinder "$CINDER_CONF"
 }
 
 # configure_climate_heat - the lines of heat.conf, the names in Heat's environment, and a token of
@@ -189,14 +257,19 @@ function configure_climate_heat {
         heat_plugins="$CLIMATE_DIR/heat_ext/plugins"
     sudo install -d -o "$STACK_USER" "$names"
     cp "$CLIMATE_DIR/heat_ext/environment.d/climate.yaml" "$names"
+    climate_policy heat "$file"
+    climate_notify heat "$file"
 }
 
-# configure_climate_neutron - keep what is set apart for leases from the managers of projects.
-function configure_climate_neutron {
-    local lines=${NEUTRON_CONF_DIR:-/etc/neutron}/policy.d
-    is_service_enabled q-svc neutron-api || return 0
-    sudo install -d -o "$STACK_USER" "$lines"
-    cp "$CLIMATE_PLUGIN_DIR/local/templates/policies/neutron.yaml" "$lines/climate.yaml"
+# configure_climate_policies - Keystone and Neutron need nothing else. Neutron keeps what is set
+# apart for leases from the managers of projects.
+function configure_climate_policies {
+    if is_service_enabled key; then
+        climate_policy keystone "$KEYSTONE_CONF"
+    fi
+    if is_service_enabled q-svc neutron-api; then
+        climate_policy neutron "$NEUTRON_CONF"
+    fi
 }
 
 # configure_climate_dashboard - the panels of Climate, where Horizon runs; it collects and compresses
@@ -208,8 +281,17 @@ function configure_climate_dashboard {
     cp "$CLIMATE_DIR"/climate_dashboard/local_settings.d/_*.py "$own/local_settings.d/"
 }
 
+# create_climate_accounts - the user has the roles of doc/source/operation/security.rst: climate is
+# that of an administrator in Nova, Cinder and Heat alone.
 function create_climate_accounts {
-    create_service_user climate admin
+    local role domain=$SERVICE_DOMAIN_NAME
+    get_or_create_role climate
+    create_service_user climate
+    for role in climate member; do
+        get_or_add_user_project_role "$role" climate "$SERVICE_PROJECT_NAME" "$domain" "$domain"
+    done
+    # For the limits of all projects.
+    get_or_add_user_system_role reader climate all "$domain"
     get_or_create_service climate reservation "Reservation Service"
     get_or_create_endpoint reservation "$REGION_NAME" "$(climate_endpoint)"
 }
@@ -262,11 +344,16 @@ function stop_climate {
 }
 
 function cleanup_climate {
+    local name
     if is_service_enabled rabbit; then
-        sudo rabbitmqctl delete_vhost climate || true
-        sudo rabbitmqctl delete_user climate || true
-        sudo rabbitmqctl delete_user climate-notify || true
+        for name in climate notifications; do
+            sudo rabbitmqctl delete_vhost "$name" || true
+        done
+        for name in climate {climate,nova,cinder,heat}-notify; do
+            sudo rabbitmqctl delete_user "$name" || true
+        done
     fi
+    sudo rm -f /etc/{keystone,nova,cinder,heat,neutron}/policy.d/climate.yaml
     remove_uwsgi_config "$CLIMATE_UWSGI_CONF" climate-api
     sudo rm -rf "$CLIMATE_CONF_DIR" "$CLIMATE_DATA_DIR"
     rm -f "${HORIZON_DIR:-$DEST/horizon}"/openstack_dashboard/local/enabled/_178[0-9]_*.py \
@@ -278,6 +365,9 @@ function climate_phase {
         stack/pre-install)
             if ! is_service_enabled key; then
                 die $LINENO "Climate needs Keystone: enable_service key"
+            fi
+            if [[ "$CLIMATE_OWN_VHOSTS" == True ]] && ! is_service_enabled rabbit; then
+                die $LINENO "RabbitMQ is not on this node: set CLIMATE_OWN_VHOSTS=False on all"
             fi
             ;;
         stack/install)
@@ -291,7 +381,7 @@ function climate_phase {
             configure_climate_nova
             configure_climate_cinder
             configure_climate_heat
-            configure_climate_neutron
+            configure_climate_policies
             configure_climate_dashboard
             create_climate_accounts
             register_climate_limits
@@ -312,17 +402,17 @@ function climate_phase {
 
 if is_service_enabled climate-api climate-manager; then
     climate_phase "$1" "${2:-}"
-elif is_service_enabled placement-api n-api n-sch n-cpu cinder heat q-svc neutron-api; then
+elif is_service_enabled key placement-api n-api n-sch n-cpu cinder heat q-svc neutron-api; then
     # Another node: all of Nova, Cinder and Heat have to know Climate.
     case $1/${2:-} in
         stack/install) setup_develop "$CLIMATE_DIR" ;;
         stack/post-config)
-            sudo install -d -o "$STACK_USER" "$CLIMATE_DATA_DIR"
+            sudo install -d -m 0750 -o "$STACK_USER" "$CLIMATE_DATA_DIR"
             configure_climate_placement
             configure_climate_nova
             configure_climate_cinder
             configure_climate_heat
-            configure_climate_neutron
+            configure_climate_policies
             ;;
     esac
 fi

@@ -6,11 +6,10 @@ import re
 import subprocess
 
 import pytest
+from climate_cloud import identity, rabbitmq
 
 from climate_common import sealing
-from climate_core import conf as climate_conf
 from climate_core.lease import limits
-from climate_core.sync import listener
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
@@ -20,7 +19,8 @@ for name in setup_develop configure_keystone_authtoken_middleware setup_logging 
     write_uwsgi_config create_service_user get_or_create_service get_or_create_endpoint \\
     recreate_database climate-manage run_process stop_process remove_uwsgi_config iniset \\
     iniset_rpc_backend iniadd define_plugin plugin_requires enable_service openstack cp \\
-    install_package rpc_backend_add_vhost; do
+    install_package install get_or_create_role get_or_add_user_project_role \\
+    get_or_add_user_system_role; do
     eval "function $name { echo $name \\"\\$@\\"; }"
 done
 function is_service_enabled {
@@ -29,13 +29,18 @@ function is_service_enabled {
     return 1
 }
 function wait_for_service { return 0; }
+function climate-nova-stash { echo "public key of $2"; }
+function die { echo "$2" >&2; exit 1; }
 function echo_summary { :; }
 function database_connection_url { echo "mysql://$1"; }
 function iniget { echo "SomeFilter"; }
 function iniget_multiline { :; }
 DEST=/opt/stack DATA_DIR=$1 NOVA_CONF=nova.conf PLACEMENT_CONF=placement.conf
-CINDER_CONF=cinder.conf HEAT_CONF=heat.conf
-STACK_USER=stack REGION_NAME=RegionOne
+CINDER_CONF=cinder.conf HEAT_CONF=heat.conf NOVA_UWSGI_CONF=nova-api-uwsgi.ini
+KEYSTONE_CONF=/etc/keystone/keystone.conf NEUTRON_CONF=/etc/neutron/neutron.conf
+KEYSTONE_SERVICE_URI=https://controller/identity SSL_BUNDLE_FILE=/opt/stack/ca-bundle.pem
+SERVICE_PASSWORD=pass SERVICE_DOMAIN_NAME=Default SERVICE_PROJECT_NAME=service
+STACK_USER=stack REGION_NAME=RegionOne RABBIT_USERID=stackrabbit RABBIT_PASSWORD=shared
 ENABLE_DEBUG_LOG_LEVEL=True SERVICE_PROTOCOL=http SERVICE_HOST=controller
 SERVICE_TIMEOUT=1 CLIMATE_NOVA_KEY=secret CLIMATE_SECRET_KEY=$2
 RABBIT_HOST=controller CLIMATE_DATA_DIR=$1 HORIZON_DIR=$DEST/horizon
@@ -43,7 +48,11 @@ source devstack/settings
 """
 POST_CONFIG = ('stack', 'post-config')
 OPTION = 'iniset /etc/climate/climate.conf virtual:instance secret_keys'
-CONTROLLER = 'climate-api,climate-manager,key,placement-api,n-cpu,cinder,c-vol,heat,h-eng'
+CONTROLLER = (
+    'climate-api,climate-manager,key,rabbit,placement-api,n-api,n-cpu,cinder,c-vol,heat,h-eng'
+)
+#: The values of options that the plugin makes at random.
+RANDOM = re.compile(':[0-9a-f]{32}@')
 
 
 def phase(
@@ -52,14 +61,17 @@ def phase(
     enabled: str = CONTROLLER,
     pool: str = '',
     key: str = 'sealed',
+    **settings: str,
 ) -> list[str]:
     """Run one phase of the plugin; return the calls of DevStack's functions.
 
     :param enabled: the services of this node
     :param pool: hosts that leases shall have
     :param key: with which leases keep what is secret; empty: it is to be made
+    :param settings: of local.conf
     """
     lines = [
+        *(f'{name}={value}' for name, value in settings.items()),
         STUBS,
         f'ENABLED={enabled}',
         f'CLIMATE_POOL="{pool}"',
@@ -124,61 +136,126 @@ def test_post_config_enables_climate_in_heat(tmp_path: pathlib.Path) -> None:
     assert f'cp {names} /etc/heat/environment.d' in calls
 
 
-def test_post_config_adds_the_lines_of_the_policy_of_neutron(tmp_path: pathlib.Path) -> None:
-    lines = 'devstack/local/templates/policies/neutron.yaml /etc/neutron/policy.d/climate.yaml'
-    for enabled in ('climate-api,climate-manager,key,q-svc', 'neutron-api'):
-        calls = phase(tmp_path, *POST_CONFIG, enabled=enabled)
-        assert [call for call in calls if call.startswith('cp ') and call.endswith(lines)]
-    assert not [call for call in phase(tmp_path, *POST_CONFIG) if 'neutron' in call]
-
-
-def test_post_config_gives_climate_a_vhost_and_users_with_least_rights(
-    tmp_path: pathlib.Path,
+@pytest.mark.parametrize(
+    ('enabled', 'policies'),
+    [
+        ('climate-api,climate-manager,key,rabbit,q-svc', {'keystone', 'neutron'}),
+        ('neutron-api', {'neutron'}),
+        ('key', {'keystone'}),
+        ('n-api', {'nova'}),
+        ('n-cpu,n-sch', set()),
+        ('cinder,c-api', {'cinder'}),
+        (f'{CONTROLLER},q-svc', {'keystone', 'nova', 'cinder', 'heat', 'neutron'}),
+    ],
+)
+def test_services_accept_the_role_of_climate(
+    tmp_path: pathlib.Path, enabled: str, policies: set[str]
 ) -> None:
-    calls = phase(tmp_path, *POST_CONFIG, enabled=f'{CONTROLLER},rabbit')
-    urls = {
-        tuple(call.split()[2:4]): re.sub(':[0-9a-f]{32}@', '@', call.split()[-1])
-        for call in calls
-        if call.startswith('iniset') and 'transport_url' in call
-    }
-    notify = 'rabbit://climate-notify@controller:5672/'
-    assert urls == {
-        ('DEFAULT', 'transport_url'): 'rabbit://climate@controller:5672/climate',
+    calls = phase(tmp_path, *POST_CONFIG, enabled=enabled)
+    copied = [call.split()[1:] for call in calls if call.startswith('cp ') and 'policies' in call]
+    assert {pathlib.Path(source).stem for source, _ in copied} == policies
+    for source, target in copied:
+        assert pathlib.Path(source).is_file()
+        assert target.endswith('policy.d/climate.yaml')
+        assert target.startswith(('.', f'/etc/{pathlib.Path(source).stem}/'))
+
+
+def test_user_of_climate_has_the_roles_of_the_security_page(tmp_path: pathlib.Path) -> None:
+    calls = phase(tmp_path, *POST_CONFIG)
+    # DevStack gives each service user the role service.
+    assert 'create_service_user climate' in calls
+    added = [call.split()[1] for call in calls if call.startswith('get_or_add_user_project_role')]
+    assert {*added, 'service'} == identity.LEAST
+    assert 'get_or_create_role climate' in calls
+    assert 'get_or_add_user_system_role reader climate all Default' in calls
+    limits_of = [call.split()[3:] for call in calls if ' oslo_limit ' in call]
+    assert ['system_scope', 'all'] in limits_of
+    assert ['cafile', '/opt/stack/ca-bundle.pem'] in limits_of
+    assert not [call for call in calls if re.search(r'climate\.conf oslo_limit project', call)]
+
+
+def test_private_key_is_in_a_file_that_nova_api_alone_reads(tmp_path: pathlib.Path) -> None:
+    calls = phase(tmp_path, *POST_CONFIG)
+    keys = './nova-api-climate.conf'
+    assert [call for call in calls if 'stash_keys' in call] == [
+        f'iniset {keys} climate stash_keys secret'
+    ]
+    files = 'OS_NOVA_CONFIG_FILES=api-paste.ini;nova.conf;nova-api-climate.conf'
+    assert f'iniset nova-api-uwsgi.ini uwsgi env {files}' in calls
+    assert f'iniset nova.conf climate stash_public_key public key of {keys}' in calls
+    compute = phase(tmp_path, *POST_CONFIG, enabled='n-cpu', CLIMATE_NOVA_PUBLIC_KEY='public')
+    assert 'iniset nova.conf climate stash_public_key public' in compute
+    assert not [call for call in compute if 'secret' in call or 'uwsgi' in call]
+
+
+def test_only_the_user_of_the_services_reads_files_with_secrets(tmp_path: pathlib.Path) -> None:
+    calls = phase(tmp_path, *POST_CONFIG)
+    for name, option in (
+        ('/etc/climate/climate.conf', 'password'),
+        ('./nova-api-climate.conf', 'stash_keys'),
+    ):
+        created = calls.index(f'install -m 0600 /dev/null {name}')
+        filled = [place for place, call in enumerate(calls) if f' {name} ' in call]
+        assert created < min(filled), option
+    assert f'sudo install -d -m 0750 -o stack /etc/climate {tmp_path}' in calls
+
+
+def permissions(calls: list[str]) -> dict[str, rabbitmq.Rights]:
+    """Return the rights of the users of RabbitMQ."""
+    given = [call.split()[4:] for call in calls if 'set_permissions' in call]
+    return {user: rabbitmq.Rights(vhost, *rights) for vhost, user, *rights in given}
+
+
+def test_users_of_rabbitmq_have_the_rights_of_the_local_cloud(tmp_path: pathlib.Path) -> None:
+    calls = phase(tmp_path, *POST_CONFIG)
+    assert permissions(calls) == rabbitmq.USERS
+    for vhost in ('climate', 'notifications'):
+        assert f'sudo rabbitmqctl clear_permissions -p {vhost} stackrabbit' in calls
+
+
+def test_services_notify_as_users_of_their_own(tmp_path: pathlib.Path) -> None:
+    calls = phase(tmp_path, *POST_CONFIG)
+    where = [call.split() for call in calls if call.startswith('ini') and 'transport_url' in call]
+    urls = {tuple(words[1:3]): words[-1] for words in where}
+    conf, notifications = '/etc/climate/climate.conf', 'oslo_messaging_notifications'
+    notify = 'rabbit://climate-notify@controller:5672/notifications'
+    assert {place: RANDOM.sub('@', url) for place, url in urls.items()} == {
+        (conf, 'DEFAULT'): 'rabbit://climate@controller:5672/climate',
         **{
-            (f'{each}_notifications', 'transport_url'): notify
+            (conf, f'{each}_notifications'): notify
             for each in ('oslo_messaging', 'nova', 'cinder', 'heat')
         },
+        **{
+            (f'{each}.conf', notifications): notify.replace('climate-notify', f'{each}-notify')
+            for each in ('nova', 'cinder', 'heat')
+        },
     }
-    assert 'rpc_backend_add_vhost climate' in calls
-    permissions = [call.split()[3:] for call in calls if 'set_permissions' in call]
-    assert permissions[0] == ['-p', 'climate', 'climate', '.*', '.*', '.*']
-    assert permissions[1][:3] == ['-p', '/', 'climate-notify']
-    rights = [re.compile(each) for each in permissions[1][3:]]
-
-    def may(name: str) -> list[bool]:
-        """Return whether the user may configure, write and read what has a name."""
-        return [bool(each.search(name)) for each in rights]
-
-    options = climate_conf.load([], config_files=[])
-    for group in (each.group for each in listener.SOURCES):
-        # It declares and reads the exchanges of others, and publishes nothing there.
-        assert may(options[group].exchange) == [True, False, True]
-        assert may(options[group].pool) == [True, True, True]
-    for queue in ('notifications.info', 'notifications.error'):
-        assert may(queue) == [True, True, False]
-    for foreign in ('', 'amq.default', 'conductor', 'nova_fanout', 'climate.manager', 'neutron'):
-        assert may(foreign) == [False, False, False]
+    assert len({RANDOM.search(url)[0] for url in urls.values()}) == 5  # type: ignore[index]
+    # The passwords of the URLs are those of the users; another node knows that of its service.
+    users = dict(call.split()[3:] for call in calls if 'rabbitmqctl add_user' in call)
+    for url in urls.values():
+        user, password = url.removeprefix('rabbit://').split('@')[0].split(':')
+        assert users[user] == password
+    compute = phase(tmp_path, *POST_CONFIG, enabled='n-cpu')
+    assert (
+        f'iniset nova.conf {notifications} transport_url {urls["nova.conf", notifications]}'
+        in (compute)
+    )
 
 
-def test_bus_is_shared_where_this_node_has_no_rabbitmq(tmp_path: pathlib.Path) -> None:
-    calls = phase(tmp_path, *POST_CONFIG)
-    assert [call for call in calls if call.startswith('iniset_rpc_backend climate')]
-    assert not [call for call in calls if 'rabbitmqctl' in call]
+def test_bus_of_devstack_can_be_shared(tmp_path: pathlib.Path) -> None:
+    shared = CONTROLLER.replace(',rabbit', '')
+    for enabled in (shared, 'n-cpu'):
+        calls = phase(tmp_path, *POST_CONFIG, enabled=enabled, CLIMATE_OWN_VHOSTS='False')
+        assert not [call for call in calls if 'rabbitmqctl' in call or 'transport_url' in call]
+    with pytest.raises(AssertionError, match='set CLIMATE_OWN_VHOSTS=False on all'):
+        phase(tmp_path, 'stack', 'pre-install', enabled=shared)
+    phase(tmp_path, 'stack', 'pre-install', enabled=shared, CLIMATE_OWN_VHOSTS='False')
 
 
 @pytest.mark.parametrize('service', ['cinder', 'heat'])
 def test_a_service_is_left_alone_where_it_is_not(tmp_path: pathlib.Path, service: str) -> None:
-    calls = phase(tmp_path, *POST_CONFIG, enabled='climate-api,climate-manager,key')
+    calls = phase(tmp_path, *POST_CONFIG, enabled='climate-api,climate-manager,key,rabbit')
     assert not [call for call in calls if f'{service}.conf' in call]
 
 
@@ -186,7 +263,7 @@ def test_a_service_is_left_alone_where_it_is_not(tmp_path: pathlib.Path, service
     ('enabled', 'files'),
     [
         ('n-cpu', {'nova.conf'}),
-        ('n-api', {'nova.conf'}),
+        ('n-api', {'nova.conf', './nova-api-climate.conf', 'nova-api-uwsgi.ini'}),
         ('n-sch,placement-api', {'nova.conf', 'placement.conf'}),
         ('placement-api', {'placement.conf'}),
         ('c-vol,cinder', {'cinder.conf'}),
@@ -260,3 +337,5 @@ def test_plugin_starts_and_stops_the_services(tmp_path: pathlib.Path) -> None:
 def test_clean_removes_what_was_written(tmp_path: pathlib.Path) -> None:
     calls = phase(tmp_path, 'clean')
     assert 'remove_uwsgi_config /etc/climate/climate-uwsgi.ini climate-api' in calls
+    removed = {call.split()[-1] for call in calls if 'rabbitmqctl delete_' in call}
+    assert removed == {*rabbitmq.USERS, 'climate', 'notifications'}

@@ -10,6 +10,9 @@ import pytest
 from climate_cloud import rabbitmq, secrets
 from climate_cloud.settings import Settings
 
+from climate_core import conf as climate_conf
+from climate_core.sync import listener
+
 EXCHANGES = {'nova', 'openstack', 'heat', 'climate'}
 
 
@@ -57,6 +60,24 @@ def test_service_publishes_its_own_notifications_only(
     assert {each for each in names if re.search(rights['write'], each)} == published
     assert re.search(rights['configure'], 'notifications.info')
     assert not re.search(rights['read'], 'notifications.info')
+
+
+def test_climate_reads_the_notifications_of_others_and_publishes_only_its_own() -> None:
+    _, *patterns = rabbitmq.USERS['climate-notify']
+    rights = [re.compile(each) for each in patterns]
+
+    def may(name: str) -> list[bool]:
+        """Return whether the user may configure, write and read what has a name."""
+        return [bool(each.search(name)) for each in rights]
+
+    options = climate_conf.load([], config_files=[])
+    for group in (each.group for each in listener.SOURCES):
+        assert may(options[group].exchange) == [True, False, True]
+        assert may(options[group].pool) == [True, True, True]
+    for queue in ('notifications.info', 'notifications.error'):
+        assert may(queue) == [True, True, False]
+    for foreign in ('', 'amq.default', 'conductor', 'nova_fanout', 'climate.manager', 'neutron'):
+        assert may(foreign) == [False, False, False]
 
 
 def test_urls_name_the_vhost_of_their_user(bus: rabbitmq.RabbitMQ) -> None:
