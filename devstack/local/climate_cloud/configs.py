@@ -6,7 +6,7 @@ import shutil
 import string
 from collections.abc import Mapping
 
-from climate_cloud.rabbitmq import USER
+from climate_cloud.rabbitmq import SERVICES
 from climate_cloud.secrets import public_key
 from climate_cloud.settings import LOCAL, ROOT, Settings
 
@@ -45,7 +45,7 @@ class Template(string.Template):
 class Configs:
     """The configuration files of one cloud.
 
-    :param transport_url: takes the name of a user of RabbitMQ, or none
+    :param transport_url: takes the name of a user of RabbitMQ
     :param database_url: takes the name of a database
     """
 
@@ -127,8 +127,8 @@ class Configs:
             'host': settings.host,
             'metrics_port': settings.port('climate-metrics'),
             **self._paths(),
-            'transport_url': self.transport_url('climate' if service == 'climate' else USER),
-            'notification_url': self.transport_url(_NOTIFIERS.get(service, USER)),
+            'transport_url': self.transport_url('climate' if service == 'climate' else SERVICES),
+            'notification_url': self.transport_url(_NOTIFIERS.get(service, SERVICES)),
             'database_url': self.database_url(database),
             'api_database_url': self.database_url('nova_api'),
             'credentials': credentials,

@@ -13,8 +13,10 @@ import amqp
 from climate_cloud.processes import Service
 from climate_cloud.settings import Settings
 
-#: The administrator, whom the services other than Climate share; what listens is this user, too.
+#: The administrator: the checks of this cloud, and what listens.
 USER: Final = 'cloud'
+#: The user that the services other than Climate share.
+SERVICES: Final = 'openstack'
 #: The vhosts besides that of the services: the RPC of Climate, and what all notify.
 RPC, NOTIFICATIONS = 'climate', 'notifications'
 
@@ -33,8 +35,9 @@ def _notifies(exchange: str, topics: str = 'notifications') -> Rights:
     return Rights(NOTIFICATIONS, own, own, f'^{exchange}$')
 
 
-#: As the installation guide has them.
+#: As the installation guide has them, and the other services.
 USERS: Final = {
+    SERVICES: Rights('/'),
     'climate': Rights(RPC),
     'nova-notify': _notifies('nova', '(versioned_)?notifications'),
     'cinder-notify': _notifies('openstack'),

@@ -21,6 +21,7 @@ _PASSWORDS = (
     'cookie',
     'horizon',
     # Of the users of RabbitMQ besides the administrator.
+    'openstack',
     'climate',
     'nova-notify',
     'cinder-notify',

@@ -2,7 +2,7 @@
 import pathlib
 
 import pytest
-from climate_cloud import configs, identity, secrets
+from climate_cloud import configs, identity, rabbitmq, secrets
 from climate_cloud.settings import Settings
 from oslo_config import cfg
 from oslo_policy import policy
@@ -62,11 +62,21 @@ def test_each_service_notifies_as_a_user_of_its_own(written: configs.Configs) ->
         (url,) = found['oslo_messaging_notifications']['transport_url']
         assert url == f'rabbit://{name.split()[0]}-notify@bus/'
         (rpc,) = found['DEFAULT']['transport_url']
-        assert rpc == f'rabbit://{"climate" if name == "climate" else "cloud"}@bus/'
+        assert rpc == f'rabbit://{"climate" if name == "climate" else "openstack"}@bus/'
     climate = read(files['climate'])
     for name in ('nova', 'cinder', 'heat'):
         section = climate[f'{name}_notifications']
         assert section['transport_url'] == ['rabbit://climate-notify@bus/']
+
+
+def test_no_service_has_the_password_of_the_administrator_of_rabbitmq(
+    tmp_path: pathlib.Path,
+) -> None:
+    made = write(Settings(state=tmp_path))
+    administrator = f'rabbit://{rabbitmq.USER}@'
+    files = [path for path in made.settings.etc.rglob('*.conf') if 'bus/' in path.read_text()]
+    assert len(files) > len(made.settings.compute_names)
+    assert not [path for path in files if administrator in path.read_text()]
 
 
 def test_cinder_is_enabled_for_climate_and_keeps_its_own_actions(

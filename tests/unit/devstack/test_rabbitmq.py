@@ -37,7 +37,7 @@ def test_only_climate_and_the_administrator_may_use_the_vhost_of_its_rpc(
     for each in definitions['permissions']:
         vhosts.setdefault(each['vhost'], set()).add(each['user'])
     assert vhosts['climate'] == {'climate', 'cloud'}
-    assert vhosts['/'] == {'cloud'}
+    assert vhosts['/'] == {'openstack', 'cloud'}
     assert {user['name'] for user in definitions['users'] if user['tags']} == {'cloud'}
     assert len({user['password_hash'] for user in definitions['users']}) == len(rabbitmq.USERS) + 1
 
