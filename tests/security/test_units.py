@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The units of systemd restrict what a compromised service can do, and log no tokens."""
 
-import configparser
 import pathlib
 
 import pytest
+from oslo_config import cfg
 
 UNITS = pathlib.Path(__file__).parents[2] / 'etc' / 'climate'
 RESTRICTIONS = {
@@ -16,16 +16,17 @@ RESTRICTIONS = {
     'ProtectHome': 'yes',
     'PrivateDevices': 'yes',
     'PrivateTmp': 'yes',
-    'SystemCallFilter': '@system-service',
+    'MemoryDenyWriteExecute': 'yes',
+    'SystemCallFilter': '@system-service\n~@privileged @resources',
     'StateDirectoryMode': '0750',
 }
 
 
-def read(name: str) -> configparser.SectionProxy:
-    unit = configparser.RawConfigParser()
-    unit.optionxform = str  # type: ignore[assignment, method-assign]
-    unit.read(UNITS / f'{name}.service')
-    return unit['Service']
+def read(name: str) -> dict[str, str]:
+    """Return the options of a service; the values of one that is repeated are lines."""
+    sections: dict[str, dict[str, list[str]]] = {}
+    cfg.ConfigParser(str(UNITS / f'{name}.service'), sections).parse()
+    return {key: '\n'.join(values) for key, values in sections['Service'].items()}
 
 
 @pytest.mark.parametrize('name', ['climate-api', 'climate-manager'])
