@@ -11,11 +11,8 @@ from keystonemiddleware import auth_token
 from oslo_config import cfg
 from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi, request_id, sizelimit
 
-from climate_core.api import auth, errors, handler, policy, requestlog, routes
-from climate_core.api.feed_cache import FeedCache
+from climate_core.api import auth, errors, handler, requestlog, routes
 from climate_core.api.request import Backend
-from climate_core.cloud.connect import Cloud
-from climate_core.cloud.limits import Limits
 from climate_core.concurrency import ReservingLimit
 from climate_core.db.engine import Database
 from climate_core.plugins import loading
@@ -147,14 +144,11 @@ def load_application(
     if plugins is None:
         plugins = {each.resource_type: each for each in loading.classes(conf.manager.plugins)}
     backend = Backend(
-        conf=conf,
-        database=database or Database(conf),
-        manager=manager or ManagerClient(conf),
-        enforcer=policy.make(conf),
-        plugins=plugins,
-        limits=Limits(conf, Cloud(conf)),
-        reserving=ReservingLimit(conf.api.max_reserving_requests or _spare_one_thread()),
-        feeds=FeedCache(conf.api.feed_seconds),
+        conf,
+        database or Database(conf),
+        manager or ManagerClient(conf),
+        plugins,
+        ReservingLimit(conf.api.max_reserving_requests or _spare_one_thread()),
     )
     for name, value in _CORS.items():
         conf.set_default(name, value, group='cors')

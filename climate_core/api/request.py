@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wrap the request and the response of a handler."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any, cast
 
 import webob
 from oslo_config import cfg
-from oslo_policy import policy
 from oslo_serialization import jsonutils
 
 from climate_common import limits
 from climate_core import exceptions
-from climate_core.api import errors, validation
+from climate_core.api import errors, policy, validation
 from climate_core.api.feed_cache import FeedCache
+from climate_core.cloud.connect import Cloud
 from climate_core.cloud.limits import Limits
 from climate_core.concurrency import ReservingLimit
 from climate_core.context import RequestContext
@@ -27,25 +26,29 @@ CONTEXT = 'climate.context'
 PARAMETERS = 'climate.parameters'
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class Backend:
     """The application that handlers work with. Applications share nothing.
 
+    Limits of projects, policies, and the feeds that were rendered last follow from ``conf``.
+
     :param manager: takes the writes
     :param plugins: what can be reserved, by type of resource
-    :param limits: of projects (``[limits] driver``)
-    :param reserving: how many requests may have resources reserved at once
-    :param feeds: rendered a short time ago
+    :param reserving: limits the requests that reserve resources concurrently
     """
 
-    conf: cfg.ConfigOpts
-    database: Database
-    manager: ManagerClient
-    enforcer: policy.Enforcer
-    plugins: Mapping[str, type[base.ResourcePlugin]]
-    limits: Limits
-    reserving: ReservingLimit
-    feeds: FeedCache
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        database: Database,
+        manager: ManagerClient,
+        plugins: Mapping[str, type[base.ResourcePlugin]],
+        reserving: ReservingLimit,
+    ) -> None:
+        self.conf, self.database, self.manager = conf, database, manager
+        self.plugins, self.reserving = plugins, reserving
+        self.enforcer = policy.make(conf)
+        self.limits = Limits(conf, Cloud(conf))
+        self.feeds = FeedCache(conf.api.feed_seconds)
 
 
 class Request(webob.Request):
