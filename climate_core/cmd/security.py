@@ -44,8 +44,13 @@ def check_file_modes(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Find files with secrets or policies that all users of the host read or write."""
     database = sa.make_url(conf.database.connection)
     sqlite = database.database if database.get_backend_name() == 'sqlite' else None
-    rules = conf.find_file(conf.oslo_policy.policy_file)
-    for path in (pathlib.Path(each) for each in (*conf.config_file, rules, sqlite) if each):
+    rules, *more_rules = map(
+        conf.find_file, (conf.oslo_policy.policy_file, *conf.oslo_policy.policy_dirs)
+    )
+    paths = [pathlib.Path(each) for each in (*conf.config_file, rules, sqlite) if each]
+    for directory in filter(None, (*conf.config_dir, *more_rules)):
+        paths += filter(pathlib.Path.is_file, pathlib.Path(directory).iterdir())
+    for path in paths:
         mode = path.stat().st_mode if path.exists() else 0
         if mode & (stat.S_IRWXO | stat.S_IWGRP):
             yield f'{path} has mode {stat.S_IMODE(mode):04o}: set 0640, root:climate.'

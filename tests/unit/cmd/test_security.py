@@ -75,9 +75,11 @@ def file(tmp_path: pathlib.Path) -> pathlib.Path:
     return made
 
 
-def check(file: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
+def check(
+    file: pathlib.Path, capsys: pytest.CaptureFixture[str], *options: str
+) -> tuple[int, dict[str, Any]]:
     capsys.readouterr()
-    code = status.main(['--config-file', str(file), 'security', 'check', '--json'])
+    code = status.main(['--config-file', str(file), *options, 'security', 'check', '--json'])
     found = json.loads(capsys.readouterr().out)['checks']
     return code, {each['check']: each['details'] for each in found if each['details']}
 
@@ -292,17 +294,24 @@ def test_files_that_all_users_read_are_reported(
     file: pathlib.Path, capsys: pytest.CaptureFixture[str], mode: int
 ) -> None:
     rules = file.with_name('policy.yaml')
-    rules.write_text('{}')
-    data = file.with_name('climate.sqlite')
-    for path in (file, rules, data):
+    more_rules = file.with_name('policy.d') / 'more.yaml'
+    more_options = file.with_name('climate.conf.d') / 'more.conf'
+    for path in (more_rules, more_options):
+        path.parent.mkdir()
+    for path in (rules, more_rules):
+        path.write_text('{}')
+    more_options.touch()
+    paths = (file, more_options, rules, more_rules, file.with_name('climate.sqlite'))
+    for path in paths:
         path.chmod(0o640)
-    assert check(file, capsys) == (0, {})
-    for path in (file, rules, data):
+    directory = ['--config-dir', str(more_options.parent)]
+    assert check(file, capsys, *directory) == (0, {})
+    for path in paths:
         path.chmod(mode)
-    code, found = check(file, capsys)
+    code, found = check(file, capsys, *directory)
     assert code == 1
     assert list(found) == ['File modes']
-    for path in (file, rules, data):
+    for path in paths:
         assert f'{path} has mode {mode:04o}: set 0640' in found['File modes']
 
 
