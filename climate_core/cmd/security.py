@@ -210,7 +210,7 @@ _WITH_KEYSTONE = ('cloud', 'keystone_authtoken', 'oslo_limit')
 def _urls_of(section: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of the options that have the URL of a service."""
     for name in section:
-        if name.startswith('external_') or name.endswith(('_uri', 'endpoint_override')):
+        if name.startswith('external_') or name.endswith(('_uri', '_url', 'endpoint_override')):
             yield name
 
 

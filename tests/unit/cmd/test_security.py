@@ -135,6 +135,11 @@ def test_installation_that_follows_all_recommendations_passes(
         ('[cloud]\nauth_url = http://keystone.example/v3', 'TLS', ['[cloud] auth_url']),
         ('[limits]\nexternal_endpoint = http://usage.example', 'TLS', ['external_endpoint']),
         (
+            '[power]\nnotify_url = http://power.example/t0ken',
+            'TLS',
+            ['[power] notify_url is http'],
+        ),
+        (
             '[oslo_limit]\nauth_type = password\nauth_url = http://keystone.example/v3',
             'TLS',
             ['[oslo_limit] auth_url is http'],
