@@ -43,5 +43,6 @@ def retry_after(headers: Mapping[str, str] | email.message.Message) -> float:
     try:
         date, now = (email.utils.parsedate_to_datetime(each) for each in (after, headers['Date']))
         return max(0.0, (date - now).total_seconds())
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
+        # OverflowError: the year or the offset has too many digits.
         return 0.0

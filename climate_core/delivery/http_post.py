@@ -3,7 +3,8 @@
 
 The name is resolved once; all its addresses are looked at, and one of those that were looked at
 is connected to. TLS is verified against the name. Redirects are not followed, proxies of the
-environment are not used, and the whole call has one deadline, however slowly the other side talks.
+environment are not used. The whole call has one deadline, however slowly the other side talks, and
+one maximum of received bytes, however much it says.
 """
 
 import contextlib
@@ -26,6 +27,9 @@ from climate_core.lease import webhook
 _ADDRESSES = 4
 #: How many bytes of an answer are read, so that its sender is not cut off.
 _BODY = 4096
+#: How many bytes are received in all. http.client alone bounds neither the answers 100 (Continue)
+#: and trailers nor a chunk of the length -1, and 100 headers have up to 6.5 MB.
+_RECEIVED = 128 * 1024
 
 
 class CallFailed(Exception):
@@ -111,7 +115,7 @@ class Caller:
                 raw = stack.enter_context(self._tls.wrap_socket(raw, server_hostname=name))
                 connection = http.client.HTTPSConnection(host, port, context=self._tls)
             # It opens none by itself when it has one.
-            connection.sock = _Timed(raw, deadline)
+            connection.sock = _Bounded(raw, deadline)
             target = urllib.parse.urlunsplit(('', '', url.path or '/', url.query, ''))
             connection.request('POST', target, body, {**headers, 'connection': 'close'})
             answer = connection.getresponse()
@@ -169,12 +173,16 @@ def _left(deadline: float) -> float:
     return left
 
 
-class _Timed(io.RawIOBase):
-    """A socket that keeps to a deadline: a timeout of its own is for one packet only."""
+class _Bounded(io.RawIOBase):
+    """A socket that keeps to a deadline and to the bytes that it receives, and then is at its end.
+
+    A timeout of its own is for one packet only.
+    """
 
     def __init__(self, raw: socket.socket, deadline: float) -> None:
         self._raw = raw
         self._deadline = deadline
+        self._remaining = _RECEIVED
 
     def sendall(self, data: Any) -> None:
         rest = memoryview(data)
@@ -190,7 +198,11 @@ class _Timed(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         self._raw.settimeout(_left(self._deadline))
-        return self._raw.recv_into(buffer)
+        if not self._remaining:
+            return 0
+        count = self._raw.recv_into(buffer, min(len(buffer), self._remaining))
+        self._remaining -= count
+        return count
 
     def close(self) -> None:
         """Do nothing: http.client closes it before the answer is read, ``_post`` afterwards."""

@@ -60,6 +60,8 @@ DATE = 'Wed, 21 Oct 2026 07:28:00 GMT'
         ({'Retry-After': DATE}, 0),
         ({'Retry-After': '-5', 'Date': DATE}, 0),
         ({'Retry-After': '9' * 400}, 0),
+        ({'Retry-After': f'Wed, 21 Oct {"9" * 20} 07:29:30 GMT', 'Date': DATE}, 0),
+        ({'Retry-After': f'Wed, 21 Oct 2026 07:29:30 +{"9" * 20}', 'Date': DATE}, 0),
         ({'Retry-After': 'soon', 'Date': 'now'}, 0),
         ({}, 0),
     ],

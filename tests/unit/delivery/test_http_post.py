@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One call of a webhook: where it may go, how long it may take, whom it believes."""
 
+import contextlib
 import io
 import ipaddress
 import pathlib
@@ -17,6 +18,7 @@ from climate_core import conf as configuration
 from climate_core import exceptions
 from climate_core.delivery import http_post, name_resolution
 from climate_core.lease import webhook
+from tests.security.cost import bounded
 from tests.support.fakes import receiver as fake
 from tests.support.fakes.receiver import Receiver
 
@@ -147,6 +149,37 @@ def test_an_answer_without_an_end_is_not_read(receiver: Receiver) -> None:
     receiver.answers = [endless]
     assert _post(receiver.url()) == 200
     assert stop.wait(fake.PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ('head', 'flood'),
+    [
+        # http.client reads a chunk of the length -1 to the end of the stream.
+        (b'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n-1\r\n', b'x' * 65536),
+        (b'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n', b'x: y\r\n' * 8192),
+        (b'', b'HTTP/1.1 100 Continue\r\n\r\n' * 2048),
+    ],
+    ids=['chunk', 'trailers', 'continue'],
+)
+def test_received_bytes_of_an_answer_are_bounded(
+    receiver: Receiver, head: bytes, flood: bytes
+) -> None:
+    most = 200 * 2**20
+    sent: queue.Queue[int] = queue.Queue()
+
+    def talk(handler: Any) -> None:
+        count = 0
+        with contextlib.suppress(OSError):
+            handler.wfile.write(head)
+            while count < most:
+                count += handler.wfile.write(flood)
+        sent.put(count)
+
+    receiver.answers = [talk]
+    with bounded(5.0, 64.0), contextlib.suppress(http_post.CallFailed):
+        _post(receiver.url())
+    # The buffers of both sockets take some MiB more than what was received.
+    assert sent.get(timeout=fake.PATIENCE) < most
 
 
 def test_an_answer_is_read_before_it_is_hung_up(receiver: Receiver) -> None:
