@@ -6,9 +6,8 @@ from typing import Final, NamedTuple
 
 #: The longer ones first, so that ``>=`` is not read as ``>``.
 OPERATORS: Final = ('==', '!=', '>=', '<=', '=', '>', '<')
-_CONDITION: Final = re.compile(
-    rf'\s*([^\s<>=!]+)\s*({"|".join(OPERATORS)})\s*((?![<>=]|!=)\S.*?)\s*'
-)
+#: Linear in the length of the text: no two adjacent repetitions match the same characters.
+_CONDITION: Final = re.compile(rf'([^\s<>=!]+)\s*({"|".join(OPERATORS)})\s*((?![<>=]|!=)\S.*)')
 
 
 class Condition(NamedTuple):
@@ -24,5 +23,5 @@ class Condition(NamedTuple):
 
 def parse(text: str) -> Condition | None:
     """Read one condition; None if the text is none."""
-    found = _CONDITION.fullmatch(text)
+    found = _CONDITION.fullmatch(text.strip())
     return Condition(*found.groups()) if found else None
