@@ -71,7 +71,8 @@ class ReservingLimit:
     """Limit how many requests of users reserve resources in this process at once.
 
     Those for one type of resource leave a quarter to the others: the service of that type may not
-    answer.
+    answer. Those of one project leave half of them, rounded down, to the others: a user can choose
+    what takes a service a minute. So no project alone takes all turns of a type either.
 
     :param most: None for no limit
     """
@@ -80,6 +81,7 @@ class ReservingLimit:
         self._most = most
         self._taken = 0
         self._by_type: Counter[str] = Counter()
+        self._by_project: Counter[str | None] = Counter()
         self._changed = threading.Condition()
 
     @contextlib.contextmanager
@@ -99,7 +101,9 @@ class ReservingLimit:
             yield
             return
         with self._changed:
-            if not self._changed.wait_for(lambda: self._has_room(types), TURN_SECONDS):
+            if not self._changed.wait_for(
+                lambda: self._has_room(types, context.project_id), TURN_SECONDS
+            ):
                 raise exceptions.ServiceBusy(
                     'Too many requests are waiting for Nova, Cinder or Heat. '
                     'Try again in a second.'
@@ -107,18 +111,25 @@ class ReservingLimit:
             check_deadline()
             self._taken += 1
             self._by_type.update(types)
+            self._by_project[context.project_id] += 1
         try:
             yield
         finally:
             with self._changed:
                 self._taken -= 1
                 self._by_type.subtract(types)
+                # Without those of projects that have no request now.
+                self._by_project -= Counter([context.project_id])
                 self._changed.notify_all()
 
-    def _has_room(self, types: Collection[str]) -> bool:
+    def _has_room(self, types: Collection[str], project_id: str | None) -> bool:
         most = self._most or 0
-        of_type = most - most // 4
-        return self._taken < most and all(self._by_type[each] < of_type for each in types)
+        of_type, of_project = most - most // 4, most - most // 2
+        return (
+            self._taken < most
+            and self._by_project[project_id] < of_project
+            and all(self._by_type[each] < of_type for each in types)
+        )
 
 
 class RateLimit:

@@ -48,8 +48,8 @@ def _resource() -> dict[str, str]:
 @pytest.mark.parametrize(
     ('threads', 'options', 'most'),
     [
-        (4, {'api': {'max_reserving_requests': 3}}, 3),
-        (4 * EACH, {'DEFAULT': {'executor_thread_pool_size': 4}}, 2),
+        (4, {'api': {'max_reserving_requests': 3}}, 2),
+        (4 * EACH, {'DEFAULT': {'executor_thread_pool_size': 4}}, 1),
     ],
     ids=['threads-of-the-api', 'threads-of-the-manager'],
 )

@@ -51,8 +51,9 @@ def test_requests_for_one_type_leave_turns_to_others(monkeypatch: pytest.MonkeyP
     limit, context = concurrency.ReservingLimit(4), RequestContext(overwrite=False)
     volume = {'resource_type': resource_types.VOLUME}
     with contextlib.ExitStack() as taken:
-        for _ in range(3):
-            taken.enter_context(limit.turn(context, SERVER))
+        for project_id in ('one', 'two', 'three'):
+            user = RequestContext(project_id=project_id, overwrite=False)
+            taken.enter_context(limit.turn(user, SERVER))
         for values in (SERVER, {'reservations': [volume, SERVER]}):
             with pytest.raises(exceptions.ServiceBusy), limit.turn(context, values):
                 pass
@@ -61,3 +62,20 @@ def test_requests_for_one_type_leave_turns_to_others(monkeypatch: pytest.MonkeyP
             pass
     with limit.turn(context, SERVER):
         pass
+
+
+@pytest.mark.parametrize(('most', 'share'), [(1, 1), (2, 1), (3, 2), (7, 4), (32, 16)])
+def test_requests_of_one_project_leave_turns_to_others(
+    most: int, share: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(concurrency, 'TURN_SECONDS', 0.0)
+    limit = concurrency.ReservingLimit(most)
+    one, other = (RequestContext(project_id=each, overwrite=False) for each in ('one', 'other'))
+    for _ in range(2):
+        with contextlib.ExitStack() as taken:
+            for _ in range(share):
+                taken.enter_context(limit.turn(one, SERVER))
+            with pytest.raises(exceptions.ServiceBusy), limit.turn(one, SERVER):
+                pass
+            if most > 1:
+                taken.enter_context(limit.turn(other, SERVER))
