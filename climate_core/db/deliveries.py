@@ -16,16 +16,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
+from oslo_log import log
 from sqlalchemy import orm
 
 from climate_common import limits
 from climate_core.db import rows, secrets, tables, utcnow
 from climate_core.lease import model
 
+LOG = log.getLogger(__name__)
+
 _ROW = tables.DELIVERIES
 
 #: Sent by :func:`climate_core.db.engine.signal` when there is something new to send.
 ADDED: Final = 'deliveries.added'
+
+#: Maximum number of notifications of a lease that wait for its webhook. Each contains the whole
+#: lease, so that changes of a large lease would fill the database while its webhook is down.
+MAX_WAITING: Final = 100
 
 #: Rows that are looked at for each that is wanted: some may have to wait for others.
 _WINDOW = 8
@@ -100,9 +107,25 @@ def add(
         for kind, payload in notices
         if any(fnmatch.fnmatchcase(kind, pattern) for pattern in patterns)
     ]
+    if wanted and lease.generation >= MAX_WAITING:
+        _drop_oldest(session, lease.id, MAX_WAITING - len(wanted))
     hook = _hook(session, lease.id, lease.webhook)
     common = {'lease_id': lease.id, 'project_id': lease.project_id, 'attempts': 0, **hook}
     rows.enqueue(session, _ROW, wanted, now, ADDED, **common)
+
+
+def _drop_oldest(session: orm.Session, lease_id: str, left: int) -> None:
+    """Delete all but the last notifications of a lease that wait for its webhook."""
+    waiting = sa.select(_ROW.c.id).where(_ROW.c.lease_id == lease_id).order_by(_ROW.c.id.desc())
+    dropped = session.scalars(waiting).all()[max(left, 0) :]
+    if dropped:
+        rows.change(session, sa.delete(_ROW).where(_ROW.c.id.in_(dropped)))
+        LOG.warning(
+            'Dropped %d notifications of lease %s: its webhook has not accepted the next %d',
+            len(dropped),
+            lease_id,
+            MAX_WAITING,
+        )
 
 
 def redirect(session: orm.Session, lease: model.Lease) -> None:

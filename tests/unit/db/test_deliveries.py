@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What webhooks must be told, in the database: written with the change, claimed, given back."""
 
+import collections
 import dataclasses
 from typing import Any
 
@@ -38,6 +39,19 @@ def test_lease_without_a_webhook_takes_no_statement_for_deliveries(world: World)
     assert mine() == 0
     assert mine(webhook=_hook()) == 1
     assert mine(webhook={**_hook(), 'events': ['lease.delete']}) == 0
+
+
+def test_webhook_that_accepts_nothing_fills_no_database(any_world: World) -> None:
+    """Only the last notifications of a lease wait; those of other leases stay."""
+    other = any_world.create('a', webhook=_hook())
+    lease_id = any_world.create('b', webhook=_hook())
+    for number in range(deliveries.MAX_WAITING + 20):
+        any_world.update(lease_id, name=f'name{number}')
+    left = collections.defaultdict(list)
+    for row in _left(any_world):
+        left[row['lease_id']].append(row['payload']['name'])
+    assert left[lease_id] == [f'name{number}' for number in range(20, number + 1)]
+    assert len(left[other]) == 1
 
 
 def test_what_is_rolled_back_is_not_told(world: World) -> None:
