@@ -177,32 +177,46 @@ def place(
     return FreeRoom(targets).place(chosen, spares)
 
 
+#: The availability zone of a server, and the traits that its host must have, and must not have.
+_Needs = tuple[str | None, frozenset[str], frozenset[str]]
+
+
 class FreeRoom:
     """Track the capacity that hosts have free for servers.
 
-    They are in the order of what they have free, for each resource class: so to place a server
-    takes no longer the more hosts there are.
+    The hosts that may take a server are in the order of what they have free of the resource class
+    that was searched: so a search takes no longer the more hosts there are.
     """
 
     def __init__(self, targets: Iterable[TargetHost]) -> None:
         self._targets = {each.name: each for each in targets}
         self._free = {name: each.free for name, each in self._targets.items()}
         self._total: dict[str, int] = {}
-        #: resource class -> what each host has free, and its name, in this order
-        self._orders: dict[str, list[tuple[int, str]]] = {}
-        for name, free in self._free.items():
-            for kind, amount in free.items():
+        #: resource class -> what a server needs -> what each host that may take it has free, and
+        #: the name of the host, in this order
+        self._orders: dict[str, dict[_Needs, list[tuple[int, str]]]] = {}
+        #: What a server needs -> the names of the hosts that may take it; shared by all copies.
+        self._taking: dict[_Needs, frozenset[str]] = {}
+        #: Resource classes and servers whose orders exist in any copy; shared by all copies.
+        self._searched: dict[tuple[str, _Needs], RunningServer] = {}
+        self._alike: dict[Any, list[TargetHost]] = {}
+        for name, target in self._targets.items():
+            self._alike.setdefault((target.zone, target.traits), []).append(target)
+            for kind, amount in self._free[name].items():
                 self._total[kind] = self._total.get(kind, 0) + max(amount, 0)
-                self._orders.setdefault(kind, []).append((amount, name))
-        for order in self._orders.values():
-            order.sort()
 
     def copy(self) -> 'FreeRoom':
         """Return the same room, which changes separately."""
+        # The next copies need not sort these again.
+        for (kind, _), server in self._searched.items():
+            self._order(kind, server)
         other = copy.copy(self)
         other._free = self._free.copy()
         other._total = self._total.copy()
-        other._orders = {kind: order[:] for kind, order in self._orders.items()}
+        other._orders = {
+            kind: {needs: order[:] for needs, order in orders.items()}
+            for kind, orders in self._orders.items()
+        }
         return other
 
     @property
@@ -220,11 +234,13 @@ class FreeRoom:
         free = dict(self._free[name])
         for kind, amount in amounts.items():
             if amount:
-                order, before = self._orders.setdefault(kind, []), free.get(kind)
-                if before is not None:
-                    del order[bisect_left(order, (before, name))]
+                before = free.get(kind)
                 free[kind] = after = (before or 0) + amount
-                insort(order, (after, name))
+                for needs, order in self._orders.get(kind, {}).items():
+                    if name in self._taking[needs]:
+                        if before is not None:
+                            del order[bisect_left(order, (before, name))]
+                        insort(order, (after, name))
                 change = max(after, 0) - max(before or 0, 0)
                 self._total[kind] = self._total.get(kind, 0) + change
         self._free[name] = free
@@ -251,56 +267,96 @@ class FreeRoom:
 
         Each goes where the least is left of what it needs most of, as far as that is enough.
 
-        :param budget: spends one for each server, and for each host that is checked
+        :param budget: spends one for equal servers that follow each other, and for each host that
+            is checked
         :param leaving: the names of hosts to which none of them may go
         :returns: the id of each server -> the name of a host; None: none was found, so nothing is
             taken
         """
-        budget.spend(len(moved))
-        if self._is_too_little(moved, leaving):
+        equal = _group_equal([each] for each in moved)
+        budget.spend(len(equal))
+        if self._is_too_little(equal, leaving):
             return None
         # What is taken does not change these.
-        listed = [(max(self._shares(each), default=(0.0, '')), each) for each in moved]
+        listed = [(max(self._shares(each[0]), default=(0.0, '')), each) for each in equal]
         listed.sort(key=lambda each: each[0][0], reverse=True)
-        taken: list[tuple[RunningServer, str]] = []
-        for (_, scarcest), server in listed:
-            name = self._find(server, scarcest, budget, leaving)
-            if name is None:
-                for other, host in taken:
-                    self.add(host, other.amounts)
+        scarcest = {id(each[0]): kind for (_, kind), each in listed}
+        places: dict[str, str] = {}
+        taken: list[tuple[str, dict[str, int]]] = []
+        for servers in _group_equal(each for _, each in listed):
+            server, done = servers[0], 0
+            for name in self._find(server, scarcest[id(server)], budget, leaving):
+                count = self._count(server, name, len(servers) - done)
+                places |= dict.fromkeys((each.id for each in servers[done : done + count]), name)
+                amounts = {kind: amount * count for kind, amount in server.amounts.items()}
+                self.subtract(name, amounts)
+                taken.append((name, amounts))
+                done += count
+                if done == len(servers):
+                    break
+            else:
+                for name, amounts in taken:
+                    self.add(name, amounts)
                 return None
-            self.subtract(name, server.amounts)
-            taken.append((server, name))
-        return {server.id: name for server, name in taken}
+        return places
 
     def _find(
         self, server: RunningServer, scarcest: str, budget: SearchBudget, leaving: Collection[str]
-    ) -> str | None:
+    ) -> Iterator[str]:
+        """Yield hosts that have room for a server, each as soon as the one before has none."""
         needed = server.amounts.items()
-        order = self._orders.get(scarcest, ())
+        order = self._order(scarcest, server)
         first = bisect_left(order, (server.amounts.get(scarcest, 0), ''))
-        for number, (_, name) in enumerate(itertools.islice(order, first, None), 1):
-            free = self._free[name]
-            if (
-                all(free.get(kind, 0) >= amount for kind, amount in needed)
-                and name not in leaving
-                and self._targets[name].takes(server)
-            ):
-                budget.spend(number)
-                return name
-        budget.spend(len(order) - first)
-        return None
+        while True:
+            fitting = (
+                each
+                for each in itertools.islice(order, first, None)
+                if each[1] not in leaving
+                if all(self._free[each[1]].get(kind, 0) >= amount for kind, amount in needed)
+            )
+            last = next(fitting, None)
+            checked = len(order) if last is None else bisect_left(order, last) + 1
+            budget.spend(checked - first)
+            if last is None:
+                return
+            yield last[1]
+            # No host before this one had room, and it is before them now.
+            first = bisect_left(order, last)
 
-    def _is_too_little(self, moved: Iterable[RunningServer], leaving: Iterable[str]) -> bool:
+    def _count(self, server: RunningServer, name: str, most: int) -> int:
+        """Return how many servers as this one, which fits, a host has room for."""
+        free = self._free[name]
+        return min([most, *(free[kind] // n for kind, n in server.amounts.items() if n)])
+
+    def _order(self, kind: str, server: RunningServer) -> list[tuple[int, str]]:
+        """Return what the hosts that may take a server have free, and their names, in order."""
+        needs = server.zone, server.required, server.forbidden
+        if needs not in self._taking:
+            alike = (each for each in self._alike.values() if each[0].takes(server))
+            names = (each.name for each in itertools.chain.from_iterable(alike))
+            self._taking[needs] = frozenset(names)
+        # Of zones without hosts, which users may name, nothing is stored that copies contain.
+        if not self._taking[needs]:
+            return []
+        orders = self._orders.setdefault(kind, {})
+        if needs not in orders:
+            taking = ((name, self._free[name]) for name in self._taking[needs])
+            orders[needs] = sorted((free[kind], name) for name, free in taking if kind in free)
+            self._searched[kind, needs] = server
+        return orders[needs]
+
+    def _is_too_little(
+        self, equal: Iterable[Sequence[RunningServer]], leaving: Iterable[str]
+    ) -> bool:
         """Tell whether all that is free is not enough, however it is divided."""
         left = dict(self._total)
         for name in leaving:
             if name in self._targets:
                 for kind, amount in self._free[name].items():
                     left[kind] -= max(amount, 0)
-        for server in moved:
-            for kind, amount in server.amounts.items():
-                left[kind] = left.get(kind, 0) - amount
+        for servers in equal:
+            for kind, amount in servers[0].amounts.items():
+                left[kind] = left.get(kind, 0) - amount * len(servers)
         return any(amount < 0 for amount in left.values())
 
     def _size(self, server: RunningServer) -> float:
@@ -312,3 +368,24 @@ class FreeRoom:
         return (
             (amount / max(total.get(kind, 0), 1), kind) for kind, amount in server.amounts.items()
         )
+
+
+def _group_equal(groups: Iterable[list[RunningServer]]) -> list[list[RunningServer]]:
+    """Join groups of equal servers that follow each other."""
+    found: list[list[RunningServer]] = []
+    for each in groups:
+        if found and _are_equal(found[-1][0], each[0]):
+            found[-1] += each
+        else:
+            found.append(each)
+    return found
+
+
+def _are_equal(one: RunningServer, other: RunningServer) -> bool:
+    """Tell whether the same hosts have room for two servers."""
+    return (
+        one.amounts == other.amounts
+        and one.zone == other.zone
+        and one.required == other.required
+        and one.forbidden == other.forbidden
+    )

@@ -106,14 +106,22 @@ class _FreeCapacity:
     def repeat(self, claim: FutureDemand, places: Mapping[str, str]) -> None:
         """Move to the start of a claim, and have it take its room on hosts that are known."""
         self.move(claim.start)
-        for server in claim.servers:
-            self.room.subtract(places[server.id], server.amounts)
-        self._free_later(claim, places)
+        for host, amounts in self._free_later(claim, places).items():
+            self.room.subtract(host, amounts)
 
-    def _free_later(self, claim: FutureDemand, places: Mapping[str, str]) -> None:
+    def _free_later(
+        self, claim: FutureDemand, places: Mapping[str, str]
+    ) -> Mapping[str, Mapping[str, int]]:
+        """Free what a claim takes at its end; return that by the hosts."""
+        taken: dict[str, dict[str, int]] = {}
         for server in claim.servers:
-            release = Release(at=claim.end, host=places[server.id], amounts=server.amounts)
+            amounts = taken.setdefault(places[server.id], {})
+            for kind, amount in server.amounts.items():
+                amounts[kind] = amounts.get(kind, 0) + amount
+        for host, amounts in taken.items():
+            release = Release(at=claim.end, host=host, amounts=amounts)
             insort(self._releases, release, key=_latest_first)
+        return taken
 
 
 def _start(claim: FutureDemand) -> int:

@@ -2,7 +2,9 @@
 """Which hosts are emptied, and that what must leave them fits elsewhere."""
 
 import collections
+import dataclasses
 import datetime
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,13 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from climate_core.calendar.windows import SearchBudget
 from climate_core.plugins.common_pool import emptying
 from climate_core.plugins.common_pool.emptying import (
     CandidateHost,
     CannotMakeRoom,
+    FreeRoom,
     RunningServer,
     TargetHost,
 )
+from tests.unit.plugins.placing import place_each, subtract_places
 
 KINDS = ('VCPU', 'MEMORY_MB')
 
@@ -31,6 +36,32 @@ def server(
 
 def host(number: int, *servers: RunningServer) -> CandidateHost:
     return CandidateHost(id=number, name=f'host{number}', servers=servers)
+
+
+TRAITS = (frozenset(), frozenset({'SSD'}), frozenset({'SSD', 'GPU'}))
+
+
+def draw_host(dice: random.Random, number: int) -> TargetHost:
+    free = {kind: dice.randint(-1, 9) for kind in KINDS if dice.random() < 0.9}
+    zone, traits = dice.choice(('a', 'b', None)), dice.choice((*TRAITS, None))
+    return TargetHost(name=f'host{number}', free=free, zone=zone, traits=traits)
+
+
+def draw_servers(dice: random.Random, name: str) -> list[RunningServer]:
+    """Return servers of a few flavors: equal ones that follow each other, and that do not."""
+    flavors = [
+        RunningServer(
+            id='',
+            amounts={kind: dice.randint(0, 3) for kind in KINDS if dice.random() < 0.9},
+            zone=dice.choice(('a', 'b', 'c', None, None)),
+            required=dice.choice((*TRAITS[:1] * 4, *TRAITS)),
+            forbidden=dice.choice((*TRAITS[:1] * 6, *TRAITS)),
+        )
+        for _ in range(dice.randint(1, 3))
+    ]
+    drawn = [flavor for _ in range(dice.randint(1, 3)) for flavor in dice.choices(flavors, k=2)]
+    equal = [flavor for flavor in drawn for _ in range(dice.choice((1, 1, 4)))]
+    return [dataclasses.replace(each, id=f'{name}.{n}') for n, each in enumerate(equal)]
 
 
 def target(name: str, vcpus: int, memory: int = 1000) -> TargetHost:
@@ -171,3 +202,32 @@ def test_servers_of_one_size_find_all_the_room_that_there_is(
     full = host(0, *(server(str(number), vcpus) for number in range(count)))
     places = emptying.place([full], [target(f'x{n}', room) for n, room in enumerate(free)])
     assert (places is not None) == (sum(room // vcpus for room in free) >= count)
+
+
+@pytest.mark.parametrize('seed', range(60))
+def test_servers_go_where_each_goes_if_all_hosts_are_compared(seed: int) -> None:
+    """Also after hosts were freed and taken, and in copies of the same room."""
+    dice = random.Random(seed)
+    room = FreeRoom([draw_host(dice, number) for number in range(dice.randint(1, 8))])
+    rooms = [room, room.copy()]
+    for step in range(20):
+        room = dice.choice(rooms)
+        hosts, servers = room.hosts, draw_servers(dice, f'{step}')
+        leaving = [each.name for each in hosts if dice.random() < 0.1]
+        expected = place_each(hosts, servers, leaving)
+        assert room.take(servers, SearchBudget(0), leaving) == expected
+        left = subtract_places(hosts, servers if expected else (), expected or {})
+        assert {each.name: each.free for each in room.hosts} == left
+        freed = dice.choice(hosts).name
+        room.add(freed, {kind: dice.randint(0, 5) for kind in KINDS if dice.random() < 0.7})
+        if dice.random() < 0.3:
+            rooms[dice.randrange(2)] = dice.choice(rooms).copy()
+
+
+def test_equal_servers_check_each_host_once() -> None:
+    hosts = [target(f'host{n:03}', 4, memory=n % 2 * 1000) for n in range(100)]
+    room, budget = FreeRoom(hosts), SearchBudget(1000)
+    places = room.take([server(f'{n}') for n in range(200)], budget)
+    assert places is not None
+    assert len({*places.values()}) == 50
+    assert 1000 - budget.left == 101

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from climate_core.calendar.windows import SearchBudget
-from climate_core.plugins.common_pool.emptying import FreeRoom, RunningServer, TargetHost
+from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import Forecast, FutureDemand, NotExpected, Release
+from tests.unit.plugins.placing import place_each
 
 SSD = frozenset({'CUSTOM_SSD'})
 
@@ -197,8 +198,8 @@ def placed(
         for other, names in places.items():
             for server in listed[other].servers if names and listed[other].end > one.start else ():
                 free[names[server.id]].subtract(server.amounts)
-        room = FreeRoom([dataclasses.replace(each, free=free[each.name]) for each in found])
-        places[number] = room.take(one.servers, SearchBudget(0))
+        counted = [dataclasses.replace(each, free=free[each.name]) for each in found]
+        places[number] = place_each(counted, one.servers)
     return places
 
 
