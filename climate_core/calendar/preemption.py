@@ -33,17 +33,23 @@ def choose(candidates: Sequence[T], is_enough: Callable[[Sequence[T]], bool]) ->
     return _without_spared(chosen, chosen[-2::-1], is_enough)
 
 
-def choose_fewest(candidates: Sequence[T], is_enough: Callable[[Sequence[T]], bool]) -> list[T]:
+def choose_fewest(
+    candidates: Sequence[T],
+    is_enough: Callable[[Sequence[T]], bool],
+    may_compare: Callable[[], bool] = lambda: True,
+) -> list[T]:
     """Choose the fewest that there must be, of these the youngest, as :func:`choose`.
 
     Where leases free different parts of hosts, a few older ones may do for many younger ones. Of
     very many leases not all sets are looked at.
+
+    :param may_compare: tells whether one more set may be compared with what :func:`choose` found
     """
     chosen = choose(candidates, is_enough)
     left = _LOOKS
     for number in range(1, len(chosen)):
         for some in itertools.combinations(candidates, number):
-            if not left:
+            if not left or not may_compare():
                 return chosen
             left -= 1
             if is_enough(some):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whatever a project has wait, the leases of other projects are tried, and a pass stays cheap."""
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -11,13 +12,13 @@ from climate_core.calendar import moments, queries, queue
 from climate_core.calendar.model import ReservationDemand
 from climate_core.calendar.together import find_together
 from climate_core.lease.model import Lease, Reservation
-from climate_core.operations import expected, forecasting
+from climate_core.operations import expected, forecasting, server_preemption
 from climate_core.operations.preemption import Preemption
 from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import FutureDemand
 from tests.security.cost import bounded
 from tests.support import quotas
-from tests.support.house import SIZE, Hall, House
+from tests.support.house import SIZE, Guests, Hall, House
 from tests.support.rooms import Hotel
 from tests.support.world import Time, World, user
 
@@ -39,6 +40,23 @@ def large(hall: Hall, _: Any) -> None:
     """Have as many free VCPUs as there are claims, on hosts with four each."""
     hall.hosts = [TargetHost(name=f'host{n}', free={'VCPU': 4}) for n in range(COUNT // 4)]
     hall.places = {}
+
+
+class Zones(Hall):
+    """The host with the guests, and hosts in two other zones, the larger ones in the last zone."""
+
+    def __init__(self, guests: Guests) -> None:
+        super().__init__(guests)
+        self.hosts = [dataclasses.replace(each, zone='guests') for each in self.hosts]
+        sizes = {'small': 8, 'large': 16}
+        self.hosts += [
+            TargetHost(name=f'{zone}{n:03}', free={'VCPU': vcpus}, zone=zone)
+            for zone, vcpus in sizes.items()
+            for n in range(300)
+        ]
+
+    def demand(self, name: str, params: Any, amounts: Mapping[str, int]) -> RunningServer:
+        return dataclasses.replace(super().demand(name, params, amounts), zone='guests')
 
 
 @pytest.fixture
@@ -120,6 +138,27 @@ def test_no_lease_gives_way_to_one_above_the_limits(house: House) -> None:
     small = house.lease(1)
     house.settle(5)
     assert house.status(others, small, mine) == ['ACTIVE', 'ACTIVE', 'WAITING']
+
+
+@pytest.mark.parametrize(('leases', 'count'), [(1, 1000), (1000, 1)])
+def test_planned_servers_keep_no_other_project_from_preempting(
+    house: House, monkeypatch: pytest.MonkeyPatch, leases: int, count: int
+) -> None:
+    """They would run in another zone, which has enough room for all of them."""
+    now, read = moments.moment(house.world.clock.now()), expected.claims
+    one = demand('', now + 2 * HOUR, now + 3 * HOUR, count)
+    zone = [dataclasses.replace(each, zone='large') for each in one.servers]
+    planned = {
+        f'{n}': dataclasses.replace(one, start=one.start + n, servers=zone) for n in range(leases)
+    }
+    monkeypatch.setattr(expected, 'claims', lambda *args: {**planned, **read(*args)})
+    monkeypatch.setattr(server_preemption, 'CommonHostRoom', Zones)
+    mine = [house.lease(1, preemptible=True) for _ in range(SIZE)]
+    house.settle(1)
+    other = house.lease(2, project=OTHER)
+    with bounded(cpu_seconds=3, mebibytes=30):
+        house.settle()
+    assert house.status(*mine, other) == ['ACTIVE', 'ACTIVE', 'WAITING', 'WAITING', 'ACTIVE']
 
 
 def test_forecasts_of_a_pass_are_bounded(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

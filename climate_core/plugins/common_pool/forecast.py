@@ -139,10 +139,10 @@ class Forecast:
     :param releases: what becomes free later; of a host that is not listed nothing does
     :param claims: what others will take, in the order in which they were asked for
     :param nouns: for what users are told
-    :ivar budget: of checks for what is asked for, and for the claims beside it; :meth:`windows`
-        ends when none is left
-    :ivar claim_budget: of checks for the claims alone, which their number bounds; it ends no
-        search. So a project does not pay for what the lease of another project changes.
+    :ivar budget: of checks for what is asked for, and in :meth:`windows` for the claims beside it;
+        that ends when none is left
+    :ivar claim_budget: of other checks for the claims, which their number bounds; it ends no
+        search. So a project does not pay for what the leases of other projects take.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class Forecast:
         self._move(capacity, asked.start)
         if capacity.place(asked, self.budget) is None:
             raise NotExpected(self._reason(asked, capacity.room.hosts))
-        if not self._leaves_room(asked, capacity):
+        if not self._leaves_room(asked, capacity, self.claim_budget):
             raise NotExpected(
                 'There would be too little room left for another lease, which starts later.'
             )
@@ -209,7 +209,8 @@ class Forecast:
             self._move(capacity, start)
             asked = FutureDemand(start=start, end=start + length, servers=servers)
             later = capacity.copy()
-            fits = later.place(asked, self.budget) is not None and self._leaves_room(asked, later)
+            fits = later.place(asked, self.budget) is not None
+            fits = fits and self._leaves_room(asked, later, self.budget)
             if fits and not follows:
                 yield start, start + length
             follows = fits
@@ -239,7 +240,9 @@ class Forecast:
             self._places.append(self._last.place(claim, self.claim_budget))
         return self._places[number]
 
-    def _leaves_room(self, asked: FutureDemand, capacity: _FreeCapacity) -> bool:
+    def _leaves_room(
+        self, asked: FutureDemand, capacity: _FreeCapacity, budget: SearchBudget
+    ) -> bool:
         """Tell whether all claims that start later still have room."""
         # Until then something is on other hosts than without what is asked for.
         until = asked.end
@@ -247,7 +250,7 @@ class Forecast:
             claim = self._claims[number]
             if claim.start >= until:
                 break
-            before, after = self._place(number), capacity.place(claim, self.budget)
+            before, after = self._place(number), capacity.place(claim, budget)
             # One that has no room anyway is no reason to refuse another one.
             if after is None and before is not None:
                 return False

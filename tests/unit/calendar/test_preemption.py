@@ -77,6 +77,15 @@ def test_fewest_are_chosen_where_leases_free_different_amounts(
     assert found == chosen
 
 
+def test_no_set_is_compared_that_may_not_be() -> None:
+    left = [True, False]
+    found = preemption.choose_fewest(
+        [2, 1, 4, 5], lambda some: sum(some) >= 3, lambda: left.pop(0)
+    )
+    assert found == [2, 1]
+    assert left == []
+
+
 def test_of_very_many_leases_not_all_sets_are_looked_at() -> None:
     asked = []
 

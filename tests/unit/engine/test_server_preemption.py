@@ -8,13 +8,16 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core import exceptions
+from climate_core.calendar import moments
 from climate_core.cloud import errors, servers
 from climate_core.db import tables
 from climate_core.db import usage as db_usage
 from climate_core.lease import model, usage
-from climate_core.operations import forecasting, server_preemption
+from climate_core.operations import expected, forecasting, server_preemption
 from climate_core.operations.draft import Draft
 from climate_core.operations.preemption import GIVE_WAY
+from climate_core.plugins.common_pool.emptying import RunningServer
+from climate_core.plugins.common_pool.forecast import FutureDemand
 from tests.support.house import SIZE, House
 
 
@@ -85,6 +88,26 @@ def test_no_lease_gives_way_if_the_search_for_the_fewest_is_cut_short(
         found.append(victims(house, other))
     assert {*found} == {(), (mine[0],)}
     assert found == sorted(found)
+
+
+def test_fewer_sets_are_compared_if_very_much_is_planned(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What other leases take spends nothing of what the lease itself may cost."""
+    mine = [house.lease(each, preemptible=True) for each in (2, 1, 1)]
+    house.settle(1)
+    other = waiting(house, monkeypatch, 2)
+    now = moments.moment(house.world.clock.now())
+    servers = [RunningServer(id='planned', amounts={'VCPU': 1})]
+    claim = FutureDemand(start=now, end=now + 1, servers=servers)
+    monkeypatch.setattr(expected, 'claims', lambda *_: {f'{n}': claim for n in range(100)})
+    monkeypatch.setattr(server_preemption, 'LOOKS', 100)
+    found = []
+    for factor in range(30):
+        monkeypatch.setattr(server_preemption, '_CLAIM_FACTOR', factor)
+        found.append(victims(house, other))
+    assert [*dict.fromkeys(found)] == [(), (mine[2], mine[1]), (mine[0],)]
+    assert found == sorted(found, key=lambda leases: (bool(leases), -len(leases)))
 
 
 def test_larger_lease_ahead_hides_no_other_one_ahead(
