@@ -88,12 +88,13 @@ def find(
 class PreemptibleServers:
     """A preemptible lease of servers.
 
-    :param runs: whether its servers are there; if not, they are to be made later
+    :param runs: whether its servers exist; if not, they are to be made later
     :param given_up_at: when it gives them up, if another lease needs what they have
     :param servers: what each has, by the ids of the servers
     """
 
     lease_id: str
+    project_id: str
     runs: bool
     given_up_at: datetime | None
     servers: dict[str, Mapping[str, int]]
@@ -109,6 +110,7 @@ def find_servers(session: orm.Session, end: datetime) -> list[PreemptibleServers
     query = (
         sa.select(
             _LEASE.c.id,
+            _LEASE.c.project_id,
             _LEASE.c.status,
             _RESERVATION.c.resource_type,
             _RESERVATION.c.resource_id,
@@ -129,12 +131,13 @@ def find_servers(session: orm.Session, end: datetime) -> list[PreemptibleServers
     )
     found: dict[str, PreemptibleServers] = {}
     others = set()
-    for lease_id, status, kind, resource_id, state, held, given_up_at in session.execute(query):
+    result = session.execute(query)
+    for lease_id, project_id, status, kind, resource_id, state, held, given_up_at in result:
         runs = status == _L.ACTIVE
         is_made = not resource_id.startswith(model.UNMADE)
         if (kind, runs, state) != (SERVER, is_made, _R.ACTIVE if runs else _R.PENDING):
             others.add(lease_id)
             continue
-        empty = PreemptibleServers(lease_id, runs, given_up_at, {})
+        empty = PreemptibleServers(lease_id, project_id, runs, given_up_at, {})
         found.setdefault(lease_id, empty).servers[resource_id] = held or {}
     return [each for lease_id, each in found.items() if lease_id not in others]

@@ -9,6 +9,7 @@ leases that were chosen, and nothing is asked if there is no preemptible lease o
 import contextlib
 import dataclasses
 import datetime
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -46,7 +47,8 @@ _AHEAD: Final = 100
 _SERVERS_AHEAD: Final = 1000
 #: How many times more checks what other leases take may cost than the lease itself: ten seconds.
 _CLAIM_FACTOR: Final = 4
-#: Maximum number of servers that one search asks Nova for, one by one.
+#: Maximum number of servers that one search asks Nova for, one by one: of the leases that it
+#: chooses, and as many in vain.
 _SERVERS_CHECKED: Final = 1000
 
 
@@ -123,35 +125,21 @@ class ServerPreemption:
 
         :returns: None if there are none, or the search for them costs too much
         """
-        checked: set[str] = set()
-        gets = SearchBudget(_SERVERS_CHECKED)
+        assert self.cloud is not None, 'it told what is free'  # nosec B101 # for mypy: it holds already
+        obstacles = _Obstacles(self.cloud, [each for each in candidates if each.runs])
         chosen = snapshot.choose_fewest([each for each in candidates if not each.runs])
         while True:
             chosen = chosen or snapshot.choose_fewest(candidates)
             # A search that was cut short could preempt more leases than the fewest.
             if not chosen or snapshot.is_cut_short:
                 return None
-            new = [each for each in chosen if each.runs and each.lease_id not in checked]
-            checked |= {each.lease_id for each in new}
-            refused = {each.lease_id for each in new if not self._can_give_way(each, gets)}
-            if gets.left < 0:
+            if sum(len(each.servers) for each in chosen if each.runs) > _SERVERS_CHECKED:
                 return None
+            refused = obstacles.find(chosen)
             if not refused:
                 return dataclasses.replace(none, leases=tuple(each.lease_id for each in chosen))
             candidates = [each for each in candidates if each.lease_id not in refused]
             chosen = []
-
-    def _can_give_way(self, one: PreemptibleServers, gets: SearchBudget) -> bool:
-        assert self.cloud is not None, 'it told what is free'  # nosec B101 # for mypy: it holds already
-        try:
-            conn = self.cloud.service()
-            found = (servers.get(conn, each) for each in one.servers if gets.spend())
-            return not any(preempted.find_obstacle(each) for each in found)
-        except errors.Gone:
-            return False
-        except errors.EXPECTED as exc:
-            # Nova may answer the next time: the lease must not fail for one timeout.
-            raise exceptions.ServiceUnavailable(str(exc)) from exc
 
     def _times(
         self, lease: model.Lease, first: datetime.datetime, now: datetime.datetime
@@ -162,6 +150,64 @@ class ServerPreemption:
         notice = datetime.timedelta(seconds=self.conf.queue.preemption_notice)
         time = max(now + notice, first - expected.LEAVING)
         return time, max(lease.start_date, time + expected.LEAVING)
+
+
+class _Obstacles:
+    """Ask Nova which leases cannot be preempted.
+
+    Each project has the same share of the servers that are checked in vain. Of a project without
+    any left no more leases are checked, and none of them is preempted.
+
+    :param cloud: the rights of the service
+    :param running: all leases that may be chosen, the youngest first
+    """
+
+    def __init__(self, cloud: UserConnector, running: Sequence[PreemptibleServers]) -> None:
+        with answering():
+            self._conn = cloud.service()
+        self._unchecked = {each.lease_id: each for each in running}
+        projects = {each.project_id for each in running}
+        self._shares = {each: SearchBudget(_SERVERS_CHECKED // len(projects)) for each in projects}
+        self._counts = Counter[str]()
+
+    def find(self, chosen: Sequence[PreemptibleServers]) -> set[str]:
+        """Find leases that cannot give way, among some that are chosen.
+
+        :returns: their ids, and those of other leases of the same projects that are not to be
+            chosen either
+        :raises climate_core.exceptions.ServiceUnavailable: Nova does not answer
+        """
+        new = [each for each in chosen if each.lease_id in self._unchecked]
+        found = {each.lease_id: each.project_id for each in new if not self._can_give_way(each)}
+        for project_id in {*found.values()}:
+            others = [e for e in self._unchecked.values() if e.project_id == project_id]
+            # As many as were checked: so few searches follow, however many cannot give way.
+            for each in others[: self._counts[project_id]]:
+                if self._shares[project_id].left > 0 and not self._can_give_way(each, False):
+                    found[each.lease_id] = project_id
+            if self._shares[project_id].left <= 0:
+                unknown = (each for each in others if each.lease_id in self._unchecked)
+                found |= dict.fromkeys((each.lease_id for each in unknown), project_id)
+        return {*found}
+
+    def _can_give_way(self, one: PreemptibleServers, is_chosen: bool = True) -> bool:
+        del self._unchecked[one.lease_id]
+        self._counts[one.project_id] += 1
+        share = self._shares[one.project_id]
+        try:
+            for server_id in one.servers:
+                share.spend()
+                if preempted.find_obstacle(servers.get(self._conn, server_id)):
+                    return False
+        except errors.Gone:
+            return False
+        except errors.EXPECTED as exc:
+            # Nova may answer the next time: the lease must not fail for one timeout.
+            raise exceptions.ServiceUnavailable(str(exc)) from exc
+        if is_chosen:
+            # It was not in vain.
+            share.left += len(one.servers)
+        return True
 
 
 class _Snapshot:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_core.calendar import moments, queries, queue
+from climate_core.calendar import moments, preemption, queries, queue
 from climate_core.calendar.model import ReservationDemand
 from climate_core.calendar.together import find_together
+from climate_core.cloud import servers
 from climate_core.lease.model import Lease, Reservation
 from climate_core.operations import expected, forecasting, server_preemption
 from climate_core.operations.preemption import Preemption
@@ -159,6 +160,35 @@ def test_planned_servers_keep_no_other_project_from_preempting(
     with bounded(cpu_seconds=3, mebibytes=30):
         house.settle()
     assert house.status(*mine, other) == ['ACTIVE', 'ACTIVE', 'WAITING', 'WAITING', 'ACTIVE']
+
+
+def test_servers_with_volumes_keep_no_other_project_from_preempting(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All are younger than the lease that can give way, so that they are chosen first."""
+    size, choose, searches = 40, preemption.choose_fewest, []
+
+    def count(*args: Any) -> Any:
+        searches.append(args)
+        return choose(*args)
+
+    def show(_conn: object, server_id: str) -> dict[str, Any]:
+        attached = [] if server_id == movable.resource_id else [{'id': 'volume'}]
+        return {'status': 'ACTIVE', servers.VOLUMES: attached}
+
+    monkeypatch.setattr('tests.support.house.SIZE', size)
+    mine = house.lease(1, preemptible=True)
+    for _ in range(size - 1):
+        house.lease(1, preemptible=True, project=OTHER)
+    house.settle(1)
+    (movable,) = house.world.lease(mine).live
+    monkeypatch.setattr(servers, 'get', show)
+    monkeypatch.setattr(preemption, 'choose_fewest', count)
+    monkeypatch.setattr(server_preemption, '_SERVERS_CHECKED', size - 2)
+    other = house.lease(1, project='project3')
+    house.settle()
+    assert house.status(mine, other) == ['WAITING', 'ACTIVE']
+    assert len(searches) < 10
 
 
 def test_forecasts_of_a_pass_are_bounded(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
