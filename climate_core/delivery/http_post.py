@@ -78,10 +78,10 @@ class Caller:
         :param project_id: the project whose webhook it is
         :raises CallFailed: there was none
         """
-        inside = self._cloud_hosts.find_addresses()
-        rules = dataclasses.replace(self._rules, hosts=inside)
+        deadline = time.monotonic() + self._timeout
         try:
-            deadline = time.monotonic() + self._timeout
+            inside = self._cloud_hosts.find_addresses(_left(deadline))
+            rules = dataclasses.replace(self._rules, hosts=inside)
             parts = urllib.parse.urlsplit(url)
             found = self._resolver.find(
                 parts.hostname or '', _port(parts), project_id, _left(deadline)

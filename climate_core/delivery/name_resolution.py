@@ -14,6 +14,7 @@ import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from concurrent import futures
 from typing import Any
 
 from oslo_config import cfg
@@ -101,22 +102,44 @@ class CloudHosts:
         self._catalog_urls = catalog_urls
         self._resolver = resolver
         self._lock = threading.Lock()
+        self._refresh: futures.Future[Set[addresses.Address]] | None = None
         self._known: frozenset[addresses.Address] = frozenset()
         self._seconds = _FRESH
         self._until = 0.0
 
-    def find_addresses(self) -> Set[addresses.Address]:
+    def find_addresses(self, seconds: float) -> Set[addresses.Address]:
         """Return the addresses. They are resolved again every ten minutes.
 
         After ten seconds if the service catalog could not be read: a manager that starts while
-        Keystone is away does not know the endpoints.
+        Keystone is away does not know the endpoints. The resolution continues when a caller stops
+        waiting for it, so that slow names delay a few calls and do not fail all of them.
+
+        :param seconds: how long to wait
+        :raises NotResolved: the addresses are not known yet
         """
         with self._lock:
-            if time.monotonic() >= self._until:
-                self._seconds = _FRESH
-                self._known = frozenset(self._find())
-                self._until = time.monotonic() + self._seconds
-            return self._known
+            refresh = self._refresh
+            if refresh is None or (refresh.done() and time.monotonic() >= self._until):
+                refresh = self._refresh = futures.Future()
+                name = 'cloud host name resolution'
+                threading.Thread(
+                    target=self._resolve, args=(refresh,), name=name, daemon=True
+                ).start()
+        try:
+            return refresh.result(max(0.0, seconds))
+        except TimeoutError:
+            raise NotResolved('Its address could not be checked in time.') from None
+
+    def _resolve(self, refresh: futures.Future[Set[addresses.Address]]) -> None:
+        self._seconds = _FRESH
+        try:
+            self._known = frozenset(self._find())
+        except Exception:
+            LOG.exception('Could not resolve the hosts of the cloud; webhooks are called later')
+            refresh.set_exception(NotResolved('Its address could not be checked.'))
+        else:
+            self._until = time.monotonic() + self._seconds
+            refresh.set_result(self._known)
 
     def _find(self) -> Iterator[addresses.Address]:
         urls = set(configured_urls(self._conf))

@@ -57,12 +57,20 @@ def _post(
     transport: str = 'rabbit://192.0.2.9',
     **kw: Any,
 ) -> int:
+    caller = _caller(rules, timeout, transport, **kw)
+    # A short timeout is for the call itself.
+    caller._cloud_hosts.find_addresses(fake.PATIENCE)
+    return caller.post(url, b'{}', {'content-type': 'text/plain'}, 'ours').status
+
+
+def _caller(
+    rules: webhook.WebhookRules, timeout: float, transport: str, **kw: Any
+) -> http_post.Caller:
     resolver = name_resolution.Resolver(4, 2)
     conf = configuration.load([], [])
     conf.set_override('transport_url', transport)
     hosts = name_resolution.CloudHosts(conf, lambda: ENDPOINTS, resolver)
-    caller = http_post.Caller(rules, timeout, resolver, hosts, **kw)
-    return caller.post(url, b'{}', {'content-type': 'text/plain'}, 'ours').status
+    return http_post.Caller(rules, timeout, resolver, hosts, **kw)
 
 
 def _reason(url: str, *args: Any, **kw: Any) -> str:
@@ -304,28 +312,47 @@ def test_allowed_network_opens_hosts_of_the_cloud(
     assert _post(receiver.url()) == 204
 
 
-def test_resolution_without_an_end_keeps_to_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    ends = threading.Event()
-    monkeypatch.setattr(socket, 'getaddrinfo', lambda *_a, **_kw: ends.wait() and [])
+@contextlib.contextmanager
+def _stuck(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Leave the resolution of a name without an end until the block ends."""
+    ends, real = threading.Event(), socket.getaddrinfo
+
+    def resolve(host: str, *args: Any, **kw: Any) -> Any:
+        return ends.wait() and [] if host == name else real(host, *args, **kw)
+
+    monkeypatch.setattr(socket, 'getaddrinfo', resolve)
     try:
-        told = _reason('http://hook.example/', timeout=0.2)
+        yield
     finally:
         ends.set()
+
+
+def test_resolution_without_an_end_keeps_to_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    with _stuck('hook.example', monkeypatch):
+        told = _reason('http://hook.example/', timeout=0.2)
     assert told == 'It did not answer within 0.2 seconds.'
+
+
+def test_cloud_host_that_is_not_resolved_keeps_to_the_deadline(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller = _caller(LOOPBACK, 0.2, 'rabbit://mq.example')
+    with _stuck('mq.example', monkeypatch):
+        with pytest.raises(http_post.CallFailed, match='could not be checked in time'):
+            caller.post(receiver.url(), b'{}', {}, 'ours')
+        assert receiver.got == []
+    # The resolution was not abandoned with the call, which does not know less the next time.
+    assert caller._cloud_hosts.find_addresses(fake.PATIENCE)
+    caller._timeout = fake.PATIENCE
+    assert caller.post(receiver.url(), b'{}', {}, 'ours').status == 204
 
 
 def test_resolutions_without_an_end_are_bounded_for_a_project(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ends, real = threading.Event(), socket.getaddrinfo
-
-    def stuck(host: str, *args: Any, **kw: Any) -> Any:
-        return ends.wait() and [] if host == 'stuck.example' else real(host, *args, **kw)
-
-    monkeypatch.setattr(socket, 'getaddrinfo', stuck)
     resolver = name_resolution.Resolver(4, 2)
     before = threading.active_count()
-    try:
+    with _stuck('stuck.example', monkeypatch):
         for _ in range(2):
             with pytest.raises(TimeoutError):
                 resolver.find('stuck.example', 80, 'theirs', 0.01)
@@ -343,8 +370,6 @@ def test_resolutions_without_an_end_are_bounded_for_a_project(
         name = 'webhook name resolution'
         found = [each.daemon for each in threading.enumerate() if each.name == name]
         assert found == [True] * 4
-    finally:
-        ends.set()
 
 
 def test_catalog_that_cannot_be_read_leaves_what_was_known(
@@ -360,10 +385,10 @@ def test_catalog_that_cannot_be_read_leaves_what_was_known(
 
     resolver = name_resolution.Resolver(4, 2)
     hosts = name_resolution.CloudHosts(configuration.load([], []), urls, resolver)
-    first = hosts.find_addresses()
+    first = hosts.find_addresses(fake.PATIENCE)
     assert ipaddress.ip_address('203.0.113.7') in first
     hosts._until = 0.0
-    assert hosts.find_addresses() == first
+    assert hosts.find_addresses(fake.PATIENCE) == first
     assert answers == []
     # It is read again soon.
     assert hosts._until < time.monotonic() + 60
