@@ -19,9 +19,9 @@ OPTS: list[cfg.Opt] = [
         'allowed_networks',
         default=[],
         help='Networks, as 10.1.0.0/16 or fd00::/8, that webhooks may be in although loopback, '
-        'link-local, multicast and private addresses (RFC 1918, RFC 6598, RFC 4193) and those of '
-        'the hosts of this cloud are rejected: the endpoints of the service catalog, the hosts of '
-        'all URLs in this file, and this host.',
+        'link-local, multicast, private and other special-purpose addresses (RFC 1918, RFC 6598, '
+        'RFC 4193, RFC 6890) and those of the hosts of this cloud are rejected: the endpoints of '
+        'the service catalog, the hosts of all URLs in this file, and this host.',
     ),
     cfg.ListOpt(
         'refused_networks',
@@ -34,7 +34,7 @@ OPTS: list[cfg.Opt] = [
         default=10.0,
         min=0.1,
         max=300.0,
-        help='Maximum duration of a call, from the resolution of the host name to the answer.',
+        help='Maximum duration of a call, from the resolution of host names to the answer.',
     ),
     cfg.IntOpt(
         'workers',

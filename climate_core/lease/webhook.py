@@ -22,22 +22,40 @@ _PATTERN = re.compile(limits.WEBHOOK_EVENT_PATTERN)
 _PRINTABLE = re.compile(r'[\x21-\x7e]+')
 #: Texts that the resolver of a system takes for an IPv4 address in an old notation.
 _NUMBER = re.compile(r'(?:.*\.)?(?:\d+|0x[0-9a-f]*)\.?', re.IGNORECASE)
-#: Networks that no public receiver is in: "this network" (RFC 1122, 3.2.1.3), private networks
-#: (RFC 1918, 6598, 4193, 3879), and those for protocols, benchmarks and nobody (RFC 6890).
-_PRIVATE = tuple(
+#: Networks that no public receiver is in: those of the IANA special-purpose address registries
+#: (RFC 6890) that are not globally reachable, the whole of 192.0.0.0/24 and 2001::/23, multicast,
+#: site-local (RFC 3879) and 6to4 (RFC 7526) addresses. NAT64 (64:ff9b:1::/48) leads to an IPv4
+#: address, which is checked. ``ipaddress.is_global`` does not replace the list: it is True for
+#: multicast and site-local addresses, and for 2002::/16 and most of 192.0.0.0/24 before Python
+#: 3.11.10 and 3.12.4.
+_SPECIAL = tuple(
     map(
         ipaddress.ip_network,
         (
             '0.0.0.0/8',
             '10.0.0.0/8',
             '100.64.0.0/10',
+            '127.0.0.0/8',
+            '169.254.0.0/16',
             '172.16.0.0/12',
             '192.0.0.0/24',
+            '192.0.2.0/24',
+            '192.88.99.0/24',
             '192.168.0.0/16',
             '198.18.0.0/15',
-            '240.0.0.0/4',
+            '198.51.100.0/24',
+            '203.0.113.0/24',
+            '224.0.0.0/3',
+            '::/127',
+            '100::/63',
+            '2001::/23',
+            '2001:db8::/32',
+            '2002::/16',
+            '3fff::/20',
+            '5f00::/16',
             'fc00::/7',
-            'fec0::/10',
+            'fe80::/9',
+            'ff00::/8',
         ),
     )
 )
@@ -129,19 +147,12 @@ def forbidden(address: Address, rules: WebhookRules = DEFAULT) -> bool:
 
 def opens_private(network: Network) -> bool:
     """Return whether an allowed network has addresses that are rejected by default."""
-    same = [each for each in _PRIVATE if each.version == network.version]
-    return network.is_loopback or network.is_link_local or any(map(network.overlaps, same))
+    return any(network.version == each.version and network.overlaps(each) for each in _SPECIAL)
 
 
 def _forbidden(address: Address, rules: WebhookRules) -> bool:
-    special = (
-        address.is_loopback
-        or address.is_link_local
-        or address.is_multicast
-        or address.is_unspecified
-    )
-    refused = special or address in rules.hosts
-    refused = refused or any(address in network for network in (*_PRIVATE, *rules.refused))
+    refused = address in rules.hosts
+    refused = refused or any(address in network for network in (*_SPECIAL, *rules.refused))
     return refused and not any(address in network for network in rules.allowed)
 
 
@@ -172,7 +183,9 @@ def _address(host: str, field: str) -> Address | None:
     except ValueError:
         if ':' in host or _NUMBER.fullmatch(host):
             raise exceptions.InvalidWebhook(
-                f'{host} must be a name or an address, as 192.0.2.1 or [2001:db8::1].', field=field
+                f'{host} must be a name, an IPv4 address of four decimal numbers, or an IPv6 '
+                'address in brackets.',
+                field=field,
             ) from None
         return None
 

@@ -103,7 +103,7 @@ def test_installation_that_follows_all_recommendations_passes(
         ),
         ('[limits]\ndriver = none', 'Limits', ['driver']),
         (
-            '[webhooks]\nallowed_networks = 10.0.0.0/8, 203.0.113.0/24, 0.0.0.0/0, ::1/128',
+            '[webhooks]\nallowed_networks = 10.0.0.0/8, 203.0.114.0/24, 0.0.0.0/0, ::1/128',
             'Webhooks',
             ['10.0.0.0/8, 0.0.0.0/0, ::1/128.'],
         ),

@@ -18,7 +18,7 @@ from tests.support.world import Time, World, user
 SECRET = 'correct-horse-battery-staple'
 
 
-def _hook(host: str = '192.0.2.1') -> dict[str, Any]:
+def _hook(host: str = 'hook.example') -> dict[str, Any]:
     return {'url': f'http://{host}/', 'secret': SECRET}
 
 
@@ -71,8 +71,8 @@ def test_what_is_rolled_back_is_not_told(world: World) -> None:
 
 def test_one_project_takes_its_share(world: World) -> None:
     for n in range(9):
-        world.create(f'a{n}', webhook=_hook(f'192.0.2.{n + 1}'))
-    world.create('b', webhook=_hook('198.51.100.1'), context=user('project2'))
+        world.create(f'a{n}', webhook=_hook(f'hook{n}.example'))
+    world.create('b', webhook=_hook('other.example'), context=user('project2'))
     batch = _claim(world, 8, DeliveriesInProgress(2))
     assert [each.project_id for each in batch] == ['project1', 'project1', 'project2']
     busy = DeliveriesInProgress(2, batch)
@@ -83,10 +83,10 @@ def test_one_project_takes_its_share(world: World) -> None:
 
 def test_one_host_takes_half_of_that(world: World) -> None:
     for n in range(9):
-        world.create(f'a{n}', webhook=_hook('192.0.2.1:8000'))
+        world.create(f'a{n}', webhook=_hook('hook.example:8000'))
     world.create('b', webhook=_hook())
     batch = _claim(world, 8, DeliveriesInProgress(4))
-    assert [each.target for each in batch] == ['192.0.2.1:8000'] * 2 + ['192.0.2.1']
+    assert [each.target for each in batch] == ['hook.example:8000'] * 2 + ['hook.example']
     assert world.database.read(deliveries.due_in, DeliveriesInProgress(4, batch)) is None
 
 
@@ -124,7 +124,7 @@ def test_delivery_that_is_put_off_is_due_later(world: World, time: Time) -> None
 
 def test_claim_of_deliveries_takes_the_same_statements_for_any_number(world: World) -> None:
     for n in range(4):
-        world.create(f'a{n}', webhook=_hook(f'192.0.2.{n + 1}'))
+        world.create(f'a{n}', webhook=_hook(f'hook{n}.example'))
     batch: list[Delivery] = []
     # All four at once: find, claim, read.
     assert (

@@ -188,7 +188,7 @@ def test_an_exception_rolls_back(any_world: World) -> None:
 
 
 def test_what_is_logged_of_a_failure_has_no_secrets(world: World) -> None:
-    webhook = {'url': 'https://192.0.2.1/', 'secret': 'a secret of the user'}
+    webhook = {'url': 'https://hook.example/', 'secret': 'a secret of the user'}
     lease = world.lease(world.create('a', end=NEVER, webhook=webhook))
     with pytest.raises(db_exc.DBDuplicateEntry) as failed, world.database.writer() as session:
         leases.insert(session, [lease])

@@ -329,7 +329,7 @@ def test_token_that_is_kept_says_nothing_of_the_trust(stage: Stage, asked: Asked
 
 def test_webhook_of_the_lease_is_told(stage: Stage, asked: Asked) -> None:
     asked.answers['trust1'] = GONE
-    hook = {'url': 'http://192.0.2.1/', 'secret': 'x' * 32, 'events': ['lease.event.*']}
+    hook = {'url': 'http://hook.example/', 'secret': 'x' * 32, 'events': ['lease.event.*']}
     stage.lease(50, webhook=hook)
     stage.worker.look()
     with stage.world.database.reader() as session:

@@ -27,9 +27,9 @@ def test_all_events_are_sent_by_default() -> None:
     [
         'http://example.org',
         'https://example.org:8443/a/b?c=d#e',
-        'http://203.0.113.5/x',
-        'http://[2001:db8::1]:80/',
-        'http://192.0.2.1./',
+        'http://203.0.114.5/x',
+        'http://[2600::1]:80/',
+        'http://192.0.3.1./',
         'https://0xyz.example.org/',
         'http://a.b.c.d4/',
     ],

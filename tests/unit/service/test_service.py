@@ -288,7 +288,7 @@ def test_webhooks_can_be_turned_off(run: Callable[..., Running]) -> None:
     assert manager.service.webhooks is None
     with pytest.raises(exceptions.InvalidWebhook):
         manager.client.create_lease(
-            user(), _values('a', webhook={'url': 'http://192.0.2.1/', 'secret': 'x' * 20})
+            user(), _values('a', webhook={'url': 'http://hook.example/', 'secret': 'x' * 20})
         )
 
 
