@@ -28,12 +28,11 @@ if TYPE_CHECKING:
 _PATH = '/OS-TRUST/trusts'
 _KEYSTONE = Service('Keystone', 'identity', '3')
 
-#: What helps a user whose token Keystone lets create no trust.
+#: What helps a user whose token Keystone lets create no trust. Nova cuts the fault of a server.
 _DELEGATED: Final = (
-    'Every lease and feed needs a trust of its user, and the token of this request was delegated '
-    'itself. Use a token that was issued for a password or by single sign-on. The operator can '
-    'let application credentials create trusts with [security_compliance] '
-    'allow_insecure_application_credential_trust_escalation of keystone.conf.'
+    'Use a token that was issued for a password or by single sign-on. Application credentials '
+    'need allow_insecure_application_credential_trust_escalation of keystone.conf. Every lease '
+    'and feed needs a trust'
 )
 
 #: Roles of administrators whose names do not contain "admin".
@@ -183,7 +182,7 @@ def _advised(context: 'RequestContext') -> Iterator[None]:
     except exceptions.Forbidden as exc:
         if context.own_token:
             raise
-        raise exceptions.Forbidden(f'{exc.message.rstrip(".")}. {_DELEGATED}') from exc
+        raise exceptions.Forbidden(f'{_DELEGATED}: {exc.message}') from exc
 
 
 def _named(context: 'RequestContext', role: str) -> dict[str, str]:

@@ -250,8 +250,8 @@ def check_owner(
         return
     if lease.user_id != context.user_id:
         raise exceptions.Forbidden(
-            f'{field}: must not be given by another user than the owner of lease {lease.id}, with '
-            f'whose rights Climate works on a {plugin.title.lower()}. Use a lease of your own.',
+            f'{field}: must be given with a lease of your own. Climate works on a '
+            f'{plugin.title.lower()} with the rights of the owner of lease {lease.id}.',
             field=field,
         )
     rights.check_delegated(plugin.cloud, lease, context, field)

@@ -79,9 +79,8 @@ def check_delegated(cloud: 'Cloud', lease: 'Lease', context: 'RequestContext', f
     lacking = sorted(name for role_id, name in roles.items() if role_id not in held)
     if lacking:
         raise exceptions.Forbidden(
-            f'{field}: must not be given with a token that lacks roles with which Climate works '
-            f'for lease {lease.id}: {", ".join(lacking)}. Use a token with these roles, or a '
-            'lease created with this token.',
+            f'{field}: must be given with a lease created with this token, or with a token that '
+            f'has the roles {", ".join(lacking)}, with which Climate works for lease {lease.id}.',
             field=field,
         )
 

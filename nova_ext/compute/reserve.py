@@ -65,9 +65,9 @@ def reserve(manager: Any, build: Build) -> bool:
     if build.injected_files and not saved_build_args.public_key(nova.conf.CONF[conf.GROUP]):
         raise _abort(
             instance,
-            'server.personality: its files cannot be stored until the reservation starts, because '
-            f'[climate] stash_public_key of nova-compute on {manager.host} is not set; leave it '
-            'out',
+            'server.personality: must be left out. Its files cannot be stored until the '
+            'reservation starts: [climate] stash_public_key of nova-compute on '
+            f'{manager.host} is not set',
         )
     _notify_start(manager, build)
     try:

@@ -75,7 +75,7 @@ def test_a_token_that_may_not_delegate(world, call):
     user = world.state.users['alice-id']
     context = world.context('alice')
     context.auth_token = world.state.token(user, 'demo-id', user['roles'], 'some-trust')
-    advice = 'answered 403: .*make a trust. Every lease and feed needs .*keystone.conf'
+    advice = '^Use a token .*keystone.conf. Every lease and feed needs .*answered 403: .*make a trust'
     with pytest.raises(exceptions.Forbidden, match=advice):
         getattr(world.trusts, call)(context)
 
@@ -85,7 +85,7 @@ def test_advice_for_delegated_tokens_is_not_given_for_others(world):
     token = world.state.token(user, 'demo-id', user['roles'], 'some-trust')
     with pytest.raises(exceptions.Forbidden) as caught:
         world.trusts.create(own(world, auth_token=token))
-    assert 'delegated itself' not in caught.value.message
+    assert 'Use a token' not in caught.value.message
 
 
 def test_check_creates_no_trust_and_asks_nothing_about_the_own_token(world):

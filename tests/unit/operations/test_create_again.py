@@ -126,10 +126,10 @@ def test_resource_that_the_owners_rights_wake_joins_by_the_owner_alone(
         world.join(lease_id, 'c', other)
         world.create('a', 'd', id=ID, context=other)
         return
-    with pytest.raises(exceptions.Forbidden, match='another user') as alone:
+    with pytest.raises(exceptions.Forbidden, match='a lease of your own') as alone:
         world.join(lease_id, 'c', other)
     assert alone.value.field == 'resource_id'
-    with pytest.raises(exceptions.Forbidden, match='another user') as together:
+    with pytest.raises(exceptions.Forbidden, match='a lease of your own') as together:
         world.create('a', 'd', id=ID, context=other)
     assert together.value.field == 'reservations[1].resource_id'
     # What is in it already is the answer for every user.
