@@ -7,14 +7,18 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import webob.exc
 from keystonemiddleware import auth_token
 from oslo_config import cfg
 from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi, request_id, sizelimit
+from oslo_serialization import jsonutils
 
+from climate_core import exceptions
 from climate_core.api import auth, errors, handler, requestlog, routes
 from climate_core.api.request import Backend
 from climate_core.concurrency import ReservingLimit
 from climate_core.db.engine import Database
+from climate_core.lease import feeds
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.rpc.client import ManagerClient
@@ -64,10 +68,30 @@ def _filtered(application: Any, conf: cfg.ConfigOpts) -> Any:
     return application
 
 
+class _TokenCheck(auth_token.AuthProtocol):  # type: ignore[misc]
+    """Check tokens, and report a missing access rule as such, not as an invalid token."""
+
+    def validate_allowed_request(self, request: Any, token: Mapping[str, Any]) -> None:
+        """Reject what no access rule of an application credential allows."""
+        try:
+            super().validate_allowed_request(request, token)
+        except auth_token.InvalidToken:
+            error = exceptions.Unauthorized(
+                f'The access rules of the application credential do not allow {request.method} '
+                f'{feeds.redact(request.path)}. Create one with a rule of this method and path '
+                f'for the service {self._conf.get("service_type")}.'
+            )
+            raise webob.exc.HTTPUnauthorized(
+                body=jsonutils.dump_as_bytes(error.body),
+                content_type='application/json',
+                headers=[('WWW-Authenticate', f'Keystone uri="{self.www_authenticate_uri}"')],
+            ) from None
+
+
 def _authenticated(application: Any, conf: cfg.ConfigOpts) -> Any:
     if conf.api.auth_strategy == 'noauth':
         return auth.NoAuth(application)
-    made = auth_token.AuthProtocol(auth.Keystone(application), {'oslo_config_config': conf})
+    made = _TokenCheck(auth.Keystone(application), {'oslo_config_config': conf})
     # By this name the access rules of application credentials allow calls of this API.
     conf.set_default('service_type', 'reservation', 'keystone_authtoken')
     return made

@@ -149,9 +149,13 @@ def test_token_with_fewer_roles_than_the_trust_chooses_no_end_action(cloud: Leas
     lease = lease_of(cloud, cloud.stacks.user(), existing(cloud, 'instance'))
     (held,) = lease.reservations
     context, change = delegated(cloud, 'other'), {'on_end': 'create_image'}
-    with pytest.raises(exceptions.Forbidden, match='on_end: must be given with a lease created with this token'):
+    with pytest.raises(
+        exceptions.Forbidden, match='on_end: must be given with a lease created with this token'
+    ):
         cloud.operations.update_reservation(context, lease.id, held.id, change)
-    with pytest.raises(exceptions.Forbidden, match='on_end: must be given with a lease created with this token'):
+    with pytest.raises(
+        exceptions.Forbidden, match='on_end: must be given with a lease created with this token'
+    ):
         cloud.operations.update_lease(
             context, lease.id, {'reservations': [{'id': held.id, **change}]}
         )

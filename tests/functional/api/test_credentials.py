@@ -87,7 +87,14 @@ def test_access_rules_of_an_application_credential_are_applied(
         ('POST', f'/v1/leases/{lease_id}/end'),
         ('GET', '/v1/limits'),
     ):
-        assert api.ask(robot, method, path).status_code == 401
+        answer = api.ask(robot, method, path)
+        assert answer.status_code == 401
+        assert f'do not allow {method} {path}. ' in answer.json['error_message']
+        assert answer.json['error_message'].endswith('for the service reservation.')
+        assert answer.headers['WWW-Authenticate'].startswith('Keystone uri=')
+    # Of a token that is not valid nothing else is said.
+    answer = world.ask(api._application, 'GET', '/v1/leases', None, {'X-Auth-Token': 'invalid'})
+    assert answer.json['error_message'] == 'The request needs a valid token in X-Auth-Token.'
     assert api.ask(api.member, 'GET', f'/v1/leases/{lease_id}').status_code == 200
 
 

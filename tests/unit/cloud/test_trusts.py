@@ -75,7 +75,9 @@ def test_a_token_that_may_not_delegate(world, call):
     user = world.state.users['alice-id']
     context = world.context('alice')
     context.auth_token = world.state.token(user, 'demo-id', user['roles'], 'some-trust')
-    advice = '^Use a token .*keystone.conf. Every lease and feed needs .*answered 403: .*make a trust'
+    advice = (
+        '^Use a token .*keystone.conf. Every lease and feed needs .*answered 403: .*make a trust'
+    )
     with pytest.raises(exceptions.Forbidden, match=advice):
         getattr(world.trusts, call)(context)
 
