@@ -15,7 +15,8 @@ class Calendar(shown.Lister):
     """Show as bars when what is promised to the leases of the project.
 
     On a terminal bars are drawn, elsewhere they are plain text, in the local time zone, which is
-    named, with the days at their midnights; all formats but tables show times as ISO 8601 in UTC.
+    named, with the days at their midnights: all of them in a pipe or file, as many as fit on a
+    terminal. All formats but tables show times as ISO 8601 in UTC.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -55,20 +56,20 @@ class Calendar(shown.Lister):
         calendar = options.clients(self).climate.calendar
         since = datetime.datetime.now(datetime.UTC).replace(second=0, microsecond=0)
         span = output.Span(since, since + datetime.timedelta(days=parsed_args.days))
-        is_table = parsed_args.formatter == 'table'
+        is_table, on_terminal = parsed_args.formatter == 'table', self.app.stdout.isatty()
         if parsed_args.of_hosts:
             hosts = list(calendar.hosts(since=span.since, until=span.until))
             if is_table:
-                return output.HOSTS, output.hosts(hosts, span)
+                return output.HOSTS, output.hosts(hosts, span, on_terminal)
             return output.HOSTS_LONG, output.hosts_long(hosts)
         every = parsed_args.all_projects or None
         bars = list(calendar.bars(since=span.since, until=span.until, all_projects=every))
         if not bars:
             print(f'Nothing is promised in these {parsed_args.days} days.', file=sys.stderr)
         if is_table:
-            if legend := output.legend(bars, self.app.stdout.isatty()):
+            if legend := output.legend(bars, on_terminal):
                 print(legend, file=sys.stderr)
-            return output.LEASES, output.leases(bars, span)
+            return output.LEASES, output.leases(bars, span, on_terminal)
         return output.LEASES_LONG, output.leases_long(bars)
 
 

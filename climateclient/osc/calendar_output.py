@@ -35,6 +35,8 @@ HOSTS_LONG: Final = ('ID', 'Host', 'Pool', 'Reservable', 'Bars')
 
 #: How many characters bars have at least and at most.
 _LEAST, _MOST = 28, 112
+#: How many characters show a day, and how many the label of a day has.
+_DAY, _LABEL = 8, len('|12-31')
 _TAKEN, _ASKED, _FREE = '#', '~', '.'
 #: How they are drawn on a terminal, and in which colour.
 _DRAWN: Final = {
@@ -111,25 +113,30 @@ def legend(bars: Iterable[Bar], on_terminal: bool) -> str | None:
 
 
 def ruler(span: Span, width: int) -> str:
-    """Write the days, each at its local midnight, as far as there is room."""
+    """Write the days, each at its local midnight.
+
+    Days are left out where there is no room, which is at less than ``_DAY`` characters a day. The
+    label of the last day has its room behind the bars.
+    """
     text = ''
-    day = span.since.astimezone().date() + datetime.timedelta(days=1)
+    since = span.since.astimezone()
+    day = since.date() + datetime.timedelta(days=since.time() > datetime.time())
     while True:
         midnight = datetime.datetime.combine(day, datetime.time()).astimezone()
         place, label = int(span.place(midnight, width)), f'|{day:%m-%d}'
-        if midnight >= span.until or place + len(label) > width:
-            return text.ljust(width)
+        if midnight >= span.until:
+            return text.ljust(width + _LABEL - 1)
         if not text or place > len(text):
             text = text.ljust(place) + label
         day += datetime.timedelta(days=1)
 
 
-def leases(bars: Sequence[Bar], span: Span) -> list[Row]:
+def leases(bars: Sequence[Bar], span: Span, on_terminal: bool) -> list[Row]:
     """Return the rows of a table of leases, below those of the days."""
     rows = [
         (f'{each.resource_type} {each.resource}', each.lease_name, each.status) for each in bars
     ]
-    return _rows(('', '', span.zone), rows, [[each] for each in bars], span)
+    return _rows(('', '', span.zone), rows, [[each] for each in bars], span, on_terminal)
 
 
 def leases_long(bars: Iterable[Bar]) -> list[Row]:
@@ -170,10 +177,10 @@ def draw(names: Sequence[str], rows: Iterable[Row], stream: TextIO) -> None:
     console.Console(file=stream).print(drawn)
 
 
-def hosts(found: Sequence[HostBars], span: Span) -> list[Row]:
+def hosts(found: Sequence[HostBars], span: Span, on_terminal: bool) -> list[Row]:
     """Return the rows of a table of hosts, below those of the days."""
     rows = [(each.id, each.hypervisor_hostname, each.pool) for each in found]
-    return _rows(('', '', span.zone), rows, [each.bars for each in found], span)
+    return _rows(('', '', span.zone), rows, [each.bars for each in found], span, on_terminal)
 
 
 def hosts_long(found: Iterable[HostBars]) -> list[Row]:
@@ -184,11 +191,15 @@ def hosts_long(found: Iterable[HostBars]) -> list[Row]:
     ]
 
 
-def _rows(head: Row, rows: Sequence[Row], bars: Sequence[Sequence[Bar]], span: Span) -> list[Row]:
+def _rows(
+    head: Row, rows: Sequence[Row], bars: Sequence[Sequence[Bar]], span: Span, on_terminal: bool
+) -> list[Row]:
     rows = [tuple(escape(str(each)) for each in row) for row in rows]
     beside = sum(max(len(each) for each in column) for column in zip(head, *rows, strict=True))
     # Each column has a blank on both sides and a line, and one line is at the end.
-    room = shutil.get_terminal_size((120, 24)).columns - beside - 3 * (len(head) + 1) - 1
-    width = max(_LEAST, min(_MOST, room))
+    room = shutil.get_terminal_size((120, 24)).columns - beside - 3 * (len(head) + 1) - _LABEL
+    # As in all tables, nothing is left out where no terminal limits the lines.
+    least = _LEAST if on_terminal else _DAY * (span.until - span.since).days
+    width = max(least, min(_MOST, room))
     drawn = [(*row, bar(times, span, width)) for row, times in zip(rows, bars, strict=True)]
     return [(*head, ruler(span, width)), *drawn]

@@ -71,7 +71,7 @@ def test_bar_covers_its_time(spans, text):
 
 def test_days_begin_at_local_midnight(berlin):
     text = output.ruler(WEEK, 70)
-    assert text == '     |12-02    |12-03    |12-04    |12-05    |12-06    |12-07'.ljust(70)
+    assert text == '     |12-02    |12-03    |12-04    |12-05    |12-06    |12-07    |12-08    '
     assert WEEK.zone == 'CET'
     assert output.ruler(output.Span(SINCE, SINCE + 92 * DAY), 28).count('|') == 4
 
@@ -98,6 +98,20 @@ def test_table_shows_bars_and_the_zone(run, http, bars, monkeypatch):
     since, until = (datetime.datetime.fromisoformat(asked[name][0]) for name in ('from', 'to'))
     assert until - since == 7 * DAY
     assert asked['capacity'] == ['false']
+
+
+@pytest.mark.parametrize('columns', ['20', '80', '300'])
+@pytest.mark.parametrize('days', [1, 7, 92])
+def test_pipe_shows_all_days(run, http, monkeypatch, columns, days):
+    monkeypatch.setenv('COLUMNS', columns)
+    http.get(CALENDAR, json={'bars': [of_lease(later(0), later(days))]})
+    lines = run('lease', 'calendar', '--days', str(days)).splitlines()
+    shown = re.findall(r'\d\d-\d\d', lines[3])
+    assert len(shown) == days
+    # Each stands over its time: the sign below it is the first one of this day.
+    first, last = (lines[3].index(f'|{day}') for day in (shown[0], shown[-1]))
+    assert '#' in lines[4][first:last + 1]
+    assert len({len(line) for line in lines}) == 1
 
 
 @pytest.mark.parametrize(
@@ -131,7 +145,7 @@ def test_what_is_not_granted_has_a_sign_of_its_own_with_a_legend(openstack, http
 def test_legend_on_a_terminal_has_what_is_drawn_there():
     waits = calendar.Bar.from_dict({**of_lease(SINCE, SINCE + DAY), 'status': 'WAITING'})
     drawn = io.StringIO()
-    output.draw(output.LEASES, output.leases([waits], WEEK), drawn)
+    output.draw(output.LEASES, output.leases([waits], WEEK, on_terminal=True), drawn)
     sign = output.legend([waits], on_terminal=True)[0]
     assert f'{sign}{sign}' in drawn.getvalue()
     granted = calendar.Bar.from_dict(of_lease(SINCE, SINCE + DAY))
@@ -197,7 +211,7 @@ def test_terminal_draws_bars(monkeypatch, berlin):
     monkeypatch.setenv('COLUMNS', '120')
     made = [calendar.Bar.from_dict(of_lease(SINCE, SINCE + DAY))]
     stream = Terminal()
-    output.draw(output.LEASES, output.leases(made, WEEK), stream)
+    output.draw(output.LEASES, output.leases(made, WEEK, on_terminal=True), stream)
     lines = [re.sub('\x1b\\[[0-9;]*m', '', line) for line in stream.getvalue().splitlines()]
     assert max(map(len, lines)) <= 120
     assert any(line.split()[:1] == ['CET'] and '|12-02' in line for line in lines)
@@ -217,7 +231,7 @@ def test_names_with_brackets_are_no_colours(monkeypatch):
     monkeypatch.setenv('COLUMNS', '120')
     made = [calendar.Bar.from_dict({**of_lease(SINCE, SINCE + DAY), 'lease_name': '[red]x'})]
     stream = io.StringIO()
-    output.draw(output.LEASES, output.leases(made, WEEK), stream)
+    output.draw(output.LEASES, output.leases(made, WEEK, on_terminal=True), stream)
     assert '[red]x' in stream.getvalue()
 
 
@@ -225,6 +239,6 @@ def test_terminal_shows_control_characters_of_names_as_escapes(monkeypatch, berl
     monkeypatch.setenv('COLUMNS', '120')
     bar = calendar.Bar.from_dict({**of_lease(SINCE, SINCE + DAY), 'lease_name': 'a\x9bb'})
     stream = Terminal()
-    output.draw(output.LEASES, output.leases([bar], WEEK), stream)
+    output.draw(output.LEASES, output.leases([bar], WEEK, on_terminal=True), stream)
     assert r'a\x9bb' in stream.getvalue()
     assert '\x9b' not in stream.getvalue()
