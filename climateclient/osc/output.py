@@ -81,7 +81,8 @@ class WebhookColumn(columns.FormattableColumn[Any]):
     def human_readable(self) -> str:
         if self._value is None:
             return ''
-        return ' '.join((self._value.url, *self._value.events))
+        events = ', '.join(self._value.events)
+        return f'{self._value.url} (notifications: {"all" if events == "*" else events})'
 
     def machine_readable(self) -> dict[str, Any] | None:
         return None if self._value is None else _plain(self._value)

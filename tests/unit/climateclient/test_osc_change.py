@@ -217,21 +217,24 @@ def test_unset_sends_what_is_taken_away(run, sent, lease, argv, expected):
     assert 'changed' in out
 
 
-def test_start_shows_the_terms(run, http):
+@pytest.mark.parametrize(
+    ('patterns', 'told'), [(['*'], 'all'), (['lease.create', 'lease.*'], 'lease.create, lease.*')]
+)
+def test_start_shows_the_terms(run, http, patterns, told):
     waiting = samples.lease(
         start_policy='manual',
         before_start=[60, 3600],
-        webhook={'url': 'https://a.example.org', 'events': ['lease.*']},
+        webhook={'url': 'https://a.example.org', 'events': patterns},
     )
     http.get(LEASE, json={'lease': waiting})
     http.post(f'{LEASE}/start', status_code=202, json={'lease': waiting})
     out = run('lease', 'start', LEASE_ID)
     assert '1m, 1h' in out
-    assert 'https://a.example.org lease.*' in out
+    assert f'https://a.example.org (notifications: {told})' in out
     out = run('lease', 'start', LEASE_ID, '-f', 'json')
     shown = json.loads(out)
     assert (shown['start_policy'], shown['before_start']) == ('manual', [60, 3600])
-    assert shown['webhook'] == {'url': 'https://a.example.org', 'events': ['lease.*']}
+    assert shown['webhook'] == {'url': 'https://a.example.org', 'events': patterns}
 
 
 def test_start_shows_the_refusal_of_the_service(fail, http):
