@@ -85,7 +85,7 @@ class ShowAddress(shown.ShowOne):
         )
 
 
-class DeleteAddress(command.Command):
+class DeleteAddress(shown.Command):
     """Take floating IPs away from those for leases; nothing changes in Neutron.
 
     A range names many: two addresses, or two ids. Those that are promised stay, and are named.

@@ -5,8 +5,6 @@ import argparse
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from osc_lib.command import command
-
 from climateclient.osc import options, shown
 
 
@@ -32,7 +30,7 @@ class ListProperty(shown.Lister):
         return host_output.PROPERTIES, [host_output.property_row(each) for each in found]
 
 
-class SetProperty(command.Command):
+class SetProperty(shown.Command):
     """Say whether users may see an extra property; a subclass says of what, and has its calls."""
 
     #: The name of these in the client.

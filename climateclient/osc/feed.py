@@ -49,7 +49,7 @@ class ListFeed(shown.Lister):
         ]
 
 
-class DeleteFeed(command.Command):
+class DeleteFeed(shown.Command):
     """Delete feeds: nobody can read them from now on."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -158,7 +158,7 @@ class UnsetHost(shown.ShowOne):
         return host_output.show(hosts.update(hosts.find(parsed_args.host).id, extra=extra))
 
 
-class DeleteHost(command.Command):
+class DeleteHost(shown.Command):
     """Take hosts out of their pools; ordinary servers may come to them again."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -262,7 +262,7 @@ class ShowPool(shown.ShowOne):
         return host_output.POOLS, host_output.pool_row(pool)
 
 
-class SetPool(command.Command):
+class SetPool(shown.Command):
     """Let projects, or all projects of domains, use a pool of hosts: these and nobody else."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -281,7 +281,7 @@ class SetPool(command.Command):
         pool_access.change(self, parsed_args.pool, add, is_new=True)
 
 
-class UnsetPool(command.Command):
+class UnsetPool(shown.Command):
     """Take projects or domains from those that may use a pool of hosts."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -303,7 +303,7 @@ class UnsetPool(command.Command):
         pool_access.change(self, parsed_args.pool, remove)
 
 
-class DeletePool(command.Command):
+class DeletePool(shown.Command):
     """Delete a pool of hosts that has none."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

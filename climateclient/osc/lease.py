@@ -63,7 +63,7 @@ class StartLease(shown.ShowOne):
         return show_lease(self, parsed_args, lease, limit)
 
 
-class _Several(command.Command):
+class _Several(shown.Command):
     """Do the same to several leases, also after a failure with one."""
 
     done: str

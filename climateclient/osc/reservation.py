@@ -75,7 +75,7 @@ class SetReservation(shown.ShowOne):
         return output.reservation(leases.update_reservation(lease.id, found.id, **params))
 
 
-class RemoveReservation(command.Command):
+class RemoveReservation(shown.Command):
     """Take resources out of a lease and end them; the lease goes on."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -195,7 +195,7 @@ class UnsetSegment(shown.ShowOne):
         return _show(client.update(present.id, **details))
 
 
-class DeleteSegment(command.Command):
+class DeleteSegment(shown.Command):
     """Take network segments away from those for leases; nothing changes in Neutron.
 
     A range names many: <physical network>:<first>-<last>, <type>:<first>-<last>, or two ids.

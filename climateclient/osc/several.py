@@ -7,6 +7,8 @@ from typing import TypeVar
 
 from osc_lib import exceptions
 
+from climateclient.osc.shown import escape
+
 T = TypeVar('T')
 
 
@@ -23,5 +25,5 @@ def each(items: Iterable[str], do: Callable[[str], T], log: logging.Logger) -> t
             results.append(do(item))
         except (ClientException, exceptions.CommandError) as error:
             failed += 1
-            log.error('%s: %s', item, error)
+            log.error('%s: %s', item, escape(str(error)))
     return results, failed

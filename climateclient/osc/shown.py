@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that show what the service stores, and the types of what they return."""
+"""Commands that show what the service stores, and the types of what they return.
+
+All stored texts reach the terminal through :func:`escape`: results, errors and progress.
+"""
 
 import argparse
 import re
 from collections.abc import Iterable
 from typing import Any, Final, TextIO
 
+from osc_lib import exceptions
 from osc_lib.command import command
 
 from climate_common import limits
@@ -37,7 +41,25 @@ class _Escaped:
         return getattr(self._stream, name)
 
 
-class _Display:
+class _Command:
+    """Escape the error of a command: it may repeat what any user stored."""
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        try:
+            code: int = super().run(parsed_args)  # type: ignore[misc]
+        except Exception as error:
+            text = str(error)
+            if text == escape(text):
+                raise
+            raise exceptions.CommandError(escape(text)) from None
+        return code
+
+
+class Command(_Command, command.Command):
+    """Show nothing but errors."""
+
+
+class _Display(_Command):
     """Escape the output of a command, in every format."""
 
     app: Any

@@ -5,12 +5,10 @@ import abc
 import argparse
 from typing import Any, ClassVar
 
-from osc_lib.command import command
-
-from climateclient.osc import options
+from climateclient.osc import options, shown
 
 
-class WakeUp(command.Command):
+class WakeUp(shown.Command):
     """Wake a resource up before the start of its lease."""
 
     noun: ClassVar[str]

@@ -110,7 +110,7 @@ def test_pipe_shows_all_days(run, http, monkeypatch, columns, days):
     assert len(shown) == days
     # Each stands over its time: the sign below it is the first one of this day.
     first, last = (lines[3].index(f'|{day}') for day in (shown[0], shown[-1]))
-    assert '#' in lines[4][first:last + 1]
+    assert '#' in lines[4][first : last + 1]
     assert len({len(line) for line in lines}) == 1
 
 

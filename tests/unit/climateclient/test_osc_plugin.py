@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plugin lives beside others, python-blazarclient above all, and starts fast."""
 
+import re
 import subprocess
 import sys
 from importlib import metadata
+
+import pytest
 
 from climateclient.osc import plugin
 from tests.unit.climateclient import samples
@@ -59,3 +62,23 @@ def test_command_modules_import_nothing_heavy():
     )
     done = subprocess.run([sys.executable, '-c', code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == ''
+
+
+@pytest.mark.parametrize(
+    'argv',
+    [
+        # A command that shows nothing, one that shows a lease, one that goes on after an error.
+        ('lease', 'reservation', 'remove', samples.LEASE_ID, 'none'),
+        ('lease', 'reservation', 'set', samples.LEASE_ID, 'none', '--on-end', 'delete'),
+        ('lease', 'end', samples.LEASE_ID),
+        ('lease', 'start', samples.LEASE_ID),
+    ],
+)
+def test_error_shows_control_characters_of_stored_texts_as_escapes(fail, http, argv):
+    lease = samples.lease(name='a\x1b]0;x\x07b\x9b', reservations=[])
+    http.get(f'{samples.ENDPOINT}/leases/{samples.LEASE_ID}', json={'lease': lease})
+    body = samples.error(409, 'It is a\x1b]0;x\x07b\x9b.', 'lease.invalid_state')
+    http.post(re.compile(f'{samples.ENDPOINT}/leases/'), status_code=409, json=body)
+    told = fail(*argv)
+    assert r'a\x1b]0;x\x07b\x9b' in told
+    assert not re.search('[\x00-\x08\x0b-\x1f\x7f-\x9f]', told)
