@@ -33,7 +33,7 @@ class LeaseParams(dict[str, Any]):
                 raise BadHint(f'{LEASE_PARAMS}.{written}', f'is unknown: must be one of {known}')
             if key in self:
                 raise BadHint(f'{LEASE_PARAMS}.{written}', f'must be left out: {key} is given')
-            self[key] = inner
+            self[key] = _with_integers(inner)
             self._written[key] = written
 
     def field(self, key: str) -> str:
@@ -160,6 +160,13 @@ def _object(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise BadHint(LEASE_PARAMS, 'must be a JSON object')
     return value
+
+
+def _with_integers(value: Any) -> Any:
+    """Return 60.0 as 60, as the lease API does: JSON has one number."""
+    if isinstance(value, list):
+        return [_with_integers(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _not_past(

@@ -44,6 +44,8 @@ def event(kind, **values):
         {'start': '2026-11-22 12:00', 'events': [event('before-start.of_it')]},
         {'start': '+1h', 'length': 'PT2H', 'start_policy': 'manual', 'before_start': [600, 60]},
         {'before_end_date': None, 'before_start': []},
+        {'length': 7200.0, 'before_start': [600.0, 60]},
+        '{"length": 7200.0, "before_start": [6e2]}',
         {'before_end': '2026-11-21 13:00'},
         {'events': [event('before_end_lease')] * 100},
         {'events': [event('x', time='2026-11-21 11:59')]},
@@ -58,6 +60,7 @@ def test_accepted_hints_are_accepted_by_the_service(params):
     [
         {'start_policy': 'sometimes'},
         {'before_start': [True]},
+        {'before_start': [60.5]},
         {'name': 'a\x1bb'},
         {'name': 'a\ud800b'},
         {'events': [event('x')] * 101},
