@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Show and read times in the zone that a user has chosen in Horizon, and name it."""
 
+import contextlib
 import datetime
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from climate_common import dates
 #: The ids of the fields of forms with times. To fields called id_start and id_end Horizon's script
 #: attaches its date picker, which empties those that hold more than a day.
 FIELD_IDS: Final = 'climate_%s'
+_SHOWN: Final = '%Y-%m-%d %H:%M'
 _LAST: Final = datetime.datetime.max.replace(second=0, microsecond=0, tzinfo=datetime.UTC)
 
 
@@ -38,7 +40,7 @@ def now() -> datetime.datetime:
 
 def show(time: datetime.datetime | None) -> str:
     """Write a time in the zone of the user, as ``2026-12-01 16:07 CET``; nothing for None."""
-    return '' if time is None else f'{_localize(time):%Y-%m-%d %H:%M %Z}'
+    return '' if time is None else f'{_localize(time):{_SHOWN} %Z}'
 
 
 def write(time: datetime.datetime) -> str:
@@ -60,9 +62,19 @@ def zone_name() -> str:
 def read(text: str) -> datetime.datetime:
     """Read a time that a user has entered, in their zone unless it has an offset.
 
+    What :func:`show` writes is read, too, for times that are copied from another page.
+
     :raises climate_common.dates.DateError: it is none
     """
     zone = timezone.get_current_timezone()
+    clock = text.strip().rpartition(' ')[0]
+    # A name like CET stands for several offsets: only that of the user's own zone is accepted.
+    with contextlib.suppress(ValueError, OverflowError):
+        local = datetime.datetime.strptime(clock, _SHOWN).replace(tzinfo=zone)
+        moments = {local.replace(fold=fold).astimezone(datetime.UTC) for fold in (0, 1)}
+        shown = [time for time in moments if show(time) == text.strip()]
+        if len(shown) == 1:
+            return shown[0]
     return dates.parse(text, timezone.now(), zone)
 
 

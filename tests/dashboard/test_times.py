@@ -10,6 +10,7 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
+from climate_common import dates
 from climate_dashboard import times
 
 UTC = datetime.UTC
@@ -44,6 +45,8 @@ def changes(zone: zoneinfo.ZoneInfo, year: int) -> Iterator[datetime.datetime]:
 def check(time: datetime.datetime) -> None:
     whole = time.astimezone(UTC).replace(second=0, microsecond=0)
     assert times.read(times.write(time)) == whole
+    # A time that is copied from another page.
+    assert times.read(f' {times.show(time)} ') == whole
 
 
 @pytest.mark.parametrize('name', ZONES)
@@ -73,6 +76,25 @@ def test_any_stored_time_is_shown(time: datetime.datetime, name: str) -> None:
     with timezone.override(name):
         assert times.show(time)
         assert times.write(times.round_up(time))
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        '2026-12-01 16:07 CEST',
+        '2026-12-01 16:07 EST',
+        '2026-12-01 16:07 XYZ',
+        '2026-12-01 CET',
+        '2026-12-41 16:07 CET',
+        # Its clocks never show this.
+        '2027-03-28 02:30 CET',
+        '2027-03-28 02:30 CEST',
+        '0001-01-01 00:00 LMT',
+    ],
+)
+def test_name_of_a_zone_that_no_page_shows_with_this_time_is_rejected(text: str) -> None:
+    with timezone.override('Europe/Berlin'), pytest.raises(dates.DateError):
+        times.read(text)
 
 
 def test_only_a_time_that_comes_twice_has_its_offset() -> None:
