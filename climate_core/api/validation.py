@@ -52,10 +52,7 @@ def _is_base64(value: object) -> bool:
 @_FORMATS.checks('printable')
 def _is_printable(value: object) -> bool:
     """Accept what Nova calls printable (nova/api/validation/parameter_types.py)."""
-    # A longer text breaks another rule.
-    if not isinstance(value, str) or len(value) > limits.NAME_LENGTH:
-        return True
-    return all(
+    return not isinstance(value, str) or all(
         each < '\uffff' and (each.isprintable() or unicodedata.category(each) == 'Zs')
         for each in value
     )
