@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 #: Bytes of a key.
 _SIZE: Final = 32
-#: Each text of :func:`seal_for` has a key of its own, so the nonce need not differ.
+#: Each text of :func:`seal_with_public_key` has a key of its own, so the nonce need not differ.
 _NONCE: Final = bytes(12)
 
 
@@ -87,7 +87,7 @@ def public_key(key: str) -> str:
     return _text(_private(key).public_key().public_bytes_raw())
 
 
-def seal_for(values: Mapping[str, Any], public: str, owner: str) -> str:
+def seal_with_public_key(values: Mapping[str, Any], public: str, owner: str) -> str:
     """Return values as a text that only the owner of the private key reads.
 
     :param values: JSON types
@@ -101,7 +101,7 @@ def seal_for(values: Mapping[str, Any], public: str, owner: str) -> str:
     return _text(ours + box.encrypt(_NONCE, _pack(values), owner.encode()))
 
 
-def unseal_mine(text: str, keys: Sequence[str], owner: str) -> dict[str, Any]:
+def unseal_with_private_keys(text: str, keys: Sequence[str], owner: str) -> dict[str, Any]:
     """Return what was sealed with one of the public keys of private keys.
 
     :raises Unreadable: it was with none of them, or it belongs to another object

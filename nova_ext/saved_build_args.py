@@ -56,7 +56,7 @@ def save(
     if not any(values.values()):
         return
     if public:
-        text = _BOX + sealing.seal_for(values, public, uuid)
+        text = _BOX + sealing.seal_with_public_key(values, public, uuid)
     else:
         text = _OPEN + base64.b64encode(zlib.compress(json.dumps(values).encode())).decode()
     for row, begin in enumerate(range(0, len(text), _ROW)):
@@ -74,7 +74,7 @@ def load(metadata: Mapping[str, str], keys: list[str], uuid: str) -> dict[str, A
         return {}
     try:
         if text.startswith(_BOX):
-            return sealing.unseal_mine(text.removeprefix(_BOX), keys, uuid)
+            return sealing.unseal_with_private_keys(text.removeprefix(_BOX), keys, uuid)
         if text.startswith(_FERNET):
             return sealing.unseal(text.removeprefix(_FERNET), keys, uuid)
         return json.loads(zlib.decompress(base64.b64decode(text.removeprefix(_OPEN))))

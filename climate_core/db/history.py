@@ -2,9 +2,8 @@
 """The history of leases in the database: one row for each change, kept until the purge."""
 
 import dataclasses
+import functools
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import orm
@@ -25,7 +24,8 @@ def add(session: orm.Session, entry: history.HistoryEntry | None) -> None:
     """Write what happened, in the transaction in which it happens; None is nothing."""
     if entry is not None:
         kept = rows.values(_ROW, entry)
-        kept['changes'] = _changed(session, entry.lease_id, entry.changes, secrets.seal_params)
+        seal = functools.partial(secrets.seal_params, session, entry.lease_id)
+        kept['changes'] = secrets.change_history(entry.changes, seal)
         rows.insert_unread(session, _ROW, [kept])
 
 
@@ -90,27 +90,11 @@ def page(
 
 
 def _opened(session: orm.Session, entry: history.HistoryEntry) -> history.HistoryEntry:
-    changes = _changed(session, entry.lease_id, entry.changes, secrets.open_params)
+    unseal = functools.partial(secrets.open_params, session, entry.lease_id)
+    changes = secrets.change_history(entry.changes, unseal)
     if 'webhook' in changes:
         # Entries of earlier releases have whole URLs, which may be sealed.
         lease_id, pair = entry.lease_id, changes['webhook']
         opened = [url and secrets.open_url(session, lease_id, url) for url in pair]
         changes = {**changes, 'webhook': opened}
     return dataclasses.replace(entry, changes=changes)
-
-
-def _changed(
-    session: orm.Session,
-    lease_id: str,
-    changes: Mapping[str, Any],
-    change: Callable[[orm.Session, str, Mapping[str, Any]], Mapping[str, Any]],
-) -> Mapping[str, Any]:
-    """Return changes with other params of the reservations."""
-    if 'reservations' not in changes:
-        return changes
-    of_reservations = {**changes['reservations']}
-    for each, fields in of_reservations.items():
-        if 'params' in fields:
-            pair = [params and change(session, lease_id, params) for params in fields['params']]
-            of_reservations[each] = {**fields, 'params': pair}
-    return {**changes, 'reservations': of_reservations}

@@ -78,13 +78,7 @@ def _changes(lease_id: str, value: Mapping[str, Any], change: Change) -> Mapping
     if 'webhook' in value:
         pair = [each and _entry(lease_id, each, change) for each in value['webhook']]
         value = {**value, 'webhook': pair}
-    held = {
-        name: {**fields, 'params': [each and _params(lease_id, each, change) for each in pair]}
-        for name, fields in value.get('reservations', {}).items()
-        for pair in [fields.get('params')]
-        if pair
-    }
-    return {**value, 'reservations': {**value['reservations'], **held}} if held else value
+    return secrets.change_history(value, lambda params: _params(lease_id, params, change))
 
 
 def _call(lease_id: str, value: str, change: Change) -> str:
@@ -103,9 +97,7 @@ _COLUMNS: Final = {
 def check(database: Database, keys: list[str]) -> Iterator[tuple[str, Secret]]:
     """Return the secrets in the database: what they belong to, and what they need."""
     for name, lease_id, _, text in _all_rows(database):
-        found: list[Secret] = []
-        _seen(name, lease_id, text, keys, found)
-        yield from ((name, each) for each in found)
+        yield from ((name, secret) for secret in _find_secrets(name, lease_id, text, keys))
 
 
 def rotate(database: Database, keys: list[str]) -> Iterator[bool]:
@@ -115,9 +107,7 @@ def rotate(database: Database, keys: list[str]) -> Iterator[bool]:
         changed meanwhile
     """
     for name, lease_id, row_id, text in _all_rows(database):
-        found: list[Secret] = []
-        _seen(name, lease_id, text, keys, found)
-        if all(each.is_current for each in found):
+        if all(secret.is_current for secret in _find_secrets(name, lease_id, text, keys)):
             continue
         try:
             new = _COLUMNS[name].change(
@@ -141,15 +131,18 @@ def _read(name: str, text: str) -> Any:
     return json.loads(text) if is_json else text
 
 
-def _seen(name: str, lease_id: str, text: str, keys: list[str], found: list[Secret]) -> None:
+def _find_secrets(name: str, lease_id: str, text: str, keys: list[str]) -> list[Secret]:
+    secrets_found: list[Secret] = []
+
     def note(said: Any, owner: str) -> Any:
-        found.append(_look(said, owner, keys))
+        secrets_found.append(_find_key(said, owner, keys))
         return said
 
     _COLUMNS[name].change(lease_id, _read(name, text), note)
+    return secrets_found
 
 
-def _look(said: Any, owner: str, keys: list[str]) -> Secret:
+def _find_key(said: Any, owner: str, keys: list[str]) -> Secret:
     if not isinstance(said, str):
         return Secret(None, False)
     for place, key in enumerate(keys, 1):

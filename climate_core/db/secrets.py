@@ -126,6 +126,20 @@ def change_metadata(params: Mapping[str, Any], change: Callable[[Any], Any]) -> 
     return params
 
 
+def change_history(
+    changes: Mapping[str, Any], change: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    """Return the changes of a history entry with other params of the reservations."""
+    if 'reservations' not in changes:
+        return changes
+    reservations = {**changes['reservations']}
+    for reservation_id, fields in reservations.items():
+        if 'params' in fields:
+            pair = [params and change(params) for params in fields['params']]
+            reservations[reservation_id] = {**fields, 'params': pair}
+    return {**changes, 'reservations': reservations}
+
+
 def has_metadata(params: Mapping[str, Any]) -> bool:
     """Return whether params may have metadata."""
     return not _SPECIFICATIONS.isdisjoint(params)

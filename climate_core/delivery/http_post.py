@@ -83,7 +83,7 @@ class Caller:
             inside = self._cloud_hosts.find_addresses(_left(deadline))
             rules = dataclasses.replace(self._rules, hosts=inside)
             parts = urllib.parse.urlsplit(url)
-            found = self._resolver.find(
+            found = self._resolver.resolve(
                 parts.hostname or '', _port(parts), project_id, _left(deadline)
             )
             return self._post(parts, body, headers, _allowed(found, rules), deadline)

@@ -50,7 +50,7 @@ class Resolver:
         self._lock = threading.Lock()
         self._counts: collections.Counter[str] = collections.Counter()
 
-    def find(self, host: str, port: int, project_id: str, seconds: float) -> list[Any]:
+    def resolve(self, host: str, port: int, project_id: str, seconds: float) -> list[Any]:
         """Resolve a name; return what ``socket.getaddrinfo`` does.
 
         :param project_id: the project for which the name is resolved
@@ -64,7 +64,7 @@ class Resolver:
             self._counts[project_id] += 1
         answers: queue.SimpleQueue[list[Any] | None] = queue.SimpleQueue()
 
-        def resolve() -> None:
+        def run() -> None:
             found = None
             try:
                 with contextlib.suppress(OSError, UnicodeError):
@@ -74,7 +74,7 @@ class Resolver:
                     self._counts[project_id] -= 1
                 answers.put(found)
 
-        threading.Thread(target=resolve, name='webhook name resolution', daemon=True).start()
+        threading.Thread(target=run, name='webhook name resolution', daemon=True).start()
         try:
             found = answers.get(timeout=max(0.0, seconds))
         except queue.Empty:
@@ -123,17 +123,17 @@ class CloudHosts:
                 refresh = self._refresh = futures.Future()
                 name = 'cloud host name resolution'
                 threading.Thread(
-                    target=self._resolve, args=(refresh,), name=name, daemon=True
+                    target=self._run_refresh, args=(refresh,), name=name, daemon=True
                 ).start()
         try:
             return refresh.result(max(0.0, seconds))
         except TimeoutError:
             raise NotResolved('Its address could not be checked in time.') from None
 
-    def _resolve(self, refresh: futures.Future[Set[addresses.Address]]) -> None:
+    def _run_refresh(self, refresh: futures.Future[Set[addresses.Address]]) -> None:
         self._seconds = _FRESH
         try:
-            self._known = frozenset(self._find())
+            self._known = frozenset(self._resolve_hosts())
         except Exception:
             LOG.exception('Could not resolve the hosts of the cloud; webhooks are called later')
             refresh.set_exception(NotResolved('Its address could not be checked.'))
@@ -141,7 +141,7 @@ class CloudHosts:
             self._until = time.monotonic() + self._seconds
             refresh.set_result(self._known)
 
-    def _find(self) -> Iterator[addresses.Address]:
+    def _resolve_hosts(self) -> Iterator[addresses.Address]:
         urls = set(configured_urls(self._conf))
         try:
             urls.update(self._catalog_urls())
@@ -154,7 +154,7 @@ class CloudHosts:
             yield from self._known
         for host in sorted({host for url in urls for host in hosts_of(url)}):
             try:
-                found = self._resolver.find(host, 0, '', _PATIENCE)
+                found = self._resolver.resolve(host, 0, '', _PATIENCE)
             except (NotResolved, TimeoutError):
                 # What is known of it stays.
                 yield from self._known

@@ -38,7 +38,7 @@ from climate_core.operations import (
     availability,
     dry_run,
     forecasting,
-    reservation_change,
+    reservation_updates,
     reserve,
 )
 from climate_core.operations.build import (
@@ -239,7 +239,7 @@ class LeaseOperations:
                 check_deadline()
                 with within(f'reservations[{place}]'):
                     try:
-                        kept = reservation_change.read(
+                        kept = reservation_updates.read_values(
                             self.plugins, context, lease, str(item.get('id')), item
                         )
                     except exceptions.ReservationNotFound as exc:
@@ -251,7 +251,7 @@ class LeaseOperations:
             self.quota.check_time(changed.lease, now, lease)
             self.quota.check_events(changed.lease, lease)
             reserve.check_bytes(lease, changed.lease)
-            return reservation_change.recounted(self.plugins, lease, changed, now)
+            return reservation_updates.recount_amounts(self.plugins, lease, changed, now)
 
         places = enumerate(values.get('reservations') or ())
         fields = {str(item.get('id')): f'reservations[{place}]' for place, item in places}
@@ -317,10 +317,12 @@ class LeaseOperations:
         """Change what the plugin of a reservation lets change, until its end; return its id."""
 
         def change(lease: model.Lease, now: datetime.datetime) -> Change:
-            kept = reservation_change.read(self.plugins, context, lease, reservation_id, values)
+            kept = reservation_updates.read_values(
+                self.plugins, context, lease, reservation_id, values
+            )
             changed = changes.change_reservation.apply(lease, reservation_id, kept, now)
             reserve.check_bytes(lease, changed.lease)
-            return reservation_change.recounted(self.plugins, lease, changed, now)
+            return reservation_updates.recount_amounts(self.plugins, lease, changed, now)
 
         rule = reservation_rules.UPDATE
         requested = self._limited(_Requested(context, rule, lease_id, generation, change))

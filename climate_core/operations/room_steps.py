@@ -74,7 +74,7 @@ class RoomSteps:
             # sync.hosts.shared_hosts gives its hosts back once the lease is written as given up.
             told = _TIMED_OUT.format(dates.sentence(until), lease.status_reason or '')
             raise exceptions.Permanent(told.strip())
-        wait = _Look(self, lease, progress, now).step()
+        wait = _DrainPass(self, lease, progress, now).run()
         if wait is None:
             return None
         seconds = min(wait.seconds, (until - now).total_seconds())
@@ -123,8 +123,8 @@ class RoomSteps:
         )
 
 
-class _Look:
-    """One look at the hosts of a lease.
+class _DrainPass:
+    """One pass of draining the hosts of a lease.
 
     :param progress: is changed
     """
@@ -146,7 +146,7 @@ class _Look:
         self._tries: dict[str, int] = dict(progress.get(_SERVERS, {}))
         self._closed: dict[str, str] = dict(progress.get(_CLOSED, {}))
 
-    def step(self) -> Wait | None:
+    def run(self) -> Wait | None:
         emptied = self._database.read(db_shared.emptied)
         taken = [each for each in emptied if each.emptied_for == self._lease.id]
         missing, _ = self._maker.promises.shortage(self._lease, self._now)
@@ -154,7 +154,7 @@ class _Look:
             # Others have freed enough: what was taken is given back.
             self._steps.grant(self._lease, [])
             return None
-        more = self._look_for_more(taken, missing)
+        more = self._choose_more(taken, missing)
         if more is not None:
             return more
         self._close(taken)
@@ -163,16 +163,16 @@ class _Look:
             try:
                 found.append(movable.candidate(self._conn, host))
             except errors.Gone:
-                return self._give_up(host, 'Placement does not have it any more.')
-            wrong = self._wrong(found[-1])
+                return self._replace_host(host, 'Placement does not have it any more.')
+            wrong = self._find_obstacle(found[-1])
             if wrong is not None:
-                return self._give_up(host, wrong)
+                return self._replace_host(host, wrong)
         left = [server for each in found for server in each.servers]
         if left and not self._tries and all(e.status in movable.MOVABLE for e in left):
             # Another lease may have got its hosts at the same moment.
             ahead = itertools.takewhile(lambda each: each not in taken, emptied)
             if not self._steps.fits(found, ahead):
-                return self._give_up(taken[-1], 'Its servers do not fit elsewhere any more.')
+                return self._replace_host(taken[-1], 'Its servers do not fit elsewhere any more.')
         self._move([each.id for each in left if each.status in movable.MOVABLE], left, emptied)
         if left:
             number = max(len(self._tries), len(left))
@@ -191,11 +191,11 @@ class _Look:
         for host in taken:
             # The watch of hosts does not look at hosts that take no promises.
             if not nodes.is_up(host.provider_id):
-                return self._give_up(host, 'Its nova-compute is down or disabled.')
+                return self._replace_host(host, 'Its nova-compute is down or disabled.')
         self._steps.grant(self._lease, [each.id for each in taken])
         return None
 
-    def _look_for_more(self, taken: Sequence[SharedHost], missing: int) -> Wait | None:
+    def _choose_more(self, taken: Sequence[SharedHost], missing: int) -> Wait | None:
         """Choose more hosts if the lease has too few; None: it has enough."""
         if len(taken) >= missing:
             return None
@@ -222,7 +222,7 @@ class _Look:
                     self._closed[str(host.id)] = now
         self._progress[_CLOSED] = self._closed
 
-    def _wrong(self, found: CandidateHost) -> str | None:
+    def _find_obstacle(self, found: CandidateHost) -> str | None:
         """Return why a host cannot be emptied; None: it can."""
         for each in found.servers:
             if each.obstacle and each.status != movable.MOVING:
@@ -231,7 +231,7 @@ class _Look:
                 return f'Nova did not move server {each.id}.'
         return None
 
-    def _give_up(self, host: SharedHost, wrong: str) -> Wait:
+    def _replace_host(self, host: SharedHost, wrong: str) -> Wait:
         refused = [*self._progress.get(_REFUSED, []), host.id]
         self._progress[_REFUSED] = refused
         self._steps.replace(self._lease, host, refused, self._now)

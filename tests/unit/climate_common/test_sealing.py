@@ -43,15 +43,15 @@ def test_text_is_current_with_the_first_key_alone() -> None:
 
 def test_public_key_seals_and_does_not_open() -> None:
     public = sealing.public_key(NEW)
-    sealed = sealing.seal_for({'password': 'secret'}, public, 'server')
-    assert sealing.unseal_mine(sealed, [OLD, NEW], 'server') == {'password': 'secret'}
-    assert sealed != sealing.seal_for({'password': 'secret'}, public, 'server')
+    sealed = sealing.seal_with_public_key({'password': 'secret'}, public, 'server')
+    assert sealing.unseal_with_private_keys(sealed, [OLD, NEW], 'server') == {'password': 'secret'}
+    assert sealed != sealing.seal_with_public_key({'password': 'secret'}, public, 'server')
     for keys, owner in (([public], 'server'), ([OLD], 'server'), ([NEW], 'other'), ([], 'server')):
         with pytest.raises(sealing.Unreadable):
-            sealing.unseal_mine(sealed, keys, owner)
+            sealing.unseal_with_private_keys(sealed, keys, owner)
     for damaged in (sealed[:-4], '', 'AAAA', 'no base64'):
         with pytest.raises(sealing.Unreadable):
-            sealing.unseal_mine(damaged, [NEW], 'server')
+            sealing.unseal_with_private_keys(damaged, [NEW], 'server')
 
 
 def test_check_keys_refuses_what_is_no_key() -> None:

@@ -357,17 +357,17 @@ def test_resolutions_without_an_end_are_bounded_for_a_project(
     with _stuck('stuck.example', monkeypatch):
         for _ in range(2):
             with pytest.raises(TimeoutError):
-                resolver.find('stuck.example', 80, 'theirs', 0.01)
+                resolver.resolve('stuck.example', 80, 'theirs', 0.01)
         for _ in range(5):
             with pytest.raises(name_resolution.NotResolved, match='too many are in progress'):
-                resolver.find('stuck.example', 80, 'theirs', 0.01)
+                resolver.resolve('stuck.example', 80, 'theirs', 0.01)
         assert threading.active_count() <= before + 2
-        assert resolver.find('127.0.0.1', 80, 'ours', 30)
+        assert resolver.resolve('127.0.0.1', 80, 'ours', 30)
         for project_id in ('third', 'fourth'):
             with pytest.raises(TimeoutError):
-                resolver.find('stuck.example', 80, project_id, 0.01)
+                resolver.resolve('stuck.example', 80, project_id, 0.01)
         with pytest.raises(name_resolution.NotResolved, match='too many are in progress'):
-            resolver.find('127.0.0.1', 80, 'ours', 30)
+            resolver.resolve('127.0.0.1', 80, 'ours', 30)
         # The process does not wait for them at its end.
         name = 'webhook name resolution'
         found = [each.daemon for each in threading.enumerate() if each.name == name]

@@ -14,7 +14,7 @@ from climate_core.operations.reserve import check_owner
 from climate_core.plugins.base import ResourcePlugin
 
 
-def read(
+def read_values(
     plugins: Mapping[str, ResourcePlugin],
     context: RequestContext,
     lease: model.Lease,
@@ -62,7 +62,7 @@ def _check_until_start(
             )
 
 
-def recounted(
+def recount_amounts(
     plugins: Mapping[str, ResourcePlugin],
     before: model.Lease,
     change: Change,
