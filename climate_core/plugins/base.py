@@ -152,6 +152,9 @@ class ResourcePlugin(abc.ABC):
     #: start. Then the owner of the lease alone adds resources and changes their values.
     wakes_as_owner: ClassVar[bool] = False
 
+    #: Whether it reserves hosts or parts of them, which servers enter.
+    has_lanes: ClassVar[bool] = False
+
     #: What operators are told of a resource without a lease.
     orphaned: ClassVar[str] = 'it waits for no lease'
 
@@ -405,6 +408,26 @@ class ResourcePlugin(abc.ABC):
         :returns: whether there was such a lock
         """
         return False
+
+    def find_matched(self, lease: 'Lease', reservation: 'Reservation') -> Mapping[str, str]:  # noqa: ARG002
+        """Find the servers that entered an active reservation, perhaps without naming it.
+
+        It is called for types with :attr:`has_lanes`, with the service's own rights.
+
+        :returns: the id of each server -> a mark that shows its owner what happens at the end
+        """
+        return {}
+
+    def set_mark(self, server_id: str, mark: str) -> None:
+        """Show a mark with a server that :meth:`find_matched` found, in place of an earlier one.
+
+        :raises climate_core.cloud.errors.Gone: it is no server, or no longer exists
+        """
+        raise exceptions.Permanent(f'Server {server_id} cannot have the mark "{mark}".')
+
+    def remove_mark(self, server_id: str, mark: str) -> None:
+        """Remove a mark from a server, unless it has another one."""
+        raise exceptions.Permanent(f'Server {server_id} cannot have the mark "{mark}".')
 
     def unleased_since(self, resource_id: str) -> datetime.datetime | None:  # noqa: ARG002
         """Tell when a resource changed for the last time, with the service's own rights.

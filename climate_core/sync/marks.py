@@ -16,7 +16,6 @@ from climate_core.db.engine import Database
 from climate_core.lease import states
 from climate_core.lease.model import Reservation
 from climate_core.plugins.base import ResourcePlugin
-from climate_core.plugins.lanes.plugin import LanePlugin
 
 
 def update(
@@ -27,7 +26,7 @@ def update(
     :param before: the marks that this process has set, by the ids of servers
     :returns: the marks that are set now, also those that could not be removed
     """
-    if not isinstance(plugin, LanePlugin):
+    if not plugin.has_lanes:
         return {}
     wanted: dict[str, str] = {}
     for each in _open_reservations(database, plugin.resource_type):

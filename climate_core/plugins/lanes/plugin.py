@@ -61,6 +61,7 @@ class LanePlugin(promised.PromisedPlugin):
 
     unit_kind = KIND
     service = 'placement'
+    has_lanes = True
     #: The property that says how much it is at most.
     most_field: ClassVar[str]
     options = lane_options.OPTIONS
@@ -324,12 +325,7 @@ class LanePlugin(promised.PromisedPlugin):
         return dataclasses.replace(wait, progress={**(wait.progress or {}), **kept})
 
     def find_matched(self, lease: 'Lease', reservation: 'Reservation') -> Mapping[str, str]:
-        """Find the servers in the lanes of an active reservation, which may not name it.
-
-        There is a call for each lane, with the rights of the service.
-
-        :returns: the id of each server -> a mark that shows its owner what happens at the end
-        """
+        """Find the servers in the lanes of an active reservation: a call for each lane."""
         conn, end = self.cloud.service(), dates.sentence(lease.end_date)
         is_deleted = self._terms(reservation.params).on_end == departures.DELETE
         will = 'deleted' if is_deleted else 'moved to another host'
@@ -341,14 +337,9 @@ class LanePlugin(promised.PromisedPlugin):
         }
 
     def set_mark(self, server_id: str, mark: str) -> None:
-        """Show a mark with a server, in place of an earlier one.
-
-        :raises climate_core.cloud.errors.Gone: it is no server, or no longer exists
-        """
         servers.set_metadata(self.cloud.service(), server_id, lane_options.MARK, mark)
 
     def remove_mark(self, server_id: str, mark: str) -> None:
-        """Remove a mark from a server, unless it has another one."""
         servers.delete_metadata(self.cloud.service(), server_id, lane_options.MARK, mark)
 
     def used_units(self, reservation: 'Reservation') -> Collection[int]:

@@ -36,7 +36,6 @@ from climate_core.db.host_failures import HostHolder, WatchedHost
 from climate_core.lease import changes, host_failure, hosts, model, states
 from climate_core.lease.history import Cause
 from climate_core.plugins.base import ResourcePlugin
-from climate_core.plugins.lanes.plugin import LanePlugin
 from climate_core.threads import PeriodicWorker
 
 LOG = log.getLogger(__name__)
@@ -264,7 +263,7 @@ class HostWatch(PeriodicWorker):
 
         :param small: the ids of those that have hosts which are too small for them
         """
-        types = [kind for kind, each in self._plugins.items() if isinstance(each, LanePlugin)]
+        types = [kind for kind, each in self._plugins.items() if each.has_lanes]
         units: dict[tuple[str, str], set[int]] = defaultdict(set)
         for each in self._database.read(db.incomplete, types):
             if each.reservation_id not in small:
