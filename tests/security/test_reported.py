@@ -2,8 +2,11 @@
 """Ids and amounts that a service reports are verified afterwards."""
 
 import dataclasses
+import itertools
+import uuid
 
 import pytest
+from oslo_utils import uuidutils
 
 from climate_core.conf import reconcile as conf
 from climate_core.db import missing
@@ -166,17 +169,21 @@ def test_settled_server_is_one_of_the_reservation_that_was_read(leased):
     assert REPORTED not in after.params
 
 
-def test_server_of_which_nova_fails_does_not_hide_the_next_one(leased):
-    state = leased.stacks.state
-    foreign = nova.add(state, project_id='other-id')['id']
-    report(leased, 'virtual:instance', foreign, OF_SERVER)
-    first = min(leased.lease(LEASE).live, key=lambda each: each.id)
-    leased.stacks.fault('GET', f'/servers/{first.resource_id}', 500)
-    held = [each for each in leased.lease(LEASE).live if each != first]
-    told = list(reported.verify(leased.database, leased.plugins['virtual:instance']))
-    live = {each.id: each for each in leased.lease(LEASE).live}
-    assert all(REPORTED not in live[each.id].params for each in held if each.id in live)
-    assert bool(told) == (first.resource_id != foreign)
+def test_server_of_which_nova_fails_does_not_hide_the_next_one(leased, monkeypatch):
+    foreign = nova.add(leased.stacks.state, project_id='other-id')['id']
+    # Reservations are verified in the order of their ids.
+    ids = (str(uuid.UUID(int=number)) for number in itertools.count(1))
+    with monkeypatch.context() as patched:
+        patched.setattr(uuidutils, 'generate_uuid', lambda: next(ids))
+        report(leased, 'virtual:instance', foreign, OF_SERVER)
+    failing, after = sorted(leased.lease(LEASE).live, key=lambda reservation: reservation.id)
+    assert after.resource_id == foreign
+    leased.stacks.fault('GET', f'/servers/{failing.resource_id}', 500)
+    (told,) = reported.verify(leased.database, leased.plugins['virtual:instance'])
+    assert foreign in told
+    (left,) = leased.lease(LEASE).live
+    assert left == failing
+    assert REPORTED in left.params
 
 
 @pytest.mark.parametrize('status', [400, 503])

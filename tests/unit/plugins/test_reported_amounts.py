@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers and volumes whose own service says what they hold."""
 
-import uuid
-
 import pytest
 
 from climate_core import exceptions
@@ -22,7 +20,7 @@ def told(single):
     kind = single.plugin().resource_type
     return {
         'resource_type': kind,
-        'resource_id': str(uuid.uuid4()),
+        'resource_id': 'abcdef01-2345-4678-9abc-def012345678',
         'amounts': AMOUNTS[kind],
     }
 
