@@ -100,18 +100,31 @@ def test_table_shows_bars_and_the_zone(run, http, bars, monkeypatch):
     assert asked['capacity'] == ['false']
 
 
+MARCH = datetime.datetime(2027, 3, 24, 12, tzinfo=datetime.UTC)
+
+
 @pytest.mark.parametrize('columns', ['20', '80', '300'])
-@pytest.mark.parametrize('days', [1, 7, 92])
-def test_pipe_shows_all_days(run, http, monkeypatch, columns, days):
+@pytest.mark.parametrize(
+    ('since', 'days', 'last'),
+    [(SINCE, 1, '12-02'), (SINCE, 7, '12-08'), (MARCH, 7, '03-31'), (SINCE, 92, '03-03')],
+)
+def test_all_days_are_shown_where_no_terminal_limits_them(
+    berlin, monkeypatch, columns, since, days, last
+):
     monkeypatch.setenv('COLUMNS', columns)
-    http.get(CALENDAR, json={'bars': [of_lease(later(0), later(days))]})
-    lines = run('lease', 'calendar', '--days', str(days)).splitlines()
-    shown = re.findall(r'\d\d-\d\d', lines[3])
-    assert len(shown) == days
-    # Each stands over its time: the sign below it is the first one of this day.
-    first, last = (lines[3].index(f'|{day}') for day in (shown[0], shown[-1]))
-    assert '#' in lines[4][first : last + 1]
-    assert len({len(line) for line in lines}) == 1
+    bar = calendar.Bar.from_dict(of_lease(since, since + days * DAY))
+    span = output.Span(since, since + days * DAY)
+    (*_, ruler), (*_, drawn) = output.leases([bar], span, on_terminal=False)
+    assert len(re.findall(r'\|\d\d-\d\d', ruler)) == days
+    # Each day stands over its time.
+    assert drawn[ruler.index(f'|{last}')] == '#'
+
+
+def test_pipe_limits_no_lines(run, http, monkeypatch):
+    monkeypatch.setenv('COLUMNS', '20')
+    http.get(CALENDAR, json={'bars': [of_lease(later(0), later(7))]})
+    # One fewer if a week has a long day.
+    assert len(re.findall(r'\|\d\d-\d\d', run('lease', 'calendar'))) in (6, 7, 8)
 
 
 @pytest.mark.parametrize(
