@@ -289,7 +289,10 @@ def _count_unread(conf: cfg.ConfigOpts, url: str, queue: str) -> int:
         )
         with connection:
             try:
-                connection.connect()
+                # kombu waits two seconds before it retries by default.
+                connection.ensure_connection(
+                    max_retries=1, interval_start=0, reraise_as_library_errors=False
+                )
             except OSError:
                 if place == len(parsed.hosts):
                     raise

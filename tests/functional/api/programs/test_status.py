@@ -62,11 +62,17 @@ def test_status_names_the_queues_that_grow(
 
 
 def test_status_without_rabbitmq(
-    file: pathlib.Path, database: Database, capsys: pytest.CaptureFixture[str]
+    file: pathlib.Path,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr('kombu.utils.functional.sleep', slept.append)
     file.write_text(file.read_text() + READY.replace('127.0.0.1', '127.0.0.1:1'))
     assert check(file) == 1
     assert 'RabbitMQ could not be checked: ' in ' '.join(words(capsys))
+    assert slept == []
 
 
 @pytest.mark.parametrize(
@@ -103,7 +109,6 @@ def test_status_asks_the_next_broker_if_the_first_is_away(
         return connection
 
     monkeypatch.setattr(pyamqp.Transport, 'establish_connection', connect)
-    monkeypatch.setattr('kombu.utils.functional.sleep', lambda _seconds: None)
     conf = configuration.load([], [str(file)])
     url = 'rabbit://climate:p@mq1,climate:p@mq2/climate'
     assert status._count_unread(conf, url, 'notifications.info') == 5
