@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Explain in a sentence on standard error why a program cannot use its configuration."""
 
+import pathlib
 import sys
 from collections.abc import Callable
 from typing import TypeVar
@@ -53,13 +54,24 @@ def explain(conf: cfg.ConfigOpts, exc: Exception) -> str:
     if isinstance(exc, TROUBLE):
         # The lines below the first one are SQL, and an address with general advice.
         said = [f'{str(exc).partition(chr(10))[0].rstrip(".")}.', *_database(conf)]
-    if not conf.config_file and not conf.config_dir:
-        looked = ', '.join(configuration.PLACES[:-1])
-        said.append(
-            f'No climate.conf was found in {looked} or {configuration.PLACES[-1]}: '
-            'name one with --config-file.'
-        )
-    return ' '.join(said)
+    return ' '.join(filter(None, (*said, missing_file(conf))))
+
+
+def missing_file(conf: cfg.ConfigOpts) -> str | None:
+    """Return a sentence if no configuration file was read."""
+    if files_read(conf):
+        return None
+    *first, last = configuration.PLACES
+    return (
+        f'No climate.conf was found in {", ".join(first)} or {last}: name one with --config-file.'
+    )
+
+
+def files_read(conf: cfg.ConfigOpts) -> list[str]:
+    """Return the configuration files that were read, with those of directories."""
+    directories = map(pathlib.Path, conf.config_dir)
+    found = [path for directory in directories for path in sorted(directory.glob('*.conf'))]
+    return [*conf.config_file, *map(str, found)]
 
 
 def _database(conf: cfg.ConfigOpts) -> list[str]:

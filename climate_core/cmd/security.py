@@ -6,9 +6,11 @@ sentence for each recommendation that is not followed. The database is read, not
 and nothing is changed.
 """
 
+import functools
 import pathlib
 import ssl
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -21,7 +23,7 @@ from oslo_upgradecheck import upgradecheck
 from oslo_utils import strutils
 
 from climate_core.cloud.trusts import is_administrative
-from climate_core.cmd import explain
+from climate_core.cmd import checks, explain
 from climate_core.conf import secrets
 from climate_core.conf.webhooks import networks
 from climate_core.db import migration, resealing
@@ -47,8 +49,9 @@ def check_file_modes(conf: cfg.ConfigOpts) -> Iterator[str]:
     rules, *more_rules = map(
         conf.find_file, (conf.oslo_policy.policy_file, *conf.oslo_policy.policy_dirs)
     )
-    paths = [pathlib.Path(each) for each in (*conf.config_file, rules, sqlite) if each]
-    for directory in filter(None, (*conf.config_dir, *more_rules)):
+    files = explain.files_read(conf)
+    paths = [pathlib.Path(path) for path in (*files, rules, sqlite) if path]
+    for directory in filter(None, more_rules):
         paths += filter(pathlib.Path.is_file, pathlib.Path(directory).iterdir())
     for path in paths:
         mode = path.stat().st_mode if path.exists() else 0
@@ -70,25 +73,30 @@ def check_secret_keys(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 
 def check_stored_secrets(conf: cfg.ConfigOpts) -> Iterator[str]:
-    """Find stored secrets that are in plain text, or that an earlier release or key sealed."""
-    secrets.register(conf)
-    keys = secrets.read(conf)
-    if not keys:
-        return
+    """Find stored secrets that no key opens, that are in plain text or need to be sealed again."""
     database = Database(conf)
+    keys = secrets.read(conf)
     try:
-        migration.check(conf)
-        for _, each in resealing.check(database, keys):
-            if not each.is_current:
-                yield (
-                    'Secrets in the database are in plain text, sealed with an older key, or not '
-                    'bound to their lease: run "climate-manage secrets rotate".'
-                )
-                return
+        migration.check_database(database)
+        stored = Counter(secret for _, secret in resealing.check(database, keys))
     except _UNREADABLE as exc:
         yield f'The secrets in the database could not be read: {explain.explain(conf, exc)}'
+        return
     finally:
         database.dispose()
+    missing = stored.pop(resealing.UNOPENED, 0)
+    if missing:
+        yield (
+            f'The key of {missing} secrets in the database is missing: append it to '
+            f'[{secrets.GROUP}] secret_keys of all climate-api and climate-manager. '
+            '"climate-manage secrets check" counts the secrets by key.'
+        )
+    stale = sum(count for secret, count in stored.items() if not secret.is_current)
+    if keys and stale:
+        yield (
+            f'{stale} secrets in the database are in plain text, sealed with an older key, or not '
+            'bound to their lease: run "climate-manage secrets rotate".'
+        )
 
 
 def check_external(conf: cfg.ConfigOpts) -> Iterator[str]:
@@ -119,7 +127,7 @@ def check_transport(conf: cfg.ConfigOpts) -> Iterator[str]:
         found[f'[{group}] transport_url'] = conf[group].transport_url
     for name, text in found.items():
         if text and text.startswith('rabbit'):
-            yield from _transport(conf, name, messaging.TransportURL.parse(conf, text))
+            yield from _transport(conf, name, checks.parse_transport(conf, name, text))
 
 
 def _transport(conf: cfg.ConfigOpts, name: str, url: messaging.TransportURL) -> Iterator[str]:
@@ -252,8 +260,8 @@ CHECKS: tuple[tuple[str, Check], ...] = (
 )
 
 
-class SecurityChecks(upgradecheck.UpgradeCommands):
-    """Run every check. A check reports warnings and no failures.
+class SecurityChecks(checks.Checks):
+    """Run every check. A check reports warnings; it fails if an option that it reads is invalid.
 
     :param conf: the configuration of the services
     """
@@ -261,10 +269,8 @@ class SecurityChecks(upgradecheck.UpgradeCommands):
     display_title = 'Security Check Results'
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        super().__init__()
-        self.conf = conf
-        run = SecurityChecks._check
-        self._upgrade_checks = tuple((name, (run, {'find': find})) for name, find in CHECKS)
+        table = ((name, functools.partial(self._check, find)) for name, find in CHECKS)
+        super().__init__(conf, table)
 
     def _check(self, find: Check) -> upgradecheck.Result:
         found = ' '.join(find(self.conf))

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import kombu
-import oslo_messaging as messaging
 from kombu.transport import pyamqp
 from oslo_config import cfg
 from oslo_policy import policy as oslo_policy
@@ -16,7 +15,7 @@ from climate_core import conf as configuration
 from climate_core.api import policy
 from climate_core.cloud import Cloud, errors, placement_check, volumes
 from climate_core.cloud.placement import PLACEMENT
-from climate_core.cmd import explain, security
+from climate_core.cmd import checks, explain, security
 from climate_core.db import migration
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.plugins import loading
@@ -28,6 +27,7 @@ _AWAY: tuple[type[Exception], ...] = (OSError, *TROUBLE)
 _SUCCESS = upgradecheck.Code.SUCCESS
 _WARNING = upgradecheck.Code.WARNING
 _FAILURE = upgradecheck.Code.FAILURE
+_UNCHECKED_DATABASE = upgradecheck.Result(_WARNING, 'Not checked without the database.')
 #: Messages of a queue without a consumer that a policy of RabbitMQ should have dropped.
 _MOST_UNREAD: Final = 10_000
 #: Seconds to wait for RabbitMQ.
@@ -37,35 +37,70 @@ _PATIENCE: Final = 10.0
 _NO_RABBITMQ = (*pyamqp.Transport.connection_errors, *pyamqp.Transport.channel_errors)
 
 
-class Checks(upgradecheck.UpgradeCommands):
+class UpgradeChecks(checks.Checks):
     """Check the installation. Nothing is changed but in Placement, and that is put back.
 
     :param conf: the configuration of the services
     """
 
+    #: Set by the check of the database: None if it cannot be used.
+    _database: Database | None = None
+
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        super().__init__()
-        self.conf = conf
+        super().__init__(
+            conf,
+            (
+                ('Database', self._check_database),
+                ('Rolling upgrade', self._check_phase),
+                ('Plugins', self._check_plugins),
+                ('Credentials', self._check_credentials),
+                ('Setting transport_url', self._check_transport),
+                ('Queues of notifications', self._check_queues),
+                ('Placement', self._check_placement),
+                ('Volumes of all projects', self._check_volumes),
+                ('Hosts of the pools', self._check_pool),
+                ('Floating IPs for leases', self._check_addresses),
+                ('Networks for leases', self._check_segments),
+                ('Policy', self._check_policy),
+            ),
+        )
+
+    def check(self) -> upgradecheck.Code:
+        """Run all checks with one engine of the database.
+
+        :returns: the worst of their results
+        """
+        try:
+            return super().check()
+        finally:
+            if self._database is not None:
+                self._database.dispose()
 
     def _check_database(self) -> upgradecheck.Result:
         """Check that the database answers and has what this release needs."""
+        database = Database(self.conf)
         try:
-            migration.check(self.conf)
+            migration.check_database(database)
         except migration.WrongVersion as exc:
+            database.dispose()
             return upgradecheck.Result(_FAILURE, str(exc))
         except _AWAY as exc:
-            return upgradecheck.Result(_FAILURE, self._away(exc))
+            return self._fail(exc)
+        self._database = database
         return upgradecheck.Result(_SUCCESS)
 
-    def _away(self, exc: Exception) -> str:
-        return f'The database does not answer: {explain.explain(self.conf, exc)}'
+    def _fail(self, exc: Exception) -> upgradecheck.Result:
+        said = f'The database does not answer: {explain.explain(self.conf, exc)}'
+        return upgradecheck.Result(_FAILURE, said)
 
     def _check_phase(self) -> upgradecheck.Result:
         """Check that nothing of the last upgrade is left to do."""
+        if self._database is None:
+            return _UNCHECKED_DATABASE
         try:
-            contracted = migration.contracted(self.conf)
+            contracted = migration.is_at(self._database, migration.head())
         except _AWAY as exc:
-            return upgradecheck.Result(_FAILURE, self._away(exc))
+            return self._fail(exc)
         if not contracted:
             return upgradecheck.Result(
                 _WARNING,
@@ -211,15 +246,12 @@ class Checks(upgradecheck.UpgradeCommands):
         """
         if self._check_credentials().code is not _SUCCESS:
             return upgradecheck.Result(_WARNING, 'Not checked without credentials.')
-        if self._check_database().code is not _SUCCESS:
-            return upgradecheck.Result(_WARNING, 'Not checked without the database.')
-        database = Database(self.conf)
+        if self._database is None:
+            return _UNCHECKED_DATABASE
         try:
-            found = find(database, Cloud(self.conf).service())
+            found = find(self._database, Cloud(self.conf).service())
         except (*errors.EXPECTED, *_AWAY) as exc:
             return upgradecheck.Result(_WARNING, f'{unchecked}: {exc}')
-        finally:
-            database.dispose()
         if found is None:
             return upgradecheck.Result(_SUCCESS, nothing)
         return upgradecheck.Result(_WARNING if found else _SUCCESS, ' '.join([*found, unseen]))
@@ -233,21 +265,6 @@ class Checks(upgradecheck.UpgradeCommands):
         except (oslo_policy.InvalidDefinitionError, cfg.ConfigFilesNotFoundError, ValueError) as e:
             return upgradecheck.Result(_FAILURE, f'The policy cannot be used: {e}')
         return upgradecheck.Result(_SUCCESS)
-
-    _upgrade_checks = (
-        ('Database', _check_database),
-        ('Rolling upgrade', _check_phase),
-        ('Plugins', _check_plugins),
-        ('Credentials', _check_credentials),
-        ('Setting transport_url', _check_transport),
-        ('Queues of notifications', _check_queues),
-        ('Placement', _check_placement),
-        ('Volumes of all projects', _check_volumes),
-        ('Hosts of the pools', _check_pool),
-        ('Floating IPs for leases', _check_addresses),
-        ('Networks for leases', _check_segments),
-        ('Policy', _check_policy),
-    )
 
 
 def _unread_queues(conf: cfg.ConfigOpts) -> Iterator[str]:
@@ -275,7 +292,7 @@ def _unread_queues(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 def _count_unread(conf: cfg.ConfigOpts, url: str, queue: str) -> int:
     """Return the number of messages of a queue; 0 if it has a consumer or does not exist."""
-    parsed = messaging.TransportURL.parse(conf, url)
+    parsed = checks.parse_transport(conf, 'transport_url', url)
     for place, host in enumerate(parsed.hosts, 1):
         tls = security.tls_of(conf, parsed, host.hostname)
         connection = kombu.Connection(
@@ -315,6 +332,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     conf.register_cli_opt(_command(conf))
     words = list(sys.argv[1:] if argv is None else argv)
     explain.parsed('climate-status', lambda: conf(words, project=configuration.PROJECT))
+    # A database that does not answer now is a result: oslo.db retries for minutes by default.
+    conf.set_override('max_retries', 0, group='database')
     # As upgradecheck.main, which knows one command only: it reads --json from there.
     upgradecheck.CONF = conf
     return int(upgradecheck.run(conf))
@@ -322,13 +341,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _command(conf: cfg.ConfigOpts) -> cfg.SubCommandOpt:
     def add_parsers(subparsers: Any) -> None:
-        for name, checks in (
-            ('upgrade', Checks(conf)),
+        for name, commands in (
+            ('upgrade', UpgradeChecks(conf)),
             ('security', security.SecurityChecks(conf)),
         ):
             parser = subparsers.add_parser(name)
             parser.add_argument('check', choices=['check'])
             parser.add_argument('--json', action='store_true', help='print the results as JSON')
-            parser.set_defaults(action_fn=checks.check)
+            parser.set_defaults(action_fn=commands.check)
 
     return cfg.SubCommandOpt('command', handler=add_parsers)

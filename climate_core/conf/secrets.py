@@ -44,5 +44,10 @@ def read(conf: cfg.ConfigOpts) -> list[str]:
 
     :raises oslo_config.cfg.Error: one is no key
     """
-    keys: list[str] = conf[GROUP].secret_keys
+    try:
+        keys: list[str] = conf[GROUP].secret_keys
+    except cfg.ConfigFileValueError as exc:
+        raise cfg.Error(
+            f'[{GROUP}] secret_keys: a key is invalid: each must be 32 bytes in URL-safe base64'
+        ) from exc
     return keys

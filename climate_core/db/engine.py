@@ -211,8 +211,9 @@ class Database:
             return function(session, *args, **kw)
 
     def dispose(self) -> None:
-        """Close the connections that are idle."""
-        self.engine.dispose()
+        """Close the connections that are idle; does not connect."""
+        if self._ready:
+            self.engine.dispose()
 
     def _set_info(self, session: orm.Session) -> None:
         session.info.update(self.info)

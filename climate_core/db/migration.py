@@ -101,7 +101,17 @@ def expanded() -> str:
 
 def check(conf: cfg.ConfigOpts) -> None:
     """Raise WrongVersion, with what to do, if the database does not fit."""
-    present, names = version(conf), list(_order())
+    _check_revision(version(conf))
+
+
+def check_database(database: Database) -> None:
+    """Do the same with a database that is open."""
+    with database.engine.connect() as connection:
+        _check_revision(_version(connection))
+
+
+def _check_revision(present: str | None) -> None:
+    names = list(_order())
     if present in names:
         if names.index(present) >= names.index(expanded()):
             return

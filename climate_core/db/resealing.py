@@ -35,6 +35,10 @@ class Secret(NamedTuple):
     is_current: bool
 
 
+#: A secret that no key opens.
+UNOPENED: Final = Secret(0, False)
+
+
 class _Column(NamedTuple):
     """A column with secrets.
 
@@ -151,7 +155,7 @@ def _find_key(said: Any, owner: str, keys: list[str]) -> Secret:
         except sealing.Unreadable:
             continue
         return Secret(place, place == 1 and sealing.is_current(said, keys))
-    return Secret(0, False)
+    return UNOPENED
 
 
 def _resealed(said: Any, owner: str, keys: list[str]) -> str:

@@ -15,6 +15,8 @@ import pymysql
 import pytest
 import sqlalchemy as sa
 from cryptography.fernet import Fernet
+from oslo_config import cfg
+from oslo_db.sqlalchemy import engines
 from sqlalchemy.dialects.mysql.pymysql import dialect
 from sqlalchemy.orm import Session
 
@@ -76,12 +78,15 @@ def file(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def check(
-    file: pathlib.Path, capsys: pytest.CaptureFixture[str], *options: str
+    file: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    *options: str,
+    command: str = 'security',
 ) -> tuple[int, dict[str, Any]]:
     capsys.readouterr()
-    code = status.main(['--config-file', str(file), *options, 'security', 'check', '--json'])
+    code = status.main(['--config-file', str(file), *options, command, 'check', '--json'])
     found = json.loads(capsys.readouterr().out)['checks']
-    return code, {each['check']: each['details'] for each in found if each['details']}
+    return code, {each['check']: each['details'] for each in found if each['result']}
 
 
 def test_installation_that_follows_all_recommendations_passes(
@@ -292,6 +297,129 @@ def test_database_that_cannot_be_read_is_reported(
     code, found = check(file, capsys)
     assert (code, list(found)) == (1, ['Stored secrets'])
     assert 'could not be read' in found['Stored secrets']
+
+
+@pytest.fixture
+def engines_made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the URLs of the engines that are created; none of them may wait for a database."""
+    urls: list[str] = []
+    create = engines.create_engine
+
+    def create_engine(sql_connection: str, **options: Any) -> sa.Engine:
+        urls.append(sql_connection)
+        return create(sql_connection, **options)
+
+    monkeypatch.setattr(engines, 'create_engine', create_engine)
+    # Calls of sleep raise AttributeError.
+    monkeypatch.setattr(engines, 'time', object())
+    return urls
+
+
+@pytest.mark.parametrize(
+    ('command', 'code', 'check_name'),
+    [('security', 1, 'Stored secrets'), ('upgrade', 2, 'Database')],
+)
+def test_database_that_does_not_answer_is_reported_without_retries(
+    file: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    engines_made: list[str],
+    command: str,
+    code: int,
+    check_name: str,
+) -> None:
+    monkeypatch.setattr(status, '_unread_queues', lambda _conf: [])
+    url = 'mysql+pymysql://climate:p4ssword@127.0.0.1:1/climate'
+    with file.open('a') as opened:
+        opened.write(f'[database]\nconnection = {url}\n[cloud]\nauth_type =\n')
+    result, found = check(file, capsys, command=command)
+    assert result == code
+    assert "Can't connect to MySQL server on '127.0.0.1'" in found[check_name]
+    assert 'p4ssword' not in found[check_name]
+    assert engines_made == [url]
+
+
+def test_secret_keys_that_are_no_keys_fail_the_checks(
+    file: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(GOOD.format(directory=file.parent, key=f'{KEY},n0-key'))
+    code, found = check(file, capsys)
+    assert (code, list(found)) == (2, ['Secrets at rest', 'Stored secrets'])
+    said = '[virtual:instance] secret_keys: a key is invalid: each must be 32 bytes in URL-safe'
+    for details in found.values():
+        assert said in details
+        assert 'n0-key' not in details
+
+
+@pytest.mark.parametrize(
+    ('section', 'check_name', 'words'),
+    [
+        ('[api]\nauth_strategy = none', 'Authentication', 'Valid values are [keystone, noauth]'),
+        ('[DEFAULT]\ntransport_url = rabbit://c:p4ss@mq:port/', 'Message bus', 'transport_url is'),
+        ('[database]\nconnection = nowhere', 'Database', '[database] connection'),
+    ],
+)
+def test_option_with_an_invalid_value_fails_its_check(
+    file: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    section: str,
+    check_name: str,
+    words: str,
+) -> None:
+    with file.open('a') as opened:
+        opened.write(f'{section}\n')
+    code, found = check(file, capsys)
+    assert code == 2
+    assert words in found[check_name]
+    assert 'p4ss' not in found[check_name]
+
+
+def test_secrets_whose_key_is_missing_are_counted(
+    file: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = Database(configuration.load([], [str(file)]))
+    webhook = {'url': 'https://example.org/t0ken', 'secret': 's', 'events': ['*']}
+    held = [lease(lease_id=name, webhook=webhook) for name in ('a', 'b')]
+    database.write(lambda session: leases.insert(session, held))
+    assert check(file, capsys) == (0, {})
+    for keys in ('', Fernet.generate_key().decode()):
+        file.write_text(GOOD.format(directory=file.parent, key=keys))
+        code, found = check(file, capsys)
+        assert code == 1
+        assert 'The key of 2 secrets in the database is missing' in found['Stored secrets']
+        assert 'rotate' not in found['Stored secrets']
+    file.write_text(GOOD.format(directory=file.parent, key=f'{keys},{KEY}'))
+    _, found = check(file, capsys)
+    assert '2 secrets in the database are in plain text, sealed with' in found['Stored secrets']
+
+
+@pytest.mark.parametrize('command', ['security', 'upgrade'])
+def test_files_that_the_checks_read_are_listed(
+    file: pathlib.Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+) -> None:
+    monkeypatch.setattr(status, '_unread_queues', lambda _conf: [])
+    with file.open('a') as opened:
+        opened.write('[cloud]\nauth_type =\n')
+    directory = file.with_name('climate.conf.d')
+    directory.mkdir()
+    (directory / 'secrets.conf').touch(mode=0o644)
+    words = ['--config-file', str(file), '--config-dir', str(directory)]
+    status.main([*words, command, 'check', '--json'])
+    first, *others = json.loads(capsys.readouterr().out)['checks']
+    assert first['details'] == f'Read: {file}, {directory}/secrets.conf'
+    assert first['result'] == 0
+    if command == 'security':
+        assert f'{directory}/secrets.conf has mode 0644' in others[0]['details']
+    monkeypatch.setattr(cfg, 'find_config_files', lambda *_args, **_kwargs: [])
+    monkeypatch.setattr(cfg, 'find_config_dirs', lambda *_args, **_kwargs: [])
+    monkeypatch.setattr(configuration, 'DATABASE', f'sqlite:///{file.parent}/nope/climate.sqlite')
+    status.main([command, 'check', '--json'])
+    first, *_ = json.loads(capsys.readouterr().out)['checks']
+    assert 'No climate.conf was found in ~/.climate, ~, /etc/climate or /etc' in first['details']
+    assert first['result'] == 1
 
 
 @pytest.mark.parametrize('mode', [0o644, 0o664, 0o666, 0o641])

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run the checks of ``climate-status`` on any configuration, also on one with invalid options."""
+
+from collections.abc import Callable, Iterable
+
+import oslo_messaging as messaging
+import sqlalchemy as sa
+from oslo_config import cfg
+from oslo_upgradecheck import upgradecheck
+
+from climate_core.cmd import explain
+
+#: The errors of an option that has an invalid value.
+_INVALID = (cfg.Error, sa.exc.ArgumentError)
+
+
+class Checks(upgradecheck.UpgradeCommands):
+    """Run checks of the installation, first that of its configuration files.
+
+    :param conf: the configuration of the services
+    :param checks: the name of each check, and a function without parameters that runs it
+    """
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        checks: Iterable[tuple[str, Callable[[], upgradecheck.Result]]],
+    ) -> None:
+        super().__init__()
+        self.conf = conf
+        rows = (('Configuration files', self._check_files), *checks)
+        self._upgrade_checks = tuple((name, (_run, {'check': check})) for name, check in rows)
+
+    def _check_files(self) -> upgradecheck.Result:
+        """Check that the checks do not judge the defaults alone."""
+        missing = explain.missing_file(self.conf)
+        if missing:
+            return upgradecheck.Result(
+                upgradecheck.Code.WARNING, f'{missing} The checks used the defaults.'
+            )
+        files = ', '.join(explain.files_read(self.conf))
+        return upgradecheck.Result(upgradecheck.Code.SUCCESS, f'Read: {files}')
+
+
+def _run(checks: Checks, check: Callable[[], upgradecheck.Result]) -> upgradecheck.Result:
+    """Return the result of a check: a failure if an option that it needs is invalid."""
+    try:
+        return check()
+    except _INVALID as exc:
+        said = explain.explain(checks.conf, exc)
+        return upgradecheck.Result(upgradecheck.Code.FAILURE, said)
+
+
+def parse_transport(conf: cfg.ConfigOpts, option: str, url: str) -> messaging.TransportURL:
+    """Return the parts of the URL of a message bus.
+
+    :raises oslo_config.cfg.Error: it is invalid
+    """
+    try:
+        return messaging.TransportURL.parse(conf, url)
+    except (ValueError, messaging.InvalidTransportURL) as exc:
+        raise cfg.Error(
+            f'{option} is invalid ({exc}): must be rabbit://USER:PASSWORD@HOST:PORT/VHOST'
+        ) from exc
