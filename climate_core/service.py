@@ -62,7 +62,7 @@ from climate_core.threads import Background, MessageServer, Worker
 LOG = log.getLogger(__name__)
 
 #: Seconds for closing the connections to the bus, if so many are left of the grace.
-CLOSE_SECONDS = 5.0
+CLOSE_SECONDS = 2.0
 
 
 class ManagerService:
@@ -294,11 +294,15 @@ class ManagerService:
         :returns: whether all work was finished; what was not is taken up when its claim expires
         """
         deadline = time.monotonic() + self.conf.engine.grace_seconds
+        if not self.rpc.is_connecting:
+            # An RPC server that is idle would notice its stop only after up to 5 s.
+            threading.Thread(target=self._nudge_others, name='wake rpc', daemon=True).start()
         late = threads.stop(self._beginning[::-1], deadline)
         late += threads.stop(self._finishing[::-1], deadline)
         if late:
             LOG.warning('Not finished in time: %s', ', '.join(late))
-        self._close_bus(deadline)
+        if not self.rpc.is_connecting:
+            self._close_bus(deadline)
         self.database.dispose()
         self._stopped.set()
         return not late

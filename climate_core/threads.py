@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent import futures
-from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, ParamSpec, Protocol, TypeVar
 
 from oslo_log import log
 
@@ -242,32 +242,52 @@ class _MessageExecutor(futures.ThreadPoolExecutor):
         return super().submit(work)
 
 
+#: Seconds for what a server need not finish: its connection, or an idle poll of oslo.messaging,
+#: of up to 5 s (oslo_messaging/_drivers/amqpdriver.py ``ACK_REQUEUE_EVERY_SECONDS_MAX``).
+_SOON: Final = 0.5
+
+
 class MessageServer:
     """A server of oslo.messaging, for RPC or for notifications, as a part of a service.
 
-    Its own ``stop`` and ``wait`` know no deadline: they wait for a RabbitMQ that may be away and
-    for calls in progress, so they run in a thread of their own.
+    Its own methods know no deadline: ``start`` waits for a RabbitMQ that may be away, ``stop`` and
+    ``wait`` for that and for calls in progress. So they run in threads of their own.
+
+    :param redelivers: whether the bus delivers again what this server has not finished
     """
 
-    def __init__(self, name: str, server: Any) -> None:
+    def __init__(self, name: str, server: Any, redelivers: bool = False) -> None:
         self.name = name
         self._server = server
+        self._redelivers = redelivers
         # No option chooses it. The executor that oslo.messaging loads (futurist's) wakes each of
         # its idle threads once a second, which was most of what an idle manager did.
         pool = functools.partial(_MessageExecutor, thread_name_prefix=name)
         server._executor_cls = pool
+        self._opening = VitalThread(f'{name} start', server.start)
         self._closing = threading.Thread(target=self._close, name=f'{name} stop', daemon=True)
+        self._stopped_at = 0.0
 
     def start(self) -> None:
-        self._server.start()
+        self._opening.start()
 
     def stop(self) -> None:
         if self._closing.ident is None:
+            self._stopped_at = time.monotonic()
             self._closing.start()
 
     def wait(self, deadline: float) -> bool:
-        self._closing.join(seconds_left(deadline))
-        return not self._closing.is_alive()
+        soon = min(deadline, self._stopped_at + _SOON)
+        # A server without a connection has no calls in progress; its threads end with the process.
+        if not self._opening.wait(soon):
+            return True
+        self._closing.join(seconds_left(soon if self._redelivers else deadline))
+        return self._redelivers or not self._closing.is_alive()
+
+    @property
+    def is_connecting(self) -> bool:
+        """Return whether the message bus has not answered yet."""
+        return self._opening.is_alive()
 
     def _close(self) -> None:
         self._server.stop()

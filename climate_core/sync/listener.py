@@ -263,4 +263,4 @@ def _listener(
     listener = messaging.get_notification_listener(
         transport, targets, endpoints, executor='threading', pool=options.pool
     )
-    return MessageServer(group, listener)
+    return MessageServer(group, listener, redelivers=True)

@@ -49,3 +49,23 @@ def test_it_does_not_start_and_says_why(
         said, _ = process.communicate(timeout=PATIENCE)
         assert process.returncode == 1
     assert reason in said
+
+
+@pytest.mark.parametrize(
+    ('number', 'arguments'),
+    [(signal.SIGTERM, ()), (signal.SIGINT, ()), (signal.SIGTERM, ('--workers', '2'))],
+)
+def test_signal_stops_a_manager_that_rabbitmq_does_not_answer(
+    start: Start, url: str, number: int, arguments: tuple[str, ...]
+) -> None:
+    """Its connection is tried for longer than this test and the grace last."""
+    migration.upgrade(configure(url))
+    away = (
+        '[DEFAULT]\ntransport_url = rabbit://guest:guest@127.0.0.1:1/\n'
+        f'[engine]\ngrace_seconds = {10 * PATIENCE}\n'
+    )
+    with start(*arguments, extra=away) as process:
+        read_until(process, 'Connection failed')
+        process.send_signal(number)
+        process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0

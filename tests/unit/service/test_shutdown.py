@@ -8,21 +8,25 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator
+from unittest import mock
 
 import pytest
 from oslo_config import cfg
 
 from climate_core import service as command_service
+from climate_core import threads
 from climate_core.cmd import manager as command
 from climate_core.cmd import shutdown
 from climate_core.cmd.manage import serve
+from climate_core.context import RequestContext
 from climate_core.db import tables
 from climate_core.db.engine import Database
 from climate_core.service import ManagerService
 from climate_core.sync import reconcile
 from climate_core.sync.reconcile import Reconciler
-from climate_core.threads import VitalThread
+from climate_core.threads import MessageServer, VitalThread
 from tests.support.world import TYPE, Things, Trusts, configure
 
 PATIENCE = 60
@@ -188,3 +192,53 @@ def test_stop_ends_at_its_deadline_whatever_hangs(
         things.release.set()
         service.rpc._close()
         cleanup()
+
+
+def test_stop_wakes_the_rpc_server(
+    service: ManagerService, things: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RabbitMQ sends an idle server nothing, so its poll would last for up to 5 s."""
+    service.conf.set_override('grace_seconds', 5.0, group='engine')
+    received = threading.Event()
+    stop, nudge = service.rpc._server.stop, service._client.nudge
+
+    def stopped() -> None:
+        assert received.wait(PATIENCE)
+        stop()
+
+    def nudged(context: RequestContext) -> None:
+        received.set()
+        nudge(context)
+
+    monkeypatch.setattr(service.rpc._server, 'stop', stopped)
+    monkeypatch.setattr(service._client, 'nudge', nudged)
+    things.release.set()
+    service.start()
+    assert service.stop()
+
+
+@pytest.mark.parametrize('redelivers', [True, False])
+def test_only_a_server_whose_messages_are_lost_is_waited_for(redelivers: bool) -> None:
+    release = threading.Event()
+    polling = mock.Mock(stop=release.wait)
+    server = MessageServer('polling', polling, redelivers=redelivers)
+    server.start()
+    server._opening.join()
+    server.stop()
+    assert server.wait(time.monotonic()) is redelivers
+    release.set()
+    assert server.wait(time.monotonic() + PATIENCE)
+
+
+def test_server_that_is_not_connected_has_nothing_to_finish(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(threads, '_SOON', 0.0)
+    release = threading.Event()
+    server = MessageServer('connecting', mock.Mock(start=release.wait, stop=release.wait))
+    server.start()
+    assert server.is_connecting
+    server.stop()
+    assert server.wait(time.monotonic() + PATIENCE)
+    assert server.is_connecting
+    release.set()
