@@ -15,6 +15,7 @@ import math
 import multiprocessing
 import os
 import signal
+import threading
 from multiprocessing.synchronize import Event
 
 import cotyledon
@@ -58,6 +59,7 @@ class ManagerProcess(cotyledon.Service):
     ) -> None:
         super().__init__(worker_id)
         self._shared = shared
+        self._is_running = threading.Event()
         shutdown.on_broken_thread(end_process)
         report.on_demand(conf)
         try:
@@ -70,9 +72,12 @@ class ManagerProcess(cotyledon.Service):
 
     def run(self) -> None:
         self._manager.start()
+        self._is_running.set()
         self._shared.started.set()
 
     def terminate(self) -> None:
+        # SIGTERM may come while run() is still in progress, in another thread.
+        self._is_running.wait()
         if not self._manager.stop():
             LOG.warning('Work in progress is left; it is taken up when its claim expires')
             self._shared.left.set()

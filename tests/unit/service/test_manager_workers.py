@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several managers as the processes of one climate-manager."""
 
+import multiprocessing
 import os
 import re
 import signal
@@ -16,6 +17,8 @@ from climate_core.threads import VitalThread
 from tests.support.world import configure
 from tests.unit.service.manager_process import PATIENCE, Start, read_until, terminate
 
+#: Seconds for which a second thread may do what it should not.
+_CHANCE = 0.2
 _RUNNING = r' (\d+) INFO climate_core.service .*The manager on (\S+-[12]) is running'
 
 
@@ -54,6 +57,33 @@ def test_manager_whose_thread_broke_is_started_again(monkeypatch):
         broken = threading.ExceptHookArgs((ValueError, ValueError('x'), None, thread))
         threading.excepthook(broken)
     assert stopped == [(os.getpid(), signal.SIGTERM)]
+
+
+def test_manager_that_is_starting_is_stopped_after_its_start(monkeypatch):
+    steps = []
+
+    class Manager:
+        def __init__(self, _conf):
+            self.stopping = threading.Thread(target=lambda: process.terminate(), daemon=True)
+
+        def start(self):
+            self.stopping.start()
+            self.stopping.join(_CHANCE)
+            steps.append('start')
+
+        def stop(self):
+            steps.append('stop')
+            return True
+
+    monkeypatch.setattr(workers.service, 'ManagerService', Manager)
+    monkeypatch.setattr(workers.report, 'on_demand', lambda _conf: None)
+    monkeypatch.setattr(threading, 'excepthook', threading.excepthook)
+    events = [multiprocessing.Event() for _ in range(3)]
+    conf = config.load([], config_files=[])
+    process = workers.ManagerProcess(0, conf, workers._Shared(*events))
+    process.run()
+    process._manager.stopping.join(PATIENCE)
+    assert steps == ['start', 'stop']
 
 
 def test_managers_have_their_time_of_grace(monkeypatch):

@@ -214,6 +214,7 @@ def test_stop_wakes_the_rpc_server(
     monkeypatch.setattr(service._client, 'nudge', nudged)
     things.release.set()
     service.start()
+    service.rpc._opening.join()
     assert service.stop()
 
 
