@@ -90,7 +90,7 @@ class UpgradeChecks(checks.Checks):
         return upgradecheck.Result(_SUCCESS)
 
     def _fail(self, exc: Exception) -> upgradecheck.Result:
-        said = f'The database does not answer: {explain.explain(self.conf, exc)}'
+        said = f'The database cannot be used: {explain.explain(self.conf, exc)}'
         return upgradecheck.Result(_FAILURE, said)
 
     def _check_phase(self) -> upgradecheck.Result:

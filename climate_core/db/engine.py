@@ -275,13 +275,20 @@ def _spare_rollbacks(engine: sa.Engine) -> None:
     def note(connection: sa.Connection, *_: Any) -> None:
         connection.info[_EXECUTED] = True
 
+    def info_of(connection: Any) -> dict[Any, Any]:
+        # Of a connection that is not one of the pool nothing is known: SQLAlchemy prepares the
+        # first connection of an engine on such a one.
+        with contextlib.suppress(AttributeError, NotImplementedError):
+            info: dict[Any, Any] = connection.info
+            return info
+        return {}
+
     def do_commit(connection: Any) -> None:
         commit(connection)
-        connection.info[_EXECUTED] = False
+        info_of(connection)[_EXECUTED] = False
 
     def do_rollback(connection: Any) -> None:
-        # Of a connection that is not one of the pool nothing is known.
-        info = getattr(connection, 'info', {})
+        info = info_of(connection)
         if info.get(_EXECUTED, True):
             roll_back(connection)
             info[_EXECUTED] = False

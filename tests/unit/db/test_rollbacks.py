@@ -62,3 +62,12 @@ def test_each_transaction_ends_once(new_database: Callable[[str], str], sent: li
     gc.collect()
     assert sent == ['rollback']
     database.dispose()
+
+
+def test_first_connection_needs_no_attempt_of_oslo_db(new_database: Callable[[str], str]) -> None:
+    """SQLAlchemy prepares the first connection outside of the pool, unless oslo.db made one."""
+    conf = configure(new_database('mariadb'))
+    conf.set_override('max_retries', 0, group='database')
+    database = Database(conf)
+    assert database.read(utcnow.read) is not None
+    database.dispose()

@@ -215,7 +215,7 @@ def test_status_says_what_is_wrong(
 def test_status_without_a_database(file: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(file.read_text() + READY)
     assert check(file) == 2
-    assert 'does not answer' in capsys.readouterr().out
+    assert 'The database cannot be used' in capsys.readouterr().out
 
 
 def test_status_with_a_bad_policy(
