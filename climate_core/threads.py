@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Final, Generic, ParamSpec, Protocol, TypeVar
 from oslo_log import log
 
 from climate_core.backoff import Backoff
+from climate_core.db.engine import describe_error
 
 LOG = log.getLogger(__name__)
 
@@ -134,8 +135,8 @@ class Worker(abc.ABC):
             try:
                 seconds = self.look()
                 failures = 0
-            except self.trouble:
-                LOG.exception(self.complaint)
+            except self.trouble as exc:
+                LOG.exception('%s: %s', self.complaint, describe_error(exc))
                 seconds = self._pause.delay(failures)
                 failures += 1
             with self._changed:

@@ -45,6 +45,10 @@ _OUTAGES = (
 )
 
 
+#: What the drivers raise that cannot connect.
+_CONNECTING = (sa.exc.OperationalError, sa.exc.InterfaceError)
+
+
 class Stale(Exception):
     """The lease or the event was changed meanwhile; nothing may be committed."""
 
@@ -67,6 +71,26 @@ def error_for_user(exc: Exception) -> exceptions.ClimateError | None:
     if isinstance(cause, _OUTAGES):
         return exceptions.ServiceUnavailable('The database does not answer. Try again.')
     return None
+
+
+def describe_error(exc: Exception) -> str:
+    """Return for a log what failed: with an error of the database, its kind and its first line."""
+    if not isinstance(exc, TROUBLE):
+        return str(exc) or type(exc).__name__
+    cause = getattr(exc, 'inner_exception', None) or exc
+    # oslo.db does not translate each error of a driver that cannot connect.
+    is_connecting = isinstance(cause, _CONNECTING) and cause.statement is None
+    if is_connecting or isinstance(exc, (db_exc.DBConnectionError, db_exc.DBNonExistentDatabase)):
+        kind = 'the database cannot be reached'
+    elif isinstance(exc, sa.exc.TimeoutError):
+        kind = 'all connections to the database are in use'
+    elif isinstance(exc, db_exc.DBDeadlock):
+        kind = 'transactions of the database conflict'
+    else:
+        kind = 'the database rejected a statement'
+    # The lines below the first one are the statement and general advice.
+    line, _, _ = str(exc).partition('\n')
+    return f'{kind}: {line}'
 
 
 class TransactionRefused(Exception):

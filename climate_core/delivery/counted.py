@@ -11,7 +11,7 @@ from oslo_log import log
 from prometheus_client import core
 from prometheus_client.registry import Collector
 
-from climate_core.db.engine import TROUBLE
+from climate_core.db.engine import TROUBLE, describe_error
 
 LOG = log.getLogger(__name__)
 
@@ -50,5 +50,5 @@ class CountedCollector(Collector, Generic[T]):
         try:
             return self.count()
         except TROUBLE as exc:
-            LOG.warning('The metrics lack what the database has, it does not answer: %s', exc)
+            LOG.warning('The metrics lack the counts of the database: %s', describe_error(exc))
             return None

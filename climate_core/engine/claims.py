@@ -59,7 +59,7 @@ class Claims(Worker):
 
     name = 'claims'
     trouble = TROUBLE
-    complaint = 'Claims cannot be renewed, the database does not answer'
+    complaint = 'Could not renew claims; the renewal is retried'
 
     def __init__(self, database: Database, ttl: float) -> None:
         super().__init__(ttl, pause=Backoff(ttl / 10, ttl / 10))

@@ -67,7 +67,7 @@ class Scheduler(Worker):
 
     name = 'scheduler'
     trouble = TROUBLE
-    complaint = 'The database does not answer'
+    complaint = 'Could not read which events are due; the scheduler retries'
 
     def __init__(self, database: Database, clock: Clock, pool: Pool, idle_seconds: float) -> None:
         super().__init__(idle_seconds)
