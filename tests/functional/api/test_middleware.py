@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filters of the operator in the pipeline: the example of the documents, and CADF audit."""
 
+import json
 import pathlib
+import uuid
+import warnings
 from typing import Any
 
 import pytest
@@ -61,6 +64,28 @@ def test_audit_filter_notifies_who_did_what(
     assert (event['initiator']['id'], event['initiator']['project_id']) == ('alice', 'ours')
     assert (event['action'], event['outcome']) == ('read', 'failure')
     assert (event['requestPath'], event['reason']['reasonCode']) == (missing, '404')
+
+
+def test_warnings_of_the_audit_filter_are_documented(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caller = {'X-User-Id': uuid.uuid4().hex}
+    endpoint = {'region': 'RegionOne', 'publicURL': 'https://reservation.example/v1'}
+    # As keystonemiddleware has it: without the id of the endpoint.
+    catalog = [{'type': 'reservation', 'name': 'climate', 'endpoints': [endpoint]}]
+    project_id = uuid.uuid4().hex
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter('always')
+        application = load(tmp_path, AUDIT, driver='test')
+        ask(application, project_id, 200, **caller, **{'X-Service-Catalog': json.dumps(catalog)})
+        ask(application, project_id, 200, **caller)
+    said = {each.getMessage() for each in caplog.records if each.levelname == 'WARNING'}
+    said |= {str(each.message) for each in caught if 'pycadf' in each.filename}
+    page = (EXAMPLES.parent / 'limits.rst').read_text()
+    titles = {line.strip('`') for line in page.splitlines() if line.startswith('``')}
+    used = {title for title in titles for message in said if message.startswith(title)}
+    assert len(used) == 3
+    assert {message for message in said if not message.startswith(tuple(used))} == set()
 
 
 @pytest.mark.parametrize(
