@@ -2,6 +2,7 @@
 """Leases in the database. Reading one takes one statement; pages are in ``listing``."""
 
 import datetime
+import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
@@ -45,6 +46,8 @@ _INSERT_SHARING: Final = (
     .execution_options(preserve_rowcount=True)
 )
 
+#: Bytes of reservations after which :func:`waiting` reads no further lease.
+MOST_BYTES: Final = 8 * 1024 * 1024
 #: What is read with a lease unless it is not asked for.
 PARTS: Final = frozenset({'reservations', 'events'})
 
@@ -79,12 +82,17 @@ _LOCK_ALL: Final = (
     .order_by(_LEASE.c.id)
     .with_for_update()
 )
-_RESERVATIONS: Final = packed_rows.Query(
-    sa.select(*db_reservations.COLUMNS)
-    .where(_RESERVATION.c.lease_id.in_(sa.bindparam('wanted', expanding=True)))
-    .order_by(_RESERVATION.c.created_at, _RESERVATION.c.id),
-    db_reservations.COLUMNS,
-)
+
+
+def _select_reservations(columns: Sequence[sa.ColumnElement[Any]]) -> packed_rows.Query:
+    of_leases = _RESERVATION.c.lease_id.in_(sa.bindparam('wanted', expanding=True))
+    query = sa.select(*columns).where(of_leases)
+    in_order = query.order_by(_RESERVATION.c.created_at, _RESERVATION.c.id)
+    return packed_rows.Query(in_order, columns)
+
+
+_RESERVATIONS: Final = _select_reservations(db_reservations.COLUMNS)
+_SHORT_RESERVATIONS: Final = _select_reservations(db_reservations.SHORT_COLUMNS)
 _EVENTS: Final = packed_rows.Query(
     sa.select(*_EVENT_COLUMNS)
     .where(_EVENT.c.lease_id.in_(sa.bindparam('wanted', expanding=True)))
@@ -175,10 +183,21 @@ def queue(session: orm.Session) -> list[QueueEntry]:
     return [QueueEntry(row[0], row[1], bool(row[2])) for row in found]
 
 
-def waiting(session: orm.Session, ids: Collection[str]) -> list[Lease]:
-    """Read the leases of these ids that wait, in the order of the queue; without their events."""
-    query = sa.select(_LEASE).where(*_WAITING, _LEASE.c.id.in_(ids)).order_by(*_QUEUE)
-    return assemble(session, session.execute(query).all(), ('reservations',))
+def waiting(session: orm.Session, ids: Sequence[str]) -> list[Lease]:
+    """Read the leases of these ids that wait, in the order of the queue.
+
+    They have neither events nor webhooks, and short params. The read ends before the first lease
+    that has more than :data:`MOST_BYTES` before it.
+    """
+    wanted = [sa.null() if each is _LEASE.c.webhook else each for each in COLUMNS]
+    total = sa.select(db_reservations.SHORT_BYTES).where(_RESERVATION.c.lease_id == _LEASE.c.id)
+    query = sa.select(*wanted, total.scalar_subquery()).where(*_WAITING, _LEASE.c.id.in_(ids))
+    found = session.execute(query.order_by(*_QUEUE)).all()
+    sizes = {row[0]: int(row[-1] or 0) for row in found}
+    before = itertools.accumulate((sizes.get(lease_id, 0) for lease_id in ids), initial=0)
+    first = {lease_id for lease_id, size in zip(ids, before, strict=False) if size <= MOST_BYTES}
+    read = [row[:-1] for row in found if row[0] in first]
+    return assemble(session, read, ('reservations',), _SHORT_RESERVATIONS)
 
 
 def is_any_waiting(session: orm.Session, priority: int) -> bool:
@@ -226,14 +245,17 @@ def find_holders(session: orm.Session, keys: Iterable[Key]) -> dict[Key, Lease]:
 
 
 def assemble(
-    session: orm.Session, found: Sequence[Sequence[Any]], parts: Collection[str] = PARTS
+    session: orm.Session,
+    found: Sequence[Sequence[Any]],
+    parts: Collection[str] = PARTS,
+    of_reservations: packed_rows.Query = _RESERVATIONS,
 ) -> list[Lease]:
     """Make leases of rows of :data:`COLUMNS`, in order; a statement for each of the parts."""
     reservations: dict[str, list[Reservation]] = {row[0]: [] for row in found}
     events: dict[str, list[Event]] = {row[0]: [] for row in found}
     ids = list(reservations)
     if ids and 'reservations' in parts:
-        held = _RESERVATIONS.rows(session, {'wanted': ids})
+        held = of_reservations.rows(session, {'wanted': ids})
         read = [db_reservations.read(session, row) for row in held]
         for each in allocations.attach(session, read):
             reservations[each.lease_id].append(each)

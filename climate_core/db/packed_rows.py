@@ -32,7 +32,7 @@ class Query:
     :param columns: of the query, each with a type of ``climate_core.db.tables``
     """
 
-    def __init__(self, query: sa.Select[Any], columns: Sequence[sa.Column[Any]]) -> None:
+    def __init__(self, query: sa.Select[Any], columns: Sequence[sa.ColumnElement[Any]]) -> None:
         self._query, self._columns = query, columns
         self._packed = query.with_only_columns(array(columns, _UTC))
 
@@ -50,7 +50,7 @@ class Query:
         return rows
 
 
-def array(columns: Sequence[sa.Column[Any]], zone: str = '') -> sa.ColumnElement[str]:
+def array(columns: Sequence[sa.ColumnElement[Any]], zone: str = '') -> sa.ColumnElement[str]:
     """Return the column that has all of these as a JSON array.
 
     :param zone: that of all times, which is written behind each
@@ -67,14 +67,14 @@ def array(columns: Sequence[sa.Column[Any]], zone: str = '') -> sa.ColumnElement
     )
 
 
-def convert(columns: Sequence[sa.Column[Any]], rows: Sequence[list[Any]]) -> None:
+def convert(columns: Sequence[sa.ColumnElement[Any]], rows: Sequence[list[Any]]) -> None:
     """Make the values of such arrays what the types of the columns have, all but times."""
     for kind, reader in _READERS.items():
         _convert(columns, rows, kind, reader)
 
 
 def _convert(
-    columns: Sequence[sa.Column[Any]],
+    columns: Sequence[sa.ColumnElement[Any]],
     rows: Sequence[list[Any]],
     kind: type[Any],
     reader: Callable[[Any], Any],

@@ -13,11 +13,10 @@ from climate_common.resource_types import STACK
 from climate_core.db import events, rows, secrets, tables, utcnow
 from climate_core.lease import states
 from climate_core.lease.model import (
-    HOLDS,
-    NEEDS,
     PARTS,
     PREPARE,
     REPORTED,
+    SEALED,
     SPECIFICATIONS,
     UNMADE,
     Reservation,
@@ -29,8 +28,18 @@ FREED: Final = 'reservations.freed'
 _RESERVATION = tables.RESERVATIONS
 COLUMNS = rows.columns(_RESERVATION, Reservation)
 _NAMES = tuple(each.name for each in COLUMNS)
+#: What forecasts and the queue read of params.
+_SHORT_PARAMS: Final[sa.ColumnElement[Any]] = sa.func.coalesce(
+    _RESERVATION.c.short_params, _RESERVATION.c.params, type_=tables.Json()
+)
+#: The same columns with these params.
+SHORT_COLUMNS: Final = tuple(
+    _SHORT_PARAMS if each is _RESERVATION.c.params else each for each in COLUMNS
+)
 #: Bytes of params after which a page of :func:`held` ends. One reservation may have 1 MB.
 MOST_BYTES: Final = 32 * 1024 * 1024
+#: What a reservation costs beside its params, in such bytes.
+_ROW_BYTES: Final = 512
 #: What forecasts read of a specification; of lists only whether they are given.
 _FORECAST: Final = frozenset(
     {
@@ -42,6 +51,8 @@ _FORECAST: Final = frozenset(
         'volume_type',
     }
 )
+#: About how many bytes the rows of a query have with these columns.
+SHORT_BYTES: Final = sa.func.sum(sa.func.length(_SHORT_PARAMS) + _ROW_BYTES)
 
 
 class Count(NamedTuple):
@@ -138,7 +149,7 @@ def ends(session: orm.Session, resource_type: str) -> list[ReservationEnd]:
             _RESERVATION.c.resource_id,
             lease.c.end_date,
             _RESERVATION.c.amounts,
-            _RESERVATION.c.params,
+            _SHORT_PARAMS,
             event.c.time,
             utcnow.now(session),
         )
@@ -146,17 +157,16 @@ def ends(session: orm.Session, resource_type: str) -> list[ReservationEnd]:
         .outerjoin(event, preemption)
         .where(held_of(resource_type), lease.c.end_date > utcnow.now(session))
     )
-    with rows.streamed(session, query) as stream:
-        return [
-            ReservationEnd(
-                resource_id,
-                at,
-                amounts or {},
-                params.get('on_end'),
-                given_up and max(given_up, now),
-            )
-            for resource_id, at, amounts, params, given_up, now in stream
-        ]
+    return [
+        ReservationEnd(
+            resource_id,
+            at,
+            amounts or {},
+            params.get('on_end'),
+            given_up and max(given_up, now),
+        )
+        for resource_id, at, amounts, params, given_up, now in session.execute(query)
+    ]
 
 
 class ToBeMade(NamedTuple):
@@ -191,7 +201,7 @@ def to_be_made(session: orm.Session, resource_type: str) -> dict[str, list[ToBeM
             lease.c.start_date,
             lease.c.end_date,
             _RESERVATION.c.amounts,
-            _RESERVATION.c.params,
+            _SHORT_PARAMS,
             _RESERVATION.c.resource_id,
             _RESERVATION.c.resource_type,
         )
@@ -213,28 +223,30 @@ def to_be_made(session: orm.Session, resource_type: str) -> dict[str, list[ToBeM
         .order_by(lease.c.created_at, lease.c.id)
     )
     found: dict[str, list[ToBeMade]] = defaultdict(list)
-    with rows.streamed(session, query) as stream:
-        for lease_id, *values in stream:
-            start, end, amounts, params, resource_id, found_type = values
-            if found_type == resource_type:
-                brief = _brief(params)
-                found[lease_id].append(ToBeMade(start, end, amounts or {}, brief, resource_id))
-            for each in (params.get(PARTS) or {}).get(resource_type, ()):
-                found[lease_id].append(ToBeMade(start, end, {}, each, resource_id))
+    for lease_id, *values in session.execute(query):
+        start, end, amounts, params, resource_id, found_type = values
+        if found_type == resource_type:
+            found[lease_id].append(ToBeMade(start, end, amounts or {}, params, resource_id))
+        for each in (params.get(PARTS) or {}).get(resource_type, ()):
+            found[lease_id].append(ToBeMade(start, end, {}, each, resource_id))
     return found
 
 
-def _brief(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what forecasts read of params: metadata may have 1 MB."""
-    found = {name: params[name] for name in (HOLDS, NEEDS) if name in params}
+def _shorten(params: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return params without what only the creation of a resource needs, up to 1 MB of metadata.
+
+    :returns: None if there is nothing of that kind
+    """
+    short = {name: value for name, value in params.items() if name != SEALED}
     for name in SPECIFICATIONS:
-        if name in params:
-            found[name] = {
+        said = params.get(name)
+        if isinstance(said, Mapping):
+            short[name] = {
                 key: [] if isinstance(value, list) else value
-                for key, value in params[name].items()
+                for key, value in said.items()
                 if key in _FORECAST
             }
-    return found
+    return None if short == params else short
 
 
 def holding(session: orm.Session, ids: Collection[str]) -> set[str]:
@@ -263,7 +275,8 @@ def insert(session: orm.Session, reservations: Sequence[Reservation]) -> None:
 
 def columns(reservation: Reservation) -> dict[str, Any]:
     """Return what the table keeps of a reservation, with its metadata in plain."""
-    return rows.values(_RESERVATION, reservation) | {'hold': 1 if reservation.live else None}
+    own = {'hold': 1 if reservation.live else None, 'short_params': _shorten(reservation.params)}
+    return rows.values(_RESERVATION, reservation) | own
 
 
 def update(session: orm.Session, changes: Sequence[tuple[Reservation, Reservation]]) -> None:

@@ -123,7 +123,8 @@ LEASES = _table(
     sa.Index('leases_trust_idx', 'trust_id'),
 )
 
-#: ``hold`` is 1 while the reservation holds its resource and NULL afterwards.
+#: ``hold`` is 1 while the reservation holds its resource and NULL afterwards. ``short_params`` is
+#: ``params`` without what only the creation of its resource needs; NULL if that is nothing.
 RESERVATIONS = _table(
     'reservations',
     _required('id', _Uuid, primary_key=True),
@@ -145,6 +146,7 @@ RESERVATIONS = _table(
     sa.Column('progress', Json),
     sa.Column('unit_kind', sa.String(66)),
     sa.Column('given_up', sa.Boolean),
+    sa.Column('short_params', Json),
     # A resource is reserved once. Also: who holds this resource?
     sa.UniqueConstraint('resource_type', 'resource_id', 'hold', name='reservations_hold_key'),
     # Reservations of a lease.

@@ -34,7 +34,7 @@ from climate_core.lease.trust_scope import TrustScope
 from climate_core.operations.interfaces import TrustService
 
 #: The migration of the first contraction since leases share trusts.
-_CONTRACTED: Final = '0039'
+_CONTRACTED: Final = '0041'
 
 #: Keystonemiddleware's ``token_cache_time``.
 _KNOWN_SECONDS: Final = 300.0

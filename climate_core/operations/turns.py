@@ -6,6 +6,7 @@ leases of a project: whatever one project asks for, each lease of the others is 
 a known number of passes.
 """
 
+import collections
 import itertools
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -17,6 +18,8 @@ from climate_core.db.leases import QueueEntry
 _BUDGET: Final = 100
 #: and one for which room is forecast on what all users share so much.
 _FORECAST: Final = 5
+#: Places of a project in each turn.
+_PLACES: Final = 2
 
 
 class Turns:
@@ -35,6 +38,8 @@ class Turns:
         #: The number of the pass by which a lease, or one of a project, was handled last.
         self._leases: dict[str, int] = {}
         self._projects: dict[str, int] = {}
+        #: The same before the last pass.
+        self._before = self._leases, self._projects
         #: The leases that were handled in this round through the queue.
         self._round: set[str] = set()
 
@@ -56,6 +61,7 @@ class Turns:
             chosen = list(self._affordable(self._in_turn(waiting, wanted)))
             present = {each.id for each in waiting}
             projects = {each.project_id for each in waiting}
+            self._before = self._leases, self._projects
             self._leases = _only(self._leases, present)
             self._projects = _only(self._projects, projects)
             for each in chosen:
@@ -71,6 +77,25 @@ class Turns:
         with self._lock:
             for each in lease_ids:
                 self._leases.pop(each, None)
+
+    def put_back(self, chosen: Iterable[QueueEntry], read: Collection[str]) -> None:
+        """Handle leases in the next passes that the last one has chosen and not read.
+
+        :param chosen: all its leases, in the order of the turns
+        :param read: the ids of those that it has read
+        """
+        with self._lock:
+            leases, projects = self._before
+            counts = collections.Counter[str]()
+            for entry in chosen:
+                counts[entry.project_id] += 1
+                if entry.id in read:
+                    continue
+                self._leases[entry.id] = leases.get(entry.id, 0)
+                self._round.discard(entry.id)
+                # A project has had its turn with both its places.
+                if counts[entry.project_id] <= _PLACES:
+                    self._projects[entry.project_id] = projects.get(entry.project_id, 0)
 
     def _affordable(self, groups: Iterable[Sequence[QueueEntry]]) -> Iterator[QueueEntry]:
         left = self._budget
@@ -100,7 +125,7 @@ class Turns:
         oldest = sorted(queue, key=lambda each: self._leases.get(each.id, 0))
         both = itertools.chain.from_iterable(zip(queue, oldest, strict=True))
         unique = iter(dict.fromkeys(both))
-        while pair := tuple(itertools.islice(unique, 2)):
+        while pair := tuple(itertools.islice(unique, _PLACES)):
             yield pair
 
 

@@ -133,11 +133,15 @@ class Queue:
 
         :param wanted: the id of a lease that is handled in any case
         """
-        chosen, are_all = self._turns.choose(self.database.read(leases.queue), wanted)
-        done = _Pass(chosen, are_all)
+        entries = {each.id: each for each in self.database.read(leases.queue)}
+        chosen, are_all = self._turns.choose([*entries.values()], wanted)
         if not chosen:
-            return done
+            return _Pass(chosen, are_all)
         waiting = {each.id: each for each in self.database.read(leases.waiting, chosen)}
+        done = _Pass([each for each in chosen if each in waiting], are_all)
+        if len(waiting) < len(chosen):
+            self._turns.put_back([entries[each] for each in chosen], waiting)
+            done.are_all = False
         demands = self._demands(waiting.values(), done)
         if not demands:
             return done

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change nothing: what stood here is 0039 now, and databases between two releases have the name.
+"""Change nothing: what stood here is 0041 now, and databases between two releases have the name.
 
 All that only adds comes before what takes away, so that the two phases of an upgrade are apart.
 """

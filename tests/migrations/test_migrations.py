@@ -200,10 +200,15 @@ def test_trusts_of_leases_are_found_after_an_upgrade_that_was_cut_off(
         assert _differences(connection) == []
 
 
-def test_column_that_is_there_already_is_left(conf: cfg.ConfigOpts) -> None:
-    migration.upgrade(conf, '0037')
-    with Database(conf).engine.begin() as connection:
-        connection.execute(sa.text('ALTER TABLE reservations ADD COLUMN given_up BOOLEAN'))
+@pytest.mark.parametrize(('revision', 'name'), [('0037', 'given_up'), ('0039', 'short_params')])
+def test_column_that_is_there_already_is_left(
+    conf: cfg.ConfigOpts, revision: str, name: str
+) -> None:
+    migration.upgrade(conf, revision)
+    engine = Database(conf).engine
+    kind = tables.RESERVATIONS.c[name].type.compile(engine.dialect)
+    with engine.begin() as connection:
+        connection.execute(sa.text(f'ALTER TABLE reservations ADD COLUMN {name} {kind}'))
     migration.upgrade(conf)
     with Database(conf).engine.connect() as connection:
         assert _differences(connection) == []

@@ -12,8 +12,9 @@ from climate_core.calendar import moments, preemption, queries, queue
 from climate_core.calendar.model import ReservationDemand
 from climate_core.calendar.together import find_together
 from climate_core.cloud import servers
+from climate_core.db import leases
 from climate_core.lease.model import Lease, Reservation
-from climate_core.operations import expected, forecasting, server_preemption
+from climate_core.operations import expected, forecasting, server_preemption, waiting
 from climate_core.operations.preemption import Preemption
 from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import FutureDemand
@@ -234,6 +235,25 @@ def test_a_pass_through_ten_thousand_leases_is_cheap(hotel: Hotel, tried: list[s
     assert {mine, other} <= set(tried)
     assert 99 <= len(set(tried)) <= 100
     assert len(hotel.world.statements(hotel.look)) < 10
+
+
+def test_leases_that_store_much_are_tried_in_turn(
+    hotel: Hotel, tried: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pass reads two of them here, and the next passes start with the others."""
+    mine = hotel.book('mine', 3)
+    ids = [mine, *hotel.repeat(mine, 20, projects=4)]
+    hotel.look()
+    assert set(tried) == set(ids)
+    tried.clear()
+    monkeypatch.setattr(leases, 'MOST_BYTES', 1000)
+    for number in range(1, 6):
+        assert hotel.world.operations.queue.look() == waiting._PAUSE
+        assert len(tried) == 2 * number
+    assert len({hotel.world.lease(each).project_id for each in tried}) == 5
+    for _ in range(25):
+        hotel.look()
+    assert set(tried) == set(ids)
 
 
 def test_leases_above_the_limits_are_searched_once(

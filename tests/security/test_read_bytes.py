@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is read of the reservations of all projects needs little memory, whatever they store."""
 
+import dataclasses
 import datetime
 from collections.abc import Callable, Iterator
 
@@ -54,34 +55,98 @@ def database(
     world.database.dispose()
 
 
-def store(database: Database, resource_type: str, params: dict[str, object]) -> None:
-    """Write scheduled leases, each with one reservation whose resource is to be made."""
+def store(
+    database: Database,
+    resource_type: str,
+    params: dict[str, object],
+    kind: str = states.LeaseKind.SCHEDULED,
+    status: str = states.LeaseStatus.PENDING,
+) -> list[str]:
+    """Write leases, each with one reservation whose resource is to be made; return their ids."""
     now = datetime.datetime.now(datetime.UTC)
-    start, kind = now + datetime.timedelta(days=1), states.LeaseKind.SCHEDULED
+    start = now + datetime.timedelta(days=1)
     held, made = [], []
     for number in range(COUNT):
         lease_id = f'00000000-0000-4000-8000-{number:012}'
         new = f'{model.UNMADE}{number}'
-        held.append(model.new_reservation(lease_id, resource_type, new, {}, now))
-        made.append(samples.lease(lease_id=lease_id, start=start, now=now, kind=kind))
+        held.append(model.new_reservation(lease_id, resource_type, new, params, now))
+        lease = samples.lease(lease_id=lease_id, start=start, now=now, kind=kind, status=status)
+        made.append(lease)
     database.write(leases.insert, made)
     database.write(reservations.insert, held)
-    with database.writer() as session:
-        session.execute(sa.update(tables.RESERVATIONS).values(params=params))
+    return [lease.id for lease in made]
 
 
+@pytest.mark.parametrize('is_old', [False, True], ids=['new', 'old'])
 @pytest.mark.parametrize('resource_type', [SERVER, VOLUME])
-def test_metadata_costs_forecasts_no_memory(database: Database, resource_type: str) -> None:
+def test_forecasts_read_what_they_need(
+    database: Database, resource_type: str, is_old: bool
+) -> None:
     said, read = SPECIFICATIONS[resource_type]
     key = KEYS[resource_type]
-    store(database, resource_type, {**NEEDED, 'on_end': 'delete', '_sealed': 'x', key: said})
+    sealed = {'_sealed': 'x', key: said}
+    store(database, resource_type, {**NEEDED, 'on_end': 'delete', **sealed})
     database.read(reservations.to_be_made, 'test:none')
-    with bounded(cpu_seconds=5, mebibytes=25):
+    cpu_seconds, mebibytes = 0.1, 4.0
+    if is_old:
+        # Rows of releases before have all in the column that they know.
+        with database.writer() as session:
+            session.execute(sa.update(tables.RESERVATIONS).values(short_params=None))
+        read, cpu_seconds, mebibytes = said, 5.0, 250.0
+    with bounded(cpu_seconds, mebibytes):
         wanted = database.read(reservations.to_be_made, resource_type)
         ends = database.read(reservations.ends, resource_type)
     assert len(wanted) == len(ends) == COUNT
     assert {each.on_end for each in ends} == {'delete'}
-    assert all(one.params == {**NEEDED, key: read} for (one,) in wanted.values())
+    needed = {**NEEDED, 'on_end': 'delete', key: read} | ({'_sealed': 'x'} if is_old else {})
+    assert all(one.params == needed for (one,) in wanted.values())
+
+
+def test_changed_reservation_is_read_as_it_is(database: Database) -> None:
+    said, read = SPECIFICATIONS[VOLUME]
+    store(database, VOLUME, {**NEEDED, 'volume': said})
+    (before, *_) = database.read(reservations.held, VOLUME, '', 1)
+    after = dataclasses.replace(before, params={**NEEDED, 'volume': {**said, 'size': 5}})
+    database.write(reservations.update, [(before, after)])
+    wanted = database.read(reservations.to_be_made, VOLUME)
+    (one,) = wanted[before.lease_id]
+    assert one.params == {**NEEDED, 'volume': {**read, 'size': 5}}
+    plain = dataclasses.replace(after, params={'on_end': 'delete'})
+    database.write(reservations.update, [(after, plain)])
+    ((one,),) = [
+        held
+        for lease_id, held in database.read(reservations.to_be_made, VOLUME).items()
+        if lease_id == before.lease_id
+    ]
+    assert one.params == {'on_end': 'delete'}
+
+
+def test_queue_reads_what_it_needs(database: Database) -> None:
+    said, read = SPECIFICATIONS[SERVER]
+    params = {**NEEDED, model.GROUP: 'web', '_sealed': 'x', 'server': said}
+    waits = states.LeaseKind.RETRY, states.LeaseStatus.WAITING
+    ids = store(database, SERVER, params, *waits)
+    database.read(leases.waiting, ['none'])
+    with bounded(cpu_seconds=0.2, mebibytes=10):
+        waiting = database.read(leases.waiting, ids)
+    assert {each.id for each in waiting} == set(ids)
+    assert all(
+        one.params == {**NEEDED, model.GROUP: 'web', 'server': read}
+        for each in waiting
+        for one in each.reservations
+    )
+
+
+def test_pass_through_the_queue_reads_a_bounded_number_of_bytes(database: Database) -> None:
+    """Nothing is left out of the filters of hosts, which have 0.4 MB here."""
+    params = {'min': 1, 'max': 1, 'resource_properties': 'x' * 400_000}
+    waits = states.LeaseKind.RETRY, states.LeaseStatus.WAITING
+    ids = store(database, 'test:host', params, *waits)
+    database.read(leases.waiting, ['none'])
+    with bounded(cpu_seconds=2, mebibytes=40):
+        waiting = database.read(leases.waiting, ids[::-1])
+    count = leases.MOST_BYTES // 400_000 + 1
+    assert {each.id for each in waiting} == set(ids[-count:])
 
 
 def test_pages_of_the_reconciliation_end_before_too_many_bytes(

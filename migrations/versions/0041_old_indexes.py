@@ -10,8 +10,8 @@ was made between two releases has dropped them already.
 import sqlalchemy as sa
 from alembic import op
 
-revision = '0039'
-down_revision = '0038'
+revision = '0041'
+down_revision = '0040'
 branch_labels = None
 depends_on = None
 phase = 'contract'
