@@ -3,21 +3,16 @@
 
 import dataclasses
 import functools
-import json
 
 import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import listed, rows, secrets, tables
+from climate_core.db import listed, rows, secrets, sql_functions, tables
 from climate_core.lease import history
 
 _ROW = tables.HISTORY
-#: The changes, as their text, are the last.
-_COLUMNS = (
-    *rows.columns(_ROW, history.HistoryEntry)[:-1],
-    sa.type_coerce(_ROW.c.changes, sa.Text),
-)
+_COLUMNS = rows.columns(_ROW, history.HistoryEntry)
 
 
 def add(session: orm.Session, entry: history.HistoryEntry | None) -> None:
@@ -67,26 +62,21 @@ def page(
     :param after: the number of the last entry of the page before
     :returns: entries with their numbers, and whether there is more
     """
-    query = (
-        sa.select(_ROW.c.id, *_COLUMNS)
+    in_order = (
+        sa.select(_ROW)
         .where(_ROW.c.lease_id == lease_id)
         .order_by(_ROW.c.id.desc() if newest_first else _ROW.c.id)
-        .limit(limit + 1)
     )
+    query = in_order
     if after is not None:
         query = query.where(_ROW.c.id < after if newest_first else _ROW.c.id > after)
-    found: list[tuple[int, history.HistoryEntry]] = []
-    size, more = 0, False
-    with rows.streamed(session, query) as stream:
-        for row in stream:
-            number, *values = row
-            if len(found) == limit or size > listed.MOST_BYTES:
-                more = True
-                break
-            size += len(values[-1])
-            values[-1] = json.loads(values[-1])
-            found.append((number, history.HistoryEntry(*values)))
-    return [(number, _opened(session, each)) for number, each in found], more
+    size = sql_functions.byte_length(_ROW.c.changes)
+    ids, more = rows.page_ids(session, _ROW, query.limit(limit + 1), size, listed.MOST_BYTES)
+    more, ids = more or len(ids) > limit, ids[:limit]
+    chosen = in_order.with_only_columns(_ROW.c.id, *_COLUMNS).where(_ROW.c.id.in_(ids))
+    found = session.execute(chosen).all() if ids else ()
+    entries = ((number, history.HistoryEntry(*values)) for number, *values in found)
+    return [(number, _opened(session, each)) for number, each in entries], more
 
 
 def _opened(session: orm.Session, entry: history.HistoryEntry) -> history.HistoryEntry:

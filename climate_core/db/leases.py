@@ -2,7 +2,6 @@
 """Leases in the database. Reading one takes one statement; pages are in ``listing``."""
 
 import datetime
-import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
@@ -194,8 +193,7 @@ def waiting(session: orm.Session, ids: Sequence[str]) -> list[Lease]:
     query = sa.select(*wanted, total.scalar_subquery()).where(*_WAITING, _LEASE.c.id.in_(ids))
     found = session.execute(query.order_by(*_QUEUE)).all()
     sizes = {row[0]: int(row[-1] or 0) for row in found}
-    before = itertools.accumulate((sizes.get(lease_id, 0) for lease_id in ids), initial=0)
-    first = {lease_id for lease_id, size in zip(ids, before, strict=False) if size <= MOST_BYTES}
+    first = {*rows.cut(((lease_id, sizes.get(lease_id, 0)) for lease_id in ids), MOST_BYTES)}
     read = [row[:-1] for row in found if row[0] in first]
     return assemble(session, read, ('reservations',), _SHORT_RESERVATIONS)
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import allocations, packed_rows, secrets, tables
+from climate_core.db import allocations, packed_rows, secrets, sql_functions, tables
 from climate_core.db import rows as db_rows
 from climate_core.lease.listed import ListedEvent, ListedLease, ListedReservation
 
@@ -27,8 +27,6 @@ from climate_core.lease.listed import ListedEvent, ListedLease, ListedReservatio
 MOST_BYTES: Final = 8 * 1024 * 1024
 #: What a reservation or an event costs beside its own JSON, in such bytes.
 _PART_BYTES: Final = 512
-#: The same of a lease that is too long for one text, so that its length is not known.
-_UNREAD_BYTES: Final = 1024 * 1024
 
 _LEASE: Final = tables.LEASES
 _ID: Final = 0
@@ -50,7 +48,7 @@ _PARTS: Final[Mapping[str, Sequence[sa.Column[Any]]]] = {
 def read(
     session: orm.Session, select: sa.Select[Any], parts: Collection[str]
 ) -> tuple[list[ListedLease], bool]:
-    """Return leases in the order of a query: one statement with PyMySQL, else one for each table.
+    """Return leases in the order of a query: two statements with PyMySQL, else one for each table.
 
     One more if the calendar promises something to one of them.
 
@@ -64,8 +62,10 @@ def read(
 
 
 @functools.cache
-def _text(parts: frozenset[str]) -> sa.ColumnElement[str]:
-    """Return a JSON array: of the lease, and for each part how many there are, and their arrays.
+def _texts(parts: frozenset[str]) -> sa.Select[Any]:
+    """Select the ids of leases, and a JSON array of each: of the lease, and of its parts.
+
+    A part has the number of its rows, and an array of them.
 
     MariaDB cuts what JSON_ARRAYAGG returns at ``group_concat_max_len``, 1 MiB unless it was set.
     """
@@ -79,7 +79,9 @@ def _text(parts: frozenset[str]) -> sa.ColumnElement[str]:
         mine = query.where(columns[_LEASE_ID] == _LEASE.c.id)
         pieces.append(_literal(','))
         pieces.append(mine.scalar_subquery() if name in parts else _literal('0,[]'))
-    return sa.func.concat(*pieces, _literal(']'), type_=sa.Text())
+    text = sa.func.concat(*pieces, _literal(']'), type_=sa.Text())
+    ids: sa.BindParameter[Any] = sa.bindparam('ids', expanding=True)
+    return sa.select(_LEASE.c.id, text).where(_LEASE.c.id.in_(ids))
 
 
 def _literal(text: str) -> sa.ColumnElement[str]:
@@ -90,25 +92,19 @@ def _unpacked(
     session: orm.Session, select: sa.Select[Any], parts: Collection[str]
 ) -> tuple[list[ListedLease], bool]:
     """Read leases as such texts."""
-    found: list[list[Any] | None] = []
-    size, more = 0, False
-    with db_rows.streamed(session, select.with_only_columns(_text(frozenset(parts)))) as texts:
-        for (text,) in texts:
-            if size > MOST_BYTES:
-                more = True
-                break
-            row = _unpack(text)
-            found.append(row)
-            size += len(text or '') + (_PART_BYTES * (row[1] + row[3]) if row else _UNREAD_BYTES)
+    ids, more = db_rows.page_ids(session, _LEASE, select, _size(frozenset(parts)), MOST_BYTES)
+    texts = session.execute(_texts(frozenset(parts)), {'ids': ids}) if ids else ()
+    by_id = {row[0]: _unpack(row[1]) for row in texts}
+    # Leases may be deleted between the reads: a page with a link has a last lease.
+    found = [by_id[each] for each in ids if each in by_id]
     if None in found:
-        # In the same order. What has come since is left to the next page.
-        plain, later = _assembled(session, select.limit(len(found)), parts)
-        # Leases may be deleted between the two reads: a page with a link has a last lease.
+        plain, later = _assembled(session, select.limit(len(ids)), parts)
         return plain, bool(plain) and (more or later)
     rows = [row for row in found if row is not None]
     packed_rows.convert(_COLUMNS, [row[0] for row in rows])
     packed_rows.convert(_PARTS['reservations'], [each for row in rows for each in row[2]])
-    return [_lease(lease, held, events) for lease, _, held, _, events in rows], more
+    read = [_lease(lease, held, events) for lease, _, held, _, events in rows]
+    return read, bool(read) and more
 
 
 def _unpack(text: str | None) -> list[Any] | None:
@@ -124,10 +120,8 @@ def _assembled(
     session: orm.Session, select: sa.Select[Any], parts: Collection[str]
 ) -> tuple[list[ListedLease], bool]:
     """Read leases, and the rows of the other tables."""
-    size = _size(parts, session.get_bind().dialect.name)
-    rows = session.execute(select.with_only_columns(*_COLUMNS, size)).all()
-    sizes = itertools.accumulate((row[-1] for row in rows), initial=0)
-    found = [row[:-1] for row, before in zip(rows, sizes, strict=False) if before <= MOST_BYTES]
+    rows = session.execute(select.with_only_columns(*_COLUMNS, _size(frozenset(parts)))).all()
+    found = db_rows.cut(((row[:-1], row[-1]) for row in rows), MOST_BYTES)
     ids = [row[_ID] for row in found]
     kept: dict[tuple[str, str], list[Sequence[Any]]] = defaultdict(list)
     for name in parts if ids else ():
@@ -137,11 +131,11 @@ def _assembled(
     return read, len(read) < len(rows)
 
 
-def _size(parts: Collection[str], dialect: str) -> sa.ColumnElement[int]:
+@functools.cache
+def _size(parts: frozenset[str]) -> sa.ColumnElement[int]:
     """Return about how many bytes of JSON the parts of a lease have."""
-    # PostgreSQL knows this length without the text.
-    length = sa.func.octet_length if dialect == 'postgresql' else sa.func.length
-    own = {'reservations': sa.func.coalesce(sa.func.sum(length(tables.RESERVATIONS.c.params)), 0)}
+    params = sa.func.sum(sql_functions.byte_length(tables.RESERVATIONS.c.params))
+    own = {'reservations': sa.func.coalesce(params, 0)}
     size: sa.ColumnElement[int] = sa.literal(0)
     for name in parts:
         of_lease = _PARTS[name][_LEASE_ID] == _LEASE.c.id

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_common.resource_types import STACK
-from climate_core.db import events, rows, secrets, tables, utcnow
+from climate_core.db import events, rows, secrets, sql_functions, tables, utcnow
 from climate_core.lease import states
 from climate_core.lease.model import (
     PARTS,
@@ -52,7 +52,7 @@ _FORECAST: Final = frozenset(
     }
 )
 #: About how many bytes the rows of a query have with these columns.
-SHORT_BYTES: Final = sa.func.sum(sa.func.length(_SHORT_PARAMS) + _ROW_BYTES)
+SHORT_BYTES: Final = sa.func.sum(sql_functions.byte_length(_SHORT_PARAMS) + _ROW_BYTES)
 
 
 class Count(NamedTuple):
@@ -96,31 +96,27 @@ def held(
 
     It ends before its limit at :data:`MOST_BYTES`.
     """
-    size = sa.func.length(_RESERVATION.c.params)
-    page = sa.select(*COLUMNS, size).where(held_of(resource_type), _RESERVATION.c.id > after)
-    query = page.order_by(_RESERVATION.c.id).limit(limit)
-    found, total = [], 0
-    with rows.streamed(session, query) as stream:
-        for *row, length in stream:
-            found.append(read(session, row))
-            total += length
-            if total > MOST_BYTES:
-                break
-    return found
+    return _read_page(session, held_of(resource_type), after, limit)
 
 
 def reported(
     session: orm.Session, resource_type: str, after: str = '', limit: int = 1000
 ) -> list[Reservation]:
-    """Read a page of the reservations whose service reported what they hold, not verified yet."""
+    """Read such a page of those whose service reported what they hold, not verified yet."""
     params = sa.type_coerce(_RESERVATION.c.params, sa.Text)
-    page = sa.select(*COLUMNS).where(
-        held_of(resource_type),
-        _RESERVATION.c.id > after,
-        params.contains(f'"{REPORTED}"', autoescape=True),
-    )
-    query = page.order_by(_RESERVATION.c.id).limit(limit)
-    return [read(session, row) for row in session.execute(query)]
+    is_reported = params.contains(f'"{REPORTED}"', autoescape=True)
+    return _read_page(session, sa.and_(held_of(resource_type), is_reported), after, limit)
+
+
+def _read_page(
+    session: orm.Session, where: sa.ColumnElement[bool], after: str, limit: int
+) -> list[Reservation]:
+    page = sa.select(_RESERVATION).where(where, _RESERVATION.c.id > after)
+    in_order = page.order_by(_RESERVATION.c.id)
+    size = sql_functions.byte_length(_RESERVATION.c.params)
+    ids, _ = rows.page_ids(session, _RESERVATION, in_order.limit(limit), size, MOST_BYTES)
+    found = in_order.with_only_columns(*COLUMNS).where(_RESERVATION.c.id.in_(ids))
+    return [read(session, row) for row in session.execute(found)] if ids else []
 
 
 class ReservationEnd(NamedTuple):

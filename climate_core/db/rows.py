@@ -21,8 +21,6 @@ from climate_core.db.engine import Stale, signal
 
 T = TypeVar('T')
 
-#: Maximum number of rows of a stream in memory; a row may have several MiB.
-_AT_ONCE: Final = 5
 #: Key of ``Session.info``: what waits to be written for a group.
 _TOGETHER: Final = 'together'
 
@@ -46,26 +44,34 @@ def columns(table: sa.Table, kind: type[Any]) -> list[sa.Column[Any]]:
     return [table.c[name] for name in names if name in table.c]
 
 
-@contextlib.contextmanager
-def streamed(session: orm.Session, query: sa.Select[Any]) -> Iterator[Iterator[sa.Row[Any]]]:
-    """Yield the rows of a query one by one, in a session that only reads.
+def cut(sized: Iterable[tuple[T, int]], most: int) -> list[T]:
+    """Return the first items, until those before one have more than this number of bytes.
 
-    The database stops where no more rows are taken. Within, the session executes nothing else.
+    :param sized: items, each with its bytes
     """
-    options = {'stream_results': True, 'yield_per': _AT_ONCE}
-    result: Any = session.execute(query, execution_options=options)
-    rest = iter(result)
-    is_whole = False
-    try:
-        yield rest
-        is_whole = next(rest, None) is None
-    finally:
-        if session.get_bind().dialect.driver == 'pymysql' and not is_whole:
-            # MySQL sends a result to its end, and PyMySQL reads all of it to close the cursor.
-            result.cursor._result.unbuffered_active = False
-            session.connection().invalidate()
-            session.rollback()
-        result.close()
+    kept, total = [], 0
+    for item, size in sized:
+        if total > most:
+            break
+        kept.append(item)
+        total += size
+    return kept
+
+
+def page_ids(
+    session: orm.Session, table: sa.Table, query: sa.Select[Any], size: Any, most: int
+) -> tuple[list[Any], bool]:
+    """Read the ids of a page that has no more than some bytes beside its last row.
+
+    The rows are read by their ids afterwards: a result cannot be left half-way with PyMySQL.
+
+    :param query: of rows of the table, with an order and a limit
+    :param size: the column with the bytes of a row
+    :returns: the ids, in the order of the query, and whether it has more
+    """
+    found = session.execute(query.with_only_columns(table.c.id, size)).all()
+    ids = cut(((row[0], row[1]) for row in found), most)
+    return ids, len(ids) < len(found)
 
 
 def values(table: sa.Table, one: Any) -> dict[str, Any]:

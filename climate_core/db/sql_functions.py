@@ -39,7 +39,16 @@ class json_member(expression.FunctionElement[str]):
     inherit_cache = True
 
 
+class byte_length(expression.FunctionElement[int]):
+    """Render the length of a text of JSON in bytes; no database reads a long text for it."""
+
+    type = sa.BigInteger()
+    name = 'byte_length'
+    inherit_cache = True
+
+
 _MYSQL: Final = {
+    byte_length: 'LENGTH({0})',
     # Texts that differ by case alone are told apart only where they are asked to be.
     json_member: (
         """(CAST(JSON_EXTRACT({0}, CONCAT('$."', {1}, '"')) AS CHAR) COLLATE utf8mb4_bin)"""
@@ -50,6 +59,7 @@ _MYSQL: Final = {
 #: Dialect -> function -> its SQL; ``{0}`` stands for the first argument.
 _SQL: Final[Mapping[str, Mapping[Any, str]]] = {
     'sqlite': {
+        byte_length: 'length({0})',
         # %f has milliseconds; the zeros make the text sort like the stored times.
         utcnow: "(strftime('%Y-%m-%d %H:%M:%f', 'now', {0} || ' seconds') || '000')",
         json_member: """({0} -> ('$."' || {1} || '"'))""",
@@ -58,6 +68,7 @@ _SQL: Final[Mapping[str, Mapping[Any, str]]] = {
     'mysql': _MYSQL,
     'mariadb': _MYSQL,
     'postgresql': {
+        byte_length: 'octet_length({0})',
         # statement_timestamp is stable, so that an index can be searched with it.
         utcnow: "(statement_timestamp() AT TIME ZONE 'UTC' + make_interval(secs => {0}))",
         json_member: 'CAST(CAST({0} AS jsonb) -> {1} AS TEXT)',
