@@ -3,7 +3,7 @@
 
 import dataclasses
 import datetime
-import json
+import sys
 from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
@@ -101,7 +101,7 @@ class _Budget:
         self.is_exceeded = self._count > self._most
         check_reservations(self._count, self._most)
         try:
-            self._bytes -= len(limits.encode(new.params, max(self._bytes, 0)))
+            self._bytes -= _stored_bytes([new], max(self._bytes, 0))
         except ValueError as exc:
             self.is_exceeded = True
             raise _too_large() from exc
@@ -120,8 +120,12 @@ def check_bytes(before: model.Lease, after: model.Lease) -> None:
         raise _too_large()
 
 
-def _stored_bytes(reservations: Iterable[model.Reservation]) -> int:
-    return sum(len(json.dumps(each.params)) for each in reservations)
+def _stored_bytes(reservations: Iterable[model.Reservation], most: int = sys.maxsize) -> int:
+    """Count the bytes of JSON that reservations store.
+
+    :raises ValueError: one of them has more than ``most``
+    """
+    return sum(len(limits.encode(each.params, most)) for each in reservations)
 
 
 def _too_large() -> exceptions.BadRequest:
