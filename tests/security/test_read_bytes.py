@@ -4,6 +4,7 @@
 import dataclasses
 import datetime
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -149,15 +150,16 @@ def test_pass_through_the_queue_reads_a_bounded_number_of_bytes(database: Databa
     assert {each.id for each in waiting} == set(ids[-count:])
 
 
+@pytest.mark.parametrize('read_page', [reservations.held, reservations.reported])
 def test_pages_of_the_reconciliation_end_before_too_many_bytes(
-    database: Database, monkeypatch: pytest.MonkeyPatch
+    database: Database, monkeypatch: pytest.MonkeyPatch, read_page: Callable[..., Any]
 ) -> None:
     monkeypatch.setattr(reservations, 'MOST_BYTES', 4 * 1024 * 1024)
-    store(database, SERVER, {'server': SPECIFICATIONS[SERVER][0]})
+    store(database, SERVER, {'server': SPECIFICATIONS[SERVER][0], model.REPORTED: {}})
     pages, after = [], ''
-    database.read(reservations.held, 'test:none')
+    database.read(read_page, 'test:none')
     with bounded(cpu_seconds=5, mebibytes=25):
-        while page := database.read(reservations.held, SERVER, after, 10_000):
+        while page := database.read(read_page, SERVER, after, 10_000):
             pages.append([each.id for each in page])
             after = page[-1].id
     assert len(pages) > 2
