@@ -28,9 +28,16 @@ FREED: Final = 'reservations.freed'
 _RESERVATION = tables.RESERVATIONS
 COLUMNS = rows.columns(_RESERVATION, Reservation)
 _NAMES = tuple(each.name for each in COLUMNS)
-#: What forecasts and the queue read of params.
+_WHOLE: Final = _RESERVATION.alias('whole')
+#: What forecasts and the queue read of params. MariaDB reads all columns of a table that a query
+#: names, so the whole params have a subquery, which it executes only where it needs them.
 _SHORT_PARAMS: Final[sa.ColumnElement[Any]] = sa.func.coalesce(
-    _RESERVATION.c.short_params, _RESERVATION.c.params, type_=tables.Json()
+    _RESERVATION.c.short_params,
+    sa.select(_WHOLE.c.params)
+    .where(_WHOLE.c.id == _RESERVATION.c.id)
+    .correlate(_RESERVATION)
+    .scalar_subquery(),
+    type_=tables.Json(),
 )
 #: The same columns with these params.
 SHORT_COLUMNS: Final = tuple(
