@@ -113,6 +113,8 @@ COMPUTE: Seams = {
         'destroy_bdm',
         'attachment_id',
     ),
+    ('nova.volume.cinder', 'API.attachment_get'): None,
+    ('nova.volume.cinder', 'API.attachment_delete'): None,
     (_MANAGER, 'ComputeManager._update_scheduler_instance_info'): ('self', 'context', 'instance'),
     (_MANAGER, 'ComputeManager._notify_about_instance_usage'): None,
     (_MANAGER, 'ComputeManager._build_failed'): ('self', 'node'),

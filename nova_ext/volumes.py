@@ -7,9 +7,11 @@ nothing on its backend before the start of that lease, and cinder refuses to att
 (:mod:`nova_ext.api.volumes`); its attachment is made when the server is woken.
 """
 
+import contextlib
 from typing import Any
 
 from nova import exception, objects
+from oslo_serialization import jsonutils
 
 from climate_common import resource_types
 
@@ -88,6 +90,43 @@ def is_connected(instance: Any, bdm: Any) -> bool:
     :param bdm: a block device mapping of the server
     """
     return bool(instance.launched_at or bdm.attachment_id or not bdm.is_volume)
+
+
+def is_lost(context: Any, volume_api: Any, bdm: Any, attachment_id: str | None) -> bool:
+    """Return whether an attachment was lost before nova-compute had cinder connect its volume.
+
+    Nova saves how a volume is connected when it has attached it (nova/virt/block_device.py
+    _volume_attach). Without that the driver of libvirt detaches nothing, not even what
+    nova-compute had begun to connect; cinder knows that.
+
+    :param bdm: a block device mapping of the server; gets what cinder knows, and is not saved
+    :param attachment_id: the attachment that cinder shows of volume and server, if it is complete
+    :raises: what nova.volume.cinder raises
+    """
+    attachment_id = bdm.attachment_id or attachment_id
+    # Nova saves {} if it fails to attach the volume.
+    is_saved = bool(jsonutils.loads(bdm.connection_info or '{}'))
+    if is_saved or not bdm.is_volume or not attachment_id:
+        return False
+    try:
+        connection = volume_api.attachment_get(context, attachment_id)['connection_info']
+    except exception.VolumeAttachmentNotFound:
+        connection = None
+    bdm.attachment_id = attachment_id
+    if connection:
+        connection.setdefault('serial', bdm.volume_id)
+        bdm.connection_info = jsonutils.dumps(connection)
+    return not connection
+
+
+def forget(context: Any, volume_api: Any, bdm: Any) -> None:
+    """Delete the attachment and the record of a volume that was never connected.
+
+    :raises: what nova.volume.cinder raises
+    """
+    with contextlib.suppress(exception.VolumeAttachmentNotFound):
+        volume_api.attachment_delete(context, bdm.attachment_id)
+    bdm.destroy()
 
 
 def connected(instance: Any, bdms: Any) -> Any:

@@ -42,13 +42,7 @@ class VolumeAttachment(
         return not self.is_deferred() and super().needs_replace_failed()
 
     def _create_deferred(self) -> Any:
-        """Attach the volume, unless an earlier request of heat has attached it."""
-        server_id, volume_id = self.required_ids()
-        if self.resource_id is not None:
-            attached = self.client('nova').volumes.get_server_volumes(server_id)
-            if any(each.volumeId == volume_id for each in attached):
-                return volume_id
-        return super()._create_deferred()
+        return self.resume_create(*self.required_ids())
 
 
 TYPES = {'OS::Climate::VolumeAttachment': VolumeAttachment}

@@ -36,8 +36,9 @@ OPTS = [
         default=600,
         min=1,
         help='Seconds after which the attachment of a volume of a reserved stack counts as lost '
-        'if cinder does not show it complete: it is broken off and requested again. More than '
-        'the longest one takes.',
+        'if cinder does not show it complete: it is broken off and requested again. They count '
+        'from the request, also if the update of the stack failed. More than the longest one '
+        'takes.',
     ),
 ]
 

@@ -231,10 +231,13 @@ class ComputeManager(manager.ComputeManager):
         destroy_bdm: bool = True,
         attachment_id: str | None = None,
     ) -> None:
-        if volumes.is_connected(instance, bdm):
+        if not volumes.is_connected(instance, bdm):
+            if destroy_bdm:
+                bdm.destroy()
+        elif destroy_bdm and volumes.is_lost(context, self.volume_api, bdm, attachment_id):
+            volumes.forget(context, self.volume_api, bdm)
+        else:
             super()._detach_volume(context, bdm, instance, destroy_bdm, attachment_id)
-        elif destroy_bdm:
-            bdm.destroy()
 
     def _update_instance_after_spawn(self, instance: Any, *args: Any, **kwargs: Any) -> None:
         super()._update_instance_after_spawn(instance, *args, **kwargs)

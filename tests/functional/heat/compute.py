@@ -25,6 +25,9 @@ class Compute(Interfaces, Service):
     :ivar full: whether there is no room for another one: what is built ends in ERROR, what is
         reserved too
     :ivar looks: how many looks find a server in BUILD before it is RESERVED or ACTIVE
+    :ivar lost_requests: after what the next requests for attachments are lost, in order: to
+        ``record`` the volume, to ``reserve`` it in cinder, to ``save`` the
+        attachment, to ``undo`` all but the attachment, to ``attach`` it; None: nowhere
     """
 
     TYPE = 'compute'
@@ -55,6 +58,7 @@ class Compute(Interfaces, Service):
     def _setUp(self):
         super()._setUp()
         self.servers, self.full, self.looks = {}, False, 3
+        self.lost_requests = []
 
     def error(self, refusal):
         return {'badRequest': {'code': refusal.status, 'message': refusal.message}}
@@ -112,6 +116,7 @@ class Compute(Interfaces, Service):
             'fault': {'code': 500, 'message': 'No valid host was found.'},
             'hints': hints,
             'volumes': volumes,
+            'unsaved': [],
             'tags': [],
             'sleeps_on': False,
             'body': request.json,
@@ -137,7 +142,7 @@ class Compute(Interfaces, Service):
         if server['status'] != 'BUILD':
             # It gets them when it is reserved.
             server['addresses'] = self._addresses(key)
-        hidden = {'next', 'hints', 'body', 'failures', 'volumes', 'sleeps_on', 'lost'}
+        hidden = {'next', 'hints', 'body', 'failures', 'volumes', 'unsaved', 'sleeps_on', 'lost'}
         if server['status'] not in ('ERROR', 'RESERVED'):
             hidden.add('fault')
         return {'server': {k: v for k, v in server.items() if k not in hidden}}
@@ -230,21 +235,41 @@ class Compute(Interfaces, Service):
 
     def _attachments(self, request, key):
         server = self.find(request, key)
-        return {'volumeAttachments': [_shown(server, each) for each in server['volumes']]}
+        hidden = server['unsaved'] if _hides_unsaved(request) else ()
+        found = [each for each in server['volumes'] if each not in hidden]
+        return {'volumeAttachments': [_shown(server, each) for each in found]}
 
     def _attach(self, request, key):
         server = self.find(request, key)
         volume = request.json['volumeAttachment']['volumeId']
         if server['status'] != 'ACTIVE':
             raise Refusal(409, f'Cannot attach while it is in vm_state {server["status"]}')
-        self.cloud.cinder.attach(volume, key)
+        if any(volume in each['volumes'] for each in self.servers.values()):
+            raise Refusal(400, f'Invalid volume: volume {volume} is already attached')
+        lost_after = self.lost_requests.pop(0) if self.lost_requests else None
         server['volumes'].append(volume)
+        server['unsaved'].append(volume)
+        self._lose(lost_after == 'record')
+        self.cloud.cinder.reserve_for(volume, key)
+        self._lose(lost_after == 'reserve')
+        server['unsaved'].remove(volume)
+        if lost_after == 'undo':
+            server['volumes'].remove(volume)
+            self._lose(True)
+        self._lose(lost_after == 'save')
+        self.cloud.cinder.attach(volume)
         self.changes.append(('attach', volume))
+        self._lose(lost_after == 'attach')
         return {'volumeAttachment': _shown(server, volume)}
+
+    def _lose(self, is_lost):
+        if is_lost:
+            raise Refusal(500, 'Unexpected API Error. MessagingTimeout')
 
     def _attachment(self, request, key, volume):
         server = self.find(request, key)
-        if volume not in server['volumes']:
+        hidden = server['unsaved'] if _hides_unsaved(request) else ()
+        if volume not in server['volumes'] or volume in hidden:
             raise Refusal(404, 'Not attached')
         return {'volumeAttachment': _shown(server, volume)}
 
@@ -254,9 +279,16 @@ class Compute(Interfaces, Service):
             raise Refusal(404, 'Not attached')
         self.cloud.cinder.begin_detaching(volume)
         server['volumes'].remove(volume)
+        server['unsaved'] = [each for each in server['unsaved'] if each != volume]
         self.cloud.cinder.leave(volume)
         self.changes.append(('detach', volume))
         return 202, None
+
+
+def _hides_unsaved(request):
+    """Tell whether nova lists no volume for which it has saved no attachment of cinder."""
+    named = request.headers.get('OpenStack-API-Version') or 'compute 2.1'
+    return int(named.rpartition('.')[2]) >= 89
 
 
 def _shown(server, volume):

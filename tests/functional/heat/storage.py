@@ -42,6 +42,8 @@ class Storage(Service):
         ('POST', '/volumes/([^/]+)/action', '_act'),
         ('PUT', '/volumes/([^/]+)/metadata', '_metadata'),
         ('GET', '/attachments', '_attachments'),
+        ('POST', '/attachments', '_reserve_attachment'),
+        ('DELETE', '/attachments/([^/]+)', '_delete_attachment'),
         ('POST', '/attachments/([^/]+)/action', '_act_on_attachment'),
         ('GET', '/backups/([^/]+)', '_backup'),
         ('GET', '/snapshots', '_snapshots'),
@@ -155,6 +157,9 @@ class Storage(Service):
             volume.update(status='extending', size=argument['new_size'], next=['available'])
         elif name == 'os-update_readonly_flag':
             self._check(volume, 'available')
+        elif name == 'os-unreserve':
+            if volume['status'] == 'reserved' and not volume['attachments']:
+                volume['status'] = 'available'
         else:
             raise Refusal(400, f'There is no such action: {name}')
         self.changes.append((name, key))
@@ -185,6 +190,18 @@ class Storage(Service):
         server = request.params['instance_id']
         return {'attachments': [a for a in volume['attachments'] if a['server_id'] == server]}
 
+    def _reserve_attachment(self, request):
+        wanted = request.json['attachment']
+        volume = self.find(request, wanted['volume_uuid'])
+        attachment = self.reserve_for(volume['id'], wanted['instance_uuid'])
+        return {'attachment': attachment}
+
+    def _delete_attachment(self, request, key):
+        (volume,) = [v for v in self.volumes.values() if key in _ids(v['attachments'])]
+        kept = [a for a in volume['attachments'] if a['id'] != key]
+        volume.update(attachments=kept, status='reserved' if kept else 'available', next=[])
+        return {'attachments': kept}
+
     def _act_on_attachment(self, request, key):
         assert request.json == {'os-complete': {}}
         self.find(request, key).update(status='in-use', next=[])
@@ -193,16 +210,28 @@ class Storage(Service):
 
     # For nova.
 
-    def attach(self, key, server):
-        """Put a volume into a server."""
+    def reserve_for(self, key, server):
+        """Make an attachment that no nova-compute has completed; one of each server may be there.
+
+        See cinder/volume/api.py ``_attachment_reserve``.
+        """
         volume = self.volumes[key]
-        if volume['status'] != 'available':
+        servers = {each['server_id'] for each in volume['attachments']}
+        if volume['status'] != 'available' and server not in servers:
             raise Refusal(400, f'Volume {key} is {volume["status"]} and cannot be attached.')
-        volume['attachments'] = [{'server_id': server, 'attachment_id': key, 'id': key}]
-        volume.update(status='attaching', next=['attaching'] * self.looks + ['in-use'])
+        # The first has the id of its volume, for what the tests note.
+        made = f'{key}-{len(servers)}' if servers else key
+        attachment = {'server_id': server, 'attachment_id': made, 'id': made}
+        volume['attachments'].append(attachment)
+        volume.update(status='reserved', next=[])
+        return attachment
+
+    def attach(self, key):
+        """Put a volume that is reserved for a server into it."""
+        self.volumes[key].update(status='attaching', next=['attaching'] * self.looks + ['in-use'])
         if self.lost_attachments:
             self.lost_attachments -= 1
-            volume['next'] = []
+            self.volumes[key]['next'] = []
 
     def begin_detaching(self, key):
         """Refuse what is not in use, as nova asks cinder before it detaches a volume."""
@@ -216,3 +245,7 @@ class Storage(Service):
         if volume:
             volume['attachments'] = []
             volume.update(status='detaching', next=['available'])
+
+
+def _ids(attachments):
+    return [each['id'] for each in attachments]
