@@ -338,13 +338,13 @@ def new_event(
     now: datetime,
     reservation_id: str | None = None,
 ) -> Event:
-    """Return a new event that is due at ``time``."""
+    """Return a new event that is due at ``time``, or from now on if that is past."""
     return Event(
         id=uuidutils.generate_uuid(),
         lease_id=lease_id,
         event_type=event_type,
         time=time,
-        next_at=time,
+        next_at=max(time, now),
         created_at=now,
         reservation_id=reservation_id,
     )

@@ -84,14 +84,18 @@ def cancel_events(lease: Lease, events: Iterable[Event], reason: str, now: datet
 
 
 def reschedule(event: Event, time: datetime, now: datetime) -> Event:
-    """Return the event as due at ``time``, once more if it was done."""
+    """Return the event as due at ``time``, once more if it was done.
+
+    It is due from now on if the time is past, so that its delay does not count from before it was
+    made due.
+    """
     return dataclasses.replace(
         event,
         status=_E.UNDONE,
         status_reason=None,
         generation=event.generation + 1,
         attempts=0,
-        next_at=time,
+        next_at=max(time, now),
         updated_at=now,
     )
 

@@ -35,23 +35,16 @@ def apply(before: Lease, after: Lease, always: Iterable[int], now: datetime) -> 
             kept.append(event)
             continue
         new.discard(int(distance))
-        kept.append(_moved(event, after.start_date, distance, now))
+        time = after.start_date - timedelta(seconds=distance)
+        kept.append(schedule.move_event(event, time, now))
     coming = after.start_date > now
     for seconds in sorted(new):
         time = after.start_date - timedelta(seconds=seconds)
         if coming and (time > now or seconds not in old):
-            due = model.new_event(after.id, model.BEFORE_START, time, now)
-            kept.append(dataclasses.replace(due, next_at=max(time, now)))
+            kept.append(model.new_event(after.id, model.BEFORE_START, time, now))
     kept = _one_now(kept, coming, now)
     events = tuple(e for e in after.events if e.id not in gone)
     return dataclasses.replace(after, events=events).with_events(*kept)
-
-
-def _moved(event: Event, start: datetime, distance: float, now: datetime) -> Event:
-    moved = schedule.move_event(event, start - timedelta(seconds=distance), now)
-    if moved is event or moved.next_at is None:
-        return moved
-    return dataclasses.replace(moved, next_at=max(moved.next_at, now))
 
 
 def _one_now(events: list[Event], coming: bool, now: datetime) -> list[Event]:

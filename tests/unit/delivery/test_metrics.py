@@ -87,6 +87,20 @@ def test_a_finish_counts_from_the_first_time_it_was_due(measured: Measured, time
     assert measured.value(f'{FINISHED}_sum', **START) == 12.0
 
 
+def test_time_before_a_lease_was_moved_is_no_delay(measured: Measured, time: Time) -> None:
+    """The announcement of an end that is moved near is due when it is moved."""
+    world = measured.world
+    lease_id = world.create('a', before_end_date='2026-12-01 13:00')
+    measured.run()
+    time.forward(minutes=10)
+    world.update(lease_id, end_date='2026-12-01 12:15')
+    assert world.database.read(counts.read, 30.0).overdue == 0
+    time.forward(seconds=2)
+    measured.run()
+    for name in (LATE, FINISHED):
+        assert measured.value(f'{name}_sum', event_type='before_end_lease') == 2.0
+
+
 def test_what_was_done_and_is_due_anew_counts_anew(measured: Measured, time: Time) -> None:
     lease_id = measured.world.create('a')
     measured.run()
