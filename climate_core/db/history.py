@@ -3,6 +3,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Collection
 
 import sqlalchemy as sa
 from sqlalchemy import orm
@@ -15,13 +16,42 @@ _ROW = tables.HISTORY
 _COLUMNS = rows.columns(_ROW, history.HistoryEntry)
 
 
-def add(session: orm.Session, entry: history.HistoryEntry | None) -> None:
-    """Write what happened, in the transaction in which it happens; None is nothing."""
+def add(
+    session: orm.Session, entry: history.HistoryEntry | None, generation: int | None = None
+) -> None:
+    """Write what happened, in the transaction in which it happens; None is nothing.
+
+    Nothing is written if the lease has :data:`.history.MOST_REPEATABLE` entries like it: anyone
+    may let servers join a lease and leave it, and the history is stored until the purge.
+
+    :param generation: of the lease; None: the entry is written in any case
+    """
+    if generation is not None:
+        entry = _limit_repeatable(session, entry, generation)
     if entry is not None:
         kept = rows.values(_ROW, entry)
         seal = functools.partial(secrets.seal_params, session, entry.lease_id)
         kept['changes'] = secrets.change_history(entry.changes, seal)
         rows.insert_unread(session, _ROW, [kept])
+
+
+def _limit_repeatable(
+    session: orm.Session, entry: history.HistoryEntry | None, generation: int
+) -> history.HistoryEntry | None:
+    most = history.MOST_REPEATABLE
+    # A change of a lease writes about two entries: those of few changes need not be counted.
+    if entry is None or entry.action not in history.REPEATABLE or 2 * generation + 1 < most:
+        return entry
+    count = _count(session, entry.lease_id, history.REPEATABLE)
+    if count >= most:
+        return None
+    is_last = count == most - 1
+    return dataclasses.replace(entry, reason=history.LAST) if is_last else entry
+
+
+def _count(session: orm.Session, lease_id: str, actions: Collection[str]) -> int:
+    mine = _ROW.c.lease_id == lease_id, _ROW.c.action.in_(sorted(actions))
+    return session.scalar(sa.select(sa.func.count()).select_from(_ROW).where(*mine)) or 0
 
 
 def check_changes(session: orm.Session, lease_id: str, generation: int, most: int) -> None:
@@ -38,9 +68,8 @@ def check_changes(session: orm.Session, lease_id: str, generation: int, most: in
     # The create is an entry, and the generation after it is 0.
     if generation + 1 < most:
         return
-    limited = (_ROW.c.lease_id == lease_id, _ROW.c.action.in_(history.LIMITED))
-    count = session.scalar(sa.select(sa.func.count()).select_from(_ROW).where(*limited))
-    if count is not None and count >= most:
+    count = _count(session, lease_id, history.LIMITED)
+    if count >= most:
         raise exceptions.LimitExceeded(
             f'changes_per_lease: the lease has {count} changes, the maximum is {most}. '
             'It can be started, ended and deleted; create another lease for other changes.',

@@ -102,7 +102,7 @@ def save(
     changed = [(old_ones[r.id], r) for r in after.reservations if r.id in old_ones]
     reservations.update(session, [(old, new) for old, new in changed if old != new])
     reservations.insert(session, [r for r in after.reservations if r.id not in old_ones])
-    history.add(session, entry(before, after, cause, now))
+    history.add(session, entry(before, after, cause, now), after.generation)
     if before.status == states.LeaseStatus.IN_PROGRESS != after.status:
         # Hosts that were emptied for it may be given back.
         signal(session, calendar.FREED)

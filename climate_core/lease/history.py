@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from climate_common import dates, resource_types
 from climate_core.context import RequestContext
-from climate_core.lease import events, serialize, states, webhook
+from climate_core.lease import events, model, serialize, states, webhook
 from climate_core.lease.model import Event, Lease, Reservation
 
 DONE: Final = 'done'
@@ -26,6 +26,24 @@ JOIN: Final = 'reservation.join'
 #: Changes that ``[limits] changes_per_lease`` counts; those that release resources are not.
 LIMITED: Final = frozenset(
     {'lease.create', 'lease.update', 'reservation.create', 'reservation.update'}
+)
+#: Changes that users cause as often as servers join a lease and leave it.
+REPEATABLE: Final = frozenset(
+    {
+        JOIN,
+        'reservation.delete',
+        'resource.lost',
+        'resource.rejected',
+        'resource.corrected',
+        *(f'event.{each}' for each in (model.START, model.PREPARE, model.END_RESERVATION)),
+    }
+)
+#: The most entries of :data:`REPEATABLE` changes in the history of a lease.
+MOST_REPEATABLE: Final = 10_000
+#: The reason of the last one of them.
+LAST: Final = (
+    f'It is one of {MOST_REPEATABLE} entries about additions and removals of reservations; the '
+    'history shows no more of them.'
 )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from climate_core.db.engine import Database
+from climate_core.lease import history
 from tests.functional.api import world
 
 
@@ -95,6 +96,30 @@ def test_additions_by_services_leave_the_changes_to_the_owner(capped: Any) -> No
     join, delete = 'reservation.join', 'reservation.delete'
     actions = ['lease.create', *2 * [join, delete], *5 * ['lease.update'], join]
     assert [each['action'] for each in rows if each['user_id']] == actions
+
+
+def test_servers_that_join_and_leave_do_not_fill_the_history(
+    capped: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nova may add and remove servers for a member of the project as often as that member asks."""
+    monkeypatch.setattr(history, 'MOST_REPEATABLE', 8)
+    lease = create(capped, 1, 201)['lease']
+    path, service = f'/v1/leases/{lease["id"]}', {'X-Service-Roles': 'service'}
+    for _ in range(15):
+        answer = world.ask(capped, 'POST', f'{path}/reservations', things(1)[0], service, 201)
+        added = answer.json['reservation']['id']
+        world.ask(capped, 'DELETE', f'{path}/reservations/{added}', status=204)
+    world.ask(capped, 'PUT', path, {'name': 'renamed'}, status=200)
+    world.ask(capped, 'POST', f'{path}/reservations', things(1)[0], status=201)
+    rows = world.ask(capped, 'GET', f'{path}/history', status=200).json['history']
+    repeated = [each for each in rows if each['action'] in history.REPEATABLE]
+    assert len(repeated) == 8
+    assert [each['reason'] for each in repeated] == 7 * [None] + [history.LAST]
+    others = [each['action'] for each in rows if each not in repeated]
+    assert others == ['lease.create', 'lease.update', 'reservation.create']
+    # The usage counts reservations, and none of them is missing.
+    shown = world.ask(capped, 'GET', path, status=200).json['lease']['reservations']
+    assert len(shown) == 16
 
 
 def test_reservations_of_a_lease_are_limited_however_they_join(capped: Any) -> None:
