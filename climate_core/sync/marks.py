@@ -4,6 +4,12 @@
 These are servers that entered a reservation with open matching. A manager remembers the marks that
 it has set; one that restarts sets all of them again. A mark that cannot be set or removed now, as
 that of a server that is being migrated, is set or removed next time.
+
+Every manager compares all reservations and so remembers all marks, whichever manager set them
+first. Setting a mark twice changes nothing, and a mark is removed only if it is still the one that
+the manager remembers. So managers need no common record. The mark of a server stays only if every
+manager that saw the server in its reservation stopped before the server left it. No decision
+depends on a mark. It names the lease and its end, and the next mark replaces it.
 """
 
 import contextlib
