@@ -102,9 +102,10 @@ class Progress:
             reason=reason,
         )
 
-    def with_rejection(self, on_end: str) -> Self:
+    def with_rejection(self, on_end: str, reason: str) -> Self:
         """Note that a request of an end action was rejected as it was."""
-        return dataclasses.replace(self, rejected=[*(self.rejected or ()), on_end][-REJECTIONS:])
+        rejected = [*(self.rejected or ()), on_end][-REJECTIONS:]
+        return dataclasses.replace(self, rejected=rejected, reason=reason)
 
     def is_rejected(self, on_end: str) -> bool:
         """Return whether the last requests, of this end action, were all rejected as they were."""

@@ -114,6 +114,22 @@ class WakeablePlugin(base.ResourcePlugin):
         :param found: the resource, as its service shows it now
         """
 
+    def _usual_end(self, context: EndContext, usual: str) -> tuple[EndContext, str | None]:
+        """Replace an end action that its service rejects each time.
+
+        The same request would be rejected again, and the resource would hold capacity for ever.
+
+        :param usual: the end action in its place
+        :returns: the context of the end action that is done, and why it is not the requested one
+        """
+        if usual == context.on_end or not context.progress.is_rejected(context.on_end):
+            return context, None
+        reason = (
+            f'{str(self.service).capitalize()} rejects the end action {context.on_end}, so the '
+            f'usual one is done, {usual}: {context.progress.reason}'
+        )
+        return context.with_on_end(usual), reason
+
     def _end_unmade(self, context: EndContext) -> Wait | None:  # noqa: ARG002
         """Take the next step of the end of a reservation whose resource is not created yet."""
         return None

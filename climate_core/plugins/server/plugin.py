@@ -221,23 +221,15 @@ class ServerPlugin(making.MakingPlugin):
             return context.wait()
 
     def _end(self, context: EndContext, server: Mapping[str, Any]) -> Wait | None:
-        instead = None
-        usual = context.options.on_end
-        if usual != context.on_end and context.progress.is_rejected(context.on_end):
-            # The same request is rejected again, and the server holds capacity until its end.
-            instead = (
-                f'Nova rejects the end action {context.on_end}, so the usual one is done, '
-                f'{usual}: {context.progress.reason}'
-            )
-            context = context.with_on_end(usual)
+        context, instead = self._usual_end(context, context.options.on_end)
         try:
             wait = preempted.hold(context, server)
             if wait is None:
                 wait = end_steps.step(context, preempted.unlocked(context, server))
         except exceptions.PluginFailure as exc:
             kept = Progress.load(exc.progress or context.progress.dump(), END, context.now)
-            if isinstance(exc, errors.Rejected) and instead is None:
-                kept = kept.with_rejection(context.on_end)
+            if isinstance(exc, errors.Rejected | errors.Refused) and instead is None:
+                kept = kept.with_rejection(context.on_end, str(exc))
             uses = [each['id'] for each in server.get(servers.VOLUMES, ())]
             exc.progress = kept.with_failing_end(uses, context.now).dump()
             raise

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
+from oslo_log import log
 
 from climate_common import amounts
 from climate_core import exceptions
 from climate_core.cloud import errors, volumes
 from climate_core.plugins import making, parent_stacks, rights, wakeable
 from climate_core.plugins.base import Claimed, Wait
-from climate_core.plugins.progress import START, Progress
+from climate_core.plugins.progress import END, START, Progress
 from climate_core.plugins.step_context import EndContext, StepContext
 from climate_core.plugins.volume import end_steps, lost_steps, specification
 from climate_core.plugins.volume.end_steps import BROKEN, CREATING, RESERVED
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from climate_core.cloud import connection
     from climate_core.context import RequestContext
     from climate_core.lease.model import Reservation
+
+LOG = log.getLogger(__name__)
 
 _DELETING = frozenset({'deleting', 'error_deleting'})
 #: What Cinder says if no pool has room (cinder/message/message_field.py NO_BACKEND_AVAILABLE).
@@ -172,7 +175,22 @@ class VolumePlugin(making.MakingPlugin):
             raise
 
     def _end(self, context: EndContext, volume: Mapping[str, Any]) -> Wait | None:
-        return end_steps.end(context, volume)
+        # What was to be kept with a snapshot is kept without one.
+        usual = 'detach' if context.on_end == 'snapshot' else context.options.on_end
+        context, instead = self._usual_end(context, usual)
+        try:
+            wait = end_steps.end(context, volume)
+        except errors.Refused as exc:
+            # Not of a 400, with which Cinder answers if only the state does not allow it now.
+            if instead is None:
+                kept = Progress.load(exc.progress or context.progress.dump(), END, context.now)
+                exc.progress = kept.with_rejection(context.on_end, str(exc)).dump()
+            raise
+        if wait is None:
+            if instead is not None:
+                LOG.warning('Volume %s: %s', context.resource_id, instead)
+            return None
+        return dataclasses.replace(wait, reason=instead or wait.reason)
 
     def _lost_reason(self, reservation: 'Reservation', volume: Mapping[str, Any]) -> str | None:
         # What is made for a lease is watched until it is, and may find room later.

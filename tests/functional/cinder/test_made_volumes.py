@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Volumes that the lease service makes for a lease, by a real engine in a real cinder."""
 
+import pathlib
 from urllib.parse import quote
 
 import fixtures
 import pytest
 import webob
+from cinder import policy
 from cinder.db import api as db
 from cinder.scheduler.filters.capacity_filter import CapacityFilter
 from cinder.volume import volume_types
@@ -133,11 +135,12 @@ class MadeVolumes(MadeLeases, LeaseServiceTest):
         client.request = request
         return client
 
-    def lease(self, start='2026-12-01 13:00', more=None, **volume):
+    def lease(self, start='2026-12-01 13:00', more=None, ending=None, **volume):
         """Create a lease of volumes that are to be made; return its id."""
         wanted = {'name': 'data', 'size': 3, **volume}
         body = {'name': 'lease', 'start_date': start, 'end_date': '2026-12-01 14:00'}
-        body['reservations'] = [{'resource_type': 'virtual:volume', 'volume': wanted}]
+        reservation = {'resource_type': 'virtual:volume', 'volume': wanted, **(ending or {})}
+        body['reservations'] = [reservation]
         return self.create_lease(ALICE.project_id, ALICE.name, {**body, **(more or {})})
 
     def volumes_there(self):
@@ -190,6 +193,21 @@ class TestMadeVolumes(MadeVolumes):
         self.look_around(10)
         assert self.state(lease_id) == ('ERROR', ['error'] * 2)
         assert 'Cinder answered 413' in self.world.lease(lease_id).status_reason
+        self.assert_nothing_left()
+
+    def test_volume_whose_backup_the_policy_of_cinder_forbids_is_deleted_at_its_end(self):
+        path = self.useFixture(fixtures.TempDir()).join('policy.yaml')
+        pathlib.Path(path).write_text('"backup:create": "!"\n')
+        self.flags(policy_file=path, group='oslo_policy')
+        policy.reset()
+        lease_id = self.lease('now', ending={'on_end': 'backup'})
+        self.look_around(8)
+        self.world.run_until_idle(hours=2)
+        assert self.state(lease_id)[0] == 'TERMINATING'
+        assert 'Cinder answered 403' in self.world.lease(lease_id).status_reason
+        self.world.run_until_idle(minutes=10)
+        self.look_around()
+        assert self.state(lease_id)[0] == 'TERMINATED'
         self.assert_nothing_left()
 
     def test_what_is_not_there_is_refused_and_nothing_written(self):

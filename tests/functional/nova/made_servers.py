@@ -116,7 +116,7 @@ class MadeServersTest(MadeLeases, HostsTest):
             return refusal(exc.status, exc.message)
         return webob.Response(status=201, json_body={'reservation': {'id': lease_id, **body}})
 
-    def lease(self, start='now', more=None, groups=1, **server):
+    def lease(self, start='now', more=None, groups=1, ending=None, **server):
         """Create a lease of servers that are to be made; return its id."""
         wanted = {
             'name': 'web',
@@ -128,7 +128,7 @@ class MadeServersTest(MadeLeases, HostsTest):
         wanted = {name: value for name, value in wanted.items() if value is not None}
         body = {'name': 'lease', 'start_date': start, 'end_date': END, **(more or {})}
         body = {name: value for name, value in body.items() if value is not None}
-        reservation = {'resource_type': 'virtual:instance', 'server': wanted}
+        reservation = {'resource_type': 'virtual:instance', 'server': wanted, **(ending or {})}
         body['reservations'] = [reservation] * groups
         return self.create_lease(self.api.project_id, 'fake', body)
 

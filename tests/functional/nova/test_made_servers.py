@@ -176,6 +176,19 @@ class TestMadeServers(MadeServersTest):
         assert self.state(lease_id)[0] == 'TERMINATED'
         self.assert_nothing_left()
 
+    def test_server_whose_image_the_policy_of_nova_forbids_is_deleted_at_its_end(self):
+        self.useFixture(fixtures.MonkeyPatch('climate_core.cloud.images.find', lambda *_: None))
+        self.policy.set_rules({'os_compute_api:servers:create_image': '!'}, overwrite=False)
+        lease_id = self.lease(ending={'on_end': 'create_image'})
+        self.look_around()
+        self.world.run_until_idle(hours=2)
+        assert self.state(lease_id)[0] == 'TERMINATING'
+        assert 'Nova answered 403' in self.world.lease(lease_id).status_reason
+        self.world.run_until_idle(minutes=10)
+        self.look_around()
+        assert self.state(lease_id)[0] == 'TERMINATED'
+        self.assert_nothing_left()
+
     def test_refusals_name_the_field_and_leave_nothing(self):
         for field, wanted in {
             'flavorRef': {'flavorRef': 'none'},

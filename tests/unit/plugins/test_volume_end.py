@@ -238,3 +238,40 @@ def test_something_else_is_not_found(volumes):
     assert isinstance(case.end_once(), Wait)
     case.end()
     assert asked(case) == ['delete']
+
+
+@pytest.mark.parametrize(
+    ('on_end', 'usual', 'after'),
+    [('backup', 'delete', (['delete'], None)), ('snapshot', 'detach', ([], 'available'))],
+)
+def test_copy_that_cinder_forbids_three_times_is_left_out(volumes, on_end, usual, after):
+    case = woken(volumes, on_end, status='available')
+    volumes.fault('POST', f'/{on_end}s', 403, count=3)
+    forbidden = 0
+    while forbidden < 3:
+        try:
+            assert case.end_once() is not None
+        except exceptions.Transient as exc:
+            forbidden += 'Cinder answered 403' in str(exc)
+    wait = case.end_once()
+    assert wait is None or wait.reason == (
+        f'Cinder rejects the end action {on_end}, so the usual one is done, {usual}: '
+        'Cinder answered 403: A fault that the test ordered.'
+    )
+    assert (wait is None) == (usual == 'detach')
+    case.end()
+    assert (asked(case), status(case)) == after
+
+
+@pytest.mark.parametrize('on_end', COPYING)
+def test_copy_that_the_state_does_not_allow_is_tried_for_ever(volumes, on_end):
+    case = woken(volumes, on_end, status='available')
+    volumes.fault('POST', f'/{on_end}s', 400, count=5)
+    rejected = 0
+    while rejected < 5:
+        try:
+            assert case.end_once() is not None
+        except exceptions.Transient as exc:
+            rejected += 'Cinder answered 400' in str(exc)
+    case.end()
+    assert on_end in asked(case)
