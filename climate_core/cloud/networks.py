@@ -4,10 +4,12 @@
 They raise the exceptions of :mod:`climate_core.cloud.errors`. Facts: Networking API v2.0.
 """
 
-from typing import TYPE_CHECKING
+import contextlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from climate_core import exceptions
-from climate_core.cloud import errors
+from climate_core.cloud import errors, network_parts
 from climate_core.cloud.neutron import NEUTRON
 from climate_core.cloud.services import check_own
 
@@ -15,17 +17,73 @@ if TYPE_CHECKING:
     from climate_core.cloud import connection
 
 
-def check_network(conn: 'connection.Connection', network_id: str) -> None:
-    """Raise Gone if the project of these rights may use no such network."""
+def check_network(
+    conn: 'connection.Connection', network_id: str, allows_external: bool = False
+) -> None:
+    """Check that servers of the project of these rights may be on a network.
+
+    :param allows_external: Nova lets the users of a project attach servers to external networks
+    :raises climate_core.cloud.errors.Gone: the project may use no such network
+    :raises climate_core.exceptions.Permanent: it is external and not shared with the project
+    """
     found = NEUTRON.read(conn, f'/networks/{network_id}', 'network')
-    if not (found.get('shared') or found.get('router:external')):
+    if found.get('router:external'):
+        _check_external(found, allows_external)
+    elif not found.get('shared'):
         check_own(conn, found.get('project_id'), f'network {network_id}')
 
 
-def check_port(conn: 'connection.Connection', port_id: str) -> None:
-    """Raise Gone if the project of these rights has no such port."""
+def _check_external(network: Mapping[str, Any], allows_external: bool) -> None:
+    if not (network.get('shared') or allows_external):
+        raise exceptions.Permanent(
+            f'The network {network["id"]} is external and not shared with this project, so Nova '
+            'attaches no servers to it: give another network, and use a floating IP.'
+        )
+
+
+def check_unambiguous(conn: 'connection.Connection') -> None:
+    """Raise Permanent if Nova cannot choose the network of a server.
+
+    Nova counts as here (nova/network/neutron.py ``_get_available_networks``).
+    """
+    own = {'project_id': conn.current_project_id or '', 'shared': False}
+    found = {
+        network['id']
+        for query in (own, {'shared': True})
+        for network in NEUTRON.read(
+            conn, '/networks', 'networks', {**query, 'fields': 'id', 'limit': 2}
+        )
+    }
+    if len(found) > 1:
+        raise exceptions.Permanent(
+            'This project has more than one network, so Nova cannot choose: give the uuid of one.'
+        )
+
+
+def check_port(conn: 'connection.Connection', port_id: str, allows_external: bool = False) -> None:
+    """Check that a server of the project of these rights may have a port; see `check_network`.
+
+    A port that is in use may be free later, but not one of a router, of DHCP and the like.
+    """
     found = NEUTRON.read(conn, f'/ports/{port_id}', 'port')
     check_own(conn, found.get('project_id'), f'port {port_id}')
+    owner = str(found.get('device_owner') or '')
+    if owner.startswith(network_parts.OWN):
+        raise exceptions.Permanent(f'The port {port_id} is a {owner}, which no server can have.')
+    with contextlib.suppress(errors.Gone):
+        # Nova does not miss a network that the user does not see.
+        network = NEUTRON.read(conn, f'/networks/{found["network_id"]}', 'network')
+        if network.get('router:external'):
+            _check_external(network, allows_external)
+
+
+def check_free(conn: 'connection.Connection', port_id: str) -> None:
+    """Raise Permanent if a port is in use now."""
+    device_id = NEUTRON.read(conn, f'/ports/{port_id}', 'port').get('device_id')
+    if device_id:
+        raise exceptions.Permanent(
+            f'The port {port_id} is in use by {device_id} now: give one that is not.'
+        )
 
 
 def check_security_group(conn: 'connection.Connection', wanted: str) -> None:

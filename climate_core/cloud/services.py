@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keystoneauth1 import exceptions as ksa
 
+from climate_core import exceptions
 from climate_core.cloud import errors
 
 if TYPE_CHECKING:
@@ -183,6 +184,29 @@ class Service:
             if len(page) < PAGE and not any(each['rel'] == 'next' for each in links):
                 return
             marker = {'marker': page[-1]['id']}
+
+    def check_zone(
+        self, conn: 'connection.Connection', zone: str, *, is_available: bool = False
+    ) -> None:
+        """Check that Nova, or Cinder, has an availability zone.
+
+        Nothing is checked where its policy hides the zones.
+
+        :param is_available: it must have hosts that are enabled, too
+        :raises climate_core.exceptions.Permanent: there is none
+        """
+        try:
+            listed = self.read(conn, '/os-availability-zone', 'availabilityZoneInfo')
+        except (errors.Refused, errors.Gone):
+            return
+        zones = {each['zoneName']: each['zoneState']['available'] for each in listed}
+        if zone in zones and (zones[zone] or not is_available):
+            return
+        usable = sorted(name for name, available in zones.items() if available or not is_available)
+        raise exceptions.Permanent(
+            f'availability_zone: must be a zone of {self.name} ({", ".join(usable) or "none"}), '
+            f'not {zone}.'
+        )
 
     def is_offered(self, conn: 'connection.Connection') -> bool:
         """Tell whether the cloud has the service at all."""

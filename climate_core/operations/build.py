@@ -63,7 +63,9 @@ class Builder:
                 # Nothing of the lease of another project may be told.
                 return Draft(present, (), now, present, asked=asked)
         lease_id = chosen or uuidutils.generate_uuid()
-        reserver = Reserver(self.plugins, context, lease_id, now, self.conf, present)
+        dated = (present.kind, present.start_date) if present else (asked.kind, asked.start)
+        is_now = kinds.creates_now(*dated, now)
+        reserver = Reserver(self.plugins, context, lease_id, now, self.conf, present, is_now)
         with noticed(self.database, lease_id, present):
             items, found = reserver.reserve_items(values.get('reservations') or (), errors)
         if present is not None:
@@ -103,7 +105,8 @@ class Builder:
         check_allowed(context, reservations.CREATE, lease)
         if lease.project_id != context.project_id:
             raise exceptions.LeaseNotFound(f'Lease {lease_id} was not found.')
-        reserver = Reserver(self.plugins, context, lease_id, now, self.conf, lease)
+        is_now = kinds.creates_now(lease.kind, lease.start_date, now)
+        reserver = Reserver(self.plugins, context, lease_id, now, self.conf, lease, is_now)
         with noticed(self.database, lease_id, lease):
             items, found = reserver.reserve_items([values], field='')
         if items:

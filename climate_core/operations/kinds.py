@@ -2,6 +2,7 @@
 """The kind of a new lease: which one it has, and which ones its resources allow."""
 
 import dataclasses
+import datetime
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
@@ -61,6 +62,14 @@ def of(asked: str | None, items: Sequence[Item]) -> str:
             field='kind',
         )
     return asked
+
+
+def creates_now(kind: str | None, start: datetime.datetime, now: datetime.datetime) -> bool:
+    """Return whether servers of a lease are created when they are requested.
+
+    Those of the kind ``retry`` may have to wait.
+    """
+    return kind != LeaseKind.RETRY and (kind != LeaseKind.SCHEDULED or start <= now)
 
 
 def fitted(kind: str, items: Sequence[Item]) -> tuple[Item, ...]:

@@ -141,6 +141,7 @@ class Reserver:
     """Make reservations of what a request says, or find them in the lease that is present.
 
     :param conf: with the section ``[limits]``
+    :param is_now: what is created for the lease is created with it
     """
 
     plugins: Mapping[str, ResourcePlugin]
@@ -149,6 +150,7 @@ class Reserver:
     now: datetime.datetime
     conf: cfg.ConfigOpts
     present: model.Lease | None = None
+    is_now: bool = False
 
     def reserve_items(
         self,
@@ -230,6 +232,8 @@ class Reserver:
         if self.present is not None:
             check_owner(plugin, self.present, self.context, _named(values))
         claimed = plugin.reserve_for(self.context, self.lease_id, values)
+        if self.is_now:
+            plugin.check_now(self.context, values)
         new = [
             each.to_reservation(self.lease_id, plugin.resource_type, self.now)
             for each in (claimed, *claimed.others)

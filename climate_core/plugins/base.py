@@ -186,6 +186,16 @@ class ResourcePlugin(abc.ABC):
         """
         return self.reserve(context, values)
 
+    def check_now(  # noqa: B027
+        self, context: 'RequestContext', values: Mapping[str, Any]
+    ) -> None:
+        """Check what may be wrong now and right later, of what is created with the lease.
+
+        It is called after :meth:`reserve_for`, unless the resource is created at the start.
+
+        :raises climate_core.exceptions.ClimateError: its service would reject it now
+        """
+
     def request_keys(
         self,
         lease_id: str,  # noqa: ARG002

@@ -22,7 +22,7 @@ def lease_of_two(stage, flavor='small', start='now'):
         'name': 'web',
         'flavorRef': flavor,
         'count': 2,
-        'block_device_mapping_v2': [{'source_type': 'blank'}],
+        'block_device_mapping_v2': [{'source_type': 'blank', 'boot_index': 0}],
     }
     reservation = {'resource_type': 'virtual:instance', 'server': server}
     wanted = {'id': ID, 'name': 'lease1', 'start_date': start, 'duration': '1h'}

@@ -20,7 +20,7 @@ DATES = {'start_date': '2026-12-01 13:00', 'end_date': END}
 SERVER = {
     'name': 'web',
     'flavorRef': 'small',
-    'block_device_mapping_v2': [{'source_type': 'blank'}],
+    'block_device_mapping_v2': [{'source_type': 'blank', 'boot_index': 0}],
 }
 
 

@@ -34,7 +34,12 @@ def cloud(stacks: Any) -> Iterator[Leased]:
 
 
 def server(**values: Any) -> dict[str, Any]:
-    wanted = {'name': 'web', 'flavorRef': 'small', 'block_device_mapping_v2': [], **values}
+    wanted = {
+        'name': 'web',
+        'flavorRef': 'small',
+        'block_device_mapping_v2': [{'source_type': 'blank', 'boot_index': 0}],
+        **values,
+    }
     return {'resource_type': 'virtual:instance', 'server': wanted}
 
 

@@ -25,6 +25,7 @@ from climate_core.plugins.server import (
     end_steps,
     lost_tasks,
     made_servers,
+    network_interfaces,
     preempted,
     specification,
 )
@@ -70,6 +71,7 @@ class ServerPlugin(making.MakingPlugin):
             'are made, so that they can be woken in time.',
         ),
         secrets.KEYS,
+        network_interfaces.OPTION,
         *lost_tasks.OPTIONS,
     )
     schema = {
@@ -93,8 +95,20 @@ class ServerPlugin(making.MakingPlugin):
         wanted: Mapping[str, Any],
         params: Mapping[str, Any],
     ) -> Claimed:
-        user, keys = self.cloud.user(context), self.conf[self.resource_type].secret_keys
-        return specification.claim(user, self.cloud.service(), lease_id, wanted, params, keys)
+        options = self.conf[self.resource_type]
+        return specification.claim(
+            self.cloud.user(context),
+            self.cloud.service(),
+            lease_id,
+            wanted,
+            params,
+            options.secret_keys,
+            options[network_interfaces.OPTION.name],
+        )
+
+    def check_now(self, context: 'RequestContext', values: Mapping[str, Any]) -> None:
+        if self.key in values:
+            specification.check_now(self.cloud.user(context), values[self.key])
 
     def _find(
         self, conn: 'connection.Connection', reservation: 'Reservation', every_project: bool

@@ -8,18 +8,16 @@ reference, ``POST /servers`` at microversion 2.90.
 
 import dataclasses
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
-
-from oslo_utils import uuidutils
 
 from climate_common import amounts, limits, sealing
 from climate_core import exceptions
-from climate_core.cloud import errors, flavors, images, networks, servers, volumes
+from climate_core.cloud import errors, flavors, images, networks, servers
 from climate_core.lease import model
 from climate_core.plugins import specified
 from climate_core.plugins.base import Claimed
-from climate_core.plugins.server import room
+from climate_core.plugins.server import block_devices, network_interfaces, room
 
 if TYPE_CHECKING:
     from climate_core.cloud import connection
@@ -31,14 +29,10 @@ LOG = logging.getLogger(__name__)
 KEY: Final = 'server'
 #: What nova-scheduler is told of the servers.
 HINTS: Final = 'scheduler_hints'
+_NETWORKS: Final = f'{KEY}.{network_interfaces.KEY}'
+_ZONE: Final = f'{KEY}.availability_zone'
 #: Nova's own (nova/db/constants.py MAX_INT).
 _MOST: Final = 2**31 - 1
-#: What checks the uuid of a block device, by its source_type.
-_SOURCES: Final[Mapping[str, Callable[['connection.Connection', str], Mapping[str, Any]]]] = {
-    'image': images.check,
-    'snapshot': volumes.check_snapshot,
-    'volume': volumes.check,
-}
 _SECRETS: Final = ('adminPass', 'user_data')
 
 _TEXT: Final = specified.TEXT
@@ -109,7 +103,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
             'flavorRef': specified.PRINTABLE,
             'imageRef': {**_UUID, 'description': 'Not needed with block_device_mapping_v2.'},
             'count': specified.COUNT,
-            'networks': {
+            network_interfaces.KEY: {
                 'type': ['array', 'string'],
                 'items': _NETWORK,
                 'maxItems': 64,
@@ -141,7 +135,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
                 'description': 'Its name, without a host.',
             },
             'config_drive': {'type': 'boolean'},
-            'block_device_mapping_v2': {
+            block_devices.KEY: {
                 'type': 'array',
                 'maxItems': 64,
                 'items': _DISK,
@@ -174,6 +168,7 @@ def claim(
     wanted: Mapping[str, Any],
     params: Mapping[str, Any],
     keys: Sequence[str],
+    allows_external: bool,
 ) -> Claimed:
     """Check what is said of servers with the rights of the user, and claim each of them.
 
@@ -181,10 +176,11 @@ def claim(
     :param wanted: the ``server`` of the request
     :param params: what each reservation keeps besides
     :param keys: those of the operator, with which secrets are sealed
+    :param allows_external: see :data:`.network_interfaces.OPTION`
     :raises climate_core.exceptions.ClimateError: something of it is not there, or cannot be kept;
         naming the field
     """
-    flavor = _check(conn, wanted)
+    flavor = _check(conn, wanted, allows_external)
     held = _amounts(flavor, wanted)
     secrets = {name: wanted[name] for name in _SECRETS if name in wanted}
     if secrets and not keys:
@@ -203,27 +199,28 @@ def claim(
     return dataclasses.replace(claimed, params={**claimed.params, model.SEALED: sealed})
 
 
-def _check(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> dict[str, Any]:
+def _check(
+    conn: 'connection.Connection', wanted: Mapping[str, Any], allows_external: bool
+) -> dict[str, Any]:
     """Return the flavor; refuse what refers to things that the user has not."""
     with errors.for_user(f'{KEY}.flavorRef'):
         flavor = flavors.get(conn, wanted['flavorRef'])
+    image: Mapping[str, Any] | None = None
     if 'imageRef' in wanted:
         with errors.for_user(f'{KEY}.imageRef'):
             image = images.check(conn, wanted['imageRef'])
-        _check_fits(flavor, image, 'block_device_mapping_v2' not in wanted)
-    elif not room.boots_from_volume(wanted):
+    elif not wanted.get(block_devices.KEY):
         raise exceptions.BadRequest(
             'It is needed: the id of an image, if there is no block_device_mapping_v2.',
             field=f'{KEY}.imageRef',
         )
+    image = block_devices.check(conn, wanted, flavor, image, f'{KEY}.{block_devices.KEY}')
+    if image is not None:
+        _check_fits(flavor, image, block_devices.is_on_host(wanted))
     if 'key_name' in wanted:
         with errors.for_user(f'{KEY}.key_name'):
             servers.check_key(conn, wanted['key_name'])
-    _check_zone(wanted)
-    for number, each in enumerate(wanted.get('block_device_mapping_v2', ())):
-        field = f'{KEY}.block_device_mapping_v2[{number}]'
-        _check_device(conn, each, field)
-        _check_source(each, field, 'imageRef' in wanted, wanted.get('count', 1))
+    _check_zone(conn, wanted)
     for number, each in enumerate(wanted.get('security_groups', ())):
         with errors.for_user(f'{KEY}.security_groups[{number}].name'):
             networks.check_security_group(conn, each['name'])
@@ -233,10 +230,19 @@ def _check(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> dict[str
     for field, server_id in _servers_of_hints(wanted.get(HINTS, {})):
         with errors.for_user(field):
             servers.check(conn, server_id)
-    listed = wanted.get('networks', ())
-    for number, each in enumerate(() if isinstance(listed, str) else listed):
-        _check_network(conn, each, f'{KEY}.networks[{number}]', wanted.get('count', 1))
+    network_interfaces.check(conn, wanted, _NETWORKS, allows_external)
     return flavor
+
+
+def check_now(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> None:
+    """Check what must be right when the servers are created, and may change before.
+
+    :raises climate_core.exceptions.ClimateError: it is not right now, naming the field
+    """
+    if 'availability_zone' in wanted:
+        with errors.for_user(_ZONE):
+            servers.NOVA.check_zone(conn, wanted['availability_zone'], is_available=True)
+    network_interfaces.check_now(conn, wanted, _NETWORKS)
 
 
 def _check_fits(flavor: Mapping[str, Any], image: Mapping[str, Any], is_on_host: bool) -> None:
@@ -257,72 +263,22 @@ def _check_fits(flavor: Mapping[str, Any], image: Mapping[str, Any], is_on_host:
             )
 
 
-def _check_zone(wanted: Mapping[str, Any]) -> None:
-    """Reject a forced host, which Nova's policy allows to administrators.
+def _check_zone(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> None:
+    """Reject a zone that does not exist, and a forced host.
 
-    Climate cannot read that policy, and the server is not created with the user's token.
+    Nova's policy allows a host to administrators. Climate cannot read that policy, and the server
+    is not created with the user's token.
     """
-    if ':' in wanted.get('availability_zone', ''):
+    zone = wanted.get('availability_zone')
+    if zone is None:
+        return
+    if ':' in zone:
         raise exceptions.BadRequest(
             'availability_zone: must be the name of a zone; a host (zone:host) is not accepted.',
-            field=f'{KEY}.availability_zone',
+            field=_ZONE,
         )
-
-
-def _check_device(conn: 'connection.Connection', wanted: Mapping[str, Any], field: str) -> None:
-    """Reject a block device whose volume, snapshot, image or volume type the user has not."""
-    source, source_id = wanted.get('source_type'), wanted.get('uuid')
-    if source_id is not None:
-        if not isinstance(source, str) or source not in _SOURCES:
-            raise exceptions.BadRequest(
-                'source_type: must be image, snapshot or volume with a uuid.',
-                field=f'{field}.source_type',
-            )
-        if not uuidutils.is_uuid_like(source_id):
-            raise exceptions.BadRequest('uuid: must be a UUID.', field=f'{field}.uuid')
-        with errors.for_user(f'{field}.uuid'):
-            _SOURCES[source](conn, source_id)
-    if 'volume_type' in wanted:
-        with errors.for_user(f'{field}.volume_type'):
-            volumes.check_type(conn, wanted['volume_type'])
-
-
-def _check_source(wanted: Mapping[str, Any], field: str, has_image: bool, count: int) -> None:
-    """Reject a block device that Nova rejects for any user (nova/block_device.py ``from_api``).
-
-    :param has_image: the servers have an ``imageRef``
-    :param count: number of servers
-    """
-    if wanted.get('no_device'):
-        return
-    source, destination = wanted.get('source_type'), wanted.get('destination_type')
-    is_root = has_image and str(wanted.get('boot_index')) == '0'
-    is_new = destination == 'volume' and source in ('blank', 'image')
-    is_kept = source == 'volume' or destination == 'local'
-    wrong = (
-        (source is None, 'source_type', 'must be image, snapshot, volume or blank'),
-        (source == 'blank' and 'uuid' in wanted, 'uuid', 'must be left out: blank has none'),
-        (source != 'blank' and 'uuid' not in wanted, 'uuid', f'must be that of the {source}'),
-        (
-            source == 'image' and destination == 'local' and not is_root,
-            'destination_type',
-            'must be volume, if the device is not that of imageRef with boot_index 0',
-        ),
-        (
-            source == 'volume' and count > 1,
-            'uuid',
-            'must be left out: several servers cannot have the same volume',
-        ),
-        (
-            is_kept and bool(wanted.get('volume_type')),
-            'volume_type',
-            'must be left out: it is for a new volume',
-        ),
-        (is_new and 'volume_size' not in wanted, 'volume_size', 'must be the GiB of the volume'),
-    )
-    for is_wrong, name, said in wrong:
-        if is_wrong:
-            raise exceptions.BadRequest(f'{field}.{name}: {said}.', field=f'{field}.{name}')
+    with errors.for_user(_ZONE):
+        servers.NOVA.check_zone(conn, zone)
 
 
 def _servers_of_hints(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -340,26 +296,6 @@ def _amounts(flavor: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, 
     ephemeral = flavor['OS-FLV-EXT-DATA:ephemeral']
     sizes = (flavor['vcpus'], flavor['ram'], flavor['disk'], ephemeral)
     return amounts.of_server(*sizes, boots_from_volume=room.boots_from_volume(wanted))
-
-
-def _check_network(
-    conn: 'connection.Connection', wanted: Mapping[str, Any], field: str, count: int
-) -> None:
-    if ('uuid' in wanted) == ('port' in wanted):
-        raise exceptions.BadRequest('It must have one of uuid and port.', field=field)
-    for name in ('port', 'fixed_ip'):
-        if name in wanted and count > 1:
-            raise exceptions.BadRequest(
-                f'Several servers cannot have the same {name}: leave it out, or ask for each '
-                'server in a reservation of its own.',
-                field=f'{field}.{name}',
-            )
-    if 'port' in wanted:
-        with errors.for_user(f'{field}.port'):
-            networks.check_port(conn, wanted['port'])
-    else:
-        with errors.for_user(f'{field}.uuid'):
-            networks.check_network(conn, wanted['uuid'])
 
 
 def body(

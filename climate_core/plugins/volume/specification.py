@@ -82,6 +82,9 @@ def claim(
     if 'volume_type' in wanted:
         with errors.for_user(f'{KEY}.volume_type'):
             volumes.check_type(conn, wanted['volume_type'])
+    if 'availability_zone' in wanted:
+        with errors.for_user(f'{KEY}.availability_zone'):
+            volumes.CINDER.check_zone(conn, wanted['availability_zone'])
     sources = [name for name in _SOURCES if name in wanted]
     if len(sources) > 1:
         raise exceptions.BadRequest(

@@ -11,12 +11,12 @@ from climate_core.db.engine import Database
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.volume.plugin import VolumePlugin
 from tests.functional.api import world
-from tests.support.fakes import cinder, cloud_server, flavors, settings
+from tests.support.fakes import cinder, cloud_server, flavors, neutron, neutron_networks, settings
 
 SERVER = {
     'name': 'web',
     'flavorRef': 'small',
-    'block_device_mapping_v2': [{'source_type': 'blank'}],
+    'block_device_mapping_v2': [{'source_type': 'blank', 'boot_index': 0}],
 }
 VOLUME = {'name': 'disk', 'size': 1}
 LEASE = {'name': 'lease1', 'start_date': '2099-01-01 10:00', 'end_date': '2099-01-01 12:00'}
@@ -30,6 +30,19 @@ IMAGES = {
     HUNGRY: {'size': 1, 'min_ram': 513},
     LARGE: {'size': 2**30 + 1},
 }
+FOREIGN, ROUTERS, OUTER, USED = (
+    f'{number}' * 8 + '-1111-4111-8111-111111111111' for number in range(4)
+)
+PORTS: dict[str, dict[str, Any]] = {
+    FOREIGN: {'project_id': 'other-id'},
+    ROUTERS: {'device_id': UNKNOWN, 'device_owner': neutron_networks.INTERFACE},
+    OUTER: {'network_id': neutron.PUBLIC},
+    USED: {'device_id': UNKNOWN, 'device_owner': 'compute:nova'},
+}
+#: Block devices.
+ROOT = {'source_type': 'image', 'destination_type': 'local', 'uuid': SMALL, 'boot_index': 0}
+DATA = {'source_type': 'blank', 'destination_type': 'volume', 'volume_size': 1}
+LOCAL = {'source_type': 'blank', 'destination_type': 'local'}
 USER = {'X-Auth-Token': 'alice-token', 'X-User-Id': 'alice-id', 'X-Project-Id': 'demo-id'}
 
 Ask = Callable[..., Any]
@@ -43,6 +56,9 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cloud_server.Ser
         for name, needs in IMAGES.items():
             server.state.images[name] = {'id': name, 'name': 'image', **own, **needs}
         cinder.add(server.state, id=SOURCE, status='available', size=3)
+        own = {'network_id': neutron_networks.add(server.state)['id']}
+        for name, port in PORTS.items():
+            neutron_networks.add_port(server.state, id=name, **{**own, **port})
         alice = server.state.users['alice-id']
         token = server.state.token(alice, alice['project_id'], alice['roles'], None)
         server.state.tokens['alice-token'] = server.state.tokens[token]
@@ -82,6 +98,10 @@ def on_host(**values: Any) -> dict[str, Any]:
         'resource_type': 'virtual:instance',
         'server': {'name': 'a', 'flavorRef': 'small'} | values,
     }
+
+
+def devices(*disks: dict[str, Any], **values: Any) -> dict[str, Any]:
+    return on_host(block_device_mapping_v2=[*disks], **values)
 
 
 def volume(**values: Any) -> dict[str, Any]:
@@ -142,6 +162,52 @@ def test_integers_with_a_fraction_of_zero_are_integers(ask: Ask, dry_run: bool) 
         (volume(imageRef=LARGE), 'volume.size'),
         (volume(source_volid=SOURCE, size=2), 'volume.size'),
         (volume(source_volid=SOURCE, size=3, imageRef=SMALL), 'volume.source_volid'),
+        (volume(availability_zone='none'), 'volume.availability_zone'),
+        (server(availability_zone='none'), 'server.availability_zone'),
+        (server(networks='auto'), 'server.networks'),
+        (server(networks=[{'uuid': neutron.PUBLIC}]), 'server.networks[0].uuid'),
+        (server(networks=[{'port': FOREIGN}]), 'server.networks[0].port'),
+        (server(networks=[{'port': ROUTERS}]), 'server.networks[0].port'),
+        (server(networks=[{'port': OUTER}]), 'server.networks[0].port'),
+        (server(networks=[{'port': neutron.PORT}] * 2), 'server.networks[1].port'),
+        (
+            server(networks=[{'port': neutron.PORT, 'fixed_ip': '192.0.2.1'}]),
+            'server.networks[0].fixed_ip',
+        ),
+        (devices(), 'server.imageRef'),
+        (devices(DATA), 'server.block_device_mapping_v2'),
+        (devices(DATA, imageRef=SMALL), 'server.block_device_mapping_v2'),
+        (
+            devices(ROOT, {**DATA, 'boot_index': 0}, imageRef=SMALL),
+            'server.block_device_mapping_v2',
+        ),
+        (
+            devices(ROOT, {**DATA, 'boot_index': 2}, imageRef=SMALL),
+            'server.block_device_mapping_v2',
+        ),
+        (
+            devices(ROOT, {**DATA, 'device_name': 'vda'}, imageRef=SMALL),
+            'server.block_device_mapping_v2[1].device_name',
+        ),
+        (
+            devices({**DATA, 'boot_index': 0, 'disk_bus': 'pci'}),
+            'server.block_device_mapping_v2[0].disk_bus',
+        ),
+        (
+            devices({**DATA, 'source_type': 'image', 'uuid': LARGE, 'boot_index': 0}),
+            'server.block_device_mapping_v2[0].volume_size',
+        ),
+        (
+            devices({**DATA, 'boot_index': 0}, {**LOCAL, 'volume_size': 1}),
+            'server.block_device_mapping_v2',
+        ),
+        (
+            devices(
+                {**DATA, 'boot_index': 0}, {**LOCAL, 'guest_format': 'swap', 'volume_size': 9}
+            ),
+            'server.block_device_mapping_v2',
+        ),
+        (devices({**ROOT, 'uuid': LARGE}, imageRef=LARGE), 'server.flavorRef'),
     ],
 )
 def test_what_cannot_be_made_is_rejected_at_the_request(
@@ -167,9 +233,38 @@ def test_what_cannot_be_made_is_rejected_at_the_request(
         server(imageRef=LARGE),
         volume(imageRef=LARGE, size=2),
         volume(source_volid=SOURCE, size=3),
+        volume(availability_zone='nova'),
+        server(availability_zone='nova', networks='none'),
+        server(networks=[{'port': neutron.PORT}, {'uuid': neutron.NETWORK}]),
+        devices(ROOT, {**DATA, 'device_name': 'vdb'}, imageRef=SMALL),
+        devices({**DATA, 'boot_index': '0'}, {**DATA, 'boot_index': -1}),
     ],
 )
 def test_what_an_image_or_a_volume_needs_is_accepted(ask: Ask, wanted: dict[str, Any]) -> None:
     """The size of a root disk that is a volume is not that of the flavor."""
     made = ask(wanted, kind='immediate')
     assert made.status_code == 201, made.text
+
+
+@pytest.mark.parametrize(
+    ('wanted', 'field'),
+    [
+        (server(networks=[{'port': USED}]), 'server.networks[0].port'),
+        (server(availability_zone='off'), 'server.availability_zone'),
+    ],
+)
+def test_what_may_be_right_at_the_start_is_rejected_only_if_it_is_needed_now(
+    ask: Ask, wanted: dict[str, Any], field: str
+) -> None:
+    later = LEASE['start_date']
+    for kind, start, is_rejected in (
+        ('immediate', later, True),
+        ('scheduled', 'now', True),
+        ('scheduled', later, False),
+        ('retry', 'now', False),
+    ):
+        told = ask(wanted, kind=kind, start_date=start, dry_run=True).json['dry_run']
+        fields = [each.get('field') for each in told['refusals']]
+        assert (kind, f'reservations[0].{field}' in fields) == (kind, is_rejected), told
+    created = ask(wanted, kind='immediate')
+    assert (created.status_code, created.json['field']) == (400, f'reservations[0].{field}')

@@ -211,7 +211,9 @@ class TestMadeVolumes(MadeVolumes):
         self.assert_nothing_left()
 
     def test_what_is_not_there_is_refused_and_nothing_written(self):
-        for name in ('volume_type', 'snapshot_id', 'source_volid'):
+        for name in ('volume_type', 'snapshot_id', 'source_volid', 'availability_zone'):
+            answer = self.request('POST', '/volumes', {'volume': {'size': 3, name: RESERVATION}})
+            assert answer.status_int in (400, 404)
             with pytest.raises(exceptions.ClimateError) as caught:
                 self.lease(**{name: RESERVATION})
             assert caught.value.field == f'reservations[0].volume.{name}'

@@ -9,8 +9,11 @@ import webob
 from cryptography.fernet import Fernet
 from keystoneauth1 import plugin
 from keystoneauth1 import session as ks_session
+from neutronclient.common import exceptions as neutron_exceptions
+from nova import exception
 
 from climate_core import exceptions
+from climate_core.cloud import errors
 from climate_core.cloud.connection import Connection
 from climate_core.context import RequestContext
 from climate_core.db import usage as db
@@ -74,6 +77,23 @@ class OwnersCloud(Cloud):
         return self._owner
 
 
+class _Neutron:
+    """Reads what nova's fixture of neutron has."""
+
+    def __init__(self, neutron):
+        self._neutron = neutron
+
+    def read(self, _conn, path, name, query=None):
+        wanted = path.strip('/').partition('/')[2]
+        if not wanted:
+            given = {key: value for key, value in (query or {}).items() if key != 'limit'}
+            return getattr(self._neutron, f'list_{name}')(**given)[name]
+        try:
+            return getattr(self._neutron, f'show_{name}')(wanted)[name]
+        except (neutron_exceptions.NotFound, exception.PortNotFound) as exc:
+            raise errors.Gone from exc
+
+
 class MadeServersTest(MadeLeases, HostsTest):
     COMPUTES = ('host1',)
 
@@ -97,10 +117,11 @@ class MadeServersTest(MadeLeases, HostsTest):
         operations.cloud = operations.room.cloud = operations.queue.cloud = self.cloud
         self.lease_service._join = self._join
         # Of glance and neutron nova's fixtures have no HTTP.
-        for name in ('images.get', 'networks.check_network'):
-            self.useFixture(
-                fixtures.MonkeyPatch(f'climate_core.cloud.{name}', lambda *_: {'id': IMAGE})
-            )
+        for name, value in {
+            'images.get': lambda *_: {'id': IMAGE},
+            'networks.NEUTRON': _Neutron(self.neutron),
+        }.items():
+            self.useFixture(fixtures.MonkeyPatch(f'climate_core.cloud.{name}', value))
 
     def _join(self, lease_id, body):
         """Answer a join of nova-compute as the lease service does."""

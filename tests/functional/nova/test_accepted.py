@@ -3,13 +3,17 @@
 
 import base64
 import contextlib
+import operator
+from unittest import mock
 
 import hypothesis
 import pytest
 from hypothesis import strategies as st
-from nova import block_device
+from nova import block_device, exception, objects
+from nova import context as nova_context
 from nova.api.openstack.compute.schemas import servers as schema
 from nova.api.validation import validators
+from nova.compute import api as compute
 
 from climate_core import exceptions
 from climate_core.api import validation
@@ -17,7 +21,7 @@ from climate_core.api.schemas import reservation
 from climate_core.cloud import images, servers
 from climate_core.cloud.servers import NOVA
 from climate_core.plugins import specified
-from climate_core.plugins.server import specification
+from climate_core.plugins.server import block_devices, specification
 from climate_core.plugins.server.plugin import ServerPlugin
 from tests.support import leases as build
 
@@ -128,8 +132,116 @@ def test_nova_reads_the_block_devices_that_climate_accepts(disk, has_image):
     with contextlib.suppress(exceptions.BadRequest):
         values = {'resource_type': 'virtual:instance', 'server': {**GOOD, KEY: [disk]}}
         (checked,) = validation.check(values, OURS)['server'][KEY]
-        specification._check_source(checked, 'field', has_image, 1)
+        block_devices.check_device(checked, 'field', has_image, 1)
         block_device.BlockDeviceDict.from_api(dict(checked), has_image)
+
+
+#: Block devices that Climate accepts one by one, with what Nova compares of several.
+DEVICES = st.lists(
+    st.builds(
+        operator.or_,
+        st.sampled_from(
+            [
+                {'source_type': 'blank', 'destination_type': 'local'},
+                {'source_type': 'blank', 'destination_type': 'local', 'volume_size': '2'},
+                {'source_type': 'blank', 'destination_type': 'local', 'guest_format': 'swap'},
+                {
+                    'source_type': 'blank',
+                    'destination_type': 'local',
+                    'guest_format': 'swap',
+                    'volume_size': 300,
+                },
+                {'source_type': 'blank', 'destination_type': 'volume', 'volume_size': 1},
+                {'source_type': 'image', 'destination_type': 'local', 'uuid': ID},
+                {'source_type': 'image', 'destination_type': 'volume', 'uuid': ID}
+                | {'volume_size': 1, 'device_name': '/dev/vda'},
+                {'source_type': 'snapshot', 'destination_type': 'volume', 'uuid': ID},
+                {'source_type': 'volume', 'destination_type': 'volume', 'uuid': ID}
+                | {'device_name': 'vda'},
+                {'no_device': True, 'source_type': 'blank', 'destination_type': 'local'},
+            ]
+        ),
+        st.fixed_dictionaries(
+            {},
+            optional={
+                'boot_index': st.sampled_from([0, '0', 1, '1', 2, -1, '-1', None]),
+                'disk_bus': st.sampled_from(['virtio', 'xen', 'pci']),
+            },
+        ),
+    ),
+    min_size=1,
+    max_size=3,
+)
+#: The properties of images that have block devices of their own, in Nova and in Glance.
+ROOT = [{'source_type': 'snapshot', 'snapshot_id': ID, 'boot_index': 0}]
+PROPERTIES = st.sampled_from(
+    [{}, {'root_device_name': '/dev/sda'}, {'block_device_mapping': ROOT, 'bdm_v2': True}]
+)
+
+
+def climate_accepts(devices, flavor, image, has_ref):
+    shown = {
+        'disk': 1,
+        'OS-FLV-EXT-DATA:ephemeral': flavor['ephemeral_gb'],
+        'swap': flavor['swap'] or '',
+    }
+    found = {'size': 1, **image}
+    wanted = {'block_device_mapping_v2': devices}
+    with pytest.MonkeyPatch.context() as patch:
+        sources = {
+            name: (lambda *_: found, size) for name, (_, size) in block_devices._SOURCES.items()
+        }
+        patch.setattr(block_devices, '_SOURCES', sources)
+        try:
+            block_devices.check(None, wanted, shown, found if has_ref else None, 'devices')
+        except exceptions.BadRequest:
+            return False
+    return True
+
+
+def nova_accepts(devices, flavor, image, has_ref):
+    """Have the API of nova check the devices, without the services that it asks."""
+    nova = compute.API.__new__(compute.API)
+    nova.volume_api = mock.Mock()
+    nova.volume_api.get_snapshot.return_value = {'size': 1}
+    nova.volume_api.attachment_create.return_value = {'id': ID}
+    nova.image_api = mock.Mock()
+    nova.image_api.get.return_value = {'id': ID}
+    volume = {'id': ID, 'size': 1, 'multiattach': False}
+    context, options = nova_context.get_admin_context(), {'image_ref': ID if has_ref else ''}
+    root = image.get('root_device_name')
+    options['root_device_name'] = block_device.prepend_dev(root)
+    instance = objects.Instance(context, uuid=ID, image_ref=options['image_ref'])
+    try:
+        read = [block_device.BlockDeviceDict.from_api(dict(each), has_ref) for each in devices]
+        boots = {each['source_type'] for each in read if each.get('boot_index') == 0}
+        meta = {'properties': image if has_ref or boots == {'image'} else {}}
+        found = nova._check_and_transform_bdm(
+            context, options, flavor, meta, 1, 1, read, legacy_bdm=False
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(compute, 'CONF', mock.Mock(max_local_block_devices=-1))
+            nova._validate_bdm(context, instance, flavor, found, {}, {ID: volume})
+    except exception.Invalid:
+        return False
+    return True
+
+
+@hypothesis.settings(max_examples=600, deadline=None)
+@hypothesis.given(
+    devices=DEVICES,
+    flavor=st.fixed_dictionaries(
+        {'ephemeral_gb': st.sampled_from([0, 2, 4]), 'swap': st.sampled_from([0, 300, 512])}
+    ),
+    image=PROPERTIES,
+    has_ref=st.booleans(),
+)
+def test_climate_accepts_together_what_nova_accepts(devices, flavor, image, has_ref):
+    ours, novas = (
+        accepts(devices, flavor, image, has_ref) for accepts in (climate_accepts, nova_accepts)
+    )
+    # Climate does not read the devices that an image has.
+    assert ours == novas or (ours and 'block_device_mapping' in image)
 
 
 @pytest.mark.parametrize(
@@ -141,11 +253,12 @@ def test_nova_reads_the_block_devices_that_climate_accepts(disk, has_image):
         ({'source_type': 'image', 'uuid': ID, 'destination_type': 'local'}, 'destination_type'),
         ({'source_type': 'volume', 'uuid': ID, 'volume_type': 'ssd'}, 'volume_type'),
         ({'source_type': 'image', 'uuid': ID, 'destination_type': 'volume'}, 'volume_size'),
+        ({'source_type': 'blank', 'disk_bus': 'pci'}, 'disk_bus'),
     ],
 )
 def test_block_device_that_nova_cannot_read_is_rejected(disk, field):
     with pytest.raises(exceptions.BadRequest) as caught:
-        specification._check_source(disk, 'disk', True, 1)
+        block_devices.check_device(disk, 'disk', True, 1)
     assert caught.value.field == f'disk.{field}'
     assert caught.value.message.startswith(f'disk.{field}: must ')
 

@@ -139,6 +139,7 @@ ROUTES: Sequence[tuple[str, str, Callable[..., Any]]] = (
     *glance.ROUTES,
     *neutron.ROUTES,
     *cinder.ROUTES,
+    ('GET', '/volume/v3/([^/]+)/os-availability-zone', lambda r, _: nova.zones(r)),
     *heat.ROUTES,
     ('POST', '/fake/faults', _order_fault),
     ('POST', '/fake/servers', _order(nova.add)),

@@ -26,9 +26,10 @@ _SUBNET = {
     'allocation_pools': [{'start': '203.0.113.200', 'end': '203.0.113.219'}],
 }
 _NETWORKS: Record = {
-    NETWORK: {'id': NETWORK, 'name': 'shared', 'router:external': False},
-    PUBLIC: {'id': PUBLIC, 'name': 'public', 'router:external': True},
+    NETWORK: {'id': NETWORK, 'name': 'shared', 'router:external': False, 'shared': True},
+    PUBLIC: {'id': PUBLIC, 'name': 'public', 'router:external': True, 'shared': False},
 }
+_PORT: Record = {'id': PORT, 'network_id': NETWORK, 'project_id': 'demo-id', 'device_id': ''}
 
 
 def add(state: State, **fields: Any) -> Record:
@@ -59,9 +60,23 @@ def _get(request: Any, kind: str, wanted: str) -> Record:
         return {'network': _NETWORKS[wanted]}
     if kind == 'network' and wanted in request.server.state.networks:
         return {'network': request.server.state.networks[wanted]}
-    if kind == 'port' and wanted == PORT:
-        return {'port': {'id': wanted}}
+    if kind == 'port' and wanted in (there := {PORT: _PORT, **request.server.state.network_ports}):
+        return {'port': there[wanted]}
     raise Refusal(404, f'{kind.capitalize()} {wanted} could not be found.', 'NotFound')
+
+
+def _networks(request: Any) -> Record:
+    if 'shared' not in request.query:
+        return neutron_networks.networks(request)
+    request.caller()
+    is_shared, project_id = request.query['shared'] == 'True', request.query.get('project_id')
+    every = [*_NETWORKS.values(), *request.server.state.networks.values()]
+    found = [
+        each['id']
+        for each in every
+        if bool(each.get('shared')) == is_shared and project_id in (None, each.get('project_id'))
+    ]
+    return {'networks': [{'id': each} for each in found[: int(request.query['limit'])]]}
 
 
 def _security_groups(request: Any) -> Record:
@@ -170,6 +185,7 @@ def _delete_forwarding(request: Any, wanted: str, one: str) -> tuple[int, dict[s
 
 _FLOATING = '/network/v2.0/floatingips'
 ROUTES = (
+    ('GET', '/network/v2.0/networks', _networks),
     *neutron_networks.ROUTES,
     ('GET', '/network', _versions),
     ('GET', '/network/v2.0/(network|port)s/([^/]+)', _get),

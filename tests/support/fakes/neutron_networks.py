@@ -93,7 +93,8 @@ def _find(request: Any, table: str, wanted: str) -> Record:
     return found
 
 
-def _list(request: Any) -> Record:
+def networks(request: Any) -> Record:
+    """Return the networks of the caller, by their segments."""
     asked = {name.removeprefix('provider:'): e for name, e in request.queries.items()}
     caller = request.caller()
     return {
@@ -235,7 +236,6 @@ def _remove_interface(request: Any, wanted: str) -> Record:
 
 _BASE = '/network/v2.0'
 ROUTES = (
-    ('GET', f'{_BASE}/networks', _list),
     ('POST', f'{_BASE}/networks', _create),
     ('GET', f'{_BASE}/network-segment-ranges', _ranges),
     ('PUT', f'{_BASE}/networks/([^/]+)/tags', _set_tags),

@@ -374,6 +374,18 @@ def _attachment(state: State, server_id: str, volume_id: str) -> Record:
     raise Refusal(404, f'Instance {server_id} is not attached to volume {volume_id}')
 
 
+def zones(request: Any) -> Record:
+    """List the availability zones of Nova, or of Cinder; no host of the zone off is enabled."""
+    request.caller()
+    states = {'nova': True, 'off': False}
+    return {
+        'availabilityZoneInfo': [
+            {'zoneName': name, 'zoneState': {'available': available}}
+            for name, available in states.items()
+        ]
+    }
+
+
 _COMPUTE = r'/compute/v2\.1'
 _SERVER = f'{_COMPUTE}/servers/([^/]+)'
 ROUTES = (
@@ -381,6 +393,7 @@ ROUTES = (
     ('GET', _COMPUTE, lambda r: {'version': _version(r)}),
     ('GET', f'{_COMPUTE}/servers', _list),
     ('POST', f'{_COMPUTE}/servers', _create),
+    ('GET', f'{_COMPUTE}/os-availability-zone', zones),
     ('GET', f'{_COMPUTE}/os-keypairs/key', lambda r: {'keypair': {'name': 'key'}}),
     (
         'GET',

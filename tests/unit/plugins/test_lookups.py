@@ -6,7 +6,7 @@ import collections
 import pytest
 
 from climate_core import exceptions
-from tests.support.fakes import flavors
+from tests.support.fakes import flavors, neutron
 from tests.unit.plugins.leased import END
 
 START = '2026-12-01 13:00'
@@ -24,7 +24,7 @@ def item(number, flavor):
     server = {
         'name': f'web{number}',
         'flavorRef': flavor,
-        'block_device_mapping_v2': [{'source_type': 'blank'}],
+        'block_device_mapping_v2': [{'source_type': 'blank', 'boot_index': 0}],
     }
     return {'resource_type': 'virtual:instance', 'server': server}
 
@@ -49,6 +49,30 @@ def test_equal_lookups_of_a_request_are_sent_once(made, way):
     assert len(found) == 2
     # Once with the rights of the user, and perhaps once with those of the service.
     assert max(found.values()) <= 2
+
+
+@pytest.mark.parametrize('way', ['create_lease', 'check_lease'])
+def test_zone_and_networks_are_asked_for_once_and_only_if_they_are_named(made, way):
+    """Each of Nova, Neutron and Cinder is asked with the rights of the user."""
+    named = {'availability_zone': 'nova', 'networks': 'auto'}
+    port = {'networks': [{'port': neutron.PORT}]}
+    volume = {'name': 'data', 'size': 1, 'availability_zone': 'nova'}
+    counts = []
+    for more in ({}, named, port):
+        items = [item(number, 'flavor1') for number in range(20)]
+        for each in items:
+            each['server'].update(more)
+        if more:
+            items += [{'resource_type': 'virtual:volume', 'volume': volume}] * (more is named)
+        requests = made.stacks.state.requests
+        before = len(requests)
+        getattr(made.operations, way)(made.stacks.user(), request(items))
+        asked = [path for _, path, _ in requests[before:]]
+        watched = ('os-availability-zone', '/networks', '/ports')
+        counts.append({each: sum(each in path for path in asked) for each in watched})
+    assert counts == [
+        dict(zip(watched, expected, strict=True)) for expected in ((0, 0, 0), (2, 2, 0), (0, 1, 1))
+    ]
 
 
 def test_next_request_looks_again(made):

@@ -18,7 +18,7 @@ START = '2026-12-01 13:00'
 SERVER = {
     'name': 'web',
     'flavorRef': 'small',
-    'block_device_mapping_v2': [{'source_type': 'blank'}],
+    'block_device_mapping_v2': [{'source_type': 'blank', 'boot_index': 0}],
 }
 SECRETS = {'user_data': 'c2VjcmV0', 'adminPass': 'secret'}
 
@@ -221,6 +221,32 @@ def test_create_with_things_that_are_there_is_accepted(made):
     networks = [{'uuid': neutron.NETWORK}, {'port': neutron.PORT}]
     hints = {'group': nova.SERVER_GROUP}
     create(made, item(networks=networks, key_name='key', scheduler_hints=hints))
+
+
+def test_external_network_is_accepted_if_nova_lets_members_attach_it(made):
+    """The operator says so: Climate cannot read the policy of Nova."""
+    wanted = item(networks=[{'uuid': neutron.PUBLIC}])
+    with pytest.raises(exceptions.BadRequest) as caught:
+        create(made, wanted)
+    assert caught.value.field == 'reservations[0].server.networks[0].uuid'
+    made.stacks.conf.set_override('external_networks', True, group=ServerPlugin.resource_type)
+    create(made, wanted)
+
+
+@pytest.mark.parametrize('path', ['os-availability-zone', '/networks/'])
+def test_zones_and_networks_that_a_policy_hides_are_not_checked(made, path):
+    """Nova rejects no port of the project because its network is hidden."""
+    status = 403 if path == 'os-availability-zone' else 404
+    fault = {'method': 'GET', 'path': path, 'status': status, 'count': 10}
+    made.stacks.state.faults.append(fault)
+    create(
+        made,
+        item(
+            availability_zone='none' if status == 403 else 'nova',
+            networks=[{'port': neutron.PORT}],
+        ),
+    )
+    assert fault['count'] < 10
 
 
 @pytest.mark.parametrize(

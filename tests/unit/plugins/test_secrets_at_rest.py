@@ -50,7 +50,7 @@ def create(made):
     server = {
         'name': 'web',
         'flavorRef': 'small',
-        'block_device_mapping_v2': [{'source_type': 'blank'}],
+        'block_device_mapping_v2': [{'source_type': 'blank', 'boot_index': 0}],
         'metadata': METADATA,
         'adminPass': 'secret',
     }
@@ -131,7 +131,7 @@ def create_plain(made):
                 'server': {
                     'name': 'web',
                     'flavorRef': 'small',
-                    'block_device_mapping_v2': [{'source_type': 'blank'}],
+                    'block_device_mapping_v2': [{'source_type': 'blank', 'boot_index': 0}],
                     'metadata': METADATA,
                 },
             }

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check the block devices of servers that are created for a lease, by the rules of Nova.
+
+Facts: nova/block_device.py ``from_api``; nova/compute/api.py ``_check_and_transform_bdm`` and
+``_validate_bdm``.
+"""
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from oslo_utils import uuidutils
+
+from climate_core import exceptions
+from climate_core.cloud import errors, images, volumes
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connection
+
+KEY: Final = 'block_device_mapping_v2'
+#: The property of an image with block devices of its own, one of which may be the root disk.
+_OF_IMAGE: Final = 'block_device_mapping'
+#: By its source_type: what checks the uuid of a block device, and the GiB that its volume needs.
+_SOURCES: Final[
+    Mapping[
+        str,
+        tuple[
+            Callable[['connection.Connection', str], Mapping[str, Any]],
+            Callable[[Mapping[str, Any]], int],
+        ],
+    ]
+] = {
+    'image': (images.check, images.disk_gb),
+    'snapshot': (volumes.check_snapshot, operator.itemgetter('size')),
+    'volume': (volumes.check, lambda _: 0),
+}
+#: What Nova accepts as ``disk_bus`` (nova/objects/fields.py DiskBus).
+BUSES: Final = ('fdc', 'ide', 'lxc', 'sata', 'scsi', 'uml', 'usb', 'virtio', 'xen')
+
+Device = Mapping[str, Any]
+
+
+def check(
+    conn: 'connection.Connection',
+    wanted: Mapping[str, Any],
+    flavor: Mapping[str, Any],
+    image: Mapping[str, Any] | None,
+    field: str,
+) -> Mapping[str, Any] | None:
+    """Check the block devices with the rights of the user.
+
+    :param wanted: the ``server`` of the request
+    :param image: that of ``imageRef``
+    :param field: where the devices stand
+    :returns: the image that the servers boot from, as far as it is known
+    :raises climate_core.exceptions.ClimateError: the user lacks a source, or Nova would reject a
+        device for any user; naming the field
+    """
+    devices = wanted.get(KEY, ())
+    sources: list[Mapping[str, Any] | None] = []
+    for number, device in enumerate(devices):
+        where = f'{field}[{number}]'
+        sources.append(_check_device(conn, device, where))
+        check_device(device, where, image is not None, wanted.get('count', 1))
+        _check_name(device, where, image)
+    root = next((number for number, each in enumerate(devices) if _boot_index(each) == 0), None)
+    if image is None and root is not None and devices[root].get('source_type') == 'image':
+        image = sources[root]
+    check_together(devices, flavor, field, _OF_IMAGE in (image or {}))
+    return image
+
+
+def is_on_host(wanted: Mapping[str, Any]) -> bool:
+    """Return whether the root disk of a server is on the host, and as large as its flavor says."""
+    devices = wanted.get(KEY)
+    return not devices or any(
+        _boot_index(each) == 0 and each.get('destination_type') == 'local' for each in devices
+    )
+
+
+def _boot_index(device: Device) -> int | None:
+    index = device.get('boot_index')
+    return None if index is None else int(index)
+
+
+def _check_device(
+    conn: 'connection.Connection', device: Device, field: str
+) -> Mapping[str, Any] | None:
+    """Reject a device whose volume, snapshot, image or volume type the user lacks.
+
+    :returns: the volume, snapshot or image
+    """
+    source, source_id = device.get('source_type'), device.get('uuid')
+    found = None
+    if source_id is not None:
+        if not isinstance(source, str) or source not in _SOURCES:
+            raise exceptions.BadRequest(
+                'source_type: must be image, snapshot or volume with a uuid.',
+                field=f'{field}.source_type',
+            )
+        if not uuidutils.is_uuid_like(source_id):
+            raise exceptions.BadRequest('uuid: must be a UUID.', field=f'{field}.uuid')
+        get, needed_gb = _SOURCES[source]
+        with errors.for_user(f'{field}.uuid'):
+            found = get(conn, source_id)
+        size, least = device.get('volume_size'), needed_gb(found)
+        if size is not None and device.get('destination_type') == 'volume' and int(size) < least:
+            raise exceptions.BadRequest(
+                f'{field}.volume_size: must be at least {least} (GiB), which the {source} needs.',
+                field=f'{field}.volume_size',
+            )
+    if 'volume_type' in device:
+        with errors.for_user(f'{field}.volume_type'):
+            volumes.check_type(conn, device['volume_type'])
+    return found
+
+
+def check_device(device: Device, field: str, has_image: bool, count: int) -> None:
+    """Reject a device that Nova rejects for any user.
+
+    :param has_image: the servers have an ``imageRef``
+    :param count: number of servers
+    """
+    _raise_first(field, _device_faults(device, has_image, count))
+
+
+def _device_faults(device: Device, has_image: bool, count: int) -> Iterator[tuple[bool, str, str]]:
+    bus = device.get('disk_bus')
+    yield bool(bus) and bus not in BUSES, 'disk_bus', f'must be one of {", ".join(BUSES)}'
+    if device.get('no_device'):
+        return
+    source, destination = device.get('source_type'), device.get('destination_type')
+    is_root = has_image and str(device.get('boot_index')) == '0'
+    is_new = destination == 'volume' and source in ('blank', 'image')
+    is_kept = source == 'volume' or destination == 'local'
+    yield source is None, 'source_type', 'must be image, snapshot, volume or blank'
+    yield source == 'blank' and 'uuid' in device, 'uuid', 'must be left out: blank has none'
+    yield source != 'blank' and 'uuid' not in device, 'uuid', f'must be that of the {source}'
+    yield (
+        source == 'image' and destination == 'local' and not is_root,
+        'destination_type',
+        'must be volume, if the device is not that of imageRef with boot_index 0',
+    )
+    yield (
+        source == 'volume' and count > 1,
+        'uuid',
+        'must be left out: several servers cannot have the same volume',
+    )
+    yield (
+        is_kept and bool(device.get('volume_type')),
+        'volume_type',
+        'must be left out: it is for a new volume',
+    )
+    yield is_new and 'volume_size' not in device, 'volume_size', 'must be the GiB of the volume'
+
+
+def _check_name(device: Device, field: str, image: Mapping[str, Any] | None) -> None:
+    """Reject a volume with the name of the root disk, if that is the one of an image."""
+    # An image may name its root disk otherwise.
+    if image is None or {'root_device_name', 'mappings'} & image.keys():
+        return
+    name = str(device.get('device_name') or '').removeprefix('/dev/')
+    is_volume = device.get('destination_type') == 'volume'
+    said = 'must not be that of the root disk, vda'
+    _raise_first(field, [(is_volume and name == 'vda', 'device_name', said)])
+
+
+def check_together(
+    devices: Sequence[Device], flavor: Mapping[str, Any], field: str, may_have_root: bool
+) -> None:
+    """Reject devices that Nova rejects together.
+
+    :param may_have_root: the image may bring a root disk of its own
+    """
+    boots = sorted(
+        index for each in devices if (index := _boot_index(each)) is not None and index >= 0
+    )
+    if devices and not may_have_root and (not boots or boots != [*range(len(boots))]):
+        raise exceptions.BadRequest(
+            f'{field}: must have the boot_index 0, which is the root disk, 1 and so on, each '
+            'once, and -1 or null for a device that is not booted from. The image of imageRef is '
+            'a device of its own, with the source_type image and the destination_type local. '
+            f'Given: {", ".join(map(str, boots)) or "none"}.',
+            field=field,
+        )
+    local = [
+        each
+        for each in devices
+        if (each.get('source_type'), each.get('destination_type')) == ('blank', 'local')
+    ]
+    swap = [each for each in local if each.get('guest_format') == 'swap']
+    ephemeral = flavor['OS-FLV-EXT-DATA:ephemeral']
+    _check_size('ephemeral', 'GiB', ephemeral, field, _sizes(local, ephemeral, swap))
+    _check_size('swap', 'MiB', int(flavor['swap'] or 0), field, _sizes(swap, 0, ()))
+    if len(swap) > 1:
+        raise exceptions.BadRequest(f'{field}: must have one swap disk at most.', field=field)
+
+
+def _sizes(devices: Sequence[Device], usual: int, without: Sequence[Device]) -> int:
+    """Return the size of some devices together.
+
+    :param usual: the size of a device that has none
+    """
+    return sum(int(each.get('volume_size') or usual) for each in devices if each not in without)
+
+
+def _check_size(name: str, unit: str, most: int, field: str, wanted: int) -> None:
+    if wanted > most:
+        raise exceptions.BadRequest(
+            f'{field}: must have {most} {unit} of {name} disks at most, as the flavor has, not '
+            f'{wanted}.',
+            field=field,
+        )
+
+
+def _raise_first(field: str, faults: Iterable[tuple[bool, str, str]]) -> None:
+    for is_wrong, name, said in faults:
+        if is_wrong:
+            raise exceptions.BadRequest(f'{field}.{name}: {said}.', field=f'{field}.{name}')
