@@ -40,6 +40,7 @@ class _Held:
         self._types = {each.resource_type for each in live}
         self._ids = {each.id for each in live}
         self._found: set[str] = set()
+        self._exclusive: set[tuple[str, Hashable]] = set()
         for each in live:
             self._groups.setdefault(each.group, []).append(each)
             if each.resource_type in plugins:
@@ -52,6 +53,20 @@ class _Held:
     def note(self, reservation: model.Reservation) -> None:
         """Note that the request has asked for a reservation."""
         self._found.add(reservation.id)
+
+    def check_exclusive(self, plugin: ResourcePlugin, values: Mapping[str, Any]) -> None:
+        """Reject what another part of the request has, and only one can have.
+
+        :raises climate_core.exceptions.BadRequest: naming the field
+        """
+        for field, key in plugin.list_exclusive(values):
+            owned = plugin.resource_type, key
+            if owned in self._exclusive:
+                raise exceptions.BadRequest(
+                    f'{field}: must be given once in a request, since only one can have it.',
+                    field=field,
+                )
+            self._exclusive.add(owned)
 
     def find_requested(
         self, plugin: ResourcePlugin, lease_id: str, values: Mapping[str, Any]
@@ -231,6 +246,7 @@ class Reserver:
             return present
         if self.present is not None:
             check_owner(plugin, self.present, self.context, _named(values))
+        held.check_exclusive(plugin, values)
         claimed = plugin.reserve_for(self.context, self.lease_id, values)
         if self.is_now:
             plugin.check_now(self.context, values)

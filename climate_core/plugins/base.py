@@ -196,6 +196,13 @@ class ResourcePlugin(abc.ABC):
         :raises climate_core.exceptions.ClimateError: its service would reject it now
         """
 
+    def list_exclusive(
+        self,
+        values: Mapping[str, Any],  # noqa: ARG002
+    ) -> Iterable[tuple[str, Hashable]]:
+        """List what only one resource of a request can have: the fields, and keys."""
+        return ()
+
     def request_keys(
         self,
         lease_id: str,  # noqa: ARG002

@@ -5,7 +5,7 @@ Facts: nova/api/openstack/compute/servers.py ``_get_requested_networks``; nova/n
 ``validate_networks`` and ``_check_external_network_attach``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from oslo_config import cfg
@@ -40,10 +40,9 @@ def check(
     if wanted.get(KEY) == 'auto':
         with errors.for_user(field):
             networks.check_unambiguous(conn)
-    ports: set[str] = set()
     for number, interface in enumerate(_listed(wanted)):
         where = f'{field}[{number}]'
-        _check_form(interface, where, wanted.get('count', 1), ports)
+        _check_form(interface, where, wanted.get('count', 1))
         if 'port' in interface:
             with errors.for_user(f'{where}.port'):
                 networks.check_port(conn, interface['port'], allows_external)
@@ -54,10 +53,9 @@ def check(
 
 def check_now(conn: 'connection.Connection', wanted: Mapping[str, Any], field: str) -> None:
     """Check what has to be right when the servers are created; raises as :func:`check`."""
-    for number, interface in enumerate(_listed(wanted)):
-        if 'port' in interface:
-            with errors.for_user(f'{field}[{number}].port'):
-                networks.check_free(conn, interface['port'])
+    for where, port_id in list_ports(wanted, field):
+        with errors.for_user(where):
+            networks.check_free(conn, port_id)
 
 
 def _listed(wanted: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -65,11 +63,17 @@ def _listed(wanted: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return () if isinstance(listed, str) else listed
 
 
-def _check_form(interface: Mapping[str, Any], field: str, count: int, ports: set[str]) -> None:
+def list_ports(wanted: Mapping[str, Any], field: str) -> Iterator[tuple[str, str]]:
+    """Yield the field and the id of each port."""
+    for number, interface in enumerate(_listed(wanted)):
+        if 'port' in interface:
+            yield f'{field}[{number}].port', interface['port']
+
+
+def _check_form(interface: Mapping[str, Any], field: str, count: int) -> None:
     """Reject what Nova rejects for any user.
 
     :param count: number of servers
-    :param ports: the ids of the ports before; that of this one is added
     """
     if ('uuid' in interface) == ('port' in interface):
         raise exceptions.BadRequest('It must have one of uuid and port.', field=field)
@@ -80,17 +84,8 @@ def _check_form(interface: Mapping[str, Any], field: str, count: int, ports: set
                 'server in a reservation of its own.',
                 field=f'{field}.{name}',
             )
-    if 'port' not in interface:
-        return
-    port_id = interface['port'].lower()
-    if port_id in ports:
-        raise exceptions.BadRequest(
-            f'{field}.port: must be given once, and no other item may have this port.',
-            field=f'{field}.port',
-        )
-    if 'fixed_ip' in interface:
+    if 'port' in interface and 'fixed_ip' in interface:
         raise exceptions.BadRequest(
             f'{field}.fixed_ip: must be left out with a port, which has addresses of its own.',
             field=f'{field}.fixed_ip',
         )
-    ports.add(port_id)

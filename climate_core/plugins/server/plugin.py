@@ -106,6 +106,9 @@ class ServerPlugin(making.MakingPlugin):
             options[network_interfaces.OPTION.name],
         )
 
+    def list_exclusive(self, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        return specification.list_ports(values.get(self.key, {}))
+
     def check_now(self, context: 'RequestContext', values: Mapping[str, Any]) -> None:
         if self.key in values:
             specification.check_now(self.cloud.user(context), values[self.key])

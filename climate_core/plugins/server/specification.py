@@ -234,6 +234,11 @@ def _check(
     return flavor
 
 
+def list_ports(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the field and the id of each port."""
+    return network_interfaces.list_ports(wanted, _NETWORKS)
+
+
 def check_now(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> None:
     """Check what must be right when the servers are created, and may change before.
 

@@ -226,6 +226,15 @@ def test_what_cannot_be_made_is_rejected_at_the_request(
         assert created.json in told['refusals'], told
 
 
+def test_port_in_two_reservations_is_rejected(ask: Ask) -> None:
+    wanted = [server(networks=[{'port': neutron.PORT}]), server(networks=[{'port': neutron.PORT}])]
+    created = ask(*wanted)
+    assert created.status_code == 400, created.text
+    assert created.json['field'] == 'reservations[1].server.networks[0].port'
+    assert created.json['error_message'].startswith(f'{created.json["field"]}: must be given once')
+    assert created.json in ask(*wanted, dry_run=True).json['dry_run']['refusals']
+
+
 @pytest.mark.parametrize(
     'wanted',
     [

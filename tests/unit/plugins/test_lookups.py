@@ -58,8 +58,8 @@ def test_zone_and_networks_are_asked_for_once_and_only_if_they_are_named(made, w
     port = {'networks': [{'port': neutron.PORT}]}
     volume = {'name': 'data', 'size': 1, 'availability_zone': 'nova'}
     counts = []
-    for more in ({}, named, port):
-        items = [item(number, 'flavor1') for number in range(20)]
+    for more, count in (({}, 20), (named, 20), (port, 1)):
+        items = [item(number, 'flavor1') for number in range(count)]
         for each in items:
             each['server'].update(more)
         if more:
