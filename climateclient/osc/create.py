@@ -55,8 +55,8 @@ class CreateLease(shown.ShowOne):
         parser.add_argument(
             '--dry-run',
             action='store_true',
-            help='Only say whether the lease would be granted, and if not, why and from when; the '
-            'exit status is 1 then',
+            help='Only show whether the lease would be created, and if not, why and from when; '
+            'the exit status is 1 then',
         )
         options.add_wait(parser, 'Wait until the lease is ACTIVE; fail if it cannot become so')
         return parser

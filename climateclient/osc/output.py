@@ -190,14 +190,14 @@ def dry_run(
 def _outcome(one: models.DryRun, kind: str | None) -> str:
     """Return what ``granted`` and ``waits`` mean together, as a sentence."""
     if one.granted and one.waits:
-        return 'The lease would be made, and wait until preemptible leases have given way to it.'
+        return 'The lease would be created, and queued until leases are preempted for it.'
     if one.granted:
-        return 'The lease would be granted.'
+        return 'The lease would be created.'
     if one.waits and kind == 'best_effort':
-        return 'The lease would be made, and wait until shared hosts are emptied for it.'
+        return 'The lease would be created, and queued until shared hosts are drained.'
     if one.waits:
-        return 'The lease would be made, and wait until there is enough for it.'
-    return 'The lease would be refused.'
+        return 'The lease would be created, and queued until there is sufficient capacity.'
+    return 'The lease would be rejected.'
 
 
 def reservation(one: models.Reservation) -> tuple[tuple[str, ...], tuple[Any, ...]]:

@@ -266,19 +266,22 @@ DRY_RUN: dict[str, Any] = common.envelope(
     'dry_run',
     common.closed(
         {
-            'granted': {'type': 'boolean'},
+            'granted': {
+                'type': 'boolean',
+                'description': 'The lease would be created with all that it asks for.',
+            },
             'waits': {
                 'type': 'boolean',
-                'description': 'The lease would be made, and wait until there is enough.',
+                'description': 'The lease would be created, and queued in the status WAITING.',
             },
             'refusals': {
                 'type': 'array',
                 'items': common.ERROR,
-                'description': 'All that would be refused, as errors are answered.',
+                'description': 'All reasons for a rejection, as errors are answered.',
             },
             'available_from': {
                 **_ANSWERED_OR_NULL,
-                'description': 'When what is refused is over, if that is known.',
+                'description': 'The earliest start that would be accepted, if that is known.',
             },
             'start_date': common.ANSWERED_DATE,
             'end_date': common.ANSWERED_DATE,

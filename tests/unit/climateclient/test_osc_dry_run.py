@@ -52,11 +52,11 @@ def test_dry_run_shows_what_would_be_granted(run, checked, answer):
 @pytest.mark.parametrize(
     ('granted', 'waits', 'kind', 'outcome'),
     [
-        (True, False, 'immediate', 'be granted.'),
-        (True, True, 'immediate', 'be made, and wait until preemptible leases have given way'),
-        (False, True, 'retry', 'be made, and wait until there is enough for it.'),
-        (False, True, 'best_effort', 'be made, and wait until shared hosts are emptied for it.'),
-        (False, False, 'retry', 'be refused.'),
+        (True, False, 'immediate', 'be created.'),
+        (True, True, 'immediate', 'be created, and queued until leases are preempted for it.'),
+        (False, True, 'retry', 'be created, and queued until there is sufficient capacity.'),
+        (False, True, 'best_effort', 'be created, and queued until shared hosts are drained.'),
+        (False, False, 'retry', 'be rejected.'),
     ],
 )
 def test_dry_run_says_in_a_sentence_what_would_happen(
