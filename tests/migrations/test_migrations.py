@@ -13,6 +13,7 @@ from oslo_config import cfg
 
 from climate_core import conf as config
 from climate_core.db import migration, tables
+from climate_core.db import reservations as db_reservations
 from climate_core.db import usage as db_usage
 from climate_core.db.engine import Database
 from climate_core.lease import usage
@@ -235,20 +236,10 @@ def test_what_was_given_up_before_is_told_by_its_reason(
     now = datetime.datetime(2026, 12, 1, 12)
     hour = datetime.timedelta(hours=1)
     period = usage.Span(*(each.replace(tzinfo=datetime.UTC) for each in (now, now + hour)))
-    lease = {
-        **dict.fromkeys(('id', 'name', 'project_id', 'user_id', 'status', 'start_policy'), 'a'),
-        **dict.fromkeys(('generation', 'priority'), 1),
-        'kind': 'immediate',
-        'degraded': False,
-        'preemptible': True,
-        'created_at': now - hour,
-        'start_date': now - hour,
-        'end_date': now + hour,
-    }
     reasons = {'b': 'Given up for another lease on 2026-12-01 12:00:00 UTC.', 'c': 'Over.'}
     engine = Database(conf).engine
     with engine.begin() as connection:
-        _insert(connection, 'leases', lease)
+        _insert(connection, 'leases', _lease(now - hour, now + hour))
         for name, reason in reasons.items():
             held = {'id': name, 'lease_id': 'a', 'resource_type': 't', 'resource_id': name}
             flags = dict.fromkeys(('missing_resources', 'resources_changed'), False)
@@ -258,6 +249,37 @@ def test_what_was_given_up_before_is_told_by_its_reason(
     migration.upgrade(conf)
     found = Database(conf).read(lambda session: list(db_usage.uses(session, period)))
     assert [each.resource_id for each in found] == ['b']
+
+
+def test_contract_removes_short_params_that_the_release_before_did_not_update(
+    conf: cfg.ConfigOpts,
+) -> None:
+    migration.expand(conf)
+    now = datetime.datetime(2026, 12, 1, 12)
+    held = {'id': 'b', 'lease_id': 'a', 'resource_type': 't', 'resource_id': 'b', 'hold': 1}
+    flags = dict.fromkeys(('missing_resources', 'resources_changed'), False)
+    stored = {'status': 'pending', 'params': '{"max": 2}', 'short_params': '{"max": 1}'}
+    with Database(conf).engine.begin() as connection:
+        _insert(connection, 'leases', _lease(now, now))
+        _insert(connection, 'reservations', {**held, **flags, **stored, 'created_at': now})
+    migration.contract(conf)
+    query = sa.select(*db_reservations.SHORT_COLUMNS)
+    with Database(conf).reader() as session:
+        (row,) = session.execute(query)
+        assert db_reservations.read(session, row).params == {'max': 2}
+
+
+def _lease(start: datetime.datetime, end: datetime.datetime) -> dict[str, Any]:
+    return {
+        **dict.fromkeys(('id', 'name', 'project_id', 'user_id', 'status', 'start_policy'), 'a'),
+        **dict.fromkeys(('generation', 'priority'), 1),
+        'kind': 'immediate',
+        'degraded': False,
+        'preemptible': True,
+        'created_at': start,
+        'start_date': start,
+        'end_date': end,
+    }
 
 
 def _insert(connection: sa.Connection, table: str, values: dict[str, Any]) -> None:
