@@ -105,7 +105,8 @@ def page(
     chosen = in_order.with_only_columns(_ROW.c.id, *_COLUMNS).where(_ROW.c.id.in_(ids))
     found = session.execute(chosen).all() if ids else ()
     entries = ((number, history.HistoryEntry(*values)) for number, *values in found)
-    return [(number, _opened(session, each)) for number, each in entries], more
+    # The entries may be purged between the reads: a page with a link has a last entry.
+    return [(number, _opened(session, each)) for number, each in entries], more and bool(found)
 
 
 def _opened(session: orm.Session, entry: history.HistoryEntry) -> history.HistoryEntry:

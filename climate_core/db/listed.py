@@ -95,8 +95,10 @@ def _unpacked(
     ids, more = db_rows.page_ids(session, _LEASE, select, _size(frozenset(parts)), MOST_BYTES)
     texts = session.execute(_texts(frozenset(parts)), {'ids': ids}) if ids else ()
     by_id = {row[0]: _unpack(row[1]) for row in texts}
-    # Leases may be deleted between the reads: a page with a link has a last lease.
+    # Leases may be deleted between the reads: more may follow, and a page with a link has a last
+    # lease.
     found = [by_id[each] for each in ids if each in by_id]
+    more = more or len(found) < len(ids)
     if None in found:
         plain, later = _assembled(session, select.limit(len(ids)), parts)
         return plain, bool(plain) and (more or later)

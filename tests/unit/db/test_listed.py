@@ -2,6 +2,7 @@
 """A list shows of each lease what is shown of it alone."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_common.event_types import END_RESERVATION, RETRY
-from climate_core.db import leases, listed, listing, tables
+from climate_core.db import history, leases, listed, listing, rows, tables
 from climate_core.lease import api_view
 from tests.support.mixed import Mixed, a_network, some_addresses, some_hosts, thing
 from tests.support.world import World, at
@@ -106,3 +107,39 @@ def test_lease_of_the_release_before_shows_no_time_before_its_start(any_world: W
     with any_world.database.writer() as session:
         session.execute(sa.update(tables.LEASES).values(before_start=None))
     assert check(any_world)[0]['before_start'] == []
+
+
+@pytest.fixture
+def deleted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return ids that exist when a page is chosen, and are deleted before it is read."""
+    ids: list[Any] = []
+    choose = rows.page_ids
+
+    def page_ids(*args: Any) -> tuple[list[Any], bool]:
+        chosen, more = choose(*args)
+        return [*ids, *chosen][: len(chosen)], more
+
+    monkeypatch.setattr(rows, 'page_ids', page_ids)
+    return ids
+
+
+def test_page_whose_lease_is_deleted_meanwhile_leads_to_the_next_one(
+    new_database: Callable[[str], str], deleted: list[Any]
+) -> None:
+    """The isolation level of MariaDB may be READ COMMITTED."""
+    world = World(new_database('mariadb'))
+    lease_ids = {world.create(name) for name in 'abc'}
+    deleted.append('gone')
+    found, more = world.database.read(listing.shown, Query(limit=2))
+    world.database.dispose()
+    assert {each.id for each in found} < lease_ids
+    assert more
+
+
+def test_page_of_a_history_that_is_purged_meanwhile_has_no_link(
+    world: World, deleted: list[Any]
+) -> None:
+    lease_id = world.create('a')
+    world.update(lease_id, name='b')
+    deleted.append(0)
+    assert world.database.read(history.page, lease_id, limit=1) == ([], False)
