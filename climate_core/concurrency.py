@@ -71,8 +71,8 @@ class ReservingLimit:
     """Limit how many requests of users reserve resources in this process at once.
 
     Those for one type of resource leave a quarter to the others: the service of that type may not
-    answer. Those of one project leave half of them, rounded down, to the others: a user can choose
-    what takes a service a minute. So no project alone takes all turns of a type either.
+    answer. Those of one project leave half of them, rounded down, to other projects: a user can
+    choose what takes a service a minute. So no project alone takes all turns of a type either.
 
     :param most: None for no limit
     """

@@ -36,8 +36,8 @@ def check_network(
 def _check_external(network: Mapping[str, Any], allows_external: bool) -> None:
     if not (network.get('shared') or allows_external):
         raise exceptions.Permanent(
-            f'The network {network["id"]} is external and not shared with this project, so Nova '
-            'attaches no servers to it: give another network, and use a floating IP.'
+            f'Network {network["id"]} is external and not shared with this project, so Nova '
+            'attaches no servers to it: use another network and a floating IP.'
         )
 
 
@@ -56,7 +56,7 @@ def check_unambiguous(conn: 'connection.Connection') -> None:
     }
     if len(found) > 1:
         raise exceptions.Permanent(
-            'This project has more than one network, so Nova cannot choose: give the uuid of one.'
+            'networks: must list the uuid of a network: this project has more than one network.'
         )
 
 
@@ -69,7 +69,9 @@ def check_port(conn: 'connection.Connection', port_id: str, allows_external: boo
     check_own(conn, found.get('project_id'), f'port {port_id}')
     owner = str(found.get('device_owner') or '')
     if owner.startswith(network_parts.OWN):
-        raise exceptions.Permanent(f'The port {port_id} is a {owner}, which no server can have.')
+        raise exceptions.Permanent(
+            f'Port {port_id} belongs to {owner}: use a port that a server may have.'
+        )
     with contextlib.suppress(errors.Gone):
         # Nova does not miss a network that the user does not see.
         network = NEUTRON.read(conn, f'/networks/{found["network_id"]}', 'network')
@@ -82,7 +84,7 @@ def check_free(conn: 'connection.Connection', port_id: str) -> None:
     device_id = NEUTRON.read(conn, f'/ports/{port_id}', 'port').get('device_id')
     if device_id:
         raise exceptions.Permanent(
-            f'The port {port_id} is in use by {device_id} now: give one that is not.'
+            f'Port {port_id} is in use by {device_id}: use a port that is free.'
         )
 
 

@@ -32,7 +32,7 @@ class Checks(upgradecheck.UpgradeCommands):
         self._upgrade_checks = tuple((name, (_run, {'check': check})) for name, check in rows)
 
     def _check_files(self) -> upgradecheck.Result:
-        """Check that the checks do not judge the defaults alone."""
+        """Warn if no file was read, so that the checks read the defaults."""
         missing = explain.missing_file(self.conf)
         if missing:
             return upgradecheck.Result(

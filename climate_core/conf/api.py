@@ -53,8 +53,8 @@ OPTS: list[cfg.Opt] = [
         help='How many requests of users may reserve resources at once in one process of the API. '
         'They make the lease service ask Nova, Cinder or Heat, which wait for it at times: set '
         'this lower than the threads of a process. Those for one type of resource leave a quarter '
-        'of them to the others, those of one project half. One too many is answered with 503 and '
-        'Retry-After. Default: the threads of a uWSGI process but one; no limit in another WSGI '
-        'server.',
+        'of them to other types, those of one project half to other projects. One too many is '
+        'answered with 503 and Retry-After. Default: the threads of a uWSGI process but one; no '
+        'limit in another WSGI server.',
     ),
 ]

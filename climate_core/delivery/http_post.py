@@ -3,8 +3,7 @@
 
 The name is resolved once; all its addresses are looked at, and one of those that were looked at
 is connected to. TLS is verified against the name. Redirects are not followed, proxies of the
-environment are not used. The whole call has one deadline, however slowly the other side talks, and
-one maximum of received bytes, however much it says.
+environment are not used. The whole call has one deadline and one maximum of received bytes.
 """
 
 import contextlib

@@ -63,7 +63,7 @@ class _Held:
             owned = plugin.resource_type, key
             if owned in self._exclusive:
                 raise exceptions.BadRequest(
-                    f'{field}: must be given once in a request, since only one can have it.',
+                    f'{field}: must be given once in a request: only one resource can have it.',
                     field=field,
                 )
             self._exclusive.add(owned)

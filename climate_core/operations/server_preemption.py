@@ -253,7 +253,7 @@ class _Snapshot:
 
     @property
     def is_cut_short(self) -> bool:
-        """Tell whether a budget is spent, so that sets may have been taken for too small."""
+        """Return whether a budget is spent: sets may have been rejected without a full check."""
         return min(self.budget.left, self.claim_budget.left) <= 0
 
     def knows(self, one: PreemptibleServers) -> bool:

@@ -193,7 +193,7 @@ def check_together(
     _check_size('ephemeral', 'GiB', ephemeral, field, _sizes(local, ephemeral, swap))
     _check_size('swap', 'MiB', int(flavor['swap'] or 0), field, _sizes(swap, 0, ()))
     if len(swap) > 1:
-        raise exceptions.BadRequest(f'{field}: must have one swap disk at most.', field=field)
+        raise exceptions.BadRequest(f'{field}: must have at most one swap disk.', field=field)
 
 
 def _sizes(devices: Sequence[Device], usual: int, without: Sequence[Device]) -> int:
@@ -207,7 +207,7 @@ def _sizes(devices: Sequence[Device], usual: int, without: Sequence[Device]) -> 
 def _check_size(name: str, unit: str, most: int, field: str, wanted: int) -> None:
     if wanted > most:
         raise exceptions.BadRequest(
-            f'{field}: must have {most} {unit} of {name} disks at most, as the flavor has, not '
+            f'{field}: must have at most {most} {unit} of {name} disks, as the flavor has, not '
             f'{wanted}.',
             field=field,
         )
