@@ -368,4 +368,7 @@ class ManagerService:
         try:
             self._client.nudge(self._hint)
         except messaging.MessagingException:
-            LOG.warning('The other managers were not told; this one does the work', exc_info=True)
+            LOG.warning(
+                'Could not notify the other managers of new work; they find it when they poll',
+                exc_info=True,
+            )

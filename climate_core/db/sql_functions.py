@@ -40,7 +40,7 @@ class json_member(expression.FunctionElement[str]):
 
 
 class byte_length(expression.FunctionElement[int]):
-    """Render the length of a text of JSON in bytes; no database reads a long text for it."""
+    """Render the length of a text of JSON in bytes, which needs no transfer of the text."""
 
     type = sa.BigInteger()
     name = 'byte_length'
