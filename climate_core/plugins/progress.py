@@ -14,15 +14,17 @@ from typing import Any, Final, Self
 START: Final = 'start'
 END: Final = 'end'
 
-#: Requests of an end action after whose rejection another one is done.
+#: An end action is replaced after this number of rejected requests, and this number of seconds
+#: from the first one: a mistake in a policy must not delete what the user wanted to keep.
 REJECTIONS: Final = 3
+REJECTED_SECONDS: Final = 3600.0
 
 #: Seconds from a request to the first look at what came of it, unless an option says it.
 FIRST_LOOK: Final = 0.5
 #: Seconds of the first pause after a failure, and of the longest wait.
 _FIRST: Final = 0.5
 _LONGEST: Final = 30.0
-_TIMES: Final = ('since', 'asked_at', 'failing_since', 'failed_at')
+_TIMES: Final = ('since', 'asked_at', 'rejected_since', 'failing_since', 'failed_at')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Progress:
     :param state: what was seen of the resource last
     :param rejected: the end action of each request that its service rejected as it was; None for
         no request
+    :param rejected_since: when the first of these was rejected
     :param uses: the ids of the resources that this one uses; None if that is not known
     :param failing_since: when it was first seen that it cannot be ended as it is
     :param failed_at: when that was seen last
@@ -52,6 +55,7 @@ class Progress:
     reason: str | None = None
     state: str | None = None
     rejected: Sequence[str] | None = None
+    rejected_since: datetime.datetime | None = None
     uses: Sequence[str] | None = None
     failing_since: datetime.datetime | None = None
     failed_at: datetime.datetime | None = None
@@ -102,14 +106,18 @@ class Progress:
             reason=reason,
         )
 
-    def with_rejection(self, on_end: str, reason: str) -> Self:
+    def with_rejection(self, on_end: str, reason: str, now: datetime.datetime) -> Self:
         """Note that a request of an end action was rejected as it was."""
-        rejected = [*(self.rejected or ()), on_end][-REJECTIONS:]
-        return dataclasses.replace(self, rejected=rejected, reason=reason)
+        before = self.rejected if on_end in (self.rejected or ()) else ()
+        rejected = [*(before or ()), on_end][-REJECTIONS:]
+        since = (self.rejected_since if before else None) or now
+        return dataclasses.replace(self, rejected=rejected, rejected_since=since, reason=reason)
 
-    def is_rejected(self, on_end: str) -> bool:
-        """Return whether the last requests, of this end action, were all rejected as they were."""
-        return list(self.rejected or ()) == [on_end] * REJECTIONS
+    def is_rejected(self, on_end: str, now: datetime.datetime) -> bool:
+        """Return whether the requests of this end action have been rejected for long."""
+        if list(self.rejected or ()) != [on_end] * REJECTIONS or self.rejected_since is None:
+            return False
+        return (now - self.rejected_since).total_seconds() >= REJECTED_SECONDS
 
     def with_failing_end(self, uses: Sequence[str], now: datetime.datetime) -> Self:
         """Note that the end fails, and what the resource uses now."""

@@ -122,7 +122,9 @@ class WakeablePlugin(base.ResourcePlugin):
         :param usual: the end action in its place
         :returns: the context of the end action that is done, and why it is not the requested one
         """
-        if usual == context.on_end or not context.progress.is_rejected(context.on_end):
+        if usual == context.on_end or not context.progress.is_rejected(
+            context.on_end, context.now
+        ):
             return context, None
         reason = (
             f'{str(self.service).capitalize()} rejects the end action {context.on_end}, so the '

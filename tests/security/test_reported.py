@@ -151,7 +151,7 @@ def test_statements_do_not_grow_with_reported_servers(leased, count, lease_of):
     ids = reserve_each(leased, count, lease_of)
     servers = leased.plugins['virtual:instance']
     found = leased.statements(lambda: list(reported.verify(leased.database, servers)))
-    assert len(found) == 6
+    assert len(found) == 7
     live = [each for lease_id in ids for each in leased.lease(lease_id).live]
     assert len(live) == count
     assert all(REPORTED not in each.params for each in live)

@@ -246,7 +246,7 @@ class ServerPlugin(making.MakingPlugin):
         except exceptions.PluginFailure as exc:
             kept = Progress.load(exc.progress or context.progress.dump(), END, context.now)
             if isinstance(exc, errors.Rejected | errors.Refused) and instead is None:
-                kept = kept.with_rejection(context.on_end, str(exc))
+                kept = kept.with_rejection(context.on_end, str(exc), context.now)
             uses = [each['id'] for each in server.get(servers.VOLUMES, ())]
             exc.progress = kept.with_failing_end(uses, context.now).dump()
             raise

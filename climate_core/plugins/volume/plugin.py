@@ -184,7 +184,7 @@ class VolumePlugin(making.MakingPlugin):
             # Not of a 400, with which Cinder answers if only the state does not allow it now.
             if instead is None:
                 kept = Progress.load(exc.progress or context.progress.dump(), END, context.now)
-                exc.progress = kept.with_rejection(context.on_end, str(exc)).dump()
+                exc.progress = kept.with_rejection(context.on_end, str(exc), context.now).dump()
             raise
         if wait is None:
             if instead is not None:

@@ -205,7 +205,7 @@ class TestMadeVolumes(MadeVolumes):
         self.world.run_until_idle(hours=2)
         assert self.state(lease_id)[0] == 'TERMINATING'
         assert 'Cinder answered 403' in self.world.lease(lease_id).status_reason
-        self.world.run_until_idle(minutes=10)
+        self.world.run_until_idle(hours=2)
         self.look_around()
         assert self.state(lease_id)[0] == 'TERMINATED'
         self.assert_nothing_left()

@@ -64,3 +64,21 @@ def shelved(volumes, on_end, **fields):
     server['status'] = 'SHELVED_OFFLOADED'
     change(case, status='reserved')
     return case
+
+
+def reject_for_an_hour(case, answer: str) -> None:
+    """Try the end until its service has rejected it three times; an hour is between the last."""
+    for rejected in range(3):
+        if rejected == 2:
+            case.time.forward(hours=1)
+        while not is_rejected(case, answer):
+            pass
+
+
+def is_rejected(case, answer: str) -> bool:
+    """Take a step of the end; return whether its service rejects it with this answer."""
+    try:
+        assert case.end_once() is not None
+    except exceptions.Transient as exc:
+        return answer in str(exc)
+    return False

@@ -9,7 +9,15 @@ from climate_core.plugins.base import Wait
 from climate_core.plugins.volume import end_steps
 from tests.conformance.world import reserved
 from tests.support.fakes import cinder
-from tests.unit.plugins.cases import asked, attached, change, status, without_rights, woken
+from tests.unit.plugins.cases import (
+    asked,
+    attached,
+    change,
+    reject_for_an_hour,
+    status,
+    without_rights,
+    woken,
+)
 
 #: (end action, status before) -> (what Cinder is asked for, in order; status after)
 ENDS = {
@@ -244,15 +252,10 @@ def test_something_else_is_not_found(volumes):
     ('on_end', 'usual', 'after'),
     [('backup', 'delete', (['delete'], None)), ('snapshot', 'detach', ([], 'available'))],
 )
-def test_copy_that_cinder_forbids_three_times_is_left_out(volumes, on_end, usual, after):
+def test_copy_that_cinder_forbids_for_an_hour_is_left_out(volumes, on_end, usual, after):
     case = woken(volumes, on_end, status='available')
     volumes.fault('POST', f'/{on_end}s', 403, count=3)
-    forbidden = 0
-    while forbidden < 3:
-        try:
-            assert case.end_once() is not None
-        except exceptions.Transient as exc:
-            forbidden += 'Cinder answered 403' in str(exc)
+    reject_for_an_hour(case, 'Cinder answered 403')
     wait = case.end_once()
     assert wait is None or wait.reason == (
         f'Cinder rejects the end action {on_end}, so the usual one is done, {usual}: '
