@@ -52,7 +52,7 @@ def check_file_modes(conf: cfg.ConfigOpts) -> Iterator[str]:
     files = explain.files_read(conf)
     paths = [pathlib.Path(path) for path in (*files, rules, sqlite) if path]
     for directory in filter(None, more_rules):
-        paths += filter(pathlib.Path.is_file, pathlib.Path(directory).iterdir())
+        paths += filter(pathlib.Path.is_file, pathlib.Path(directory).glob('*'))
     for path in paths:
         mode = path.stat().st_mode if path.exists() else 0
         if mode & (stat.S_IRWXO | stat.S_IWGRP):

@@ -45,8 +45,9 @@ def _limit_repeatable(
     count = _count(session, entry.lease_id, history.REPEATABLE)
     if count >= most:
         return None
-    is_last = count == most - 1
-    return dataclasses.replace(entry, reason=history.LAST) if is_last else entry
+    if count < most - 1:
+        return entry
+    return dataclasses.replace(entry, reason=' '.join(filter(None, (entry.reason, history.LAST))))
 
 
 def _count(session: orm.Session, lease_id: str, actions: Collection[str]) -> int:

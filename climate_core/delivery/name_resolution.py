@@ -136,6 +136,7 @@ class CloudHosts:
             self._known = frozenset(self._resolve_hosts())
         except Exception:
             LOG.exception('Could not resolve the hosts of the cloud; webhooks are called later')
+            self._until = time.monotonic() + _INCOMPLETE
             refresh.set_exception(NotResolved('Its address could not be checked.'))
         else:
             self._until = time.monotonic() + self._seconds
