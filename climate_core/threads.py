@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Final, Generic, ParamSpec, Protocol, TypeVar
 from oslo_log import log
 
 from climate_core.backoff import Backoff
-from climate_core.db.engine import describe_error
 
 LOG = log.getLogger(__name__)
 
@@ -136,7 +135,8 @@ class Worker(abc.ABC):
                 seconds = self.look()
                 failures = 0
             except self.trouble as exc:
-                LOG.exception('%s: %s', self.complaint, describe_error(exc))
+                # The lines below the first one are the statement and general advice.
+                LOG.exception('%s: %s', self.complaint, str(exc).partition('\n')[0])
                 seconds = self._pause.delay(failures)
                 failures += 1
             with self._changed:

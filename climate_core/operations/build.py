@@ -70,6 +70,9 @@ class Builder:
             items, found = reserver.reserve_items(values.get('reservations') or (), errors)
         if present is not None:
             kind = present.kind
+        elif errors.found and not items and values.get('reservations'):
+            # All of them are rejected: whether they suit the kind is not known.
+            kind = states.LeaseKind.IMMEDIATE
         else:
             kind = errors.get(states.LeaseKind.IMMEDIATE, kinds.of, asked.kind, items)
         items = kinds.fitted(kind, items)

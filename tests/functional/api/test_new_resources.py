@@ -224,6 +224,8 @@ def test_what_cannot_be_made_is_rejected_at_the_request(
         told = ask(wanted, kind=kind, dry_run=True).json['dry_run']
         assert not told['granted']
         assert created.json in told['refusals'], told
+        # What was asked for is what the kind requires.
+        assert 'kind' not in [each['field'] for each in told['refusals']], told
 
 
 def test_port_in_two_reservations_is_rejected(ask: Ask) -> None:

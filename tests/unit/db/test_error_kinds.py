@@ -63,25 +63,15 @@ def test_pool_without_a_free_connection_is_no_outage(new_database: Callable[[str
     assert said.startswith('all connections to the database are in use: ')
 
 
-@pytest.mark.parametrize(
-    ('url', 'kind'),
-    [
-        ('mysql+pymysql://climate@127.0.0.1:1/climate', 'the database cannot be reached: '),
-        ('sqlite:///{}/climate.sqlite', 'the database rejected a statement: '),
-    ],
-)
-def test_scheduler_logs_the_kind(
-    tmp_path: pathlib.Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-    url: str,
-    kind: str,
+def test_scheduler_logs_the_first_line(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database = open_database(url.format(tmp_path))
-    pool = mock.Mock(places=1)
-    scheduler = Scheduler(database, Clock(database), pool, 60.0)
+    database = open_database('mysql+pymysql://climate@127.0.0.1:1/climate')
+    scheduler = Scheduler(database, Clock(database), mock.Mock(places=1), 60.0)
     pauses = iter([lambda: None, scheduler.stop])
     monkeypatch.setattr(scheduler, '_sleep', lambda _seconds: next(pauses)())
     scheduler._run()
-    assert caplog.messages == [mock.ANY]
-    assert f'; the scheduler retries: {kind}' in caplog.messages[0]
+    (logged,) = caplog.messages
+    assert '; the scheduler retries: ' in logged
+    assert "Can't connect to MySQL server" in logged
+    assert '\n' not in logged
