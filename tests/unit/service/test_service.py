@@ -52,6 +52,8 @@ class Told:
 class Running:
     def __init__(self, url: str, name: str, things: Things, **webhooks: Any) -> None:
         conf = configure(url, grace_seconds=PATIENCE)
+        # The bus in memory keeps what managers of other tests sent when they stopped.
+        conf.set_override('control_exchange', url)
         for option, value in webhooks.items():
             conf.set_override(option, value, group='webhooks')
         conf.set_override('host', name, group='manager')
