@@ -23,6 +23,8 @@ from climate_core import conf as configuration
 from climate_core.api import deploy
 from climate_core.db.engine import Database
 from climate_core.service import ManagerService
+from tests.bench.climate import CONFIG, CREDENTIALS
+from tests.bench.cloud import NOVA, PASSWORD, PROJECT, PROJECT_ID, SERVICE_PROJECT, USER
 from tests.bench.processes import run_in_directory, wait_until
 from tests.functional.api import world
 from tests.support import templates
@@ -35,35 +37,8 @@ _SERVICE = ('climate_common/', 'climate_core/', 'climate_hosts/', 'climate_netwo
 _SERVED = ('climate_core/api/', 'climate_core/rpc/')
 _STARTED = ('climate_core/engine/',)
 
-_CONFIG = """\
-[DEFAULT]
-transport_url = fake:/
-control_exchange = {exchange}
-[database]
-connection = sqlite:///{directory}/climate.sqlite
-[cloud]
-{credentials}
-[keystone_authtoken]
-interface = public
-www_authenticate_uri = {cloud}/identity/v3
-{credentials}
-[oslo_messaging_notifications]
-driver = noop
-[virtual:instance]
-first_look_seconds = 1
-[hosts]
-enrol_seconds = 0
-[limits]
-driver = none
-"""
-_CREDENTIALS = """\
-auth_type = password
-auth_url = {cloud}/identity/v3
-username = climate
-password = secret
-project_name = service
-user_domain_name = Default
-project_domain_name = Default"""
+#: Beside the configuration of the bench: hosts may be added at once.
+_HOSTS = '\n[hosts]\nenrol_seconds = 0\n'
 
 
 class Trace:
@@ -152,10 +127,10 @@ class Ways:
         self._application = application
         self._cloud = cloud
         self._trace = trace
-        self._operator = {'X-Auth-Token': cloud.token('nova')}
+        self._operator = {'X-Auth-Token': cloud.token(NOVA)}
         self._headers = {
-            'X-Auth-Token': cloud.token('bench'),
-            'X-Service-Token': cloud.token('nova'),
+            'X-Auth-Token': cloud.token(USER),
+            'X-Service-Token': cloud.token(NOVA),
         }
 
     def enrol(self, names: list[str]) -> None:
@@ -171,7 +146,7 @@ class Ways:
 
     def start(self) -> None:
         """Have the lease of a reserved server start."""
-        (server,) = self._cloud.order('servers', [{'project_id': 'bench-project-id'}])
+        (server,) = self._cloud.order('servers', [{'project_id': PROJECT_ID}])
         wanted = {
             'resource_type': 'virtual:instance',
             'resource_id': server['id'],
@@ -211,9 +186,9 @@ class Ways:
 def measure(directory: pathlib.Path, names_files: bool) -> None:
     trace = Trace()
     with cloud_server.running(directory / 'journal') as cloud:
-        for name, roles in (('climate', ['admin', 'service']), ('nova', ['admin', 'service'])):
-            cloud.state.user(name, 'secret', 'service', roles)
-        cloud.state.user('bench', 'secret', 'bench-project', ['member', 'reader'])
+        for name in ('climate', NOVA):
+            cloud.state.user(name, PASSWORD, SERVICE_PROJECT, ['admin', 'service'])
+        cloud.state.user(USER, PASSWORD, PROJECT, ['member', 'reader'])
         hosts = [f'cn{number}' for number in range(8)]
         for name in hosts:
             hypervisors.add(cloud.state, name)
@@ -244,11 +219,15 @@ def _table(ways: Ways) -> list[tuple[str, Callable[[], Any], tuple[str, ...]]]:
 
 
 def _configure(directory: pathlib.Path, cloud: str) -> Any:
-    credentials = _CREDENTIALS.format(cloud=cloud)
     file = directory / 'climate.conf'
     file.write_text(
-        _CONFIG.format(
-            exchange=uuid.uuid4().hex, directory=directory, cloud=cloud, credentials=credentials
+        CONFIG.format(
+            transport='fake:/',
+            state=directory,
+            database=f'sqlite:///{directory}/climate.sqlite',
+            cloud=cloud,
+            credentials=CREDENTIALS.format(cloud=cloud, password=PASSWORD),
+            more=_HOSTS,
         )
     )
     conf = configuration.load([], [str(file)])
