@@ -7,7 +7,7 @@ with the first of the group, whose row stays as long as the lease. Nothing is as
 """
 
 import dataclasses
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from oslo_utils import uuidutils
@@ -22,6 +22,7 @@ from climate_core.plugins.base import Claimed
 if TYPE_CHECKING:
     from oslo_config import cfg
 
+    from climate_core.cloud import connection
     from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
 
@@ -30,6 +31,12 @@ MADE_FOR: Final = 'made_for'
 #: Names in the params of a reservation the digest of its specification; never shown.
 SAID: Final = '_said'
 HOLDS: Final = model.HOLDS
+
+#: What checks a source of volumes with the rights of the user, and the GiB that a volume made from
+#: it needs.
+SourceCheck = tuple[
+    Callable[['connection.Connection', str], Mapping[str, Any]], Callable[[Mapping[str, Any]], int]
+]
 
 TEXT: Final = {'type': 'string', 'minLength': 1, 'maxLength': limits.NAME_LENGTH}
 #: A name, as Nova accepts it.

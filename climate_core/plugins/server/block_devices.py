@@ -6,13 +6,14 @@ Facts: nova/block_device.py ``from_api``; nova/compute/api.py ``_check_and_trans
 """
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from oslo_utils import uuidutils
 
 from climate_core import exceptions
 from climate_core.cloud import errors, images, volumes
+from climate_core.plugins import specified
 
 if TYPE_CHECKING:
     from climate_core.cloud import connection
@@ -21,15 +22,7 @@ KEY: Final = 'block_device_mapping_v2'
 #: The property of an image with block devices of its own, one of which may be the root disk.
 _OF_IMAGE: Final = 'block_device_mapping'
 #: By its source_type: what checks the uuid of a block device, and the GiB that its volume needs.
-_SOURCES: Final[
-    Mapping[
-        str,
-        tuple[
-            Callable[['connection.Connection', str], Mapping[str, Any]],
-            Callable[[Mapping[str, Any]], int],
-        ],
-    ]
-] = {
+_SOURCES: Final[Mapping[str, specified.SourceCheck]] = {
     'image': (images.check, images.disk_gb),
     'snapshot': (volumes.check_snapshot, operator.itemgetter('size')),
     'volume': (volumes.check, lambda _: 0),

@@ -5,7 +5,7 @@ Facts: Block Storage API reference v3, ``POST /v3/{project_id}/volumes``.
 """
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from climate_common import amounts, hints, limits
@@ -24,15 +24,7 @@ KEY: Final = 'volume'
 _MOST: Final = 2**31 - 1
 
 #: What a volume is made from: what checks it, and the GiB that it needs.
-_SOURCES: Final[
-    Mapping[
-        str,
-        tuple[
-            Callable[['connection.Connection', str], Mapping[str, Any]],
-            Callable[[Mapping[str, Any]], int],
-        ],
-    ]
-] = {
+_SOURCES: Final[Mapping[str, specified.SourceCheck]] = {
     'imageRef': (images.check, images.disk_gb),
     'snapshot_id': (volumes.check_snapshot, operator.itemgetter('size')),
     'source_volid': (volumes.check, operator.itemgetter('size')),
