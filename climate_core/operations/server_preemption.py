@@ -116,30 +116,8 @@ class ServerPreemption:
             gives_way = any(each.given_up_at for each in found)
             return Victims((), time, start) if gives_way else None
         candidates = [each for each in found if each.given_up_at is None and snapshot.knows(each)]
-        return self._choose(candidates, snapshot, Victims((), time, start))
-
-    def _choose(
-        self, candidates: Sequence[PreemptibleServers], snapshot: '_Snapshot', none: Victims
-    ) -> Victims | None:
-        """Choose leases all of whose servers can be preempted.
-
-        :returns: None if there are none, or the search for them costs too much
-        """
-        assert self.cloud is not None, 'it told what is free'  # nosec B101 # for mypy: it holds already
         obstacles = _Obstacles(self.cloud, [each for each in candidates if each.runs])
-        chosen = snapshot.choose_fewest([each for each in candidates if not each.runs])
-        while True:
-            chosen = chosen or snapshot.choose_fewest(candidates)
-            # A search that was cut short could preempt more leases than the fewest.
-            if not chosen or snapshot.is_cut_short:
-                return None
-            if sum(len(each.servers) for each in chosen if each.runs) > _SERVERS_CHECKED:
-                return None
-            refused = obstacles.find(chosen)
-            if not refused:
-                return dataclasses.replace(none, leases=tuple(each.lease_id for each in chosen))
-            candidates = [each for each in candidates if each.lease_id not in refused]
-            chosen = []
+        return _choose(candidates, snapshot, obstacles, Victims((), time, start))
 
     def _times(
         self, lease: model.Lease, first: datetime.datetime, now: datetime.datetime
@@ -171,7 +149,7 @@ class _Obstacles:
         self._counts = Counter[str]()
 
     def find(self, chosen: Sequence[PreemptibleServers]) -> set[str]:
-        """Find leases that cannot give way, among some that are chosen.
+        """Find leases that cannot be preempted, among some that are chosen.
 
         :returns: their ids, and those of other leases of the same projects that are not to be
             chosen either
@@ -181,7 +159,7 @@ class _Obstacles:
         found = {each.lease_id: each.project_id for each in new if not self._can_give_way(each)}
         for project_id in {*found.values()}:
             others = [e for e in self._unchecked.values() if e.project_id == project_id]
-            # As many as were checked: so few searches follow, however many cannot give way.
+            # Double the checks: few searches follow, however many leases cannot be preempted.
             for each in others[: self._counts[project_id]]:
                 if self._shares[project_id].left > 0 and not self._can_give_way(each, False):
                     found[each.lease_id] = project_id
@@ -301,6 +279,31 @@ class _Snapshot:
     def _demand(self, wanted: Iterable[model.Reservation]) -> FutureDemand:
         found = [expected.demand(self._room, each) for each in wanted]
         return FutureDemand(start=self._start, end=self._end, servers=found)
+
+
+def _choose(
+    candidates: Sequence[PreemptibleServers],
+    snapshot: _Snapshot,
+    obstacles: _Obstacles,
+    none: Victims,
+) -> Victims | None:
+    """Choose leases all of whose servers can be preempted.
+
+    :returns: None if there are none, or the search for them costs too much
+    """
+    chosen = snapshot.choose_fewest([each for each in candidates if not each.runs])
+    while True:
+        chosen = chosen or snapshot.choose_fewest(candidates)
+        # A search that was cut short could preempt more leases than the fewest.
+        if not chosen or snapshot.is_cut_short:
+            return None
+        if sum(len(each.servers) for each in chosen if each.runs) > _SERVERS_CHECKED:
+            return None
+        refused = obstacles.find(chosen)
+        if not refused:
+            return dataclasses.replace(none, leases=tuple(each.lease_id for each in chosen))
+        candidates = [each for each in candidates if each.lease_id not in refused]
+        chosen = []
 
 
 def _fits(forecast: Forecast, asked: FutureDemand) -> bool:
