@@ -20,7 +20,6 @@ from climate_core.calendar.reader import CalendarReader
 from climate_core.cloud import Cloud
 from climate_core.cloud.external import External
 from climate_core.cloud.limits import Limits
-from climate_core.cloud.power import base as power_base
 from climate_core.cloud.trusts import Trusts
 from climate_core.conf import usage as usage_conf
 from climate_core.db import owner_trusts
@@ -41,23 +40,24 @@ from climate_core.lease import model
 from climate_core.operations import interfaces
 from climate_core.operations.build import webhook_rules
 from climate_core.operations.feeds import FeedOperations
-from climate_core.operations.floatingips import FloatingIpOperations
-from climate_core.operations.host_emptier import HostEmptier
-from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
-from climate_core.operations.networks import NetworkOperations
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.rpc import client, server
 from climate_core.sync import listener
-from climate_core.sync.hosts.power import HostPower
-from climate_core.sync.hosts.refresh import HostRefresher
-from climate_core.sync.hosts.shared_hosts import SharedHosts
-from climate_core.sync.hosts.watch import HostWatch
 from climate_core.sync.notified_checks import NotifiedChecks
 from climate_core.sync.purge import LeasePurger
 from climate_core.sync.reconcile import Reconciler
 from climate_core.threads import Background, MessageServer, Worker
+from climate_hosts.cloud.power import base as power_base
+from climate_hosts.operations.host_emptier import HostEmptier
+from climate_hosts.operations.hosts import HostOperations
+from climate_hosts.sync.power import HostPower
+from climate_hosts.sync.refresh import HostRefresher
+from climate_hosts.sync.shared_hosts import SharedHosts
+from climate_hosts.sync.watch import HostWatch
+from climate_networks.operations.floatingips import FloatingIpOperations
+from climate_networks.operations.networks import NetworkOperations
 
 LOG = log.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class ManagerService:
     :param send: sends a notification; default: through ``[oslo_messaging_notifications]``
     :param watch: whether to compare with the cloud and to listen to Nova and Cinder
     :raises climate_core.plugins.loading.PluginError: the plugins cannot be used
-    :raises climate_core.cloud.power.base.BadPowerSettings: nor can the driver of ``[power]``
+    :raises climate_hosts.cloud.power.base.BadPowerSettings: nor can the driver of ``[power]``
     :raises climate_core.delivery.metrics.BadAddress: ``[metrics] listen`` makes no sense
     :raises OSError: the address of ``[metrics] listen`` cannot be taken, or a file not be read
     :raises oslo_config.cfg.Error: ``[webhooks]`` names something that is no network

@@ -14,8 +14,8 @@ from climate_core.api.schemas import registered as schema
 from climate_core.context import RequestContext
 from climate_core.db import extra_properties
 from climate_core.db.extra_properties import ExtraProperties
-from climate_core.policies import hosts as host_rules
-from climate_core.policies import networks as network_rules
+from climate_hosts import policies as host_rules
+from climate_networks.policies import networks as network_rules
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from climate_core.api import extra_properties
 from climate_core.api.extra_properties import PropertyCalls
 from climate_core.api.request import Backend
 from climate_core.context import RequestContext
-from climate_core.lease import networks
+from climate_networks.domain import networks
 
 #: What users ask for of each host, beside the extra properties.
 _OF_HOSTS: Final = (

@@ -7,10 +7,11 @@ from typing import Any, Final
 from oslo_serialization import jsonutils
 
 from climate_common import dates
-from climate_core.db.hosts import HostPromise
-from climate_core.lease import api_view, hosts
-from climate_core.lease.floatingips import FloatingIp
-from climate_core.lease.networks import RegisteredSegment
+from climate_core.lease import api_view
+from climate_hosts.db.hosts import HostPromise
+from climate_hosts.domain import hosts
+from climate_networks.domain.floatingips import FloatingIp
+from climate_networks.domain.networks import RegisteredSegment
 
 #: What is shown of the details of a host as it is.
 _DETAILS: Final = (

@@ -9,14 +9,10 @@ from climate_core.api.handlers import (
     availability,
     calendar,
     feeds,
-    floatingips,
     history,
-    host_usage,
-    hosts,
     lease_list,
     leases,
     limits,
-    networks,
     openapi,
     plugins,
     reservations,
@@ -28,31 +24,30 @@ from climate_core.api.schemas import availability as availability_schema
 from climate_core.api.schemas import calendar as calendar_schema
 from climate_core.api.schemas import (
     feed,
-    floatingip,
-    host,
     lease,
     lease_query,
-    network,
     plugin,
     registered,
     reservation,
     version,
 )
 from climate_core.api.schemas import history as history_schema
-from climate_core.api.schemas import host_usage as host_usage_schema
 from climate_core.api.schemas import limits as limits_schema
 from climate_core.api.schemas import usage as usage_schema
 from climate_core.policies import availability as availability_rules
 from climate_core.policies import calendar as calendar_rules
 from climate_core.policies import feeds as feed_rules
-from climate_core.policies import floatingips as floatingip_rules
-from climate_core.policies import hosts as host_rules
 from climate_core.policies import leases as lease_rules
 from climate_core.policies import limits as limits_rules
-from climate_core.policies import networks as network_rules
 from climate_core.policies import plugins as plugin_rules
 from climate_core.policies import reservations as reservation_rules
 from climate_core.policies import usage as usage_rules
+from climate_hosts import policies as host_rules
+from climate_hosts.api import host_schemas, host_usage, hosts
+from climate_hosts.api import host_usage_schemas as host_usage_schema
+from climate_networks.api import floatingip_schemas, floatingips, network_schemas, networks
+from climate_networks.policies import floatingips as floatingip_rules
+from climate_networks.policies import networks as network_rules
 
 #: The variables of paths that are no ids, and what they look like.
 VARIABLES: Mapping[str, str] = {'property_name': r'[0-9A-Za-z_.:-]+?'}
@@ -139,18 +134,18 @@ ROUTES: Table = {
             hosts.list_,
             200,
             plugin_rules.GET,
-            response_schema=host.MANY,
-            query=host.QUERY,
+            response_schema=host_schemas.MANY,
+            query=host_schemas.QUERY,
         ),
-        'POST': Route(hosts.create, 201, host_rules.CREATE, host.CREATE, host.ONE),
+        'POST': Route(hosts.create, 201, host_rules.CREATE, host_schemas.CREATE, host_schemas.ONE),
     },
     '/v1/os-hosts/allocations': {
         'GET': Route(
             hosts.allocations,
             200,
             host_rules.GET_ALLOCATIONS,
-            response_schema=host.ALLOCATIONS,
-            query=host.ALLOCATIONS_QUERY,
+            response_schema=host_schemas.ALLOCATIONS,
+            query=host_schemas.ALLOCATIONS_QUERY,
         ),
     },
     '/v1/os-hosts/usage': {
@@ -167,8 +162,8 @@ ROUTES: Table = {
             hosts.properties,
             200,
             host_rules.GET_PROPERTIES,
-            response_schema=host.PROPERTIES,
-            query=host.PROPERTIES_QUERY,
+            response_schema=host_schemas.PROPERTIES,
+            query=host_schemas.PROPERTIES_QUERY,
         ),
     },
     '/v1/os-hosts/properties/{property_name}': {
@@ -177,20 +172,28 @@ ROUTES: Table = {
             200,
             host_rules.UPDATE_PROPERTIES,
             registered.UPDATE_PROPERTY,
-            host.PROPERTY,
+            host_schemas.PROPERTY,
         ),
     },
     '/v1/os-hosts/pools': {
-        'GET': Route(hosts.pools, 200, host_rules.GET_POOLS, response_schema=host.POOLS),
+        'GET': Route(hosts.pools, 200, host_rules.GET_POOLS, response_schema=host_schemas.POOLS),
     },
     '/v1/os-hosts/pools/{pool_name}': {
-        'GET': Route(hosts.show_pool, 200, host_rules.GET_POOLS, response_schema=host.POOL),
-        'PUT': Route(hosts.update_pool, 200, host_rules.UPDATE_POOLS, host.UPDATE_POOL, host.POOL),
+        'GET': Route(
+            hosts.show_pool, 200, host_rules.GET_POOLS, response_schema=host_schemas.POOL
+        ),
+        'PUT': Route(
+            hosts.update_pool,
+            200,
+            host_rules.UPDATE_POOLS,
+            host_schemas.UPDATE_POOL,
+            host_schemas.POOL,
+        ),
         'DELETE': Route(hosts.delete_pool, 204, host_rules.DELETE_POOLS),
     },
     '/v1/os-hosts/{host_id}': {
-        'GET': Route(hosts.show, 200, host_rules.GET, response_schema=host.ONE),
-        'PUT': Route(hosts.update, 200, host_rules.UPDATE, host.UPDATE, host.ONE),
+        'GET': Route(hosts.show, 200, host_rules.GET, response_schema=host_schemas.ONE),
+        'PUT': Route(hosts.update, 200, host_rules.UPDATE, host_schemas.UPDATE, host_schemas.ONE),
         'DELETE': Route(hosts.delete, 204, host_rules.DELETE),
     },
     '/v1/os-hosts/{host_id}/allocation': {
@@ -198,7 +201,7 @@ ROUTES: Table = {
             hosts.allocation,
             200,
             host_rules.GET_ALLOCATIONS,
-            response_schema=host.ONE_ALLOCATION,
+            response_schema=host_schemas.ONE_ALLOCATION,
         ),
     },
     '/v1/floatingips': {
@@ -206,19 +209,21 @@ ROUTES: Table = {
             floatingips.list_,
             200,
             floatingip_rules.GET,
-            response_schema=floatingip.MANY,
-            query=floatingip.QUERY,
+            response_schema=floatingip_schemas.MANY,
+            query=floatingip_schemas.QUERY,
         ),
         'POST': Route(
             floatingips.create,
             201,
             floatingip_rules.CREATE,
-            floatingip.CREATE,
-            floatingip.CREATED,
+            floatingip_schemas.CREATE,
+            floatingip_schemas.CREATED,
         ),
     },
     '/v1/floatingips/{floatingip_id}': {
-        'GET': Route(floatingips.show, 200, floatingip_rules.GET, response_schema=floatingip.ONE),
+        'GET': Route(
+            floatingips.show, 200, floatingip_rules.GET, response_schema=floatingip_schemas.ONE
+        ),
         'DELETE': Route(floatingips.delete, 204, floatingip_rules.DELETE),
     },
     '/v1/networks': {
@@ -226,18 +231,24 @@ ROUTES: Table = {
             networks.list_,
             200,
             network_rules.GET,
-            response_schema=network.MANY,
-            query=network.QUERY,
+            response_schema=network_schemas.MANY,
+            query=network_schemas.QUERY,
         ),
-        'POST': Route(networks.create, 201, network_rules.CREATE, network.CREATE, network.CREATED),
+        'POST': Route(
+            networks.create,
+            201,
+            network_rules.CREATE,
+            network_schemas.CREATE,
+            network_schemas.CREATED,
+        ),
     },
     '/v1/networks/properties': {
         'GET': Route(
             networks.properties,
             200,
             network_rules.GET_PROPERTIES,
-            response_schema=network.PROPERTIES,
-            query=network.PROPERTIES_QUERY,
+            response_schema=network_schemas.PROPERTIES,
+            query=network_schemas.PROPERTIES_QUERY,
         ),
     },
     '/v1/networks/properties/{property_name}': {
@@ -246,12 +257,14 @@ ROUTES: Table = {
             200,
             network_rules.UPDATE_PROPERTIES,
             registered.UPDATE_PROPERTY,
-            network.PROPERTY,
+            network_schemas.PROPERTY,
         ),
     },
     '/v1/networks/{network_id}': {
-        'GET': Route(networks.show, 200, network_rules.GET, response_schema=network.ONE),
-        'PUT': Route(networks.update, 200, network_rules.UPDATE, network.UPDATE, network.ONE),
+        'GET': Route(networks.show, 200, network_rules.GET, response_schema=network_schemas.ONE),
+        'PUT': Route(
+            networks.update, 200, network_rules.UPDATE, network_schemas.UPDATE, network_schemas.ONE
+        ),
         'DELETE': Route(networks.delete, 204, network_rules.DELETE),
     },
     '/v1/availability': {

@@ -6,7 +6,7 @@ from typing import Any
 
 from climate_core.calendar.model import Access
 from climate_core.context import RequestContext
-from climate_core.db.registered_units import IsSeen
+from climate_networks.db.registered_units import IsSeen
 
 
 def of(context: RequestContext, sees_all: bool) -> IsSeen:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The calls to Placement about providers, and about the hosts of the pools among them.
 
-Those about lanes are in :mod:`climate_core.cloud.lane_providers`. Every function takes the
+Those about lanes are in :mod:`climate_hosts.cloud.lane_providers`. Every function takes the
 connection whose rights it uses, which must be those of an administrator or of a service, and
 raises the exceptions of :mod:`climate_core.cloud.errors`. Each of them may be called again: what
 is as it shall be is left alone. Facts: Placement API reference, microversion 1.39.

@@ -10,11 +10,11 @@ import sqlalchemy as sa
 from oslo_config import cfg
 
 from climate_core import conf as configuration
-from climate_core.cloud.power import base as power
 from climate_core.db import migration
 from climate_core.db.engine import TROUBLE
 from climate_core.delivery import metrics
 from climate_core.plugins import loading
+from climate_hosts.cloud.power import base as power
 
 T = TypeVar('T')
 

@@ -13,14 +13,16 @@ from oslo_upgradecheck import upgradecheck
 
 from climate_core import conf as configuration
 from climate_core.api import policy
-from climate_core.cloud import Cloud, errors, placement_check, volumes
+from climate_core.cloud import Cloud, errors, volumes
 from climate_core.cloud.placement import PLACEMENT
 from climate_core.cmd import checks, explain, security
 from climate_core.db import migration
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.plugins import loading
-from climate_core.sync import address_checks, listener, segment_checks
-from climate_core.sync.hosts import checks as host_checks
+from climate_core.sync import listener
+from climate_hosts.cloud import placement_check
+from climate_hosts.sync import checks as host_checks
+from climate_networks.sync import address_checks, segment_checks
 
 #: The errors of a database that does not answer.
 _AWAY: tuple[type[Exception], ...] = (OSError, *TROUBLE)

@@ -32,20 +32,19 @@ from climate_core.conf import (  # noqa: E402
     api,
     cloud,
     engine,
-    hosts,
     limits,
     manager,
     metrics,
     notifications,
     oslo_limit,
     paths,
-    power,
     queue,
     reconcile,
     upgrade_levels,
     usage,
     webhooks,
 )
+from climate_hosts.conf import hosts, power  # noqa: E402
 
 MODULES: tuple[Any, ...] = (
     paths,

@@ -14,7 +14,7 @@ from sqlalchemy import orm
 from climate_common import resource_types
 from climate_core import exceptions
 from climate_core.db import allocations, events, tables
-from climate_core.lease.networks import FACTS, Segment
+from climate_networks.domain.networks import FACTS, Segment
 
 _LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
 _UNIT, _HOST, _ALLOCATION = tables.UNITS, tables.HOSTS, tables.ALLOCATIONS

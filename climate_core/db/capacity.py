@@ -17,7 +17,7 @@ from sqlalchemy import orm
 
 from climate_core.db import tables
 from climate_core.db.sql_functions import json_member, microseconds
-from climate_core.lease import hosts
+from climate_hosts.domain import hosts
 
 _UNIT, _ALLOCATION = tables.UNITS, tables.ALLOCATIONS
 _RESERVATION, _LEASE = tables.RESERVATIONS, tables.LEASES

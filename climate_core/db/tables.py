@@ -292,7 +292,7 @@ UNITS = _table(
     _required('properties', Json),
     # Who may have promises of it; NULL: everybody.
     sa.Column('access', Json),
-    # Whether it is taken last, because it has to be woken first: see climate_core.lease.power.
+    # Whether it is taken last, because it has to be woken first: see climate_hosts.domain.power.
     _required('asleep', sa.Boolean, server_default='0'),
     _required('generation', sa.Integer),
     _required('changed_at', Time),
@@ -344,7 +344,7 @@ HOSTS = _table(
     _required('lane_ids', Json),
     _required('details', Json),
     _required('extra', Json),
-    # See climate_core.lease.hosts.State.
+    # See climate_hosts.domain.hosts.State.
     _required('state', sa.String(16), server_default='enrolled'),
     sa.Column('disabled_reason', sa.Text),
     # The lease for which the servers of a shared host leave it.
@@ -353,7 +353,7 @@ HOSTS = _table(
     # The column is called as it was first: to rename it would take a migration, and a manager of
     # the release before, which runs until the upgrade is over, would not find it.
     sa.Column('lent', sa.Boolean, key='takes_ordinary'),
-    # See climate_core.lease.power: the state, since when, when it was last put to sleep, whether
+    # See climate_hosts.domain.power: the state, since when, when it was last put to sleep, whether
     # an operator keeps it on, and how many seconds it took to wake.
     sa.Column('power', sa.String(16)),
     sa.Column('power_since', Time),

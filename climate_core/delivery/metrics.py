@@ -22,9 +22,9 @@ from climate_core.db import counts
 from climate_core.db.engine import Database
 from climate_core.db.events import Due
 from climate_core.delivery.counted import CountedCollector
-from climate_core.delivery.power_metrics import PowerCollector
 from climate_core.http_server import HttpServer
 from climate_core.lease import events, model, states
+from climate_hosts.power_metrics import PowerCollector
 
 LOG = log.getLogger(__name__)
 

@@ -78,7 +78,7 @@ class AllocationKeeper:
         A start that is superseded by the end of its lease may open a host after the end has closed
         it, and what gives way may be locked after the end has unlocked it. A lock of another
         lease, which has the resource by now, is left alone. If a manager dies before this,
-        :mod:`climate_core.sync.hosts.lanes` closes the one later, and
+        :mod:`climate_hosts.sync.lanes` closes the one later, and
         :mod:`climate_core.sync.locks` unlocks the other.
         """
         kept = {each.key for each in lease.live if not _is_ending(lease, each)}

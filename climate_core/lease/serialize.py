@@ -8,8 +8,10 @@ claims and attempts, which are the engine's own affair, are never shown.
 from typing import Any
 
 from climate_common import dates, resource_types
-from climate_core.lease import floatingips, hosts, model, networks
+from climate_core.lease import model
 from climate_core.lease.listed import ListedEvent, ListedLease, ListedReservation
+from climate_hosts.domain import hosts
+from climate_networks.domain import floatingips, networks
 
 
 def lease(one: model.Lease | ListedLease) -> dict[str, Any]:

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from climate_core import notifications
-from climate_core.lease import events, power, states
+from climate_core.lease import events, states
 from climate_core.lease import usage as hours
-from climate_core.notifications import power as power_notices
 from climate_core.notifications import usage
+from climate_hosts import power_notifications as power_notices
+from climate_hosts.domain import power
 
 _TIME = '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{6}$'
 

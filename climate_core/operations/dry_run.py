@@ -15,9 +15,9 @@ from climate_core.operations import forecasting
 from climate_core.operations.build import Builder
 from climate_core.operations.draft import Draft
 from climate_core.operations.duplicates import check_free, equal_holder
-from climate_core.operations.making_room import RoomMaker
 from climate_core.operations.persist import WritePath
 from climate_core.operations.quota import Quota
+from climate_hosts.operations.making_room import RoomMaker
 
 
 def check(

@@ -56,20 +56,20 @@ from climate_core.operations.interfaces import (
     NoLimits,
     TrustService,
 )
-from climate_core.operations.making_room import RoomMaker
 from climate_core.operations.owner_trusts import OwnerTrusts
 from climate_core.operations.persist import WritePath
 from climate_core.operations.preemption import Preemption
 from climate_core.operations.promises import NeedsReduction, Promises
 from climate_core.operations.provision import Provisioner
 from climate_core.operations.quota import Quota, added
-from climate_core.operations.reduction import ClosedUnits, Reduction
-from climate_core.operations.room_steps import RoomSteps
 from climate_core.operations.server_preemption import ServerPreemption
 from climate_core.operations.waiting import Queue
 from climate_core.plugins.base import ResourcePlugin, Wait
 from climate_core.policies import leases as lease_rules
 from climate_core.policies import reservations as reservation_rules
+from climate_hosts.operations.making_room import RoomMaker
+from climate_hosts.operations.reduction import ClosedUnits, Reduction
+from climate_hosts.operations.room_steps import RoomSteps
 
 _Change = Callable[[model.Lease, datetime.datetime], Change]
 

@@ -23,7 +23,6 @@ from climate_core.operations import forecasting
 from climate_core.operations.build import check_generation
 from climate_core.operations.draft import Draft, Item
 from climate_core.operations.duplicates import DUPLICATE, find_answer, noticed
-from climate_core.operations.making_room import RoomMaker
 from climate_core.operations.new_leases import NewLeases, Writing, is_plain, keep_trust
 from climate_core.operations.preemption import GIVE_WAY, Preemption
 from climate_core.operations.promises import Promises
@@ -33,6 +32,7 @@ from climate_core.operations.reserve import find
 from climate_core.operations.waiting import Queue
 from climate_core.plugins import specified
 from climate_core.plugins.base import ResourcePlugin
+from climate_hosts.operations.making_room import RoomMaker
 
 #: After these the lease may be written. Also after a refusal: an attempt that follows a lost
 #: connection counts what the one before it wrote.

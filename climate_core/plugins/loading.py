@@ -10,8 +10,8 @@ from stevedore import named
 
 from climate_common import resource_types
 from climate_core.plugins.base import ResourcePlugin
-from climate_core.plugins.capacity.sizes import SizesPlugin
-from climate_core.plugins.floatingip.held import HeldFloatingIpPlugin
+from climate_hosts.plugins.capacity.sizes import SizesPlugin
+from climate_networks.plugins.floatingip.held import HeldFloatingIpPlugin
 
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud

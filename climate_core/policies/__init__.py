@@ -7,15 +7,14 @@ from climate_core.policies import (
     availability,
     calendar,
     feeds,
-    floatingips,
-    hosts,
     leases,
     limits,
-    networks,
     plugins,
     reservations,
     usage,
 )
+from climate_hosts import policies
+from climate_networks.policies import floatingips, networks
 
 
 def list_rules() -> list[policy.RuleDefault]:
@@ -23,7 +22,7 @@ def list_rules() -> list[policy.RuleDefault]:
     nouns = (
         leases,
         reservations,
-        hosts,
+        policies,
         floatingips,
         networks,
         availability,

@@ -27,10 +27,10 @@ from oslo_config import cfg
 from climate_core import exceptions
 from climate_core.context import RequestContext, RpcSerializer
 from climate_core.operations.feeds import FeedOperations
-from climate_core.operations.floatingips import FloatingIpOperations
-from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
-from climate_core.operations.networks import NetworkOperations
+from climate_hosts.operations.hosts import HostOperations
+from climate_networks.operations.floatingips import FloatingIpOperations
+from climate_networks.operations.networks import NetworkOperations
 
 TOPIC = 'climate.manager'
 VERSION = '1.1'

@@ -2,9 +2,9 @@
 """The RPC server of climate-manager.
 
 Its methods have the signatures of :class:`climate_core.operations.leases.LeaseOperations`,
-:class:`climate_core.operations.hosts.HostOperations`,
-:class:`climate_core.operations.floatingips.FloatingIpOperations`,
-:class:`climate_core.operations.networks.NetworkOperations` and
+:class:`climate_hosts.operations.hosts.HostOperations`,
+:class:`climate_networks.operations.floatingips.FloatingIpOperations`,
+:class:`climate_networks.operations.networks.NetworkOperations` and
 :class:`climate_core.operations.feeds.FeedOperations`.
 """
 
@@ -20,13 +20,15 @@ from climate_core.concurrency import ReservingLimit, check_deadline, deadline
 from climate_core.context import RpcSerializer
 from climate_core.db.engine import TROUBLE, Stale, error_for_user
 from climate_core.operations.feeds import FeedOperations
-from climate_core.operations.floatingips import FloatingIpOperations
-from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
-from climate_core.operations.networks import NetworkOperations
-from climate_core.policies import availability, feeds, floatingips, hosts, leases, networks
+from climate_core.policies import availability, feeds, leases
 from climate_core.rpc import client
 from climate_core.threads import received_at
+from climate_hosts import policies
+from climate_hosts.operations.hosts import HostOperations
+from climate_networks.operations.floatingips import FloatingIpOperations
+from climate_networks.operations.networks import NetworkOperations
+from climate_networks.policies import floatingips, networks
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
@@ -183,15 +185,15 @@ class FeedEndpoint(_Served):
 class HostEndpoint(_Served):
     """The operations on hosts."""
 
-    create_host = _writes(HostOperations.create_host, _operator(hosts.CREATE))
-    update_host = _writes(HostOperations.update_host, _operator(hosts.UPDATE))
-    delete_host = _reads(HostOperations.delete_host, allowed=_operator(hosts.DELETE))
+    create_host = _writes(HostOperations.create_host, _operator(policies.CREATE))
+    update_host = _writes(HostOperations.update_host, _operator(policies.UPDATE))
+    delete_host = _reads(HostOperations.delete_host, allowed=_operator(policies.DELETE))
     set_host_property = _reads(
-        HostOperations.set_host_property, allowed=_operator(hosts.UPDATE_PROPERTIES)
+        HostOperations.set_host_property, allowed=_operator(policies.UPDATE_PROPERTIES)
     )
-    set_host_pool = _reads(HostOperations.set_host_pool, allowed=_operator(hosts.UPDATE_POOLS))
+    set_host_pool = _reads(HostOperations.set_host_pool, allowed=_operator(policies.UPDATE_POOLS))
     delete_host_pool = _reads(
-        HostOperations.delete_host_pool, allowed=_operator(hosts.DELETE_POOLS)
+        HostOperations.delete_host_pool, allowed=_operator(policies.DELETE_POOLS)
     )
 
 

@@ -28,11 +28,12 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.calendar.admission import Calendar
 from climate_core.calendar.model import Demand, ReservationDemand
-from climate_core.db import floatingips, networks, rows, tables, utcnow
+from climate_core.db import rows, tables, utcnow
 from climate_core.db.engine import Database
-from climate_core.lease.networks import Segment
-from climate_core.plugins.floatingip.plugin import FloatingIpPlugin
-from climate_core.plugins.network.plugin import NetworkPlugin
+from climate_networks.db import floatingips, networks
+from climate_networks.domain.networks import Segment
+from climate_networks.plugins.floatingip.plugin import FloatingIpPlugin
+from climate_networks.plugins.network.plugin import NetworkPlugin
 from tests.bench import calendar
 from tests.bench.calendar import HOUR, LEASE, RESERVATION
 from tests.support.world import configure

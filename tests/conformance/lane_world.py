@@ -8,13 +8,14 @@ from typing import Any
 from climate_common import lanes, resource_types
 from climate_core.api import validation
 from climate_core.api.schemas import reservation
-from climate_core.cloud import lane_providers, placement
+from climate_core.cloud import placement
 from climate_core.context import RequestContext
 from climate_core.db import reservations
 from climate_core.lease import model
 from climate_core.plugins.base import Done, Wait
-from climate_core.plugins.lanes.plugin import LanePlugin
-from climate_core.sync.hosts.watch import HostWatch
+from climate_hosts.cloud import lane_providers
+from climate_hosts.plugins.lanes.plugin import LanePlugin
+from climate_hosts.sync.watch import HostWatch
 from tests.support.fakes import hypervisors, nova
 from tests.support.fakes import placement as fake_placement
 from tests.support.fakes.cloud_server import Server

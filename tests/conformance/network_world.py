@@ -6,8 +6,8 @@ from typing import Any
 
 from climate_core.cloud import Cloud
 from climate_core.lease import api_view, model
-from climate_core.operations.networks import NetworkOperations
-from climate_core.plugins.network.plugin import NetworkPlugin
+from climate_networks.operations.networks import NetworkOperations
+from climate_networks.plugins.network.plugin import NetworkPlugin
 from tests.conformance.promised_world import END as END
 from tests.conformance.promised_world import PromisedWorld
 from tests.support.fakes import cloud_server

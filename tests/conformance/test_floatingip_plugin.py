@@ -6,10 +6,10 @@ import pytest
 from climate_core import exceptions
 from climate_core.cloud import Cloud, errors
 from climate_core.cloud import neutron as neutron_calls
-from climate_core.lease.marks import mark, tag
 from climate_core.plugins.base import Done
 from climate_core.sync import orphans
 from climate_core.sync.repair import Repair
+from climate_networks.domain.marks import mark, tag
 from tests.conformance.floatingip_world import (
     ADDRESSES,
     END,

@@ -13,13 +13,14 @@ import sqlalchemy as sa
 from climate_common import lanes
 from climate_core import exceptions
 from climate_core.calendar.model import Order
-from climate_core.cloud import lane_providers
-from climate_core.db import host_power, tables
-from climate_core.lease.hosts import KIND
+from climate_core.db import tables
 from climate_core.plugins.base import Wait
-from climate_core.plugins.capacity.plugin import CapacityPlugin
-from climate_core.plugins.capacity.sizes import SizesPlugin
-from climate_core.plugins.host.plugin import HostPlugin
+from climate_hosts.cloud import lane_providers
+from climate_hosts.db import host_power
+from climate_hosts.domain.hosts import KIND
+from climate_hosts.plugins.capacity.plugin import CapacityPlugin
+from climate_hosts.plugins.capacity.sizes import SizesPlugin
+from climate_hosts.plugins.host.plugin import HostPlugin
 from tests.conformance.lane_world import FLAVOR, Kind, LaneWorld
 from tests.support.fakes import cloud_server, flavors
 from tests.support.fakes import placement as fake_placement

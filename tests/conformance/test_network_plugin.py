@@ -7,11 +7,12 @@ import uuid
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease.marks import mark, tag
 from climate_core.plugins.base import Done
-from climate_core.plugins.network.plugin import NetworkPlugin
 from climate_core.plugins.server.plugin import ServerPlugin
-from climate_core.sync import orphans, segment_checks
+from climate_core.sync import orphans
+from climate_networks.domain.marks import mark, tag
+from climate_networks.plugins.network.plugin import NetworkPlugin
+from climate_networks.sync import segment_checks
 from tests.conformance.network_world import (
     END,
     FIRST,

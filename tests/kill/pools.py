@@ -5,16 +5,17 @@ import sqlalchemy as sa
 
 from climate_common import lanes
 from climate_core.calendar.admission import Calendar
-from climate_core.cloud import lane_providers, placement
+from climate_core.cloud import placement
 from climate_core.cloud.trusts import Trusts
 from climate_core.context import RequestContext
-from climate_core.db import hosts as db
 from climate_core.db import tables, utcnow
 from climate_core.db.clock import Clock
-from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins import loading
-from climate_core.sync.hosts.refresh import every
+from climate_hosts.cloud import lane_providers
+from climate_hosts.db import hosts as db
+from climate_hosts.operations.hosts import HostOperations
+from climate_hosts.sync.refresh import every
 from tests.support.fakes import leases
 
 

@@ -29,15 +29,15 @@ from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
 from climate_core.delivery import webhooks
 from climate_core.engine import preparation
-from climate_core.operations import reduction, room_steps
-from climate_core.operations.hosts import HostOperations
 from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins import loading, making, progress, wakeable
-from climate_core.plugins.lanes import departures
-from climate_core.plugins.lanes import plugin as lane_plugin
 from climate_core.sync import reconcile, retired_trusts
-from climate_core.sync.hosts import power as host_power
-from climate_core.sync.hosts import watch as host_watch
+from climate_hosts.operations import reduction, room_steps
+from climate_hosts.operations.hosts import HostOperations
+from climate_hosts.plugins.lanes import departures
+from climate_hosts.plugins.lanes import plugin as lane_plugin
+from climate_hosts.sync import power as host_power
+from climate_hosts.sync import watch as host_watch
 
 #: Seconds for which creates that come at once wait for each other.
 _PATIENCE = 60.0

@@ -3,9 +3,9 @@
 
 import uuid
 
-from climate_core.cloud import floatingips
 from climate_core.context import RequestContext
-from climate_core.operations.floatingips import FloatingIpOperations
+from climate_networks.cloud import floatingips
+from climate_networks.operations.floatingips import FloatingIpOperations
 from tests.kill.deaths import WRITE, check_no_error, check_told_once, die
 from tests.support.fakes import leases, neutron
 from tests.support.kinds import kind_cell

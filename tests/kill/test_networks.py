@@ -5,11 +5,12 @@ import uuid
 
 import pytest
 
-from climate_core.cloud import network_parts, segments
+from climate_core.cloud import network_parts
 from climate_core.cloud.neutron import NEUTRON
 from climate_core.context import RequestContext
-from climate_core.lease.networks import Segment
-from climate_core.operations.networks import NetworkOperations
+from climate_networks.cloud import segments
+from climate_networks.domain.networks import Segment
+from climate_networks.operations.networks import NetworkOperations
 from tests.kill.deaths import (
     WRITE,
     around_writes,

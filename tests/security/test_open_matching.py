@@ -11,10 +11,10 @@ import pytest
 from climate_core import exceptions
 from climate_core.conf import reconcile as reconcile_conf
 from climate_core.db import reservations
-from climate_core.plugins.capacity.plugin import CapacityPlugin
-from climate_core.plugins.host.plugin import HostPlugin
-from climate_core.plugins.lanes.options import MARK
 from climate_core.sync.reconcile import Reconciler
+from climate_hosts.plugins.capacity.plugin import CapacityPlugin
+from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_hosts.plugins.lanes.options import MARK
 from tests.conformance.lane_world import FLAVOR, Kind, LaneWorld
 from tests.support.fakes import cloud_server, flavors
 from tests.support.fakes import placement as fake_placement

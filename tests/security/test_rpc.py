@@ -15,10 +15,12 @@ from climate_core.db import feeds as db_feeds
 from climate_core.db import leases, tables
 from climate_core.db.engine import Database
 from climate_core.lease import model
-from climate_core.policies import feeds, floatingips, hosts, networks, reservations
+from climate_core.policies import feeds, reservations
 from climate_core.policies import leases as rules
 from climate_core.rpc.client import ManagerClient
 from climate_core.service import ManagerService
+from climate_hosts import policies
+from climate_networks.policies import floatingips, networks
 from tests.support.world import TYPE, Things, Trusts, configure, user
 
 PATIENCE = 60
@@ -156,12 +158,12 @@ def test_administrator_whom_the_policy_allows_it_changes_a_lease_of_another_proj
 
 #: What operators ask for, and the rule that must allow it.
 OF_OPERATORS: list[tuple[str, Call]] = [
-    (hosts.CREATE, lambda c, who, _: c.create_host(who, {'name': 'cn1'})),
-    (hosts.UPDATE, lambda c, who, _: c.update_host(who, 1, {})),
-    (hosts.DELETE, lambda c, who, _: c.delete_host(who, 1)),
-    (hosts.UPDATE_PROPERTIES, lambda c, who, _: c.set_host_property(who, 'x', private=True)),
-    (hosts.UPDATE_POOLS, lambda c, who, _: c.set_host_pool(who, 'x', {})),
-    (hosts.DELETE_POOLS, lambda c, who, _: c.delete_host_pool(who, 'x')),
+    (policies.CREATE, lambda c, who, _: c.create_host(who, {'name': 'cn1'})),
+    (policies.UPDATE, lambda c, who, _: c.update_host(who, 1, {})),
+    (policies.DELETE, lambda c, who, _: c.delete_host(who, 1)),
+    (policies.UPDATE_PROPERTIES, lambda c, who, _: c.set_host_property(who, 'x', private=True)),
+    (policies.UPDATE_POOLS, lambda c, who, _: c.set_host_pool(who, 'x', {})),
+    (policies.DELETE_POOLS, lambda c, who, _: c.delete_host_pool(who, 'x')),
     (networks.CREATE, lambda c, who, _: c.create_networks(who, {})),
     (networks.UPDATE, lambda c, who, _: c.update_network(who, 1, {})),
     (networks.DELETE, lambda c, who, _: c.delete_network(who, 1)),

@@ -9,13 +9,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from climate_core.cloud import Cloud, placement
-from climate_core.conf import hosts as conf_group
 from climate_core.context import RequestContext
-from climate_core.db import hosts as db
 from climate_core.db import tables
 from climate_core.db.engine import Database
-from climate_core.lease import hosts, model
-from climate_core.operations.hosts import HostOperations
+from climate_core.lease import model
+from climate_hosts.conf import hosts as conf_group
+from climate_hosts.db import hosts as db
+from climate_hosts.domain import hosts
+from climate_hosts.operations.hosts import HostOperations
 from tests.support import leases as build
 from tests.support.fakes import cloud_server, hypervisors, leases, settings
 

@@ -6,9 +6,9 @@ from typing import Any
 import sqlalchemy as sa
 from oslo_config import cfg
 
-from climate_core.cloud.power.base import PowerDriver, PowerTrouble
 from climate_core.db import tables
 from climate_core.db.engine import Database
+from climate_hosts.cloud.power.base import PowerDriver, PowerTrouble
 from tests.support.fakes import hypervisors
 from tests.support.fakes.state import State
 

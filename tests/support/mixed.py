@@ -8,16 +8,17 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from climate_core.db import floatingips, hosts, networks
 from climate_core.lease import model
-from climate_core.lease.networks import Segment
 from climate_core.lease.nodes import Node
 from climate_core.plugins.base import ResourcePlugin
-from climate_core.plugins.floatingip.plugin import FloatingIpPlugin
-from climate_core.plugins.host.plugin import HostPlugin
-from climate_core.plugins.network.plugin import NetworkPlugin
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.volume.plugin import VolumePlugin
+from climate_hosts.db import hosts
+from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_networks.db import floatingips, networks
+from climate_networks.domain.networks import Segment
+from climate_networks.plugins.floatingip.plugin import FloatingIpPlugin
+from climate_networks.plugins.network.plugin import NetworkPlugin
 from tests.support.world import Things, World, user
 
 NETWORK = str(uuid.uuid4())

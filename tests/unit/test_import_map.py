@@ -28,6 +28,8 @@ SERVICES = {
 PACKAGES = {
     'climate_common': set(),
     'climate_core': {'climate_common'},
+    'climate_hosts': {'climate_common', 'climate_core'},
+    'climate_networks': {'climate_common', 'climate_core'},
     'climateclient': {'climate_common'},
     'nova_ext': {'climate_common', 'climateclient', 'nova'},
     'cinder_ext': {'climate_common', 'climateclient', 'cinder'},
@@ -94,6 +96,9 @@ def test_every_part_of_the_core_is_on_the_map() -> None:
 @pytest.mark.parametrize('package', PACKAGES)
 def test_package_imports_only_what_it_may(package: str) -> None:
     forbidden = (PACKAGES.keys() | SERVICES) - PACKAGES[package] - {package}
+    if package == 'climate_core':
+        # See COUPLED.
+        forbidden -= {'climate_hosts', 'climate_networks'}
     wrong = {
         (module, each)
         for module in MODULES
@@ -118,8 +123,55 @@ def test_part_of_the_core_imports_only_parts_below_it(part: str) -> None:
     assert not wrong
 
 
+#: Modules of the core that import a reservation package until its interface replaces that.
+COUPLED = {
+    'climate_core.api.extra_properties',
+    'climate_core.api.handlers.calendar',
+    'climate_core.api.known_properties',
+    'climate_core.api.render',
+    'climate_core.api.routes',
+    'climate_core.api.sight',
+    'climate_core.cmd.explain',
+    'climate_core.cmd.manage',
+    'climate_core.cmd.manage.repair',
+    'climate_core.cmd.status',
+    'climate_core.conf',
+    'climate_core.db.bars',
+    'climate_core.db.capacity',
+    'climate_core.db.extra_properties',
+    'climate_core.delivery.metrics',
+    'climate_core.lease.serialize',
+    'climate_core.notifications.schemas',
+    'climate_core.operations.dry_run',
+    'climate_core.operations.leases',
+    'climate_core.operations.persist',
+    'climate_core.plugins.loading',
+    'climate_core.policies',
+    'climate_core.rpc.client',
+    'climate_core.rpc.server',
+    'climate_core.service',
+}
+
+
+def test_core_imports_no_reservation_package_but_where_it_is_listed() -> None:
+    importing = {
+        module
+        for module in MODULES
+        if module.startswith('climate_core.')
+        for name in imports(module)
+        if name.startswith(('climate_hosts', 'climate_networks'))
+    }
+    assert importing == COUPLED
+
+
 def test_domain_imports_nothing_that_does_io() -> None:
-    pure = 'climate_core.lease', 'climate_core.plugins.common_pool', 'climate_common'
+    pure = (
+        'climate_core.lease',
+        'climate_core.plugins.common_pool',
+        'climate_common',
+        'climate_hosts.domain',
+        'climate_networks.domain',
+    )
     wrong = {
         (module, each)
         for module in MODULES

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The modules of the tests: none imports another, and each of the domain has one of its name.
+"""The modules of the tests: none imports another.
 
 What several test modules need is in a module without tests.
 """
@@ -8,16 +8,7 @@ import ast
 import pathlib
 from collections.abc import Iterator
 
-import pytest
-
 TESTS = pathlib.Path(__file__).parents[1]
-#: Packages of the domain -> the folders with the tests of their modules.
-DOMAIN = {
-    'climate_common': 'unit/climate_common',
-    'climate_core/calendar': 'unit/calendar',
-    'climate_core/lease': 'unit/lease',
-    'climate_core/plugins/common_pool': 'unit/plugins',
-}
 
 
 def imported(path: pathlib.Path) -> Iterator[str]:
@@ -55,16 +46,3 @@ def test_what_a_function_imports_is_read(tmp_path: pathlib.Path) -> None:
     assert [*imported(module)] == ['a.b', 'tests.unit.test_test_modules']
     assert is_test_module('tests.unit.test_test_modules.TESTS')
     assert not is_test_module('tests.unit.engine.world.test_time')
-
-
-@pytest.mark.parametrize('package', DOMAIN)
-def test_each_module_of_the_domain_has_a_test_module_of_its_name(package: str) -> None:
-    root = TESTS.parent / package
-    modules = [each.relative_to(root) for each in root.rglob('*.py') if each.stem != '__init__']
-    folder = TESTS / DOMAIN[package]
-    assert modules
-    assert not [
-        str(each)
-        for each in modules
-        if not (folder / each.with_name(f'test_{each.name}')).is_file()
-    ]

@@ -17,8 +17,8 @@ from climate_core.calendar import moments, steps
 from climate_core.db import bars, capacity, utcnow
 from climate_core.lease import nodes, times
 from climate_core.policies import calendar as rules
-from climate_core.policies import hosts as host_rules
 from climate_core.policies import leases as lease_rules
+from climate_hosts import policies as host_rules
 
 _USUAL: Final = datetime.timedelta(days=7)
 _LONGEST: Final = datetime.timedelta(days=92)

@@ -12,12 +12,12 @@ from climate_core import conf as configuration
 from climate_core import exceptions
 from climate_core.api import deploy
 from climate_core.cloud import errors
-from climate_core.cloud.power import base as power
 from climate_core.cmd import explain
 from climate_core.cmd.manage import database, leases, repair, secrets, serve
 from climate_core.db import migration
 from climate_core.db.engine import TROUBLE, Stale
 from climate_core.plugins import loading
+from climate_hosts.cloud.power import base as power
 
 #: What is told in a sentence.
 _EXPECTED: tuple[type[Exception], ...] = (

@@ -16,14 +16,15 @@ from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
 from climate_core.cmd.manage import arguments, leases, output
 from climate_core.context import RequestContext, RpcSerializer
-from climate_core.db import hosts, migration, stuck, utcnow
+from climate_core.db import migration, stuck, utcnow
 from climate_core.db.engine import Database
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.rpc.client import TOPIC, transport
 from climate_core.sync import orphans, repair
-from climate_core.sync.hosts import flavor_repair
-from climate_core.sync.hosts import repair as host_repair
+from climate_hosts.db import hosts
+from climate_hosts.sync import flavor_repair
+from climate_hosts.sync import repair as host_repair
 
 LOG = log.getLogger(__name__)
 

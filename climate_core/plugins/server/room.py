@@ -12,7 +12,7 @@ from climate_common import amounts
 from climate_core import exceptions
 from climate_core.cloud import flavors, hypervisors, placement
 from climate_core.lease import model
-from climate_core.plugins.capacity import flavor_demand
+from climate_core.plugins.common_pool import flavor_demand
 from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import Forecast, FutureDemand, NotExpected, Nouns
 

@@ -12,8 +12,8 @@ from blazarclient import client as blazar
 from keystoneauth1 import noauth, session
 
 from climate_core.db.engine import Database
-from climate_core.plugins.floatingip.plugin import FloatingIpPlugin
-from climate_core.policies import floatingips as rules
+from climate_networks.plugins.floatingip.plugin import FloatingIpPlugin
+from climate_networks.policies import floatingips as rules
 from tests.functional.api import registering, world
 from tests.functional.api.registering import ADMIN, Run, ask
 from tests.support.fakes import neutron

@@ -20,7 +20,7 @@ from climate_core import conf as configuration
 from climate_core.cmd import manage
 from climate_core.cmd.manage import serve
 from climate_core.db.engine import Database
-from climate_core.policies import hosts as rules
+from climate_hosts import policies as rules
 from tests.support import hosts, shell
 from tests.support.fakes import cloud_server, settings
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from climate_core.db.engine import Database
-from climate_core.plugins.network.plugin import NetworkPlugin
-from climate_core.policies import networks as rules
+from climate_networks.plugins.network.plugin import NetworkPlugin
+from climate_networks.policies import networks as rules
 from tests.functional.api import registering, world
 from tests.functional.api.registering import ADMIN, Run, ask
 

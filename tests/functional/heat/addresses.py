@@ -3,9 +3,9 @@
 
 import uuid
 
-from climate_core.db import floatingips as db
-from climate_core.lease.marks import tag
-from climate_core.plugins.floatingip import plugin
+from climate_networks.db import floatingips as db
+from climate_networks.domain.marks import tag
+from climate_networks.plugins.floatingip import plugin
 
 NETWORK = str(uuid.uuid4())
 

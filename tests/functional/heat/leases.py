@@ -19,11 +19,12 @@ from wsgi_intercept import interceptor
 from climate_core import exceptions
 from climate_core.api import deploy
 from climate_core.calendar.model import Demand, ReservationDemand
-from climate_core.db import hosts, tables
+from climate_core.db import tables
 from climate_core.lease import states
 from climate_core.lease.nodes import Node
 from climate_core.plugins import base
 from climate_core.rpc import server
+from climate_hosts.db import hosts
 from climateclient.extension import hints as parsing
 from tests.functional.heat.addresses import Addresses
 from tests.functional.heat.bus import Killed  # noqa: F401

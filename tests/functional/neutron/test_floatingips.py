@@ -5,8 +5,8 @@ import pytest
 from oslo_config import cfg
 
 from climate_core import exceptions
-from climate_core.lease.marks import mark, tag
 from climate_core.sync import orphans
+from climate_networks.domain.marks import mark, tag
 from tests.conformance.fake_floating_ips import FakeFloatingIps
 from tests.conformance.floatingip_world import ADDRESSES, FIRST, SECOND, Addresses, shown
 from tests.conformance.world import reserved

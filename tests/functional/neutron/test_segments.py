@@ -7,7 +7,7 @@ import pytest
 from neutron_lib.plugins import directory
 
 from climate_core import exceptions
-from climate_core.sync import segment_checks
+from climate_networks.sync import segment_checks
 from tests.conformance.network_world import FIRST, PHYSICAL, SEGMENTS, Networks
 from tests.functional.neutron.base import NeutronTest
 

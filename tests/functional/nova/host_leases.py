@@ -4,10 +4,10 @@
 from nova.tests.functional.api import client
 
 from climate_common import lanes
-from climate_core.operations.hosts import HostOperations
-from climate_core.plugins.capacity.plugin import CapacityPlugin
-from climate_core.plugins.capacity.sizes import SizesPlugin
-from climate_core.plugins.host.plugin import HostPlugin
+from climate_hosts.operations.hosts import HostOperations
+from climate_hosts.plugins.capacity.plugin import CapacityPlugin
+from climate_hosts.plugins.capacity.sizes import SizesPlugin
+from climate_hosts.plugins.host.plugin import HostPlugin
 from tests.functional.nova.hosts import Crash, HostsTest
 from tests.support.world import Time, World, user
 

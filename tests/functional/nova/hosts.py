@@ -15,7 +15,7 @@ from climate_core.cloud import placement
 from climate_core.cloud.connection import Connection
 from climate_core.context import RequestContext
 from climate_core.db import tables
-from climate_core.operations.hosts import HostOperations
+from climate_hosts.operations.hosts import HostOperations
 from tests.functional.nova.base import NovaTest
 from tests.support.fakes import leases
 

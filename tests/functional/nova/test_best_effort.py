@@ -12,12 +12,12 @@ from climate_common import lanes
 from climate_core import exceptions
 from climate_core.cloud import placement
 from climate_core.db import calendar, tables
-from climate_core.db import hosts as db
 from climate_core.db import usage as db_usage
 from climate_core.lease import usage
-from climate_core.operations import emptied_hosts, room_steps
-from climate_core.sync.hosts.refresh import HostRefresher
-from climate_core.sync.hosts.shared_hosts import SharedHosts
+from climate_hosts.db import hosts as db
+from climate_hosts.operations import emptied_hosts, room_steps
+from climate_hosts.sync.refresh import HostRefresher
+from climate_hosts.sync.shared_hosts import SharedHosts
 from tests.functional.nova.host_leases import HostLeasesTest
 from tests.functional.nova.hosts import Crash
 from tests.support import quotas
@@ -152,7 +152,7 @@ class TestBestEffort(BestEffortTest):
         with pytest.raises(exceptions.HostChanging, match='given back'):
             self.operations.update_host(self.context, self.host().id, {'available': False})
         refresher = HostRefresher(self.conf, self.world.database, self.cloud)
-        with self.assertNoLogs('climate_core.sync.hosts.refresh', 'WARNING'):
+        with self.assertNoLogs('climate_hosts.sync.refresh', 'WARNING'):
             refresher.refresh()
         self.cloud.before = lambda method, url: None
         self.assert_given_back()

@@ -7,10 +7,10 @@ from nova.scheduler import utils
 
 from climate_core import exceptions
 from climate_core.cloud import flavors, placement
-from climate_core.plugins.capacity import flavor_demand
-from climate_core.plugins.capacity.plugin import CapacityPlugin
+from climate_core.plugins.common_pool import flavor_demand
 from climate_core.plugins.server.room import CommonHostRoom
-from climate_core.sync.hosts.refresh import HostRefresher
+from climate_hosts.plugins.capacity.plugin import CapacityPlugin
+from climate_hosts.sync.refresh import HostRefresher
 from tests.functional.nova.host_leases import HostLeasesTest
 
 _CLASSES = {'vcpus': 'VCPU', 'memory_mb': 'MEMORY_MB', 'disk_gb': 'DISK_GB'}

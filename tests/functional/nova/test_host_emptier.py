@@ -7,10 +7,10 @@ import pytest
 
 from climate_common import lanes
 from climate_core import exceptions
-from climate_core.db import hosts as db
-from climate_core.lease.hosts import State
-from climate_core.operations.host_emptier import HostEmptier
-from climate_core.sync.hosts.repair import HostRepair
+from climate_hosts.db import hosts as db
+from climate_hosts.domain.hosts import State
+from climate_hosts.operations.host_emptier import HostEmptier
+from climate_hosts.sync.repair import HostRepair
 from tests.functional.nova.host_leases import HostLeasesTest
 from tests.functional.nova.hosts import Crash
 from tests.support.world import user

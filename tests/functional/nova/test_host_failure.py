@@ -6,12 +6,12 @@ from unittest import mock
 import pytest
 
 from climate_core import exceptions
-from climate_core.cloud import lane_providers
-from climate_core.db import hosts as db
-from climate_core.plugins.capacity.plugin import CapacityPlugin
-from climate_core.sync.hosts.refresh import HostRefresher
-from climate_core.sync.hosts.watch import HostWatch
 from climate_core.sync.listener import ComputeEndpoint
+from climate_hosts.cloud import lane_providers
+from climate_hosts.db import hosts as db
+from climate_hosts.plugins.capacity.plugin import CapacityPlugin
+from climate_hosts.sync.refresh import HostRefresher
+from climate_hosts.sync.watch import HostWatch
 from tests.functional.nova.host_leases import HostLeasesTest
 
 

@@ -5,16 +5,17 @@ import pytest
 
 from climate_common import lanes
 from climate_core import exceptions
-from climate_core.cloud import flavors, lane_providers, placement
-from climate_core.db import hosts as db
+from climate_core.cloud import flavors, placement
 from climate_core.db import usage as db_usage
 from climate_core.lease import serialize, usage
-from climate_core.operations import reduction as operations
-from climate_core.plugins.capacity.plugin import CapacityPlugin
-from climate_core.plugins.host.plugin import HostPlugin
-from climate_core.plugins.lanes.plugin import lane_of
-from climate_core.sync.hosts.refresh import HostRefresher
-from climate_core.sync.hosts.repair import HostRepair
+from climate_hosts.cloud import lane_providers
+from climate_hosts.db import hosts as db
+from climate_hosts.operations import reduction as operations
+from climate_hosts.plugins.capacity.plugin import CapacityPlugin
+from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_hosts.plugins.lanes.plugin import lane_of
+from climate_hosts.sync.refresh import HostRefresher
+from climate_hosts.sync.repair import HostRepair
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
 from tests.functional.nova.hosts import Crash
 from tests.support import quotas

@@ -6,8 +6,9 @@ import pytest
 
 from climate_common import lanes
 from climate_core import exceptions
-from climate_core.cloud import errors, lane_providers, placement
-from climate_core.db import hosts as db
+from climate_core.cloud import errors, placement
+from climate_hosts.cloud import lane_providers
+from climate_hosts.db import hosts as db
 from tests.functional.nova.hosts import Crash, HostsTest, use_nodes
 
 LANES = [lanes.lane_name('host1', number) for number in range(HostsTest.LANES_PER_HOST)]
@@ -126,7 +127,7 @@ class TestEnrol(HostsTest):
 
     def test_enrolment_that_fails_gives_the_host_back(self):
         with (
-            fixtures.MonkeyPatch('climate_core.operations.enrolment._complete', _fail),
+            fixtures.MonkeyPatch('climate_hosts.operations.enrolment._complete', _fail),
             pytest.raises(RuntimeError),
         ):
             self.enrol()

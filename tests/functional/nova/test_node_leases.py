@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leases of the nodes of one service, as Ironic has them: each is a host with a single lane."""
 
-from climate_core.db import hosts as db
-from climate_core.plugins.host.plugin import HostPlugin
-from climate_core.sync.hosts.watch import HostWatch
+from climate_hosts.db import hosts as db
+from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_hosts.sync.watch import HostWatch
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
 from tests.functional.nova.hosts import use_nodes
 

@@ -4,10 +4,10 @@
 import fixtures
 
 from climate_common import lanes
-from climate_core.cloud import lane_providers
-from climate_core.plugins.capacity.plugin import CapacityPlugin
-from climate_core.plugins.lanes.plugin import lane_of
-from climate_core.sync.hosts.repair import HostRepair
+from climate_hosts.cloud import lane_providers
+from climate_hosts.plugins.capacity.plugin import CapacityPlugin
+from climate_hosts.plugins.lanes.plugin import lane_of
+from climate_hosts.sync.repair import HostRepair
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
 
 START = '2026-12-01 13:00'

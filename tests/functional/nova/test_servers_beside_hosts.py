@@ -4,8 +4,9 @@
 from unittest import mock
 
 from climate_common import lanes
-from climate_core.cloud import lane_providers, servers
-from climate_core.plugins.host.plugin import HostPlugin
+from climate_core.cloud import servers
+from climate_hosts.cloud import lane_providers
+from climate_hosts.plugins.host.plugin import HostPlugin
 from tests.functional.nova.made_servers import END, HOST, IMAGE, START, MadeServersTest
 from tests.support.world import user
 

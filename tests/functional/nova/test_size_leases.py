@@ -11,8 +11,8 @@ from climate_common import lanes
 from climate_core import exceptions
 from climate_core.cloud import flavors
 from climate_core.lease import serialize
-from climate_core.plugins.capacity.sizes import SizesPlugin
-from climate_core.sync.hosts import flavor_repair
+from climate_hosts.plugins.capacity.sizes import SizesPlugin
+from climate_hosts.sync import flavor_repair
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
 
 SIZES = {'vcpus': 1, 'memory_mb': 512, 'disk_gb': 1}

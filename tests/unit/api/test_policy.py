@@ -14,22 +14,21 @@ from climate_core.policies import (
     availability,
     calendar,
     feeds,
-    floatingips,
-    hosts,
     leases,
     limits,
-    networks,
     plugins,
     reservations,
     usage,
 )
+from climate_hosts import policies
+from climate_networks.policies import floatingips, networks
 from tests.unit.api import samples
 
 READS = {
     leases.GET,
     leases.HISTORY,
     limits.GET,
-    hosts.GET_PROPERTIES,
+    policies.GET_PROPERTIES,
     floatingips.GET,
     networks.GET,
     networks.GET_PROPERTIES,
@@ -46,13 +45,13 @@ WRITES = {
 }
 ADMINS = {
     leases.GET_ALL,
-    hosts.GET,
-    hosts.CREATE,
-    hosts.UPDATE,
-    hosts.DELETE,
-    hosts.GET_PRIVATE,
-    hosts.GET_USAGE,
-    hosts.GET_POOLS,
+    policies.GET,
+    policies.CREATE,
+    policies.UPDATE,
+    policies.DELETE,
+    policies.GET_PRIVATE,
+    policies.GET_USAGE,
+    policies.GET_POOLS,
     floatingips.CREATE,
     floatingips.DELETE,
     networks.GET_RESTRICTED,
@@ -62,11 +61,11 @@ ADMINS = {
     networks.DELETE,
     leases.MAKE_ROOM,
     leases.SET_PRIORITY,
-    hosts.GET_ALLOCATIONS,
-    hosts.UPDATE_PROPERTIES,
+    policies.GET_ALLOCATIONS,
+    policies.UPDATE_PROPERTIES,
     networks.UPDATE_PROPERTIES,
-    hosts.UPDATE_POOLS,
-    hosts.DELETE_POOLS,
+    policies.UPDATE_POOLS,
+    policies.DELETE_POOLS,
 }
 ALL = READS | WRITES | ADMINS
 OURS, THEIRS = {'project_id': 'project'}, {'project_id': 'another'}

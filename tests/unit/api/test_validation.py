@@ -8,16 +8,17 @@ from hypothesis import strategies as st
 
 from climate_core import exceptions
 from climate_core.api import validation
-from climate_core.api.schemas import calendar, host, lease, lease_query, registered, reservation
+from climate_core.api.schemas import calendar, lease, lease_query, registered, reservation
 from climate_core.lease.errors import ErrorCollector
-from climate_core.plugins.capacity.plugin import CapacityPlugin
-from climate_core.plugins.capacity.sizes import SizesPlugin
-from climate_core.plugins.floatingip.plugin import FloatingIpPlugin
-from climate_core.plugins.host.plugin import HostPlugin
-from climate_core.plugins.network.plugin import NetworkPlugin
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.stack.plugin import StackPlugin
 from climate_core.plugins.volume.plugin import VolumePlugin
+from climate_hosts.api import host_schemas
+from climate_hosts.plugins.capacity.plugin import CapacityPlugin
+from climate_hosts.plugins.capacity.sizes import SizesPlugin
+from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_networks.plugins.floatingip.plugin import FloatingIpPlugin
+from climate_networks.plugins.network.plugin import NetworkPlugin
 
 GOOD = {'name': 'n', 'end_date': '2099-01-01 10:00'}
 SERVER = '11111111-1111-4111-8111-111111111111'
@@ -208,7 +209,7 @@ def test_sentence_says_what_would_be_right(schema: Any, value: Any, told: str) -
         (SizesPlugin.schema, {'amount': 2.0, 'vcpus': 1.0}, {'amount': 2, 'vcpus': 1}),
         (FloatingIpPlugin.schema, {'amount': 2.0}, {'amount': 2}),
         (NetworkPlugin.schema, {'segment_id': 100.0}, {'segment_id': 100}),
-        (host.CREATE, {'ratio': 2.0}, {'ratio': 2.0}),
+        (host_schemas.CREATE, {'ratio': 2.0}, {'ratio': 2.0}),
         (StackPlugin.schema, {'parameters': {'version': 1.0}}, {'parameters': {'version': 1.0}}),
     ],
 )

@@ -3,7 +3,8 @@
 
 import pytest
 
-from climate_core.cloud import errors, host_holds, placement
+from climate_core.cloud import errors, placement
+from climate_hosts.cloud import host_holds
 from tests.support.fakes import placement as fake_placement
 from tests.support.fakes.fixtures import database, fake
 from tests.support.hosts import EnrolledHosts

@@ -6,7 +6,8 @@ import uuid
 import pytest
 
 from climate_common import lanes
-from climate_core.cloud import lane_providers, placement
+from climate_core.cloud import placement
+from climate_hosts.cloud import lane_providers
 from tests.support.fakes import placement as fake_placement
 from tests.support.fakes.fixtures import database, fake
 from tests.support.hosts import EnrolledHosts

@@ -12,11 +12,11 @@ import requests
 import sushy
 
 from climate_core import conf as config
-from climate_core.cloud.power import base
-from climate_core.cloud.power.ipmi import IpmiDriver
-from climate_core.cloud.power.machines import Machine, MachinesFile
-from climate_core.cloud.power.notify import NotifyDriver
-from climate_core.cloud.power.redfish import RedfishDriver, RedfishMachine
+from climate_hosts.cloud.power import base
+from climate_hosts.cloud.power.ipmi import IpmiDriver
+from climate_hosts.cloud.power.machines import Machine, MachinesFile
+from climate_hosts.cloud.power.notify import NotifyDriver
+from climate_hosts.cloud.power.redfish import RedfishDriver, RedfishMachine
 from tests.support import ipmi, redfish
 from tests.support.fakes import cloud_server, hypervisors
 from tests.support.machines import FakeMachines
@@ -347,7 +347,7 @@ def test_machine_is_not_switched_off_long_after_that_was_wanted(tmp_path, monkey
     driver = redfish_driver(tmp_path, 'https://192.0.2.1')
     monkeypatch.setattr(driver, '_system', lambda _name: system)
     clock = mock.Mock(side_effect=[0.0, 21.0, 30.0, 50.0])
-    monkeypatch.setattr('climate_core.cloud.power.redfish.time', mock.Mock(monotonic=clock))
+    monkeypatch.setattr('climate_hosts.cloud.power.redfish.time', mock.Mock(monotonic=clock))
     with pytest.raises(base.PowerTrouble, match='The controller of cn1 is too slow'):
         driver.switch_off('cn1', True)
     assert not system.reset_system.called

@@ -7,9 +7,9 @@ from unittest import mock
 import pytest
 
 from climate_core import conf as config
-from climate_core.cloud.power import base
-from climate_core.cloud.power.ipmi import IpmiDriver, IpmiMachine
-from climate_core.cloud.power.machines import MachinesFile
+from climate_hosts.cloud.power import base
+from climate_hosts.cloud.power.ipmi import IpmiDriver, IpmiMachine
+from climate_hosts.cloud.power.machines import MachinesFile
 from tests.support import ipmi
 
 
@@ -141,7 +141,7 @@ def test_command_that_hangs_is_ended(driver, monkeypatch, tmp_path):
     slow.write_text('#!/bin/sh\nexec sleep 600\n')
     slow.chmod(0o700)
     monkeypatch.setattr(driver, '_command', (str(slow),))
-    monkeypatch.setattr('climate_core.cloud.power.ipmi._TIMEOUT', 0.1)
+    monkeypatch.setattr('climate_hosts.cloud.power.ipmi._TIMEOUT', 0.1)
     with pytest.raises(base.PowerTrouble, match=r'did not answer in 0\.1 seconds'):
         driver.switch_on('cn1')
     slow.unlink()
@@ -171,7 +171,7 @@ def test_what_is_not_understood_is_trouble_without_secrets(
 def test_machine_is_not_switched_off_long_after_that_was_wanted(driver, emulator, monkeypatch):
     """It may be wanted on again by then."""
     clock = mock.Mock(side_effect=[0.0, 21.0])
-    monkeypatch.setattr('climate_core.cloud.power.ipmi.time', mock.Mock(monotonic=clock))
+    monkeypatch.setattr('climate_hosts.cloud.power.ipmi.time', mock.Mock(monotonic=clock))
     with pytest.raises(base.PowerTrouble, match='The controller of cn1 is too slow'):
         driver.switch_off('cn1', True)
     assert emulator.is_on('cn1')

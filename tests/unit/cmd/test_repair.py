@@ -21,7 +21,7 @@ from climate_core.db import history, owner_trusts, tables, utcnow
 from climate_core.db.engine import Database
 from climate_core.lease import model
 from climate_core.sync import repair
-from climate_core.sync.hosts import flavor_repair
+from climate_hosts.sync import flavor_repair
 from tests.conformance.fake_servers import FakeServers
 from tests.support.fakes import cloud_server, leases, nova, settings
 from tests.support.hosts import EnrolledHosts

@@ -11,10 +11,11 @@ import sqlalchemy as sa
 
 from climate_core import exceptions
 from climate_core.calendar import moments
-from climate_core.db import bars, capacity, hosts, rows, tables
+from climate_core.db import bars, capacity, rows, tables
 from climate_core.db.engine import Database
 from climate_core.lease import model
 from climate_core.lease.nodes import Node
+from climate_hosts.db import hosts
 from tests.support.hosts import START, promise
 from tests.support.plans import plans
 from tests.support.world import World

@@ -3,8 +3,8 @@
 
 import pytest
 
-from climate_core.db import networks as db
-from climate_core.lease.networks import MOST, Segment
+from climate_networks.db import networks as db
+from climate_networks.domain.networks import MOST, Segment
 from tests.support.world import World
 
 

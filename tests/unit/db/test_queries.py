@@ -17,7 +17,6 @@ from climate_core import exceptions
 from climate_core.db import (
     deliveries,
     events,
-    hosts,
     leases,
     listing,
     missing,
@@ -33,6 +32,7 @@ from climate_core.db.engine import Stale
 from climate_core.lease import changes, schedule
 from climate_core.lease.history import Cause
 from climate_core.lease.results import Change
+from climate_hosts.db import hosts
 from tests.support.plans import plans
 from tests.support.world import TYPE, World, user
 

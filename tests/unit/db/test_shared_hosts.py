@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from climate_core.db import hosts as db
-from climate_core.db import leases, rows, shared_hosts, tables
-from climate_core.lease.hosts import State
+from climate_core.db import leases, rows, tables
 from climate_core.lease.nodes import Node
-from climate_core.sync.hosts.shared_hosts import SharedHosts
+from climate_hosts.db import hosts as db
+from climate_hosts.db import shared_hosts
+from climate_hosts.domain.hosts import State
+from climate_hosts.sync.shared_hosts import SharedHosts
 from tests.support.hosts import START, promise
 from tests.support.world import World
 

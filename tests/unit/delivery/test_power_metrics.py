@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 import pytest
 import sqlalchemy as sa
 
-from climate_core.db import host_sleeps, tables
+from climate_core.db import tables
 from climate_core.db.engine import Database
 from climate_core.delivery.metrics import Metrics
-from climate_core.lease import power, usage
+from climate_core.lease import usage
+from climate_hosts.db import host_sleeps
+from climate_hosts.domain import power
 from tests.support.databases import ENGINES, mariadb, new_database, postgresql
 from tests.support.fakes import leases
 from tests.support.leases import NOON

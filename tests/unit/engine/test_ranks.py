@@ -9,12 +9,12 @@ from climate_core import exceptions
 from climate_core.engine import ranks
 from climate_core.lease import model
 from climate_core.plugins.base import Wait
-from climate_core.plugins.floatingip.held import HeldFloatingIpPlugin
-from climate_core.plugins.floatingip.plugin import FloatingIpPlugin
-from climate_core.plugins.host.plugin import HostPlugin
-from climate_core.plugins.network.plugin import NetworkPlugin
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.stack.plugin import StackPlugin
+from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_networks.plugins.floatingip.held import HeldFloatingIpPlugin
+from climate_networks.plugins.floatingip.plugin import FloatingIpPlugin
+from climate_networks.plugins.network.plugin import NetworkPlugin
 from tests.support.world import NOON, TYPE, Things, Time, World, statuses
 
 BASE, PARENT = 'test:base', 'test:parent'

@@ -3,7 +3,8 @@
 
 import dataclasses
 
-from climate_core.lease import changes, hosts, model, nodes
+from climate_core.lease import changes, model, nodes
+from climate_hosts.domain import hosts
 from tests.support import leases
 from tests.support.leases import HOUR, NOON
 

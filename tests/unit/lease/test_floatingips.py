@@ -6,7 +6,7 @@ import ipaddress
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease import floatingips
+from climate_networks.domain import floatingips
 
 SUBNET = {
     'id': 'subnet',

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from climate_core.lease import host_failure
+from climate_hosts.domain import host_failure
 from tests.support.leases import NOON
 
 FORCED = 'The nova-compute on cn1 is forced down.'

@@ -4,8 +4,8 @@
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease import host_request
-from climate_core.lease.hosts import State
+from climate_hosts.domain import host_request
+from climate_hosts.domain.hosts import State
 from tests.unit.lease.samples import host
 
 

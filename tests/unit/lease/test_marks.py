@@ -3,7 +3,7 @@
 
 import pytest
 
-from climate_core.lease import marks
+from climate_networks.domain import marks
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease import networks
-from climate_core.lease.networks import Segment
+from climate_networks.domain import networks
+from climate_networks.domain.networks import Segment
 
 VLAN = {'network_type': 'vlan', 'physical_network': 'physnet1'}
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from climate_core.lease import power
-from climate_core.lease.power import PowerHost, PowerState, PowerTerms
+from climate_hosts.domain import power
+from climate_hosts.domain.power import PowerHost, PowerState, PowerTerms
 from tests.support.leases import NOON
 
 MINUTE = datetime.timedelta(minutes=1)

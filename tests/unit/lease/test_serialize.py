@@ -4,7 +4,8 @@
 import dataclasses
 
 from climate_common.resource_types import HOST, SIZES
-from climate_core.lease import hosts, model, serialize
+from climate_core.lease import model, serialize
+from climate_hosts.domain import hosts
 from tests.support.leases import NOON, event, lease, reservation
 
 

@@ -3,8 +3,9 @@
 
 import sqlalchemy as sa
 
-from climate_core.db import bars, networks, rows, tables
-from climate_core.lease.networks import Segment
+from climate_core.db import bars, rows, tables
+from climate_networks.db import networks
+from climate_networks.domain.networks import Segment
 from tests.support.mixed import Mixed, a_network, some_addresses, some_hosts, thing
 from tests.support.world import World, at, executed, user
 

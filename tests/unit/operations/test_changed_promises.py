@@ -14,11 +14,11 @@ import pytest
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.db import hosts as db
 from climate_core.lease.nodes import Node
-from climate_core.plugins.capacity.sizes import SizesPlugin
-from climate_core.plugins.host.plugin import HostPlugin
-from climate_core.plugins.lanes.plugin import LanePlugin
+from climate_hosts.db import hosts as db
+from climate_hosts.plugins.capacity.sizes import SizesPlugin
+from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_hosts.plugins.lanes.plugin import LanePlugin
 from tests.support.world import World, at, user
 
 #: What asks for one host, and for two.

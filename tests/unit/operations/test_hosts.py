@@ -12,15 +12,16 @@ import pytest
 from oslo_db import exception as db_exc
 
 from climate_core import exceptions
-from climate_core.cloud import lane_providers, services
+from climate_core.cloud import services
 from climate_core.conf import queue
-from climate_core.db import hosts as db
-from climate_core.lease.hosts import STAYING, State
 from climate_core.lease.nodes import Node
-from climate_core.operations import enrolment, host_removal, movable
 from climate_core.plugins.common_pool.emptying import CandidateHost, RunningServer
-from climate_core.sync.hosts import pool_aggregate
-from climate_core.sync.hosts.refresh import HostRefresher
+from climate_hosts.cloud import lane_providers
+from climate_hosts.db import hosts as db
+from climate_hosts.domain.hosts import STAYING, State
+from climate_hosts.operations import enrolment, host_removal, movable
+from climate_hosts.sync import pool_aggregate
+from climate_hosts.sync.refresh import HostRefresher
 from tests.support.fakes import hypervisors
 from tests.support.fakes import placement as fake_placement
 

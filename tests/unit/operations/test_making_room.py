@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_core.operations import making_room, movable
-from climate_core.plugins.host.plugin import HostPlugin
+from climate_hosts.operations import making_room, movable
+from climate_hosts.plugins.host.plugin import HostPlugin
 from tests.support.hosts import EnrolledHosts
 from tests.support.world import Time, World, user
 

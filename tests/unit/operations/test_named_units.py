@@ -8,8 +8,8 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.context import RequestContext
-from climate_core.db import floatingips
-from climate_core.operations.networks import NetworkOperations
+from climate_networks.db import floatingips
+from climate_networks.operations.networks import NetworkOperations
 from tests.support.mixed import NETWORK, Mixed, a_network, some_addresses
 from tests.support.world import World, user
 

@@ -10,12 +10,12 @@ import pytest
 from climate_core import exceptions
 from climate_core.calendar.model import Access
 from climate_core.context import RequestContext
-from climate_core.db import host_pools
-from climate_core.db import hosts as db
-from climate_core.lease.hosts import Pool
 from climate_core.lease.nodes import Node
-from climate_core.plugins.capacity.sizes import SizesPlugin
-from climate_core.plugins.host.plugin import HostPlugin
+from climate_hosts.db import host_pools
+from climate_hosts.db import hosts as db
+from climate_hosts.domain.hosts import Pool
+from climate_hosts.plugins.capacity.sizes import SizesPlugin
+from climate_hosts.plugins.host.plugin import HostPlugin
 from tests.support.world import World
 
 WANTED = {

@@ -8,9 +8,9 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.context import RequestContext
-from climate_core.db import networks as db
-from climate_core.lease.networks import RegisteredSegment, Segment
-from climate_core.operations.networks import NetworkOperations
+from climate_networks.db import networks as db
+from climate_networks.domain.networks import RegisteredSegment, Segment
+from climate_networks.operations.networks import NetworkOperations
 from tests.support.mixed import Mixed, a_network
 from tests.support.world import World
 

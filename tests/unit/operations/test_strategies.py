@@ -7,9 +7,9 @@ import sys
 import pytest
 from stevedore import _cache, extension
 
-from climate_core.operations.making_room import strategy
 from climate_core.plugins.common_pool import emptying
 from climate_core.plugins.loading import PluginError
+from climate_hosts.operations.making_room import strategy
 
 
 def test_strategy_is_found_by_its_name() -> None:

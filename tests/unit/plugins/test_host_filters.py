@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_core.plugins.host import filters
+from climate_core.plugins import filters
 
 HOST = {
     'hypervisor_hostname': 'cn1.example',

@@ -4,8 +4,8 @@ import importlib.metadata
 import pytest
 
 from climate_core.plugins import loading
-from climate_core.plugins.capacity.sizes import SizesPlugin
 from climate_core.plugins.server.plugin import ServerPlugin
+from climate_hosts.plugins.capacity.sizes import SizesPlugin
 from tests.support.fakes import settings
 
 MODULE = __name__

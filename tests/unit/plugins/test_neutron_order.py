@@ -7,10 +7,10 @@ from climate_common import resource_types
 from climate_core.engine import ranks
 from climate_core.lease import model
 from climate_core.lease.results import Outcome, Result
-from climate_core.plugins.floatingip.held import HeldFloatingIpPlugin
-from climate_core.plugins.floatingip.plugin import FloatingIpPlugin
-from climate_core.plugins.made_in_neutron import MadeInNeutronPlugin
-from climate_core.plugins.network.plugin import NetworkPlugin
+from climate_networks.plugins.floatingip.held import HeldFloatingIpPlugin
+from climate_networks.plugins.floatingip.plugin import FloatingIpPlugin
+from climate_networks.plugins.made_in_neutron import MadeInNeutronPlugin
+from climate_networks.plugins.network.plugin import NetworkPlugin
 from tests.support.world import NOON
 
 ADDRESSES, NETWORKS = (FloatingIpPlugin, HeldFloatingIpPlugin), (NetworkPlugin,)

@@ -4,13 +4,14 @@
 import datetime
 
 from climate_core import conf as config
-from climate_core.cloud import host_holds, hypervisors, placement, volumes
-from climate_core.db import hosts as db
+from climate_core.cloud import hypervisors, placement, volumes
 from climate_core.db import tables
 from climate_core.db.engine import Database
 from climate_core.lease.nodes import Node
-from climate_core.lease.power import PowerState
-from climate_core.sync.hosts.power import HostPower
+from climate_hosts.cloud import host_holds
+from climate_hosts.db import hosts as db
+from climate_hosts.domain.power import PowerState
+from climate_hosts.sync.power import HostPower
 from tests.support import machines
 from tests.support.leases import NOON
 from tests.support.machines import FakeMachines

@@ -8,8 +8,9 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core.cloud import volumes
-from climate_core.db import host_power, tables
-from climate_core.db import hosts as db
+from climate_core.db import tables
+from climate_hosts.db import host_power
+from climate_hosts.db import hosts as db
 from tests.support.hosts import promise
 from tests.support.leases import NOON
 from tests.unit.sync.sleepers import ASLEEP, FALLING, MINUTE, WAKING, node

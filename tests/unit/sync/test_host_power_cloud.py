@@ -7,13 +7,15 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core import exceptions
-from climate_core.cloud import host_holds, hypervisors, placement
-from climate_core.conf import power as conf_group
-from climate_core.db import host_power, tables
-from climate_core.lease import power
-from climate_core.lease.power import PowerState
-from climate_core.sync.hosts.power import HostPower
-from climate_core.sync.hosts.refresh import HostRefresher
+from climate_core.cloud import hypervisors, placement
+from climate_core.db import tables
+from climate_hosts.cloud import host_holds
+from climate_hosts.conf import power as conf_group
+from climate_hosts.db import host_power
+from climate_hosts.domain import power
+from climate_hosts.domain.power import PowerState
+from climate_hosts.sync.power import HostPower
+from climate_hosts.sync.refresh import HostRefresher
 from tests.support import machines
 from tests.support.fakes import placement as fake_placement
 from tests.support.hosts import EnrolledHosts, promise

@@ -4,8 +4,8 @@ import uuid
 import pytest
 
 from climate_core.cloud import placement
-from climate_core.db import hosts as db
-from climate_core.sync.hosts.refresh import HostRefresher
+from climate_hosts.db import hosts as db
+from climate_hosts.sync.refresh import HostRefresher
 from tests.support.fakes import leases
 from tests.support.fakes import placement as fake_placement
 

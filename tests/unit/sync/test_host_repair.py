@@ -4,9 +4,10 @@ import uuid
 import pytest
 
 from climate_core import exceptions
-from climate_core.cloud import lane_providers, placement
-from climate_core.db import hosts as db
-from climate_core.sync.hosts import repair as host_repair
+from climate_core.cloud import placement
+from climate_hosts.cloud import lane_providers
+from climate_hosts.db import hosts as db
+from climate_hosts.sync import repair as host_repair
 from tests.support.fakes import hypervisors
 
 

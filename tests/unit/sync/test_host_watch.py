@@ -6,12 +6,13 @@ import sqlalchemy as sa
 
 from climate_core import exceptions
 from climate_core.calendar.admission import Calendar
-from climate_core.db import host_failures, host_power, tables
 from climate_core.db import leases as db_leases
+from climate_core.db import tables
 from climate_core.db.engine import TransactionRefused
 from climate_core.delivery.metrics import Metrics
-from climate_core.plugins.host.plugin import HostPlugin
-from climate_core.sync.hosts.watch import HostWatch
+from climate_hosts.db import host_failures, host_power
+from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_hosts.sync.watch import HostWatch
 from tests.support.fakes import hypervisors, leases
 from tests.support.hosts import promise
 

@@ -12,11 +12,11 @@ from climate_core import conf as configuration
 from climate_core.cloud import Cloud
 from climate_core.cmd import status
 from climate_core.context import RequestContext
-from climate_core.db import floatingips, networks
 from climate_core.db.engine import Database
-from climate_core.lease.marks import mark
-from climate_core.lease.networks import Segment
-from climate_core.operations.hosts import HostOperations
+from climate_hosts.operations.hosts import HostOperations
+from climate_networks.db import floatingips, networks
+from climate_networks.domain.marks import mark
+from climate_networks.domain.networks import Segment
 from tests.functional.api.programs.checked import READY, check, words
 from tests.support.fakes import cinder, cloud_server, neutron, neutron_networks, settings
 

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Only tell which machines are to be switched, for a tool that does it: the driver ``notify``.
+
+Each step is told by a notification in any case. With ``[power] notify_url`` the tool is sent an
+HTTP request by each manager as well, again and again until nova-compute says that it was done.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+import requests
+from oslo_config import cfg
+
+from climate_hosts.cloud.power.base import PowerDriver, PowerTrouble
+
+#: Seconds between two requests for the same.
+_REPEAT: Final = 60.0
+_TIMEOUT: Final = 10.0
+
+
+class NotifyDriver(PowerDriver):
+    """Tell what is wanted.
+
+    :param clock: returns seconds that only grow
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(conf)
+        self._clock = clock
+        self._lock = threading.Lock()
+        #: When what was told of a machine last.
+        self._told: dict[str, tuple[str, float]] = {}
+
+    def knows(self, name: str) -> bool:  # noqa: ARG002
+        return True
+
+    def is_on(self, name: str) -> bool | None:  # noqa: ARG002
+        return None
+
+    def switch_on(self, name: str) -> None:
+        self._tell(name, 'on')
+
+    def switch_off(self, name: str, force: bool) -> None:  # noqa: ARG002
+        self._tell(name, 'off')
+
+    def _tell(self, name: str, wanted: str) -> None:
+        url = self.conf.power.notify_url
+        if not url or not self._is_due(name, wanted):
+            return
+        body = {'hypervisor_hostname': name, 'power': wanted}
+        try:
+            answer = requests.post(url, json=body, timeout=_TIMEOUT, allow_redirects=False)
+        except requests.RequestException as exc:
+            # Its text has the URL, which may have a token.
+            raise PowerTrouble(f'[power] notify_url: {type(exc).__name__}') from None
+        if answer.status_code >= 300:
+            raise PowerTrouble(f'[power] notify_url answered {answer.status_code}')
+        with self._lock:
+            self._told[name] = wanted, self._clock()
+
+    def _is_due(self, name: str, wanted: str) -> bool:
+        with self._lock:
+            before = self._told.get(name)
+        return before is None or before[0] != wanted or self._clock() - before[1] >= _REPEAT

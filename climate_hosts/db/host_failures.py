@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read the hosts of the pools for the watch, and the reservations that have them."""
+
+import datetime
+from collections.abc import Collection
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from climate_core.db import allocations, tables, utcnow
+from climate_hosts.db import hosts as db
+from climate_hosts.domain import hosts
+
+_UNIT, _HOST, _ALLOCATION = tables.UNITS, tables.HOSTS, tables.ALLOCATIONS
+_RESERVATION, _LEASE = tables.RESERVATIONS, tables.LEASES
+
+
+class WatchedHost(NamedTuple):
+    """A host of a pool.
+
+    :param capacity: what it has, as it is stored
+    :param power: see :mod:`climate_hosts.domain.power`; None: it is awake
+    """
+
+    id: int
+    name: str
+    service_name: str
+    available: bool
+    state: str
+    disabled_reason: str | None
+    capacity: str
+    power: str | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Return whether it is written that it has failed."""
+        return self.state == hosts.State.FAILED
+
+
+class HostHolder(NamedTuple):
+    """A live reservation that has a host, or released it while its lease ran."""
+
+    unit_id: int
+    reservation_id: str
+    lease_id: str
+    lease_status: str
+    start: datetime.datetime
+    released: bool
+
+
+def every(session: orm.Session) -> tuple[list[WatchedHost], datetime.datetime]:
+    """Read all hosts, and the time."""
+    query = sa.select(
+        _UNIT.c.id,
+        _HOST.c.hypervisor_hostname,
+        _HOST.c.service_name,
+        _UNIT.c.available,
+        _HOST.c.state,
+        _HOST.c.disabled_reason,
+        sa.type_coerce(_UNIT.c.capacity, sa.Text).label('capacity'),
+        _HOST.c.power,
+        utcnow.now(session).label('now'),
+    ).join_from(_HOST, _UNIT, _HOST.c.unit_id == _UNIT.c.id)
+    found = session.execute(query.order_by(_UNIT.c.id)).all()
+    now = found[0].now if found else utcnow.read(session)
+    return [WatchedHost(*row[:-1]) for row in found], now
+
+
+def having(session: orm.Session, unit_ids: Collection[int]) -> list[HostHolder]:
+    """Read the live reservations that have hosts, or released them; one statement."""
+    return _having(session, _ALLOCATION.c.unit_id.in_(sorted(unit_ids)))
+
+
+def incomplete(session: orm.Session, resource_types: Collection[str]) -> list[HostHolder]:
+    """Read the live reservations that lack something, with the hosts that they have."""
+    lacking = (
+        _RESERVATION.c.resource_type.in_(sorted(resource_types)),
+        _RESERVATION.c.missing_resources.is_(True),
+    )
+    return [each for each in _having(session, *lacking) if not each.released]
+
+
+def _having(session: orm.Session, *where: sa.ColumnElement[bool]) -> list[HostHolder]:
+    query = (
+        sa.select(
+            _ALLOCATION.c.unit_id,
+            _RESERVATION.c.id,
+            _RESERVATION.c.lease_id,
+            _LEASE.c.status,
+            _ALLOCATION.c.start,
+            allocations.is_released().label('released'),
+        )
+        .join_from(_ALLOCATION, _RESERVATION, _ALLOCATION.c.reservation_id == _RESERVATION.c.id)
+        .join(_LEASE, _RESERVATION.c.lease_id == _LEASE.c.id)
+        .where(_RESERVATION.c.hold == 1, *where)
+        .order_by(_RESERVATION.c.id, _ALLOCATION.c.unit_id)
+    )
+    return [HostHolder(*row) for row in session.execute(query)]
+
+
+def fail(session: orm.Session, host_id: int, reason: str) -> bool:
+    """Set the state of a host to FAILED, unless it takes no promises for another reason.
+
+    :returns: whether anything was written
+    """
+    host = db.get(session, host_id, lock=True)
+    if not host.available and (not host.failed or host.disabled_reason == reason):
+        return False
+    failed = {'state': hosts.State.FAILED, 'disabled_reason': reason}
+    db.update(session, host_id, {'available': False}, failed)
+    return True
+
+
+def recover(session: orm.Session, host_id: int) -> bool:
+    """Let a host that failed take promises again; tell whether anything was written."""
+    host = db.get(session, host_id, lock=True)
+    if not host.failed:
+        return False
+    enrolled = {'state': hosts.State.ENROLLED, 'disabled_reason': None}
+    db.update(session, host_id, {'available': True}, enrolled)
+    return True
+
+
+def name(session: orm.Session, host_id: int) -> str:
+    """Read the name of a host."""
+    query = sa.select(_HOST.c.hypervisor_hostname).where(_HOST.c.unit_id == host_id)
+    return str(session.scalar(query))

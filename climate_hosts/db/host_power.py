@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read and write which hosts of the pools sleep; each change is told by a notification.
+
+Each step is written before it is done, with the row of the host locked. A change of a host counts
+its unit up, so that no promise is made by what was known before: either a promise is seen here, or
+what makes it sees the state.
+"""
+
+import contextlib
+import datetime
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from climate_core import exceptions
+from climate_core.db import allocations, outbox, rows, tables, utcnow
+from climate_hosts import power_notifications as notices
+from climate_hosts.db import host_failures
+from climate_hosts.db import hosts as db
+from climate_hosts.domain import hosts, power
+from climate_hosts.domain.power import PowerHost, PowerState
+
+_UNIT, _HOST, _SLEEP = tables.UNITS, tables.HOSTS, tables.HOST_SLEEPS
+_ALLOCATION, _RESERVATION = tables.ALLOCATIONS, tables.RESERVATIONS
+
+#: The reason of a host that did not wake.
+LATE: Final = 'It was switched on at {}, and its nova-compute is not up.'
+
+#: When what is promised of a host begins, or began.
+_NEED = (
+    sa.select(sa.func.min(_ALLOCATION.c.start))
+    .join_from(_ALLOCATION, _RESERVATION, _ALLOCATION.c.reservation_id == _RESERVATION.c.id)
+    .where(
+        _ALLOCATION.c.unit_id == _UNIT.c.id,
+        _RESERVATION.c.hold == 1,
+        sa.not_(allocations.is_released()),
+    )
+    .scalar_subquery()
+)
+
+
+def every(session: orm.Session) -> tuple[list[PowerHost], datetime.datetime]:
+    """Read all hosts, and the time; one statement where there is any."""
+    query = sa.select(
+        _UNIT.c.id,
+        _UNIT.c.pool,
+        _UNIT.c.available,
+        *(_HOST.c[name] for name in ('hypervisor_hostname', 'service_name', 'provider_id')),
+        *(_HOST.c[name] for name in ('power', 'power_since', 'slept_at', 'kept_on')),
+        *(_HOST.c[name] for name in ('wake_seconds', 'state', 'takes_ordinary')),
+        _NEED.label('need'),
+        utcnow.now(session).label('now'),
+    ).join_from(_HOST, _UNIT, _HOST.c.unit_id == _UNIT.c.id)
+    found = session.execute(query.order_by(_UNIT.c.id)).mappings().all()
+    now = found[0]['now'] if found else utcnow.read(session)
+    return [_read(row) for row in found], now
+
+
+def _read(row: sa.RowMapping) -> PowerHost:
+    is_ordinary = row['takes_ordinary'] is None and row['state'] == hosts.State.ENROLLED
+    return PowerHost(
+        id=row['id'],
+        name=row['hypervisor_hostname'],
+        service_name=row['service_name'],
+        provider_id=row['provider_id'],
+        pool=row['pool'],
+        state=PowerState(row['power']) if row['power'] else None,
+        since=row['power_since'],
+        slept_at=row['slept_at'],
+        kept_on=bool(row['kept_on']),
+        wake_seconds=row['wake_seconds'],
+        usable=bool(row['available']) and is_ordinary,
+        failed=row['state'] == hosts.State.FAILED,
+        need=row['need'],
+    )
+
+
+def fall_asleep(session: orm.Session, host_id: int, idle: datetime.timedelta) -> bool:
+    """Write that a host is put to sleep, if nothing is promised of it for so long."""
+    host = _lock(session, host_id)
+    if host is None or host.power is not None or host.kept_on or not host.available:
+        return False
+    if host.is_shared or host.state is not hosts.State.ENROLLED:
+        return False
+    now = utcnow.read(session)
+    need = session.scalar(sa.select(_NEED).where(_UNIT.c.id == host_id))
+    if need is not None and need <= now + idle:
+        return False
+    _change(session, host, PowerState.FALLING_ASLEEP, now, slept_at=now)
+    return True
+
+
+def stay(session: orm.Session, host_id: int) -> None:
+    """Write that a host is awake that was being put to sleep, and cannot be."""
+    host = _lock(session, host_id)
+    if host is not None and host.power is PowerState.FALLING_ASLEEP:
+        _change(session, host, None, utcnow.read(session))
+
+
+def is_in(session: orm.Session, host_id: int, state: PowerState | None) -> bool:
+    """Tell whether a host is in a state; None: whether it is awake."""
+    query = sa.select(_HOST.c.power).where(_HOST.c.unit_id == host_id)
+    return session.scalar(query) == state
+
+
+def sleep(session: orm.Session, host_id: int) -> bool:
+    """Write that a host sleeps; tell whether it did not before."""
+    host = _lock(session, host_id)
+    if host is None or host.power is not PowerState.FALLING_ASLEEP:
+        return False
+    now = utcnow.read(session)
+    _change(session, host, PowerState.ASLEEP, now)
+    new = {'unit_id': host.id, 'hypervisor_hostname': host.hypervisor_hostname, 'start': now}
+    rows.insert(session, _SLEEP, [new])
+    return True
+
+
+def wake(session: orm.Session, host_id: int, kept_on: bool = False) -> bool:
+    """Write that a host is woken; tell whether it was not before.
+
+    :param kept_on: whether it stays awake from now on, because a person switched it on
+    """
+    host = _lock(session, host_id)
+    if host is None or host.power in (None, PowerState.WAKING):
+        return False
+    now = utcnow.read(session)
+    _change(session, host, PowerState.WAKING, now, kept_on=host.kept_on or kept_on)
+    mine = sa.and_(_SLEEP.c.unit_id == host_id, _SLEEP.c.end.is_(None))
+    rows.change(session, sa.update(_SLEEP).where(mine).values(end=now))
+    return True
+
+
+def awake(session: orm.Session, host_id: int) -> float | None:
+    """Write that a host is awake, and how long that took if it slept; return the seconds.
+
+    :returns: None if it was not being woken
+    """
+    host = _lock(session, host_id)
+    if host is None or host.power is not PowerState.WAKING or host.power_since is None:
+        return None
+    now = utcnow.read(session)
+    seconds = (now - host.power_since).total_seconds()
+    measured = host.wake_seconds
+    # One that was woken before it was off tells nothing of how long it takes.
+    slept = _SLEEP.c.unit_id == host_id, _SLEEP.c.end == host.power_since
+    if session.scalar(sa.select(_SLEEP.c.start).where(*slept).limit(1)) is not None:
+        measured = power.measured(host.wake_seconds, seconds)
+    _change(session, host, None, now, wake_seconds=measured)
+    return seconds
+
+
+def fail(session: orm.Session, host_id: int, reason: str) -> bool:
+    """Write that a host did not wake, so that others are promised in its place.
+
+    :returns: whether anything was written
+    """
+    host = _lock(session, host_id)
+    if host is None or host.power is not PowerState.WAKING:
+        return False
+    if not host_failures.fail(session, host_id, reason):
+        return False
+    now = utcnow.read(session)
+    outbox.add(session, [notices.failed(host, reason, now)], now)
+    return True
+
+
+def _lock(session: orm.Session, host_id: int) -> hosts.Host | None:
+    with contextlib.suppress(exceptions.HostNotFound):
+        return db.get(session, host_id, lock=True)
+    return None
+
+
+def _change(
+    session: orm.Session,
+    host: hosts.Host,
+    state: PowerState | None,
+    now: datetime.datetime,
+    **more: Any,
+) -> None:
+    asleep = {'asleep': state is not None}
+    db.update(session, host.id, asleep, {'power': state, 'power_since': now, **more})
+    outbox.add(session, [notices.changed(host, state, now)], now)

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read and write the hosts of the pools: each is a unit of the calendar and what is known of it.
+
+Each change of a unit counts its generation up and sets ``changed_at``, so that no promise is made
+of what it was before, and the indexes of all managers read it again.
+"""
+
+import dataclasses
+import datetime
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from climate_core import exceptions
+from climate_core.db import allocations, calendar, rows, tables, utcnow
+from climate_core.db.engine import signal
+from climate_core.lease import nodes, states
+from climate_hosts.db import host_pools
+from climate_hosts.domain import hosts
+from climate_hosts.domain.power import PowerState
+
+_UNIT, _HOST, _ALLOCATION = tables.UNITS, tables.HOSTS, tables.ALLOCATIONS
+_LEASE, _RESERVATION, _PROPERTY = tables.LEASES, tables.RESERVATIONS, tables.HOST_PROPERTIES
+_POOL = tables.HOST_POOLS
+
+_LIVE = [str(status) for status in states.LIVE]
+
+_OF_UNIT = ('id', 'pool', 'available', 'capacity')
+_OF_HOST = (
+    'hypervisor_hostname',
+    'service_name',
+    'provider_id',
+    'lane_ids',
+    'details',
+    'extra',
+    'state',
+    'disabled_reason',
+    'emptied_for',
+    'takes_ordinary',
+    'power',
+    'power_since',
+    'kept_on',
+    'wake_seconds',
+    'created_at',
+    'updated_at',
+)
+_COLUMNS = (
+    *(_UNIT.c[name] for name in _OF_UNIT),
+    *(_HOST.c[name].label(name) for name in _OF_HOST),
+)
+_ALL = sa.select(*_COLUMNS).join_from(_HOST, _UNIT, _HOST.c.unit_id == _UNIT.c.id)
+
+
+def get(session: orm.Session, host_id: int, lock: bool = False) -> hosts.Host:
+    """Read one host.
+
+    :param lock: keep other transactions from changing it until the end of this one
+    :raises climate_core.exceptions.HostNotFound: there is none
+    """
+    query = _ALL.where(_UNIT.c.id == host_id)
+    row = session.execute(query.with_for_update() if lock else query).mappings().first()
+    if row is None:
+        raise exceptions.HostNotFound(f'Host {host_id} was not found.')
+    return _read(row)
+
+
+def find(session: orm.Session, hypervisor_hostname: str) -> hosts.Host | None:
+    """Read the host with this name; None when there is none."""
+    query = _ALL.where(_HOST.c.hypervisor_hostname == hypervisor_hostname)
+    row = session.execute(query).mappings().first()
+    return None if row is None else _read(row)
+
+
+def _read(row: Mapping[Any, Any]) -> hosts.Host:
+    read = {
+        'lane_ids': tuple(row['lane_ids']),
+        'state': hosts.State(row['state']),
+        'power': PowerState(row['power']) if row['power'] else None,
+        'kept_on': bool(row['kept_on']),
+    }
+    return hosts.Host(**{**row, **read})
+
+
+def insert(
+    session: orm.Session,
+    pool: str,
+    provider_id: str,
+    lane_ids: tuple[str, ...],
+    known: nodes.Node,
+    extra: Mapping[str, Any],
+    state: hosts.State = hosts.State.ENROLLED,
+    available: bool = True,
+    takes_ordinary: bool | None = None,
+) -> int:
+    """Write a new host and its unit; return its id.
+
+    :raises oslo_db.exception.DBDuplicateEntry: there is a host with this name
+    """
+    signal(session, calendar.FREED)
+    now = utcnow.now(session)
+    unit = {
+        'kind': hosts.KIND,
+        'pool': pool,
+        'access': host_pools.access(session, pool),
+        'available': available,
+        'capacity': known.capacity,
+        'lanes': len(lane_ids),
+        'properties': known.properties(extra),
+        'generation': 0,
+        'changed_at': now,
+    }
+    connection = session.connection()
+    made = connection.execute(sa.insert(_UNIT).values(unit)).inserted_primary_key
+    assert made is not None  # nosec B101 # for mypy: it holds already
+    host = {
+        'unit_id': made[0],
+        'hypervisor_hostname': known.hypervisor_hostname,
+        'service_name': known.service_name,
+        'provider_id': provider_id,
+        'lane_ids': list(lane_ids),
+        'details': known.details,
+        'extra': dict(extra),
+        'state': state,
+        'takes_ordinary': takes_ordinary,
+        'created_at': now,
+    }
+    connection.execute(sa.insert(_HOST).values(host))
+    return int(made[0])
+
+
+def update(
+    session: orm.Session, host_id: int, unit: Mapping[str, Any], host: Mapping[str, Any]
+) -> None:
+    """Change columns of a host and of its unit.
+
+    :raises climate_core.exceptions.HostNotFound: there is none any more
+    """
+    signal(session, calendar.FREED)
+    now = utcnow.now(session)
+    counted = {'generation': _UNIT.c.generation + 1, 'changed_at': now, **unit}
+    mine = sa.update(_UNIT).where(_UNIT.c.id == host_id, _UNIT.c.kind == hosts.KIND)
+    if not rows.change(session, mine.values(counted)):
+        raise exceptions.HostNotFound(f'Host {host_id} was not found.')
+    stamped = {'updated_at': now, **host}
+    rows.change(session, sa.update(_HOST).where(_HOST.c.unit_id == host_id).values(stamped))
+
+
+def refresh(session: orm.Session, host_id: int, known: nodes.Node) -> None:
+    """Write what Nova and Placement know of a host, if it is another than what is written."""
+    host = get(session, host_id, lock=True)
+    if host.knows(known):
+        return
+    unit = {'capacity': known.capacity, 'properties': known.properties(host.extra)}
+    update(
+        session,
+        host_id,
+        unit,
+        {
+            'hypervisor_hostname': known.hypervisor_hostname,
+            'service_name': known.service_name,
+            'details': known.details,
+        },
+    )
+
+
+def delete(session: orm.Session, host_id: int) -> None:
+    """Delete a host with its unit and what was promised of it; one that is gone is fine."""
+    mine = sa.delete(_UNIT).where(_UNIT.c.id == host_id, _UNIT.c.kind == hosts.KIND)
+    rows.change(session, mine)
+
+
+def is_kept(session: orm.Session, provider_id: str) -> bool:
+    """Tell whether ordinary servers are to be kept off a host.
+
+    :param provider_id: its root provider in Placement
+    """
+    found = session.execute(_ALL.where(_HOST.c.provider_id == provider_id)).mappings()
+    return any(_read(row).is_kept for row in found)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostQuery:
+    """The filters and the page of a listing of hosts, which are in the order of their ids.
+
+    :param marker: the id of the last host of the page before
+    :param limit: how many at most
+    """
+
+    pool: str | None = None
+    available: bool | None = None
+    hypervisor_hostname: str | None = None
+    service_name: str | None = None
+    marker: int = 0
+    limit: int = 1000
+
+
+def page(session: orm.Session, query: HostQuery) -> tuple[list[hosts.Host], bool]:
+    """Read a page of hosts, and whether there are more; one statement."""
+    wanted = {
+        _UNIT.c.pool: query.pool,
+        _UNIT.c.available: query.available,
+        _HOST.c.hypervisor_hostname: query.hypervisor_hostname,
+        _HOST.c.service_name: query.service_name,
+    }
+    where = [column == value for column, value in wanted.items() if value is not None]
+    select = _ALL.where(_UNIT.c.id > query.marker, *where).order_by(_UNIT.c.id)
+    found = session.execute(select.limit(query.limit + 1)).mappings().all()
+    return [_read(row) for row in found[: query.limit]], len(found) > query.limit
+
+
+def exist(session: orm.Session) -> bool:
+    """Tell whether there is any host."""
+    return session.execute(sa.select(_HOST.c.unit_id).limit(1)).first() is not None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostPromise:
+    """A live reservation that a host is promised to, in the time of its lease."""
+
+    host_id: int
+    reservation_id: str
+    lease_id: str
+    lease_name: str
+    start_date: datetime.datetime
+    end_date: datetime.datetime
+
+
+def promised(
+    session: orm.Session,
+    host_ids: Collection[int],
+    lease_id: str | None = None,
+    reservation_id: str | None = None,
+) -> list[HostPromise]:
+    """Read what hosts are promised to, in the order of time; one statement."""
+    query = (
+        sa.select(
+            _ALLOCATION.c.unit_id,
+            _RESERVATION.c.id,
+            _LEASE.c.id,
+            _LEASE.c.name,
+            _LEASE.c.start_date,
+            _LEASE.c.end_date,
+        )
+        .join_from(_ALLOCATION, _RESERVATION, _ALLOCATION.c.reservation_id == _RESERVATION.c.id)
+        .join(_LEASE, _RESERVATION.c.lease_id == _LEASE.c.id)
+        .where(
+            _ALLOCATION.c.unit_id.in_(host_ids),
+            _RESERVATION.c.status.in_(_LIVE),
+            sa.not_(allocations.is_released()),
+        )
+        .order_by(_LEASE.c.start_date, _RESERVATION.c.id)
+    )
+    if lease_id is not None:
+        query = query.where(_LEASE.c.id == lease_id)
+    if reservation_id is not None:
+        query = query.where(_RESERVATION.c.id == reservation_id)
+    return [HostPromise(*row) for row in session.execute(query)]

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Enrol a host in a pool.
+
+The row of a host says what is being done with it, before it is done: one that is being enrolled or
+taken out (:mod:`climate_hosts.operations.host_removal`) takes no promises. Its aggregate in
+Placement follows the row, see :mod:`climate_hosts.sync.pool_aggregate`. So two requests at
+once, or one after another that was cut off, end with a host that is in a pool as a whole or not at
+all. Lanes are kept when a host leaves: nova-compute remembers them, and refuses every server of
+its host for minutes when one is gone.
+"""
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from oslo_config import cfg
+from oslo_db import exception as db_exc
+from oslo_log import log
+from sqlalchemy import orm
+
+from climate_core import exceptions
+from climate_core.cloud import errors, hypervisors, placement
+from climate_core.db.engine import TROUBLE, Database, signal
+from climate_core.lease import nodes
+from climate_core.plugins.common_pool import emptying
+from climate_core.plugins.common_pool.emptying import CannotMakeRoom
+from climate_hosts.cloud import lane_providers
+from climate_hosts.db import hosts as db
+from climate_hosts.db import shared_hosts as db_shared
+from climate_hosts.db.shared_hosts import SharedHost
+from climate_hosts.domain import host_request, hosts
+from climate_hosts.operations import movable
+from climate_hosts.sync import pool_aggregate
+from climate_hosts.sync.refresh import learn_one
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connection
+
+LOG = log.getLogger(__name__)
+
+#: The hypervisor_type of the nodes of Ironic, which take one server.
+_IRONIC = 'ironic'
+
+
+def enrol(
+    conf: cfg.ConfigOpts,
+    database: Database,
+    conn: 'connection.Connection',
+    values: Mapping[str, Any],
+    pause: Callable[[float], None],
+) -> int:
+    """Enrol a host in a pool.
+
+    :param values: as ``HostOperations.create_host`` takes them, which says what is raised
+    :param pause: waits so many seconds
+    :returns: the id of the host
+    """
+    node = _choose(hypervisors.find(conn, values['name']), values['name'])
+    name, provider_id = node['hypervisor_hostname'], node['id']
+    before = database.read(db.find, name)
+    if before is not None:
+        if _is_repeated(before, values):
+            return before.id
+        _check_half_enrolled(before)
+    shared, empty = bool(values.get('shared')), bool(values.get('empty'))
+    try:
+        _check_ready(conn, name, provider_id, may_have_servers=shared or empty)
+        if empty:
+            _check_movable(conf, database, conn, node)
+    except (exceptions.UnknownHost, exceptions.HostInUse):
+        if before is not None:
+            # Else what an enrolment that was cut off has left would keep ordinary servers off.
+            _give_up(database, conn, before.id, name, before.provider_id)
+        raise
+    lane_ids = _make_lanes(conf, conn, node)
+    known = learn_one(conn, [node], provider_id)
+    if known is None:
+        raise errors.Gone(f'Placement does not have host {name} any more.')
+    try:
+        host_id = database.write(_begin, provider_id, lane_ids, known, values)
+    except db_exc.DBDuplicateEntry as exc:
+        raise _taken_over(name) from exc
+    try:
+        if pool_aggregate.update(database, conn, provider_id):
+            # One that was scheduled before claims the host a moment later.
+            pause(conf.hosts.enrol_seconds)
+            if not empty:
+                check_empty(conn, provider_id)
+        elif not shared:
+            raise _taken_over(name)
+        database.write(_complete, host_id, name, values)
+    except Exception as exc:
+        completed = _give_up(database, conn, host_id, name, provider_id)
+        if not (completed and isinstance(exc, TROUBLE)):
+            raise
+        # The transaction was committed; only the answer to its COMMIT was lost.
+    return host_id
+
+
+def _choose(found: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    """Return the one node that a name means.
+
+    :raises climate_core.exceptions.UnknownHost: there is none, or there are several
+    """
+    if not found:
+        raise exceptions.UnknownHost(f'name: Nova has no hypervisor {name}.', field='name')
+    if len(found) > 1:
+        listed = ', '.join(sorted(each['hypervisor_hostname'] for each in found))
+        raise exceptions.UnknownHost(
+            f'name: {name} has several nodes, and each is a host: {listed}.', field='name'
+        )
+    return found[0]
+
+
+def _is_repeated(host: hosts.Host, values: Mapping[str, Any]) -> bool:
+    """Tell whether a request has been made before by which a host is being emptied now."""
+    asked = values.get('pool', hosts.DEFAULT_POOL), _extra(values)
+    return host.is_emptied and bool(values.get('empty')) and asked == (host.pool, host.extra)
+
+
+def _check_half_enrolled(host: hosts.Host) -> None:
+    """Refuse to begin anew with a host unless its enrolment was cut off, or is under way.
+
+    :raises climate_core.exceptions.HostExists: it is in a pool
+    :raises climate_core.exceptions.HostChanging: it is being emptied
+    """
+    if host.is_half_enrolled:
+        return
+    if host.is_emptied:
+        raise host_request.being_emptied(host)
+    doing = 'is being taken out of' if host.is_leaving else 'is in'
+    raise exceptions.HostExists(
+        f'{host.hypervisor_hostname} is host {host.id}, which {doing} the pool {host.pool} '
+        'already.',
+        field='name',
+    )
+
+
+def _taken_over(name: str) -> exceptions.HostExists:
+    return exceptions.HostExists(
+        f'{name} is put into a pool, or taken out of it, by another request. Look at it when that '
+        'has ended.',
+        field='name',
+    )
+
+
+def check_empty_request(values: Mapping[str, Any]) -> None:
+    """Refuse to empty a host that is shared or disabled.
+
+    :raises climate_core.exceptions.BadRequest: naming the field
+    """
+    if values.get('empty') and (values.get('shared') or not values.get('available', True)):
+        raise exceptions.BadRequest(
+            'empty: goes with a host that takes promises as soon as it is empty: neither shared '
+            'nor disabled.',
+            field='empty',
+        )
+
+
+def _check_movable(
+    conf: cfg.ConfigOpts,
+    database: Database,
+    conn: 'connection.Connection',
+    node: Mapping[str, Any],
+) -> None:
+    """Refuse a host whose servers cannot be moved, or do not fit on other hosts."""
+    host = SharedHost(0, node['hypervisor_hostname'], node['service']['host'], node['id'])
+    moving = [each for each in database.read(db_shared.emptied) if each.provider_id != node['id']]
+    try:
+        emptying.choose(
+            [movable.candidate(conn, host)],
+            1,
+            movable.Nodes(conn).targets(),
+            spares=conf.queue.spare_servers,
+            moving=list(movable.candidates(conn, moving)),
+        )
+    except CannotMakeRoom as exc:
+        raise exceptions.HostInUse(
+            f'Host {host.name} cannot be emptied. {exc.why} Move or delete them first.'
+        ) from exc
+
+
+def _check_ready(
+    conn: 'connection.Connection', name: str, provider_id: str, may_have_servers: bool
+) -> None:
+    """Refuse a host that Placement has not yet, or that has servers and may have none."""
+    if not placement.has_provider(conn, provider_id):
+        raise exceptions.UnknownHost(
+            f'name: Placement does not know {name} yet. Try again when its nova-compute has '
+            'reported it.',
+            field='name',
+        )
+    if not may_have_servers:
+        check_empty(conn, provider_id)
+
+
+def check_empty(conn: 'connection.Connection', provider_id: str) -> None:
+    """Refuse a host that has servers; one that is gone has none."""
+    try:
+        found = placement.list_consumers(conn, provider_id)
+    except errors.Gone:
+        return
+    if found:
+        raise exceptions.HostInUse(
+            f'The host has servers, or servers on their way to or from it: {len(found)}. Move or '
+            f'delete them first. The first of them: {", ".join(found[:3])}.'
+        )
+
+
+def _make_lanes(
+    conf: cfg.ConfigOpts, conn: 'connection.Connection', node: Mapping[str, Any]
+) -> tuple[str, ...]:
+    lane_providers.make_names(conn)
+    count = 1 if node['hypervisor_type'] == _IRONIC else conf.hosts.lanes_per_host
+    root = placement.Provider(node['id'], node['hypervisor_hostname'], node['id'])
+    return tuple(lane_providers.make_lane(conn, root, number) for number in range(count))
+
+
+def _begin(
+    session: orm.Session,
+    provider_id: str,
+    lane_ids: tuple[str, ...],
+    known: nodes.Node,
+    values: Mapping[str, Any],
+) -> int:
+    """Write a host that is being enrolled; return its id.
+
+    It has another id than one whose enrolment was cut off, so that the request that began
+    it, if it goes on, finds that it is not its own any more.
+
+    :raises climate_core.exceptions.HostExists: it is in a pool by now
+    :raises climate_core.exceptions.HostChanging: it is being emptied by now
+    :raises oslo_db.exception.DBDuplicateEntry: another request has just begun
+    """
+    before = db.find(session, known.hypervisor_hostname)
+    if before is not None:
+        # It may have been enrolled since it was found; only with the lock that is known.
+        with contextlib.suppress(exceptions.HostNotFound):
+            _check_half_enrolled(db.get(session, before.id, lock=True))
+            db.delete(session, before.id)
+    return db.insert(
+        session,
+        values.get('pool', hosts.DEFAULT_POOL),
+        provider_id,
+        lane_ids,
+        known,
+        _extra(values),
+        hosts.State.ENROLLING,
+        False,
+        True if values.get('shared') else None,
+    )
+
+
+def _extra(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.get('extra', {}).items() if value is not None}
+
+
+def _complete(session: orm.Session, host_id: int, name: str, values: Mapping[str, Any]) -> None:
+    """Mark a host as enrolled, so that it takes promises, unless another request has it by now."""
+    if not _is_enrolling(session, host_id):
+        raise _taken_over(name)
+    available, reason = values.get('available', True), values.get('disabled_reason')
+    if values.get('shared'):
+        # Nothing is promised of it while ordinary servers may run there.
+        available, reason = False, None if available else reason or hosts.DISABLED
+    state = hosts.State.ENROLLED
+    if values.get('empty'):
+        # It takes promises when it is empty.
+        available, state = False, hosts.State.EMPTYING
+        signal(session, db_shared.EMPTYING)
+    unit = {'available': available}
+    # Nobody has changed it yet.
+    host = {'state': state, 'disabled_reason': reason, 'updated_at': None}
+    db.update(session, host_id, unit, host)
+
+
+def _is_enrolling(session: orm.Session, host_id: int) -> bool:
+    with contextlib.suppress(exceptions.HostNotFound):
+        host = db.get(session, host_id, lock=True)
+        return host.state is hosts.State.ENROLLING
+    return False
+
+
+def _give_up(
+    database: Database, conn: 'connection.Connection', host_id: int, name: str, provider_id: str
+) -> bool:
+    """Let ordinary servers onto a host again, unless it is enrolled or another request has it.
+
+    :returns: whether it is enrolled
+    """
+    try:
+        if database.write(_fail, host_id):
+            pool_aggregate.update(database, conn, provider_id)
+            database.write(_forget, host_id)
+            return False
+        pool_aggregate.update(database, conn, provider_id)
+        found = database.read(db.find, name)
+        return found is not None and found.id == host_id and not found.is_leaving
+    except (*errors.EXPECTED, *TROUBLE):
+        LOG.exception(
+            '%s was not enrolled, and may be kept from ordinary servers. Enrol it again, or '
+            'delete it',
+            name,
+        )
+        return False
+
+
+def _fail(session: orm.Session, host_id: int) -> bool:
+    """Write that a host could not be enrolled; False: it is, or another request has it."""
+    with contextlib.suppress(exceptions.HostNotFound):
+        if db.get(session, host_id, lock=True).is_half_enrolled:
+            db.update(session, host_id, {}, {'state': hosts.State.NOT_ENROLLED})
+            return True
+    return False
+
+
+def _forget(session: orm.Session, host_id: int) -> None:
+    """Delete a host that could not be enrolled, unless it is being taken out by now."""
+    with contextlib.suppress(exceptions.HostNotFound):
+        if db.get(session, host_id, lock=True).is_half_enrolled:
+            db.delete(session, host_id)

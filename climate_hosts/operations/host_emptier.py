@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Empty hosts that are put into a pool with their servers.
+
+Ordinary servers are kept off such a host since it was enrolled. Each look compares: what is there
+is to be moved, and a host without servers is in its pool. Nova knows what is being moved, so a
+manager that dies leaves nothing to repair, and several managers may look at once. No server is
+stopped or deleted.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from oslo_config import cfg
+from oslo_log import log
+from sqlalchemy import orm
+
+from climate_common import words
+from climate_core import exceptions
+from climate_core.cloud import errors
+from climate_core.db.engine import TROUBLE, Database, Stale
+from climate_core.plugins.common_pool.emptying import RunningServer
+from climate_core.threads import Worker
+from climate_hosts.db import hosts as db
+from climate_hosts.db import shared_hosts as db_shared
+from climate_hosts.db.shared_hosts import SharedHost
+from climate_hosts.domain import hosts
+from climate_hosts.operations import movable
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connection
+
+LOG = log.getLogger(__name__)
+
+#: Seconds until the next look at servers that are being moved, or that Nova did not move.
+_LOOK = 5.0
+
+
+class HostEmptier(Worker):
+    """Move the servers of hosts away; have the hosts in their pools when they are empty.
+
+    :param connect: returns the connection with the rights of the service
+    """
+
+    name = 'host-emptier'
+    trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *TROUBLE, Stale)
+    complaint = 'Hosts are not emptied; the next look goes on'
+    _IDLE_SECONDS = 300.0
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        database: Database,
+        connect: Callable[[], 'connection.Connection'],
+    ) -> None:
+        super().__init__(self._IDLE_SECONDS)
+        self._conf = conf
+        self._database = database
+        self._connect = connect
+        database.listen(db_shared.EMPTYING, self.nudge)
+
+    def look(self) -> float | None:
+        """Go on with each host; one statement if there is none.
+
+        :returns: in how many seconds there is more
+        """
+        found = [
+            each for each in self._database.read(db_shared.emptied) if each.emptied_for is None
+        ]
+        if not found:
+            return None
+        conn = self._connect()
+        for host in found:
+            try:
+                self._step(conn, host)
+            except errors.EXPECTED as exc:
+                LOG.warning('%s is not emptied: %s', host.name, exc)
+        return _LOOK
+
+    def _step(self, conn: 'connection.Connection', host: SharedHost) -> None:
+        left = movable.candidate(conn, host).servers
+        if not left:
+            if self._database.write(_complete, host.id):
+                LOG.info('%s is empty, and in its pool', host.name)
+            return
+        idle = [each.id for each in left if each.obstacle is None]
+        moving = sum(each.status == movable.MOVING for each in left)
+        for server_id in idle[: max(0, self._conf.queue.migrations - moving)]:
+            movable.migrate(conn, server_id)
+        self._database.write(_tell, host.id, _describe(left))
+
+
+def _describe(left: Sequence[RunningServer]) -> str:
+    """Return what is still on a host, and what has to be done by hand."""
+    told = f'{words.counted(len(left), "server")} left.'
+    stuck = [each for each in left if each.obstacle and each.status != movable.MOVING]
+    if not stuck:
+        return told
+    named = ', '.join(f'{each.id} {each.obstacle}' for each in stuck[:3])
+    return f'{told} Nova cannot live-migrate {named}: move or delete them.'
+
+
+def _complete(session: orm.Session, host_id: int) -> bool:
+    """Write that a host takes promises; tell whether it was being emptied until now."""
+    host = _find_emptied(session, host_id)
+    if host is None:
+        return False
+    enrolled = {'state': hosts.State.ENROLLED, 'disabled_reason': None}
+    db.update(session, host_id, {'available': True}, enrolled)
+    return True
+
+
+def _tell(session: orm.Session, host_id: int, told: str) -> None:
+    host = _find_emptied(session, host_id)
+    if host is not None and host.disabled_reason != told:
+        db.update(session, host_id, {}, {'disabled_reason': told})
+
+
+def _find_emptied(session: orm.Session, host_id: int) -> hosts.Host | None:
+    """Return a host, locked, if it is still being emptied so that it is in its pool."""
+    try:
+        host = db.get(session, host_id, lock=True)
+    except exceptions.HostNotFound:
+        return None
+    return host if host.is_emptied else None

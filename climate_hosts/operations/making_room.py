@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choose shared hosts that are emptied for a lease: the kind ``best_effort``.
+
+The hosts are taken from ordinary servers in the transaction that writes the lease. From then on
+:mod:`climate_hosts.operations.room_steps` empties them.
+"""
+
+import dataclasses
+import datetime
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Final
+
+from oslo_config import cfg
+from oslo_log import log
+from sqlalchemy import orm
+from stevedore import driver
+
+from climate_core import exceptions
+from climate_core.cloud import errors
+from climate_core.db.engine import Database
+from climate_core.lease import changes, model
+from climate_core.operations.draft import Draft
+from climate_core.operations.forecasting import UserConnector
+from climate_core.operations.promises import Promises
+from climate_core.plugins.common_pool import emptying
+from climate_core.plugins.common_pool.emptying import CandidateHost, CannotMakeRoom
+from climate_core.plugins.loading import PluginError
+from climate_hosts.db import shared_hosts as db_shared
+from climate_hosts.operations import emptied_hosts, movable
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connection
+
+LOG = log.getLogger(__name__)
+
+NAMESPACE: Final = 'climate.migration.strategies'
+_STRATEGIES: Final[Mapping[str, emptying.Strategy]] = {
+    each.__name__: each
+    for each in (emptying.fewest_servers, emptying.least_memory, emptying.oldest_first)
+}
+#: How many hosts are read at once, or twice as many as are wanted, with two calls for each.
+_BATCH: Final = 10
+#: If too few of them can be emptied others are, up to so many: then the request is refused.
+_MOST: Final = 100
+#: What is kept with the reservation: until when its hosts are to be empty.
+UNTIL: Final = 'until'
+
+
+def strategy(name: str) -> emptying.Strategy:
+    """Return the strategy of ``[queue] migration_strategy``.
+
+    :raises climate_core.plugins.loading.PluginError: there is none of this name
+    """
+    if name in _STRATEGIES:
+        return _STRATEGIES[name]
+    try:
+        found: emptying.Strategy = driver.DriverManager(NAMESPACE, name).driver
+    except RuntimeError as exc:
+        raise PluginError(
+            f'[queue] migration_strategy: {name} is not installed in {NAMESPACE}; there are '
+            f'{", ".join(_STRATEGIES)}.'
+        ) from exc
+    return found
+
+
+@dataclasses.dataclass(eq=False)
+class RoomMaker:
+    """Find hosts that can be emptied for a lease.
+
+    :param cloud: None: there are no hosts
+    """
+
+    conf: cfg.ConfigOpts
+    database: Database
+    promises: Promises
+    cloud: UserConnector | None = None
+
+    def __post_init__(self) -> None:
+        self._strategy = strategy(self.conf.queue.migration_strategy)
+
+    def find(self, draft: Draft, refused: exceptions.NotEnough) -> tuple[int, ...]:
+        """Return the ids of the hosts that are to be emptied for a new lease.
+
+        :param refused: why it has no room as it is
+        :raises climate_core.exceptions.NotEnough: too few can be emptied
+        :raises climate_core.exceptions.BadRequest: it starts too late for it
+        """
+        lease = draft.lease
+        most = self.conf.queue.best_effort_timeout
+        if lease.start_date > draft.now + datetime.timedelta(seconds=most):
+            raise exceptions.BadRequest(
+                f'Hosts are emptied at once, so a lease of the kind best_effort must start within '
+                f'{most} seconds.',
+                field='start_date',
+            )
+        if draft.asked is not None and draft.asked.lasts is not None:
+            seconds = round(draft.asked.lasts.total_seconds())
+            lease = dataclasses.replace(lease, duration=seconds)
+        try:
+            return tuple(each.id for each in self.choose(lease, draft.now))
+        except CannotMakeRoom as exc:
+            message = f'{exc} {refused.message}'
+            raise exceptions.NotEnough(message, refused.field, refused.available_from) from exc
+        except errors.EXPECTED as exc:
+            raise exceptions.ServiceUnavailable(str(exc)) from exc
+
+    def add(self, session: orm.Session, draft: Draft, lease: model.Lease) -> model.Lease:
+        """Return the new lease of a draft as one for which hosts are emptied, and take them.
+
+        :raises climate_core.exceptions.NotEnough: another lease has one of them by now
+        """
+        asked, most = draft.asked, self.conf.queue.best_effort_timeout
+        assert asked is not None, 'hosts are emptied for a whole lease'  # nosec B101 # for mypy: it holds already
+        for host_id in draft.emptied:
+            emptied_hosts.take(session, host_id, lease.id)
+        until = draft.now + datetime.timedelta(seconds=asked.best_effort_timeout or most)
+        progress = {UNTIL: until.isoformat()}
+        return changes.wait.begin_room(lease, progress, asked.lasts, draft.waits, draft.now)
+
+    def connect(self) -> 'connection.Connection':
+        """Return the connection with the rights of the service."""
+        assert self.cloud is not None, 'there are hosts'  # nosec B101 # for mypy: it holds already
+        return self.cloud.service()
+
+    def choose(
+        self, lease: model.Lease, now: datetime.datetime, without: Collection[int] = ()
+    ) -> list[CandidateHost]:
+        """Choose hosts to be emptied, beside those that are being emptied for the lease.
+
+        :raises climate_core.plugins.common_pool.emptying.CannotMakeRoom: there are too few
+        """
+        missing, would_do = self.promises.shortage(lease, now)
+        present = [
+            each
+            for each in self.database.read(db_shared.available)
+            if each.id in would_do and each.id not in without
+        ]
+        emptied = self.database.read(db_shared.emptied)
+        count = max(0, missing - sum(each.emptied_for == lease.id for each in emptied))
+        if count > len(present) or not count:
+            return emptying.choose([CandidateHost(id=e.id, name='') for e in present], count, ())
+        conn = self.connect()
+        nodes = movable.Nodes(conn)
+        room = emptying.FreeRoom(nodes.targets())
+        # What is being emptied takes its room first.
+        moving = list(movable.candidates(conn, emptied))
+        up, looked = nodes.emptiest_first(present), list[CandidateHost]()
+        size, spares = max(_BATCH, 2 * count), self.conf.queue.spare_servers
+        wrong = CannotMakeRoom()
+        for first in range(0, max(1, min(len(up), max(_MOST, size))), size):
+            looked += movable.candidates(conn, up[first : first + size])
+            try:
+                return emptying.choose(looked, count, room, self._strategy, spares, moving)
+            except CannotMakeRoom as exc:
+                wrong = exc
+        if len(up) <= len(looked):
+            raise wrong
+        raise CannotMakeRoom(f'{wrong} Those with more servers were not looked at.')

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``physical:host``: whole compute hosts of a pool for one project."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from climate_common import amounts, resource_types
+from climate_core import exceptions
+from climate_core.calendar.model import Demand
+from climate_hosts.cloud import lane_providers
+from climate_hosts.plugins.lanes import options as lane_options
+from climate_hosts.plugins.lanes import plugin as lane_plugin
+
+if TYPE_CHECKING:
+    from climate_core.context import RequestContext
+    from climate_core.lease.model import Allocation
+
+_NUMBER: Final = {'type': 'integer', 'minimum': 1, 'maximum': 10_000}
+
+
+class HostPlugin(lane_plugin.LanePlugin):
+    """Reserve whole hosts."""
+
+    resource_type = resource_types.HOST
+    title = 'Host'
+    description = 'Whole compute hosts of a pool, for the servers of one project alone.'
+    schema: ClassVar[Mapping[str, Any]] = {
+        'min': {**_NUMBER, 'description': 'So many hosts at least, or none. By default 1.'},
+        'max': {**_NUMBER, 'description': 'So many hosts if they are free. By default min.'},
+        **lane_options.SCHEMA,
+    }
+    changeable = ('min', 'max', *lane_options.CHANGEABLE)
+    amount_field = 'min'
+    most_field = 'max'
+    noun = 'hosts'
+
+    def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        least = values.get('min', 1)
+        return lane_options.given(values, self.schema, min=least, max=least)
+
+    def _read(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        return self._params(values)
+
+    def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
+        return {amounts.HOSTS: params['max']}
+
+    def _demand(self, params: Mapping[str, Any]) -> Demand:
+        least, most = params['min'], params['max']
+        if most < least:
+            raise exceptions.BadRequest(
+                f'max: must be at least min, which is {least}, not {most}.', field='max'
+            )
+        return Demand(least=least, most=most, **self._common(params))
+
+    def _shape(self, params: Mapping[str, Any]) -> str | None:  # noqa: ARG002
+        return None
+
+    def _slots(self, allocation: 'Allocation') -> int:  # noqa: ARG002
+        # What Nova's own resources allow comes first.
+        return lane_providers.MAX_SLOTS

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Define what reservations of hosts and of shares of them take in requests and climate.conf."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from oslo_config import cfg
+
+from climate_common import lanes, limits
+from climate_core.calendar.model import Order
+from climate_core.plugins import filters
+from climate_core.plugins.promised import CLEANING
+from climate_core.plugins.server import lost_tasks
+from climate_hosts.plugins.lanes import departures
+
+#: The metadata by which servers of open matching show the end of their lease.
+MARK: Final = 'climate_lease'
+#: The properties that Blazar's clients expect of each reservation of hosts.
+BLAZAR: Final = ('hypervisor_properties', 'resource_properties')
+
+OPTIONS: Final[Sequence[cfg.Opt]] = (
+    cfg.StrOpt(
+        'order',
+        default=str(Order.FIT),
+        choices=[str(each) for each in Order],
+        help='Which of the hosts that are free are taken first: those whose gap in the calendar '
+        'is the smallest (fit), those with the least (pack) or the most (spread) room left, or '
+        'any (random).',
+    ),
+    CLEANING,
+    cfg.IntOpt(
+        'prepare_seconds',
+        default=120,
+        min=0,
+        help='How long before the start of a lease its lanes are prepared, so that the start only '
+        'has to open them; 0: not before the start.',
+    ),
+    cfg.IntOpt(
+        'migrate_seconds',
+        default=900,
+        min=0,
+        help='How long servers are tried to be moved at the end (on_end: migrate) if the '
+        'reservation says no grace. What was reserved is kept for it.',
+    ),
+    cfg.StrOpt(
+        'unmovable',
+        default='shelve',
+        choices=[
+            ('shelve', 'Keep the server as an image, free the host.'),
+            ('delete', 'Delete it.'),
+        ],
+        help='What happens to a server that could not be moved in time: its host is for others.',
+    ),
+    cfg.IntOpt(
+        'max_grace_seconds',
+        default=3600,
+        min=0,
+        help='The longest grace that a reservation may ask for.',
+    ),
+    *lost_tasks.END_OPTIONS,
+)
+#: What reservations of this kind have in common.
+SCHEMA: Final[Mapping[str, Any]] = {
+    **filters.SCHEMA,
+    'share_with': {
+        'type': 'array',
+        'items': {'type': 'string', 'pattern': limits.json_pattern(limits.PROJECT_PATTERN)},
+        'uniqueItems': True,
+        'maxItems': 100,
+        'description': 'Ids of other projects whose servers may enter, too.',
+    },
+    'matching': {
+        'type': 'string',
+        'enum': ['targeted', lanes.OPEN],
+        'description': 'targeted: servers that name the reservation enter (default); open: new '
+        'servers of the project that name none, too, as long as there is room. WARNING: at the '
+        'end the servers of every user of the project that entered are deleted (on_end: delete). '
+        f'Climate shows the lease and its end in their metadata ({MARK}), within the interval of '
+        'the reconciliation.',
+    },
+    'on_end': {
+        'type': 'string',
+        'enum': ['delete', departures.MIGRATE],
+        'description': 'What happens at the end to the servers that are there: they must leave '
+        'the hosts, which others are promised. migrate: they are moved to hosts of no pool, as '
+        'ordinary servers.',
+    },
+    'grace': {
+        'type': ['integer', 'null'],
+        'minimum': 0,
+        'maximum': 7 * 86400,
+        'description': 'Seconds after the end in which the servers are still there, and no more '
+        'come, before they are deleted; with on_end: migrate, in which they are moved.',
+    },
+    'before_end': {
+        'type': ['string', 'null'],
+        'description': "Taken for Blazar's clients; the lease has before_end_date.",
+    },
+}
+#: The properties of them that may be changed.
+CHANGEABLE: Final = (*filters.SCHEMA, 'on_end', 'grace')
+
+
+def given(values: Mapping[str, Any], schema: Mapping[str, Any], **usual: Any) -> dict[str, Any]:
+    """Return what a request says of a schema, the usual where it says nothing."""
+    usual = {'on_end': 'delete', **dict.fromkeys(BLAZAR, ''), **usual}
+    said = {name: values[name] for name in schema if values.get(name) is not None}
+    return usual | said

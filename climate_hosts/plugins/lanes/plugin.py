@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reserve hosts of the pools, or shares of them, which the calendar promises.
+
+Shortly before the start a lane of each host is prepared, at the start it is opened: from then on
+nova-scheduler lets servers in that name the reservation. At the end the lane is closed, and the
+servers leave that are still in it. Whose a lane is, the calendar says: what was prepared in
+one that is another reservation's by now holds nobody up.
+Nova and Placement are asked with the rights of the service: hosts are nobody's.
+"""
+
+import abc
+import dataclasses
+import datetime
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from climate_common import dates, lanes
+from climate_core import exceptions
+from climate_core.calendar.model import Order, ReservationDemand, Unit
+from climate_core.cloud import errors, placement, servers
+from climate_core.plugins import filters, promised
+from climate_core.plugins.base import Claimed, Done, Wait
+from climate_core.plugins.progress import END, Progress
+from climate_core.plugins.step_context import EndContext
+from climate_hosts.cloud import lane_providers
+from climate_hosts.domain.hosts import KIND
+from climate_hosts.plugins.lanes import departures, evacuation, shelved_servers
+from climate_hosts.plugins.lanes import obstacles as lane_obstacles
+from climate_hosts.plugins.lanes import options as lane_options
+from climate_hosts.plugins.lanes import reduction as lane_reduction
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connection
+    from climate_core.context import RequestContext
+    from climate_core.lease.model import Allocation, Lease, Reservation
+
+#: Seconds until the next look at servers that are being deleted.
+LOOK: Final = promised.LOOK
+#: The same for a host that Placement does not have: an operator may have taken it away.
+_GONE_LOOK: Final = 10.0
+#: The reason of a lease whose host is promised to the earlier lease for longer than it was.
+_HOST_NOT_FREE: Final = (
+    'Host {} is not free yet: servers of an earlier lease are still being deleted, or it is being '
+    'cleaned after them.'
+)
+#: The reason of a lease whose host sleeps: it is woken, or will be.
+_ASLEEP: Final = 'Host {} is being switched on.'
+#: What is kept of the lanes that are prepared.
+_PREPARED: Final = 'prepared'
+#: What is kept of the lanes that are open while the start waits for others.
+_OPENED: Final = 'opened'
+#: What is kept of the lanes that have servers when the lease is over.
+_USED: Final = 'used'
+
+
+class LanePlugin(promised.PromisedPlugin):
+    """Reserve hosts, or shares of them.
+
+    A subclass says what is promised, how many servers a lane has room for, and which.
+    """
+
+    unit_kind = KIND
+    service = 'placement'
+    has_lanes = True
+    #: The property that says how much it is at most.
+    most_field: ClassVar[str]
+    options = lane_options.OPTIONS
+    # Servers run on hosts: hosts are there before them, and are closed after them.
+    rank = 5
+    preemptible = True
+
+    @abc.abstractmethod
+    def _read(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what is kept of a request, checked with the rights of the user."""
+
+    @abc.abstractmethod
+    def _shape(self, params: Mapping[str, Any]) -> str | None:
+        """Return the shape of the servers that may enter; None: any."""
+
+    @abc.abstractmethod
+    def _slots(self, allocation: 'Allocation') -> int:
+        """Return how many servers may be in the lane of an allocation."""
+
+    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
+        params = self._read(context, values) | promised.whose(context)
+        claimed = self._claim(params)
+        self._check_grace(params)
+        if context.project_id in params.get('share_with', ()):
+            raise exceptions.BadRequest(
+                'share_with: must name other projects; servers of your own one enter anyway.',
+                field='share_with',
+            )
+        return claimed
+
+    def normalize(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        self._check_grace(values)
+        return super().normalize(values)
+
+    def _check_grace(self, values: Mapping[str, Any]) -> None:
+        longest = self.conf[self.resource_type].max_grace_seconds
+        if (values.get('grace') or 0) > longest:
+            raise exceptions.BadRequest(
+                f'grace: must be {longest} seconds at most.', field='grace'
+            )
+
+    def wanted(self, reservation: 'Reservation') -> ReservationDemand:
+        wanted = super().wanted(reservation)
+        grace = self._terms(reservation.params).grace
+        return dataclasses.replace(wanted, after=wanted.after + grace)
+
+    def _terms(self, params: Mapping[str, Any]) -> departures.DepartureTerms:
+        options = self.conf[self.resource_type]
+        on_end = params.get('on_end', departures.DELETE)
+        usual = options.migrate_seconds if on_end == departures.MIGRATE else 0
+        asked = params.get('grace')
+        # The operator may have lowered the limit since.
+        grace = usual if asked is None else min(asked, options.max_grace_seconds)
+        return departures.DepartureTerms(
+            on_end, datetime.timedelta(seconds=grace), options.unmovable
+        )
+
+    def _common(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what all demands for hosts have in common, by the names of Demand."""
+        wanted = filters.compile_filter(params)
+        accepts, pool = wanted.matches, params.get('pool')
+
+        def admits(unit: Unit) -> bool:
+            return promised.admits(params, unit)
+
+        def matches(unit: Unit) -> bool:
+            return (not pool or unit.pool == pool) and admits(unit) and accepts(unit.properties)
+
+        return {
+            'kind': KIND,
+            'matches': matches,
+            'names': wanted.names,
+            'unknown': exceptions.UnknownProperty,
+            'lacking': lambda units: wanted.lacking([each.properties for each in units]),
+            'order': Order(self.conf[self.resource_type].order),
+            'pool': pool or None,
+            'admits': admits,
+        }
+
+    def make(
+        self,
+        context: 'RequestContext',  # noqa: ARG002
+        lease_id: str,  # noqa: ARG002
+        values: Mapping[str, Any],  # noqa: ARG002
+        claimed: Claimed,
+    ) -> Claimed:
+        seconds = self.conf[self.resource_type].prepare_seconds
+        before = datetime.timedelta(seconds=seconds)
+        return dataclasses.replace(claimed, prepare=seconds > 0, prepare_before=before)
+
+    def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | Done | None:
+        """Prepare the lanes, closed; one that is still in use is left to the start."""
+        conn = self.cloud.service()
+        aggregates = self._aggregates(lease, reservation)
+        prepared = _prepared(reservation)
+        for each in reservation.allocations:
+            lane_id = lane_of(each)
+            prepared[lane_id] = lane_providers.prepare_lane(
+                conn, lane_id, self._slots(each), aggregates
+            )
+        return Done({_PREPARED: prepared})
+
+    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        """Open a lane of each host, once the host is free.
+
+        Those that it opened are left alone while it waits for others.
+
+        :raises climate_core.exceptions.Permanent: the calendar promises it no host
+        """
+        return self._open_all(lease, reservation, _opened(reservation))
+
+    def _open_all(
+        self, lease: 'Lease', reservation: 'Reservation', opened: dict[str, int]
+    ) -> Wait | None:
+        """Open the lanes of a reservation.
+
+        :param opened: the slots of those that are open, by their ids
+        """
+        self._check_promised(reservation)
+        conn = self.cloud.service()
+        aggregates = self._aggregates(lease, reservation)
+        waits = []
+        for each in reservation.allocations:
+            lane_id, slots = lane_of(each), self._slots(each)
+            if opened.get(lane_id) == slots:
+                continue
+            wait = (
+                self._wait_for_unit(lease, each, _HOST_NOT_FREE.format(_name(each)))
+                or _wait_for_power(each)
+                or self._open(conn, reservation, each, aggregates)
+            )
+            if wait is None:
+                opened[lane_id] = slots
+            else:
+                waits.append(wait)
+        # What was prepared, and is promised to it no more.
+        for lane_id in sorted(_prepared(reservation).keys() - _lanes_of(reservation)):
+            lane_providers.leave_lane(conn, lane_id, reservation.id)
+        reservation = _with_opened(reservation, opened)
+        if waits:
+            return dataclasses.replace(waits[0], progress=reservation.progress)
+        projects = departures.list_projects(lease, reservation)
+        return shelved_servers.wake(conn, reservation, projects)
+
+    def _aggregates(self, lease: 'Lease', reservation: 'Reservation') -> Sequence[str]:
+        """Return what lets the servers of a reservation into a lane."""
+        params = reservation.params
+        return lanes.lane_aggregates(
+            reservation.id,
+            sorted(departures.list_projects(lease, reservation)),
+            self._shape(params),
+            open_to=lease.project_id if params.get('matching') == lanes.OPEN else None,
+        )
+
+    def _open(
+        self,
+        conn: 'connection.Connection',
+        reservation: 'Reservation',
+        allocation: 'Allocation',
+        aggregates: Sequence[str],
+    ) -> Wait | None:
+        """Open a lane; one that was prepared with two requests."""
+        lane_id, name = lane_of(allocation), _name(allocation)
+        piece = self._demand(reservation.params).piece
+        slots, prepared = self._slots(allocation), _prepared(reservation).get(lane_id)
+        try:
+            room = placement.find_rooms(conn, allocation.unit['provider_id'])
+            host = next(iter(room.values()), None)
+            if host is None or lane_id not in host.lanes:
+                raise errors.Gone
+            is_open = host.lanes[lane_id].slots > 0
+            told = (
+                None if is_open else lane_obstacles.find(host, lane_id, allocation.pieces, piece)
+            )
+            if prepared is not None and not is_open and not told:
+                known = lane_providers.LaneAccess(prepared, frozenset(aggregates))
+                if lane_providers.open_lane(conn, lane_id, slots, aggregates, known):
+                    return None
+            found = lane_providers.read_access(conn, lane_id)
+            ended = lanes.ended_aggregate(reservation.id) in found.aggregates
+            ours = lanes.reservation_aggregate(reservation.id) in found.aggregates
+            if ours and found.aggregates == {*aggregates} and host.lanes[lane_id].slots == slots:
+                return None
+            # Of its own lane what is there may have come by it: it was opened before.
+            if not (ended or (ours and is_open)):
+                told = lane_obstacles.OPEN if is_open else told
+                if told:
+                    return Wait(LOOK, told.format(name))
+            if not lane_providers.open_lane(conn, lane_id, slots, aggregates, found):
+                return Wait(0.0)
+        except errors.Gone:
+            return Wait(_GONE_LOOK, f'Host {name} is not in Placement any more.')
+        return None
+
+    def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        """Close the lanes of hosts that were given up, and open those that are new.
+
+        Servers that are on a host that was given up stay there, or are evacuated to the others.
+        """
+        conn = self.cloud.service()
+        kept = {lane_of(each) for each in reservation.allocations}
+        released = {lane_of(each): each for each in reservation.released}
+        left = {
+            server_id: str(released[lane_id].unit['service_name'])
+            for lane_id in sorted(released.keys() - kept)
+            for server_id in lane_providers.leave_lane(conn, lane_id, reservation.id)
+        }
+        # Of a host that failed nothing is as it was.
+        wait = self._open_all(lease, reservation, {})
+        if wait is not None or not self.conf.hosts.evacuate:
+            return wait
+        return evacuation.evacuate(conn, left, departures.list_projects(lease, reservation))
+
+    def choose_less(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
+        return self._reduction(reservation).choose(most)
+
+    def close_less(self, reservation: 'Reservation', left: Mapping[int, int]) -> None:
+        self._reduction(reservation).close(left, self._slots, reservation.id)
+
+    def _reduction(self, reservation: 'Reservation') -> lane_reduction.LaneReduction:
+        parts = [lane_reduction.Part(each, lane_of(each)) for each in reservation.allocations]
+        is_whole = self._demand(reservation.params).piece is None
+        return lane_reduction.LaneReduction(self.cloud.service(), parts, is_whole, self.most_field)
+
+    def preempt(self, lease: 'Lease', reservation: 'Reservation') -> Wait | Done | None:
+        """Close the lanes, and shelve the servers that are in them."""
+        terms = departures.DepartureTerms(
+            departures.SHELVE, datetime.timedelta(), departures.SHELVE
+        )
+        return self._leave(lease, reservation, terms) or shelved_servers.done(reservation)
+
+    def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        """Close the lanes, and remove the servers that are in them."""
+        return self._leave(lease, reservation, self._terms(reservation.params))
+
+    def _leave(
+        self, lease: 'Lease', reservation: 'Reservation', terms: departures.DepartureTerms
+    ) -> Wait | None:
+        """Close the lanes; those that were shelved leave with the servers that are in them."""
+        conn = self.cloud.service()
+        had = {*_lanes_of(reservation), *map(lane_of, reservation.released)}
+        inside = {
+            lane_id: lane_providers.leave_lane(conn, lane_id, reservation.id)
+            for lane_id in sorted(had | _prepared(reservation).keys())
+        }
+        left = {server_id for servers_inside in inside.values() for server_id in servers_inside}
+        kept = shelved_servers.keep(reservation, left)
+        if terms.on_end == departures.DELETE:
+            projects = departures.list_projects(lease, reservation)
+            left |= shelved_servers.find(conn, reservation, projects)
+        if not left:
+            return None
+        now = self.now()
+        options = self.conf[self.resource_type]
+        none = Progress(END, now)
+        context = EndContext(conn, self.cloud, lease, reservation, none, now, options, prefix='')
+        leaving = departures.Departures(context, terms)
+        wait = leaving.step(sorted(left))
+        used = [lane_id for lane_id, servers_inside in inside.items() if servers_inside]
+        kept = {**kept, _PREPARED: _prepared(reservation), _USED: used}
+        return dataclasses.replace(wait, progress={**(wait.progress or {}), **kept})
+
+    def find_matched(self, lease: 'Lease', reservation: 'Reservation') -> Mapping[str, str]:
+        """Find the servers in the lanes of an active reservation: a call for each lane."""
+        conn, end = self.cloud.service(), dates.sentence(lease.end_date)
+        is_deleted = self._terms(reservation.params).on_end == departures.DELETE
+        will = 'deleted' if is_deleted else 'moved to another host'
+        mark = f'{lease.id}: this server is {will} when the lease ends, {end}'
+        return {
+            server_id: mark
+            for lane_id in sorted(_lanes_of(reservation))
+            for server_id in placement.list_consumers(conn, lane_id)
+        }
+
+    def set_mark(self, server_id: str, mark: str) -> None:
+        servers.set_metadata(self.cloud.service(), server_id, lane_options.MARK, mark)
+
+    def remove_mark(self, server_id: str, mark: str) -> None:
+        servers.delete_metadata(self.cloud.service(), server_id, lane_options.MARK, mark)
+
+    def used_units(self, reservation: 'Reservation') -> Collection[int]:
+        used = (reservation.progress or {}).get(_USED)
+        return {
+            each.unit_id
+            for each in reservation.allocations
+            if used is None or lane_of(each) in used
+        }
+
+
+def lane_of(allocation: 'Allocation') -> str:
+    """Return the id of the lane by which servers of an allocation enter."""
+    return str(allocation.unit['lane_ids'][allocation.lane])
+
+
+def _name(allocation: 'Allocation') -> str:
+    return str(allocation.unit['hypervisor_hostname'])
+
+
+def _wait_for_power(allocation: 'Allocation') -> Wait | None:
+    """Wait for a host that is not awake."""
+    if allocation.unit.get('power') is None:
+        return None
+    return Wait(LOOK, _ASLEEP.format(_name(allocation)))
+
+
+def _lanes_of(reservation: 'Reservation') -> set[str]:
+    return {lane_of(each) for each in reservation.allocations}
+
+
+def _prepared(reservation: 'Reservation') -> dict[str, int | None]:
+    """Return the lanes that were prepared, with their generations; None: it was in use."""
+    return dict((reservation.progress or {}).get(_PREPARED, {}))
+
+
+def _opened(reservation: 'Reservation') -> dict[str, int]:
+    """Return the slots of the lanes that this start has opened."""
+    return dict((reservation.progress or {}).get(_OPENED, {}))
+
+
+def _with_opened(reservation: 'Reservation', opened: Mapping[str, int]) -> 'Reservation':
+    """Return a reservation that remembers which lanes are open."""
+    if not opened:
+        return reservation
+    progress = {**(reservation.progress or {}), _OPENED: opened}
+    return dataclasses.replace(reservation, progress=progress)

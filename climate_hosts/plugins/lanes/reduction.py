@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Give back a part of a reservation of hosts that is open, if no servers are there.
+
+The lanes of what is given back are closed before it is checked that they are empty, so that no
+server enters hosts that the next lease may get. If the change is refused, the plugin opens them
+again.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from climate_common import words
+from climate_core import exceptions
+from climate_core.calendar import kept_pieces
+from climate_core.cloud import placement
+from climate_hosts.cloud import lane_providers
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connection
+    from climate_core.lease.model import Allocation
+
+#: Up to so many hosts are read one by one; for more, all hosts of the pools are read.
+_FEW = 10
+#: How many hosts a refusal names.
+_NAMED = 10
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Part:
+    """An allocation of a reservation of which pieces may be given back.
+
+    :param lane_id: of the lane by which its servers enter
+    """
+
+    allocation: 'Allocation'
+    lane_id: str
+
+    @property
+    def unit_id(self) -> int:
+        """Return the id of its unit."""
+        return self.allocation.unit_id
+
+    @property
+    def name(self) -> str:
+        """Return the name of the host."""
+        return str(self.allocation.unit['hypervisor_hostname'])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LaneReduction:
+    """Choose and close what one reservation gives back.
+
+    :param is_whole: whether its parts are whole hosts
+    :param field: what a request names their number
+    """
+
+    conn: 'connection.Connection'
+    parts: Sequence[Part]
+    is_whole: bool
+    field: str
+
+    def choose(self, most: int) -> dict[int, int]:
+        """Choose which hosts, or which room on them, are given back.
+
+        :param most: so many hosts, or servers, stay at most
+        :returns: how many pieces of each unit stay
+        :raises climate_core.exceptions.InvalidState: more are in use
+        """
+        used = self._used(self.parts)
+        own = {each.unit_id: each.allocation.pieces for each in self.parts}
+        try:
+            return kept_pieces.choose(own, used, most)
+        except kept_pieces.InUse as exc:
+            names = [each.name for each in self.parts if used[each.unit_id]]
+            told = _refusal(_listed(names), sum(own.values()), exc.count, self)
+            raise exceptions.InvalidState(told, field=self.field) from None
+
+    def close(
+        self, left: Mapping[int, int], slots: Callable[['Allocation'], int], reservation_id: str
+    ) -> None:
+        """Close lanes, or lower their slots, to the pieces that are left.
+
+        :param slots: returns how many servers may be in the lane of an allocation
+        :raises climate_core.exceptions.InvalidState: more came until then
+        """
+        closed = [each for each in self.parts if left[each.unit_id] < each.allocation.pieces]
+        for each in closed:
+            pieces = left[each.unit_id]
+            if not pieces:
+                lane_providers.leave_lane(self.conn, each.lane_id, reservation_id)
+            else:
+                smaller = dataclasses.replace(each.allocation, pieces=pieces)
+                lane_providers.set_slots(self.conn, each.lane_id, slots(smaller), is_open=True)
+        used = self._used(closed)
+        came = [each.name for each in closed if used[each.unit_id] > left[each.unit_id]]
+        if came:
+            raise exceptions.InvalidState(
+                f'Servers came to {_listed(came)} while that was given back. Ask again: others '
+                'may be free.',
+                field=self.field,
+            )
+
+    def _used(self, parts: Sequence[Part]) -> dict[int, int]:
+        """Return how many pieces of units are in use; one request for each, or for the pools."""
+        ids = [each.allocation.unit['provider_id'] for each in parts]
+        rooms: dict[str, placement.HostRoom] = {}
+        for provider_id in ids if len(ids) <= _FEW else [None]:
+            rooms |= placement.find_rooms(self.conn, provider_id)
+        found = {}
+        for each in parts:
+            room = rooms.get(each.allocation.unit['provider_id'])
+            lane = room.lanes.get(each.lane_id) if room else None
+            if room is None or lane is None:
+                # What runs on a host that Placement does not have is not known.
+                used = each.allocation.pieces
+            elif self.is_whole:
+                used = int(lane.used > 0 or any(room.used.values()))
+            else:
+                used = lane.used
+            found[each.unit_id] = used
+        return found
+
+
+def _refusal(names: str, own: int, count: int, what: LaneReduction) -> str:
+    if what.is_whole:
+        free = words.counted(own - count, 'host')
+        return (
+            f'Of the {words.counted(own, "host")} of the reservation {free} can be given back: '
+            f'there are servers on {names}. So {what.field} must be at least {count}; or delete '
+            'these servers, or move them together on fewer hosts, and ask again.'
+        )
+    return (
+        f'{words.counted(count, "server")} of the reservation are there, on {names}. So '
+        f'{what.field} must be at least {count}; or delete servers, and ask again.'
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ', '.join(sorted(names)[:_NAMED]) + (f' and {more} more' if more > 0 else '')

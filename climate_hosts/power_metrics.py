@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics of hosts that sleep, where hosts do."""
+
+from collections.abc import Iterator
+
+from prometheus_client import core
+
+from climate_core.db.engine import Database
+from climate_core.delivery.counted import CountedCollector
+from climate_hosts.db import host_sleeps
+from climate_hosts.domain import power
+
+
+class PowerCollector(CountedCollector[host_sleeps.PowerCounts]):
+    """Count the hosts that sleep, and for how long they did."""
+
+    def __init__(self, database: Database, seconds: float) -> None:
+        super().__init__(seconds)
+        self._database = database
+
+    def count(self) -> host_sleeps.PowerCounts:
+        return self._database.read(host_sleeps.count)
+
+    def collect(self) -> Iterator[core.Metric]:
+        found = self.read()
+        if found is None:
+            return
+        hosts = core.GaugeMetricFamily(
+            'climate_hosts_power', 'Hosts of the pools, by power state.', labels=['power']
+        )
+        for state in (power.AWAKE, *power.PowerState):
+            hosts.add_metric([str(state)], found.hosts.get(str(state), 0))
+        yield hosts
+        yield core.CounterMetricFamily(
+            'climate_host_asleep_seconds',
+            'How long all hosts slept together.',
+            value=found.asleep_seconds,
+        )

@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Put hosts of the pools to sleep that nobody needs, and wake them before a lease needs them.
+
+Each look compares what is with what shall be, and does the difference: a manager that dies leaves
+nothing to repair, and several managers may look at once. What a host is on its way to is written
+before anything is done, with the row of the host locked; so is whether it is still so, before its
+machine is switched off.
+
+A host is never switched off with something on it: all of it is held in Placement first, which
+Placement refuses while anything is there, and which keeps everything out until the host is awake.
+"""
+
+import collections
+import datetime
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent import futures
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from oslo_config import cfg
+from oslo_log import log
+
+from climate_common import dates
+from climate_core.cloud import errors, hypervisors, placement, volumes
+from climate_core.db.engine import TROUBLE, Database, Stale
+from climate_core.threads import PeriodicWorker
+from climate_hosts.cloud import host_holds
+from climate_hosts.cloud.power.base import PowerDriver, PowerTrouble
+from climate_hosts.db import host_power as db
+from climate_hosts.domain import host_failure, power
+from climate_hosts.domain.power import PowerHost, PowerState
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connection
+
+LOG = log.getLogger(__name__)
+
+#: The first look is soon after the start: up to so many seconds.
+_FIRST_SECONDS: Final = 10.0
+#: Seconds until the next look at a host on its way.
+_LOOK: Final = 5.0
+#: Seconds until a machine is told the same again.
+_REPEAT: Final = datetime.timedelta(seconds=30)
+#: How many machines are asked at once.
+_THREADS: Final = 8
+#: A host that is not off after so many times ``off_seconds`` is given up, and woken.
+_PATIENCE: Final = 3
+_TROUBLE: Final[tuple[type[Exception], ...]] = (*errors.EXPECTED, PowerTrouble, *TROUBLE, Stale)
+
+_Service = Mapping[str, Any]
+
+
+def terms(conf: cfg.ConfigOpts) -> power.PowerTerms:
+    """Return by what is decided which hosts sleep."""
+    options = conf.power
+    return power.PowerTerms(
+        sleep_after=datetime.timedelta(seconds=options.sleep_after),
+        wake=datetime.timedelta(seconds=options.wake_seconds),
+        slack=datetime.timedelta(seconds=options.wake_slack),
+        min_awake=options.min_awake,
+        min_cycle=datetime.timedelta(seconds=options.min_cycle),
+    )
+
+
+class HostPower(PeriodicWorker):
+    """Look, in a thread of its own.
+
+    :param driver: switches the machines
+    :param connect: returns the connection with the rights of the service
+    :param tell_failed: called when it is written that a host did not wake
+    """
+
+    name = 'host-power'
+    # Whoever reaches the bus can forge the notifications that wake it.
+    spacing = 2.0
+    trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *TROUBLE, Stale)
+    complaint = 'It is not known which hosts may sleep, or must wake; the next look tries again'
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        database: Database,
+        driver: PowerDriver,
+        connect: Callable[[], 'connection.Connection'],
+        tell_failed: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(conf.power.interval, _FIRST_SECONDS)
+        self._conf = conf
+        self._database = database
+        self._driver = driver
+        self._connect = connect
+        self._tell_failed = tell_failed
+        self._terms = terms(conf)
+        #: What a machine was told last, and when; only how often it is told depends on it.
+        self._asked: dict[int, tuple[str, datetime.datetime]] = {}
+
+    def look(self) -> float | None:
+        """Look once: one statement where no pool has a host.
+
+        :returns: the seconds until the next look
+        """
+        hosts, now = self._database.read(db.every)
+        if not hosts:
+            return None
+        conn = self._connect()
+        services: Mapping[str, _Service] | None = None
+        able: set[int] = set()
+        try:
+            services = hypervisors.list_services(conn)
+            self._repair(conn, hosts, services)
+            able = self._find_able(conn, hosts, services)
+        except errors.EXPECTED as exc:
+            # Those that are needed wake all the same.
+            LOG.warning('No host is put to sleep now: %s', exc)
+        decision = power.decide(hosts, able, self._terms, now)
+        for host_id in decision.wake:
+            self._database.write(db.wake, host_id)
+        for host_id in decision.sleep:
+            self._database.write(db.fall_asleep, host_id, self._terms.sleep_after)
+        if decision.wake or decision.sleep:
+            hosts, now = self._database.read(db.every)
+        on_way = [each for each in hosts if each.state is not None]
+        self._step_all(conn, on_way, services, now)
+        interval = self.next_look()
+        moving = any(each.state is not PowerState.ASLEEP for each in on_way)
+        return min(interval, _LOOK) if moving else interval
+
+    def _find_able(
+        self,
+        conn: 'connection.Connection',
+        hosts: Iterable[PowerHost],
+        services: Mapping[str, _Service],
+    ) -> set[int]:
+        """Return the ids of the hosts that can be put to sleep, by what is known."""
+        nodes = collections.Counter(each.service_name for each in hosts)
+        awake = [
+            each
+            for each in hosts
+            if each.state is None
+            and nodes[each.service_name] == 1
+            and each.usable
+            and not each.kept_on
+            and _is_ready(services.get(each.service_name))
+            and self._can_switch(each)
+        ]
+        if not awake:
+            return set()
+        rooms = placement.find_rooms(conn)
+        for each in awake:
+            if _may_be_held(rooms.get(each.provider_id)) and self._is_awake(each):
+                # A manager that stood still may have taken it after it was woken.
+                host_holds.release(conn, each.provider_id)
+        empty = [each for each in awake if _is_empty(rooms.get(each.provider_id))]
+        with_volumes = volumes.list_service_hosts(conn) if empty else set()
+        return {each.id for each in empty if not _labels(each) & with_volumes}
+
+    def _can_switch(self, host: PowerHost) -> bool:
+        try:
+            return self._driver.knows(host.name)
+        except Exception as exc:  # noqa: BLE001 - a driver of others may raise anything
+            # Its text may have secrets.
+            LOG.error('%s is not put to sleep: %s', host.name, type(exc).__name__)
+            return False
+
+    def _repair(
+        self,
+        conn: 'connection.Connection',
+        hosts: Iterable[PowerHost],
+        services: Mapping[str, _Service],
+    ) -> None:
+        """Enable what a manager that stood still disabled after the host was woken."""
+        for host in hosts:
+            service = services.get(host.service_name, {})
+            if host.state is None and _is_ours(service) and self._is_awake(host):
+                _enable(conn, service)
+
+    def _is_awake(self, host: PowerHost) -> bool:
+        return self._database.read(db.is_in, host.id, None)
+
+    def _step_all(
+        self,
+        conn: 'connection.Connection',
+        hosts: Sequence[PowerHost],
+        services: Mapping[str, _Service] | None,
+        now: datetime.datetime,
+    ) -> None:
+        """Do the next step of each host: a machine that does not answer holds up no other.
+
+        :param services: None if Nova does not tell: then hosts are switched on, none is switched
+            off, and none fails because its nova-compute is not known to be up
+        """
+
+        def step(host: PowerHost) -> None:
+            if self.stopping:
+                return
+            self._step(conn, host, (services or {}).get(host.service_name, {}), now)
+            if services is not None:
+                self._judge(host, now)
+
+        if hosts:
+            with futures.ThreadPoolExecutor(min(_THREADS, len(hosts)), 'power') as pool:
+                list(pool.map(step, hosts))
+
+    def _step(
+        self,
+        conn: 'connection.Connection',
+        host: PowerHost,
+        service: _Service,
+        now: datetime.datetime,
+    ) -> None:
+        steps = {
+            PowerState.FALLING_ASLEEP: self._switch_off,
+            PowerState.ASLEEP: self._watch,
+            PowerState.WAKING: self._switch_on,
+        }
+        assert host.state is not None  # nosec B101 # for mypy: it holds already
+        try:
+            steps[host.state](conn, host, service, now)
+        except _TROUBLE as exc:
+            LOG.warning('%s is %s, and goes on later: %s', host.name, host.state, exc)
+        except Exception as exc:  # noqa: BLE001 - a driver of others may raise anything
+            # Its text, which a traceback has as well, may have secrets.
+            told = type(exc).__name__
+            LOG.error('%s is %s, and goes on later: %s', host.name, host.state, told)
+
+    def _switch_off(
+        self,
+        conn: 'connection.Connection',
+        host: PowerHost,
+        service: _Service,
+        now: datetime.datetime,
+    ) -> None:
+        """Hold a host, disable its nova-compute, and switch it off."""
+        is_theirs = _is_disabled(service) and not _is_ours(service)
+        if is_theirs or not self._driver.knows(host.name):
+            # It may have been told to switch off already.
+            self._database.write(db.wake, host.id)
+            LOG.info('%s is woken: it is disabled in Nova, or has no driver', host.name)
+            return
+        if not host_holds.take(conn, host.provider_id):
+            self._give_up(conn, host, service)
+            return
+        if not self._database.read(db.is_in, host.id, PowerState.FALLING_ASLEEP):
+            # Others went on meanwhile; what was taken too late is given back at the next look.
+            return
+        assert host.since is not None  # nosec B101 # for mypy: it holds already
+        late = (now - host.since).total_seconds() / max(1, self._conf.power.off_seconds)
+        if late > _PATIENCE:
+            LOG.warning('%s was not switched off in time, and is woken', host.name)
+            self._database.write(db.wake, host.id)
+            return
+        if not _is_disabled(service):
+            if 'id' not in service:
+                # Its cell is down, or it was deleted.
+                return
+            hypervisors.set_status(conn, service['id'], power.REASON)
+        is_on = self._driver.is_on(host.name)
+        if is_on is not False and (is_on or service.get('state') != 'down'):
+            # One that stood still meanwhile must not switch off a host that was woken.
+            if self._database.read(db.is_in, host.id, PowerState.FALLING_ASLEEP):
+                force = late > 1
+                switch = functools.partial(self._driver.switch_off, host.name, force)
+                self._tell(host, 'cut' if force else 'off', switch, now)
+        elif service.get('state') == 'down' and self._database.write(db.sleep, host.id):
+            LOG.info('%s sleeps', host.name)
+
+    def _give_up(self, conn: 'connection.Connection', host: PowerHost, service: _Service) -> None:
+        """Leave a host awake that has something on it."""
+        host_holds.release(conn, host.provider_id)
+        _enable(conn, service)
+        self._database.write(db.stay, host.id)
+        LOG.info('%s stays awake: it is in use', host.name)
+
+    def _watch(
+        self,
+        _conn: 'connection.Connection',
+        host: PowerHost,
+        service: _Service,
+        _now: datetime.datetime,
+    ) -> None:
+        """Leave a host awake that a person switched on."""
+        is_on = host_failure.is_up(service) and self._is_on(host) is not False
+        if is_on and self._database.write(db.wake, host.id, kept_on=True):
+            LOG.warning('%s was switched on by somebody else, and is kept on', host.name)
+
+    def _switch_on(
+        self,
+        conn: 'connection.Connection',
+        host: PowerHost,
+        service: _Service,
+        now: datetime.datetime,
+    ) -> None:
+        """Switch a host on, and have it take servers once its nova-compute is up."""
+        is_on = self._is_on(host)
+        if not is_on and self._driver.knows(host.name):
+            # Also where nova-compute is up: a tool may have been told last to switch it off.
+            switch = functools.partial(self._driver.switch_on, host.name)
+            self._tell(host, 'on', switch, now)
+        is_up = host_failure.is_up(service) and is_on is not False
+        if is_up and placement.has_provider(conn, host.provider_id):
+            host_holds.release(conn, host.provider_id)
+            _enable(conn, service)
+            seconds = self._database.write(db.awake, host.id)
+            if seconds is not None:
+                LOG.info('%s is awake after %.0f seconds', host.name, seconds)
+
+    def _is_on(self, host: PowerHost) -> bool | None:
+        """Tell whether a machine is on; None: that is not known."""
+        return self._driver.is_on(host.name) if self._driver.knows(host.name) else None
+
+    def _tell(
+        self, host: PowerHost, wanted: str, switch: Callable[[], None], now: datetime.datetime
+    ) -> None:
+        """Switch a machine, unless it was told the same a moment ago."""
+        before = self._asked.get(host.id)
+        if before is None or before[0] != wanted or now - before[1] >= _REPEAT:
+            switch()
+            self._asked[host.id] = wanted, now
+
+    def _judge(self, host: PowerHost, now: datetime.datetime) -> None:
+        """Write that a host failed which should be awake by now, if it is not."""
+        is_waking = host.state is PowerState.WAKING
+        if host.failed or not is_waking or not self._terms.is_late(host, now):
+            return
+        assert host.since is not None  # nosec B101 # for mypy: it holds already
+        reason = db.LATE.format(dates.sentence(host.since))
+        try:
+            failed = self._database.write(db.fail, host.id, reason)
+        except TROUBLE as exc:
+            LOG.warning('It is not written yet that %s failed: %s', host.name, exc)
+            return
+        if failed:
+            LOG.error('%s did not wake in time. %s', host.name, reason)
+            self._tell_failed()
+
+
+def _is_ready(service: _Service | None) -> bool:
+    """Tell whether a nova-compute is up, and takes servers."""
+    return service is not None and host_failure.is_up(service) and not _is_disabled(service)
+
+
+def _is_disabled(service: _Service) -> bool:
+    return service.get('status') == 'disabled'
+
+
+def _is_ours(service: _Service) -> bool:
+    """Tell whether a nova-compute is disabled because its host sleeps."""
+    return _is_disabled(service) and service.get('disabled_reason') == power.REASON
+
+
+def _enable(conn: 'connection.Connection', service: _Service) -> None:
+    """Enable a nova-compute that is disabled because its host sleeps."""
+    if _is_ours(service):
+        hypervisors.set_status(conn, service['id'], None)
+
+
+def _labels(host: PowerHost) -> set[str]:
+    """Return the first labels of the names of a host."""
+    return {name.partition('.')[0] for name in (host.name, host.service_name)}
+
+
+def _may_be_held(room: placement.HostRoom | None) -> bool:
+    return room is not None and room.has_only_ordinary
+
+
+def _is_empty(room: placement.HostRoom | None) -> bool:
+    return room is not None and not any(room.used.values()) and not room.slots_used

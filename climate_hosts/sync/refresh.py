@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read what Nova and Placement know of hosts, and update the rows of the hosts.
+
+It is done with the service's own rights. A host of a pool that another tool took
+out of the aggregate of the pools in Placement is put back into it.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from oslo_config import cfg
+from oslo_log import log
+
+from climate_core import exceptions
+from climate_core.cloud import errors, hypervisors, placement
+from climate_core.db.engine import TROUBLE, Database, Stale
+from climate_core.lease import nodes
+from climate_core.threads import PeriodicWorker
+from climate_hosts.db import hosts as db
+from climate_hosts.domain import hosts
+from climate_hosts.sync import lanes as host_lanes
+from climate_hosts.sync import pool_aggregate
+from climate_hosts.sync import rooms as host_rooms
+
+if TYPE_CHECKING:
+    from climate_core.cloud import Cloud, connection
+
+LOG = log.getLogger(__name__)
+
+#: The first look is soon after the start: up to so many seconds.
+_FIRST_SECONDS = 60.0
+
+
+def learn(
+    conn: 'connection.Connection',
+    listed: Iterable[Mapping[str, Any]],
+    rooms: Mapping[str, placement.HostRoom],
+    units: Mapping[str, Mapping[str, Sequence[int]]],
+) -> dict[str, nodes.Node]:
+    """Return what is known of hosts, by the id of the root provider; two calls.
+
+    :param units: how much of each host one server may have, by the same id
+    :param listed: hypervisors as Nova lists them
+    :param rooms: what Placement has of hosts with lanes; other nodes are left out
+    """
+    services = hypervisors.list_services(conn)
+    aggregates = hypervisors.list_aggregates(conn)
+    return {
+        node['id']: nodes.describe(
+            node,
+            services.get(node['service']['host'], {}),
+            aggregates.get(node['service']['host'], ()),
+            rooms[node['id']].capacity,
+            rooms[node['id']].traits,
+            rooms[node['id']].root_traits,
+            rooms[node['id']].divided,
+            units.get(node['id'], {}),
+        )
+        for node in listed
+        if node['id'] in rooms
+    }
+
+
+def learn_one(
+    conn: 'connection.Connection', listed: Iterable[Mapping[str, Any]], provider_id: str
+) -> nodes.Node | None:
+    """Return what is known of one host; None if Placement does not have it."""
+    rooms = placement.find_rooms(conn, provider_id)
+    units = {each: placement.find_units(conn, room) for each, room in rooms.items()}
+    return learn(conn, listed, rooms, units).get(provider_id)
+
+
+class HostRefresher(PeriodicWorker):
+    """Look at all hosts of the pools now and then, in a thread of its own.
+
+    Four requests in all, one more if there are shared hosts that no lease has, one or two for each
+    host that Placement has left out, see :mod:`climate_hosts.sync.rooms`, and one for each
+    provider of a host that differs; none where no pool has a host. Several managers doing it at
+    once is harmless.
+    """
+
+    name = 'hosts'
+    # Whoever reaches the bus can forge the notifications that wake it.
+    spacing = 2.0
+    trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *TROUBLE, Stale)
+    complaint = 'Hosts were not read anew; the next look tries again'
+
+    def __init__(self, conf: cfg.ConfigOpts, database: Database, cloud: 'Cloud') -> None:
+        super().__init__(conf.hosts.refresh_interval, _FIRST_SECONDS)
+        self._conf = conf
+        self._database = database
+        self._cloud = cloud
+        #: What the log has told already; nothing is decided by it.
+        self._reported: set[str] = set()
+
+    def look(self) -> float:
+        self.refresh()
+        return self.next_look()
+
+    def refresh(self) -> None:
+        """Read all hosts anew, and write what is different."""
+        if not self._database.read(db.exist):
+            return
+        conn = self._cloud.service()
+        present = {host.id: host for host in every(self._database)}
+        found_rooms = host_rooms.read(conn, present.values())
+        rooms, outside = found_rooms.inside, found_rooms.outside
+        units = {
+            host.provider_id: host.details['units']
+            for host in present.values()
+            if 'units' in host.details
+        }
+        known = learn(conn, hypervisors.list_all(conn), {**outside, **rooms}, units)
+        found: set[str] = set()
+        for host in present.values():
+            if self.stopping:
+                return
+            learnt = known.get(host.provider_id)
+            if learnt is not None and not host.knows(learnt):
+                room = rooms.get(host.provider_id) or outside[host.provider_id]
+                self._refresh(host, nodes.with_units(learnt, placement.find_units(conn, room)))
+            found |= set(self._judge(conn, host, rooms.get(host.provider_id), outside))
+        for told in sorted(found - self._reported):
+            LOG.warning('%s', told)
+        self._reported = found
+        every_room = (*rooms.values(), *outside.values())
+        opened = {lane_id for room in every_room for lane_id in room.open_lanes}
+        for told in host_lanes.close_open(self._database, conn, present, opened):
+            LOG.warning('%s; it is closed now', told)
+
+    def _refresh(self, host: hosts.Host, known: nodes.Node) -> None:
+        with contextlib.suppress(exceptions.HostNotFound):
+            self._database.write(db.refresh, host.id, known)
+            LOG.info('Host %s was read anew', host.hypervisor_hostname)
+
+    def _judge(
+        self,
+        conn: 'connection.Connection',
+        host: hosts.Host,
+        room: placement.HostRoom | None,
+        outside: Mapping[str, placement.HostRoom],
+    ) -> Iterator[str]:
+        """Tell what is wrong with a host, and repair what can be.
+
+        One that is new is left to its enrolment: nothing is lost that was not made. One that is
+        given back is left to :mod:`climate_hosts.sync.shared_hosts`.
+
+        :param room: what Placement has of it if it keeps ordinary servers off it
+        :param outside: what Placement has of hosts that take ordinary servers
+        """
+        if host.is_new or host.is_returning:
+            return
+        name = host.hypervisor_hostname
+        if host.takes_ordinary:
+            if room is not None and not pool_aggregate.update(
+                self._database, conn, host.provider_id
+            ):
+                yield f'Host {name} was kept from ordinary servers; it is theirs again'
+            elif room is None and host.provider_id not in outside:
+                yield f'Host {name} is not in Placement as it was enrolled'
+        elif room is None:
+            repaired = host.is_kept and pool_aggregate.update(
+                self._database, conn, host.provider_id
+            )
+            yield (
+                f'Host {name} was not kept from ordinary servers any more; that is repaired'
+                if repaired
+                else f'Host {name} is not in Placement as it was enrolled. If it does not come '
+                'back, take it out of its pool'
+            )
+        elif room.has_only_ordinary and host.emptied_for is None and host.power is None:
+            yield f'Host {name} has servers that came by no lease'
+
+
+def every(database: Database) -> Iterator[hosts.Host]:
+    """Yield all hosts, page by page."""
+    query = db.HostQuery()
+    more = True
+    while more:
+        page, more = database.read(db.page, query)
+        yield from page
+        query = dataclasses.replace(query, marker=page[-1].id) if page else query

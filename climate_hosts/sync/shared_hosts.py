@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Give shared hosts back to ordinary servers when no lease has them, or is to have them.
+
+A host is taken from them in the transaction that writes for which lease. Only this module gives it
+back: it checks in the database whether a lease still needs the host, however that lease ended and
+whether or not the manager that emptied the host still runs. Giving back takes three steps: the row
+gets the state RETURNING, the host leaves the aggregate of the pools in Placement, the row says
+that ordinary servers may run there. When a manager dies in between, or Placement does not answer,
+the next look goes on with the next step.
+"""
+
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
+
+from oslo_log import log
+from sqlalchemy import orm
+
+from climate_core import exceptions
+from climate_core.cloud import errors
+from climate_core.db import calendar
+from climate_core.db.engine import TROUBLE, Database, Stale
+from climate_core.threads import Worker
+from climate_hosts.db import hosts as db
+from climate_hosts.db import shared_hosts as db_shared
+from climate_hosts.domain import hosts
+from climate_hosts.sync import pool_aggregate
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connection
+
+LOG = log.getLogger(__name__)
+
+#: Seconds until the next look after Placement did not answer, or at a host that is kept a little
+#: longer.
+_LOOK = 5.0
+
+
+class SharedHosts(Worker):
+    """Give shared hosts back, when something is freed and at intervals.
+
+    :param connect: returns the connection with the rights of the service
+    """
+
+    name = 'shared-hosts'
+    trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *TROUBLE, Stale)
+    complaint = 'Hosts were not given back to ordinary servers; the next look tries again'
+    _IDLE_SECONDS = 300.0
+
+    def __init__(self, database: Database, connect: Callable[[], 'connection.Connection']) -> None:
+        super().__init__(self._IDLE_SECONDS)
+        self._database = database
+        self._connect = connect
+        database.listen(calendar.FREED, self.nudge)
+
+    def look(self) -> float | None:
+        """Give back the hosts that no lease needs; two statements if there are none.
+
+        :returns: in how many seconds there may be more
+        """
+        seconds = []
+        for host in self._database.read(db_shared.unneeded):
+            if host.seconds:
+                seconds.append(max(host.seconds, _LOOK))
+                continue
+            try:
+                self._give_back(host)
+            except errors.EXPECTED as exc:
+                LOG.warning('Host %s is not given back yet: %s', host.name, exc)
+                seconds.append(_LOOK)
+        return min(seconds, default=None)
+
+    def _give_back(self, host: db_shared.Unneeded) -> None:
+        provider_id = self._database.write(begin, host.id)
+        if provider_id is not None:
+            pool_aggregate.update(self._database, self._connect(), provider_id)
+            if self._database.write(finish, host.id):
+                LOG.info('Host %s serves ordinary servers again', host.name)
+
+
+def begin(session: orm.Session, host_id: int) -> str | None:
+    """Set the state of a shared host to RETURNING, if no lease needs it.
+
+    :returns: its root provider in Placement; None: it is needed by now, or gone
+    """
+    with contextlib.suppress(exceptions.HostNotFound):
+        host = db.get(session, host_id, lock=True)
+        found = db_shared.unneeded(session, host_id)
+        if found and not found[0].seconds:
+            release(session, host)
+            return host.provider_id
+    return None
+
+
+def release(session: orm.Session, host: hosts.Host) -> None:
+    """Write that a shared host that is locked is being given back, with why it was disabled."""
+    if host.is_returning:
+        return
+    enabled = host.available or host.emptied_for is not None
+    reason = None if enabled else host.disabled_reason or hosts.DISABLED
+    returning = {'state': hosts.State.RETURNING, 'disabled_reason': reason, 'emptied_for': None}
+    db.update(session, host.id, {'available': False}, returning)
+
+
+def finish(session: orm.Session, host_id: int) -> bool:
+    """Write that ordinary servers may run on a shared host; tell whether it was given back."""
+    with contextlib.suppress(exceptions.HostNotFound):
+        host = db.get(session, host_id, lock=True)
+        if host.is_returning:
+            db.update(
+                session, host_id, {}, {'takes_ordinary': True, 'state': hosts.State.ENROLLED}
+            )
+            return True
+    return False

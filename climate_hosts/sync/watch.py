@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Watch the hosts of the pools, and replace those that failed in their leases.
+
+A host that died tells nobody: Nova sends a notification only when an operator or a fencing tool
+changes a service. So all services are read now and then, with the service's own rights. Nova says
+since when one is silent, and the rest is in the database. Several managers doing it at once is
+harmless: each step looks at what is, and writes only what differs.
+
+A host that failed is out of use until its nova-compute is up and the servers of the leases that
+gave it up are gone. What is promised of it is promised of others, at once or at a later look. Of
+a host that an operator disabled, or that became too small for what is promised of it, leases that
+have not begun are moved, if there is room. While a lease lacks a host, a manager also looks when
+it has freed one itself.
+
+When too many hosts look down at once, Nova itself has failed: nothing is written until it works.
+"""
+
+import datetime
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Set
+from typing import Any, ClassVar, Final, NamedTuple
+
+from oslo_config import cfg
+from oslo_log import log
+from sqlalchemy import orm
+
+from climate_core import exceptions
+from climate_core.calendar.admission import Calendar
+from climate_core.cloud import Cloud, errors, hypervisors, placement
+from climate_core.db import calendar as db_calendar
+from climate_core.db import leases, store, utcnow
+from climate_core.db.engine import TROUBLE, Database, Stale, TransactionRefused
+from climate_core.lease import changes, model, states
+from climate_core.lease.history import Cause
+from climate_core.plugins.base import ResourcePlugin
+from climate_core.threads import PeriodicWorker
+from climate_hosts.cloud import lane_providers
+from climate_hosts.db import host_failures as db
+from climate_hosts.db import hosts as db_hosts
+from climate_hosts.db.host_failures import HostHolder, WatchedHost
+from climate_hosts.domain import host_failure, hosts
+
+LOG = log.getLogger(__name__)
+
+#: The first look is soon after the start: up to so many seconds.
+_FIRST_SECONDS = 10.0
+#: Seconds until the next look while there are no hosts: the manager that gets the first one looks
+#: at once.
+_NO_HOST_SECONDS = 600.0
+_CAUSE = Cause('host.failed')
+#: The errors that keep one lease from being changed; the next look tries again.
+_TROUBLE: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *TROUBLE)
+#: What a lease says of a host that it lacks, behind its name.
+_DEAD: Final = 'failed, and no other is free. {}'
+_TOO_SMALL: Final = 'is too small for what is promised of it: it has {}, and {} are promised.'
+#: The reason of a host that is up and not in use.
+_NOT_EMPTY = 'It is up again, but still has {} servers of an earlier lease.'
+
+
+class Loss(NamedTuple):
+    """The loss of a host, in place of which a lease is to have another one.
+
+    :param told: said of the host if there is no other one; None: nothing is, it is kept
+    :param while_running: whether a lease that has begun is to have another one, too
+    """
+
+    told: str | None = None
+    while_running: bool = False
+
+
+class HostWatch(PeriodicWorker):
+    """Look, in a thread of its own.
+
+    :param plugins: resource type -> plugin
+    :param nudge: called when something was written that the engine should look at
+    :param tell_outage: called after each look at Nova: whether too many hosts look down at once
+    :param leaves_sleeping: whether hosts that sleep are left to what wakes them
+    """
+
+    name = 'host-watch'
+    # Whoever reaches the bus can forge the notifications that wake it.
+    spacing = 2.0
+    trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *TROUBLE, Stale)
+    complaint = 'It is not known which hosts failed; the next look tries again'
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        database: Database,
+        cloud: Cloud,
+        plugins: Mapping[str, ResourcePlugin],
+        calendar: Calendar,
+        nudge: Callable[[], None] = lambda: None,
+        tell_outage: Callable[[bool], None] = lambda _is_so: None,
+        leaves_sleeping: bool = False,
+    ) -> None:
+        super().__init__(conf.hosts.watch_interval, _FIRST_SECONDS)
+        self._conf = conf
+        self._database = database
+        self._cloud = cloud
+        self._plugins = plugins
+        self._calendar = calendar
+        self._nudge = nudge
+        self._tell_outage = tell_outage
+        self._leaves_sleeping = leaves_sleeping
+        #: What hosts had at the last look; nothing is decided by it.
+        self._capacities: dict[int, str] | None = None
+        #: Whether some lease lacked a host at the last look; only when to look depends on it.
+        self._lacking = False
+        #: Whether there was any host.
+        self._watching = True
+        #: Whether a host has become free, or was enrolled, since the last look began.
+        self._has_freed = False
+        self._idle_seconds = max(self._idle_seconds, _NO_HOST_SECONDS)
+        database.listen(db_calendar.FREED, self._freed)
+
+    def _freed(self) -> None:
+        self._has_freed = True
+        if self._lacking or not self._watching:
+            self.nudge()
+
+    def look(self) -> float:
+        self._has_freed = False
+        self.watch()
+        if self._has_freed:
+            # While it looked, it was not known yet whether that matters.
+            self._freed()
+        seconds = self.next_look()
+        return seconds if self._watching else max(seconds, _NO_HOST_SECONDS)
+
+    def watch(self) -> None:
+        """Look once: one request to Nova and two statements where nothing is wrong."""
+        self._lacking = False
+        watched, now = self._database.read(db.every)
+        self._watching = bool(watched)
+        if not watched:
+            return
+        services = hypervisors.list_services(self._cloud.service())
+        if not services:
+            LOG.warning('Nova names no nova-compute at all; it is not known which hosts failed')
+            return
+        awake = [each for each in watched if not self._is_left(each)]
+        if self._is_outage(awake, services):
+            return
+        failed: dict[int, str] = {}
+        for host in watched:
+            if self._is_left(host):
+                why = host.disabled_reason if host.failed else None
+            else:
+                why = self._judge(host, services.get(host.service_name), now)
+            if why is not None:
+                failed[host.id] = why
+        names = {each.id: each.name for each in watched}
+        disabled = {each.id for each in watched if not (each.available or each.failed)}
+        self._read_capacities({each.id: each.capacity for each in watched})
+        small = {key: loss for key, loss in self._find_small().items() if key[0] not in failed}
+        self._replace(names, failed, disabled, small)
+        self._complete(failed, {reservation_id for _, reservation_id in small})
+
+    def _is_left(self, host: WatchedHost) -> bool:
+        """Tell whether a host is on its way to sleep or back, which others look after."""
+        return self._leaves_sleeping and host.power is not None
+
+    def _is_outage(
+        self, watched: Iterable[WatchedHost], services: Mapping[str, Mapping[str, Any]]
+    ) -> bool:
+        """Tell whether Nova itself has failed, and not its hosts."""
+        share = self._conf.hosts.max_down_share
+        names = {each.service_name for each in watched if each.available}
+        why = host_failure.outage(services, names, share)
+        self._tell_outage(why is not None)
+        if why is not None:
+            LOG.error(
+                '%s, more than [hosts] max_down_share = %s: no host is replaced. Look after Nova, '
+                'or force down the services whose hosts are dead',
+                why,
+                share,
+            )
+        return why is not None
+
+    def _judge(
+        self, host: WatchedHost, service: Mapping[str, Any] | None, now: datetime.datetime
+    ) -> str | None:
+        """Write whether a host has failed, and say why; None if it has not."""
+        seconds = self._conf.hosts.down_seconds
+        why = host_failure.failure(service, host.service_name, now, seconds)
+        if why is None:
+            is_up = host_failure.is_up(service)
+            return self._recover(host, is_up, now) if host.failed else None
+        known = host.failed and host.disabled_reason == why
+        if not known and self._database.write(db.fail, host.id, why):
+            LOG.warning('Host %s failed: %s', host.name, why)
+        return why
+
+    def _recover(self, host: WatchedHost, is_up: bool, now: datetime.datetime) -> str | None:
+        """Let a host that failed take promises again, if it can.
+
+        :returns: why it cannot
+        """
+        why = host.disabled_reason or ''
+        if not is_up:
+            return why
+        rows = self._database.read(db.having, [host.id])
+        in_use = any(each.start <= now and not each.released for each in rows)
+        if not in_use:
+            left = self._empty(host, [each for each in rows if each.released])
+            if left:
+                why = _NOT_EMPTY.format(left)
+                self._database.write(db.fail, host.id, why)
+                return why
+        if self._database.write(db.recover, host.id):
+            LOG.info('Host %s is in use again', host.name)
+        return None
+
+    def _empty(self, host: WatchedHost, rows: Iterable[HostHolder]) -> int:
+        """Remove the aggregates of the lanes of a host; count the servers that are still there."""
+        conn = self._cloud.service()
+        known = self._database.read(db_hosts.get, host.id)
+        for each in rows:
+            for lane_id in known.lane_ids:
+                lane_providers.leave_lane(conn, lane_id, each.reservation_id)
+        return len(placement.list_consumers(conn, known.provider_id))
+
+    def _read_capacities(self, capacities: dict[int, str]) -> None:
+        """Refresh the calendar if the capacity of a host has changed since the last look."""
+        if self._capacities not in (None, capacities):
+            self._calendar.read()
+        self._capacities = capacities
+
+    def _find_small(self) -> dict[tuple[int, str], Loss]:
+        """Find the hosts and reservations of promises that do not fit on their hosts any more."""
+        found = {}
+        for each in self._calendar.surplus(hosts.KIND):
+            has = ', '.join(f'{name}={short[0]}' for name, short in each.short.items())
+            need = ', '.join(f'{name}={short[1]}' for name, short in each.short.items())
+            found[each.unit_id, each.reservation_id] = Loss(_TOO_SMALL.format(has, need))
+        return found
+
+    def _replace(
+        self,
+        names: Mapping[int, str],
+        failed: Mapping[int, str],
+        disabled: Set[int],
+        small: Mapping[tuple[int, str], Loss],
+    ) -> None:
+        """Move promises from hosts that cannot keep them to others."""
+        out = failed.keys() | disabled | {unit_id for unit_id, _ in small}
+        rows = self._database.read(db.having, out) if out else []
+        units: dict[tuple[str, str], dict[int, Loss]] = defaultdict(dict)
+        for each in rows:
+            if each.released:
+                continue
+            loss = small.get((each.unit_id, each.reservation_id))
+            if each.unit_id in failed:
+                loss = Loss(_DEAD.format(failed[each.unit_id]), True)
+            elif each.unit_id in disabled and each.lease_status == states.LeaseStatus.PENDING:
+                loss = loss or Loss()
+            if loss is not None:
+                units[each.lease_id, each.reservation_id][each.unit_id] = loss
+        for (lease_id, reservation_id), lost in units.items():
+            self._write(lease_id, reservation_id, lost, names)
+
+    def _complete(self, failed: Mapping[int, str], small: Set[str]) -> None:
+        """Clear the reason of reservations of which nothing is missing any more.
+
+        :param small: the ids of those that have hosts which are too small for them
+        """
+        types = [kind for kind, each in self._plugins.items() if each.has_lanes]
+        units: dict[tuple[str, str], set[int]] = defaultdict(set)
+        for each in self._database.read(db.incomplete, types):
+            if each.reservation_id not in small:
+                units[each.lease_id, each.reservation_id].add(each.unit_id)
+        for (lease_id, reservation_id), present in units.items():
+            if present.isdisjoint(failed):
+                self._write(lease_id, reservation_id, {}, {})
+
+    def _write(self, lease_id: str, *args: Any) -> None:
+        """Change one lease; trouble with it does not keep the others from it."""
+        if self.stopping:
+            return
+        try:
+            told = self._database.write(self._move, lease_id, *args)
+        except _TROUBLE as exc:
+            LOG.warning('Hosts of lease %s were not replaced: %s', lease_id, exc)
+            return
+        if told is not None:
+            LOG.warning('Lease %s: %s', lease_id, told)
+            self._nudge()
+
+    def _move(
+        self,
+        session: orm.Session,
+        lease_id: str,
+        reservation_id: str,
+        lost: Mapping[int, Loss],
+        names: Mapping[int, str],
+    ) -> str | None:
+        """Promise a reservation other hosts, and write what it lacks then.
+
+        :param lost: the ids of the hosts to replace -> why
+        :returns: what was told; None if there was nothing new
+        """
+        lease = leases.find(session, lease_id, lock=True)
+        ours = next((r for r in lease.live if r.id == reservation_id), None) if lease else None
+        if lease is None or ours is None or lease.status in states.ENDING:
+            return None
+        if ours.status == states.ReservationStatus.DELETING:
+            return None
+        now = utcnow.read(session)
+        replaced: dict[str, list[str]] = {}
+        missing: dict[str, str] = {}
+        for unit_id, loss in lost.items():
+            is_moved = loss.while_running or not lease.has_started(now)
+            new = self._replacement(session, ours, unit_id) if is_moved else None
+            if new:
+                replaced[names[unit_id]] = new
+            elif new is None and loss.told and _has(ours, unit_id):
+                missing[names[unit_id]] = loss.told
+                self._lacking = True
+        if lost and not replaced and not missing:
+            return None
+        change = changes.failed_units.apply(lease, reservation_id, replaced, missing, now)
+        if change.lease == lease:
+            return None
+        store.save(session, lease, change, now, _CAUSE)
+        return change.notifications.get('lease.update')
+
+    def _replacement(
+        self, session: orm.Session, reservation: model.Reservation, unit_id: int
+    ) -> list[str] | None:
+        """Replace a host; return the names of the others, none if it is gone already.
+
+        :returns: None if no other one is free
+        """
+        wanted = self._plugins[reservation.resource_type].wanted(reservation)
+        try:
+            new = self._calendar.move(session, wanted, unit_id)
+        except TransactionRefused:
+            return None
+        return sorted(db.name(session, each.unit_id) for each in new)
+
+
+def _has(reservation: model.Reservation, unit_id: int) -> bool:
+    return any(each.unit_id == unit_id for each in reservation.allocations)

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``virtual:floatingip``: floating IPs that the calendar promises.
+
+Which ones is known when the lease is made, so that names and certificates can be prepared. At the
+start they are created in the project of the lease, at the end deleted. Neutron is asked with the
+rights of the service: owners may not choose an address.
+
+Only what was made for the reservation is ever deleted: what has the id that is remembered, or the
+mark that it was created with, never whatever has its address. The mark closes the time between a
+creation and the moment at which its id is saved.
+"""
+
+import collections
+import dataclasses
+import ipaddress
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from climate_common import amounts, resource_types, words
+from climate_core import exceptions
+from climate_core.calendar.model import Demand, Lack, ReservationDemand, Unit
+from climate_core.cloud import errors, neutron
+from climate_core.lease.states import ReservationStatus
+from climate_core.plugins import promised
+from climate_core.plugins.base import Claimed, Done, Wait
+from climate_networks.cloud import floatingips
+from climate_networks.domain.floatingips import KIND
+from climate_networks.plugins import made_in_neutron
+
+if TYPE_CHECKING:
+    from climate_core.context import RequestContext
+    from climate_core.lease.model import Allocation, Lease, Reservation
+
+#: So many addresses has one reservation at most.
+_MOST: Final = 100
+#: What is kept of the floating IPs that were made: address -> id.
+_MADE: Final = 'floatingips'
+
+
+class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
+    """Reserve floating IPs."""
+
+    resource_type = resource_types.FLOATING_IP
+    title = 'Floating IP'
+    description = 'Floating IPs that are known from now on, and in the project from the start on.'
+    options = (promised.CLEANING,)
+    schema: ClassVar[Mapping[str, Any]] = {
+        'network_id': {
+            'type': 'string',
+            'format': 'uuid',
+            'description': 'The external network.',
+        },
+        'amount': {
+            'type': 'integer',
+            'minimum': 1,
+            'maximum': _MOST,
+            'description': 'How many; by default as many as are required, or 1.',
+        },
+        'required_floatingips': {
+            'type': 'array',
+            'items': {'type': 'string', 'format': 'ipv4'},
+            'uniqueItems': True,
+            'maxItems': _MOST,
+            'description': 'The addresses that it must be, all of them; by default any.',
+        },
+    }
+    required = ('network_id',)
+    changeable = ('amount', 'required_floatingips')
+    # Servers and stacks use addresses, and a template may use one before it exists: they are there
+    # before them, and are gone after them.
+    rank = 3
+    unit_kind = KIND
+    amount_field = 'amount'
+    noun = 'floating IPs'
+    neutron_noun = 'floatingip'
+
+    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:  # noqa: ARG002
+        return self._claim(self._params(values))
+
+    def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        required = list(values.get('required_floatingips') or ())
+        return {
+            'network_id': values.get('network_id'),
+            'amount': values.get('amount', len(required) or 1),
+            'required_floatingips': required,
+        }
+
+    def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
+        return {amounts.FLOATING_IPS: params['amount']}
+
+    def _demand(self, params: Mapping[str, Any]) -> Demand:
+        network_id, amount = params['network_id'], params['amount']
+        required = frozenset(params['required_floatingips'])
+        if required and len(required) != amount:
+            raise exceptions.BadRequest(
+                f'required_floatingips: must name all {amount} addresses of the amount, or none, '
+                f'not {len(required)}. Ask for others in another reservation of the same lease.',
+                field='required_floatingips',
+            )
+
+        def matches(unit: Unit) -> bool:
+            known = unit.properties
+            return known['network_id'] == network_id and (
+                not required or known['address'] in required
+            )
+
+        return Demand(
+            kind=KIND,
+            least=amount,
+            most=amount,
+            matches=matches,
+            named=bool(required),
+            name=lambda unit: str(unit.properties['address']),
+            lacking=lambda units: _lacking(units, network_id, required),
+        )
+
+    def wanted(self, reservation: 'Reservation') -> ReservationDemand:
+        required = reservation.params['required_floatingips']
+        had = {_address(each) for each in reservation.allocations}
+        if required and reservation.status == ReservationStatus.ACTIVE and not had <= {*required}:
+            raise exceptions.BadRequest(
+                'required_floatingips: must have all that the reservation has while it is active: '
+                f'{", ".join(sorted(had))}.',
+                field='required_floatingips',
+            )
+        demand = super().wanted(reservation)
+        return dataclasses.replace(demand, field='required_floatingips') if required else demand
+
+    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | Done:
+        """Create what is not there yet; without a request if all of it is known to be made.
+
+        :raises climate_core.exceptions.Permanent: the calendar promises it nothing, or Neutron
+            does not have the network any more
+        """
+        self._check_promised(reservation)
+        made = _made(reservation)
+        missing = [each for each in reservation.allocations if _address(each) not in made]
+        not_free = made_in_neutron.NOT_FREE
+        waits = {
+            _address(each): self._wait_for_unit(lease, each, not_free.format(_address(each)))
+            for each in missing
+        }
+        due = [address for address, wait in waits.items() if wait is None]
+        if due:
+            network_id = reservation.params['network_id']
+            found = floatingips.find(self.cloud.service(), network_id, due)
+            for address in due:
+                waits[address] = self._make(lease, reservation, address, found.get(address), made)
+        wait = next((each for each in waits.values() if each is not None), None)
+        kept = {_MADE: made}
+        return Wait(wait.seconds, wait.reason, kept) if wait else Done(kept)
+
+    def _make(
+        self,
+        lease: 'Lease',
+        reservation: 'Reservation',
+        address: str,
+        found: Mapping[str, Any] | None,
+        made: dict[str, str],
+    ) -> Wait | None:
+        """Create one floating IP, or take over the one that an earlier try has made.
+
+        :param found: what has the address in Neutron
+        :param made: gets its id
+        """
+        conn, network_id = self.cloud.service(), reservation.params['network_id']
+        wanted = made_in_neutron.NeutronRequest(
+            noun=self.neutron_noun,
+            plural=self.noun,
+            name=address,
+            values={'floating_network_id': network_id, 'floating_ip_address': address},
+            find=lambda: floatingips.find(conn, network_id, [address]).get(address),
+            find_holder=lambda: floatingips.used_addresses(conn, network_id, [address]),
+        )
+        try:
+            there = made_in_neutron.make(conn, wanted, lease, reservation, found, made.values())
+        except errors.Gone as exc:
+            raise exceptions.Permanent(f'{address} could not be created: {exc}') from exc
+        except exceptions.PluginFailure as exc:
+            exc.progress = {_MADE: made}
+            raise
+        if isinstance(there, Wait):
+            return there
+        made[address] = str(there['id'])
+        return None
+
+    def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> Wait | Done:
+        """Delete what was given up, and create what is new."""
+        made = _made(reservation)
+        kept = {_address(each) for each in reservation.allocations}
+        if made.keys() <= kept:
+            return self.wake_up(lease, reservation)
+        self._delete([each for a, each in made.items() if a not in kept])
+        return Wait(0.0, progress={_MADE: {a: each for a, each in made.items() if a in kept}})
+
+    def choose_less(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
+        """Choose what is given back: what is in Neutron no more, then what nobody uses.
+
+        :raises climate_core.exceptions.InvalidState: more of them are associated, or have port
+            forwardings
+        """
+        by_address = {_address(each): each.unit_id for each in reservation.allocations}
+        there = self._find_made(reservation)
+        used = [each for each in by_address if _is_used(there.get(each, {}))]
+        if len(used) > most:
+            raise exceptions.InvalidState(
+                f'amount: must be at least {len(used)}, because so many floating IPs are '
+                f'associated or have port forwardings: {", ".join(used)}. Disassociate some, or '
+                'delete their port forwardings, first.',
+                field='amount',
+            )
+        kept = sorted(by_address, key=lambda each: (each not in used, each not in there))[:most]
+        return {unit_id: int(address in kept) for address, unit_id in by_address.items()}
+
+    def _find_made(self, reservation: 'Reservation') -> dict[str, dict[str, Any]]:
+        """Return what was made for a reservation and is in Neutron, by the addresses.
+
+        All of it is known: nothing is given back of a reservation that is not awake as a whole.
+        """
+        made, network_id = _made(reservation), reservation.params['network_id']
+        found = floatingips.find(self.cloud.service(), network_id, made)
+        return {address: each for address, each in found.items() if each['id'] == made[address]}
+
+    def close_less(self, reservation: 'Reservation', left: Mapping[int, int]) -> None:
+        """Close nothing: the owner may associate an address until it is deleted."""
+
+    def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:  # noqa: ARG002
+        """Block stacks, whose templates may use it. Servers get addresses after their start."""
+        return other.resource_type == resource_types.STACK
+
+    def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+        """Delete what was made, also what is associated or has port forwardings."""
+        conn, made = self.cloud.service(), _made(reservation)
+        promises = (*reservation.allocations, *reservation.released)
+        addresses = {*made, *map(_address, promises)}
+        found = floatingips.find(conn, reservation.params['network_id'], addresses).values()
+        known = made.values()
+        self._delete(
+            [e['id'] for e in found if made_in_neutron.is_ours(e, lease, reservation, known)]
+        )
+        return None
+
+    def _delete(self, ids: Collection[str]) -> None:
+        conn = self.cloud.service()
+        made_in_neutron.delete_all(lambda each: floatingips.delete(conn, each), ids)
+
+    def find_missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
+        """Find reservations all of whose floating IPs are gone: the others still are to be ended.
+
+        One call for a hundred floating IPs.
+        """
+        made = {each.id: _made(each) for each in reservations}
+        ids = {one for each in made.values() for one in each.values()}
+        if not ids:
+            return {}
+        conn = self.cloud.service()
+        # Without the right to see every project each floating IP would look gone.
+        floatingips.check_all_visible(conn)
+        there = neutron.existing(conn, self.neutron_noun, ids)
+        return {
+            reservation_id: f'Deleted in Neutron: {", ".join(sorted(each))}.'
+            for reservation_id, each in made.items()
+            if each and there.isdisjoint(each.values())
+        }
+
+    def discard(self, resource_id: str) -> None:
+        floatingips.delete(self.cloud.service(), resource_id)
+
+
+def _lacking(units: Iterable[Unit], network_id: str, required: Collection[str]) -> Lack:
+    """Return which of the addresses that are required are not registered in their network."""
+    networks: dict[str, set[str]] = collections.defaultdict(set)
+    for each in units:
+        networks[each.properties['network_id']].add(each.properties['address'])
+    if not required or network_id not in networks:
+        told = f'no floating IP of network {network_id} is registered for leases'
+        return Lack(told, 'network_id')
+    missing = sorted({*required} - networks[network_id], key=ipaddress.IPv4Address)
+    verb = 'is' if len(missing) == 1 else 'are'
+    text = f'{words.listed(missing)} {verb} not registered for leases in network {network_id}'
+    others = {
+        address: other
+        for other, addresses in sorted(networks.items())
+        for address in addresses.intersection(missing)
+    }
+    for address in filter(others.get, missing):
+        text += f'; {address} is one of network {others[address]}'
+    return Lack(text, 'required_floatingips')
+
+
+def _address(allocation: 'Allocation') -> str:
+    return str(allocation.unit['address'])
+
+
+def _is_used(floating_ip: Mapping[str, Any]) -> bool:
+    """Tell whether a floating IP leads somewhere: one with port forwardings has no port itself."""
+    return bool(floating_ip.get('port_id') or floating_ip.get('port_forwardings'))
+
+
+def _made(reservation: 'Reservation') -> dict[str, str]:
+    """Return the ids of the floating IPs that are known to be made, by their addresses."""
+    return dict((reservation.progress or {}).get(_MADE, {}))
