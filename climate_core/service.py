@@ -37,8 +37,8 @@ from climate_core.engine.queue import QueueWorker
 from climate_core.engine.scheduler import Scheduler
 from climate_core.engine.shares import ThreadShares, services_of
 from climate_core.lease import model
-from climate_core.operations import interfaces
-from climate_core.operations.build import webhook_rules
+from climate_core.operations import provisioning
+from climate_core.operations.draft_builder import webhook_rules
 from climate_core.operations.feeds import FeedOperations
 from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins import loading
@@ -88,7 +88,7 @@ class ManagerService:
         database: Database | None = None,
         cloud: Cloud | None = None,
         plugins: Mapping[str, ResourcePlugin] | None = None,
-        trusts: interfaces.TrustService | None = None,
+        trusts: provisioning.TrustService | None = None,
         send: publisher.Send | None = None,
         watch: bool = True,
     ) -> None:
@@ -113,7 +113,7 @@ class ManagerService:
         self._hint = context.RequestContext(overwrite=False)
         operations = self._make_operations()
         self.scheduler = self._make_scheduler(operations)
-        self.queue = QueueWorker(self.database, operations.queue.look)
+        self.queue = QueueWorker(self.database, operations.queue.grant_waiting)
         self.publisher = publisher.Publisher(
             self.database,
             self.clock,
@@ -167,7 +167,7 @@ class ManagerService:
             operations.lease_calls,
             Backoff.of(self.conf),
             self.metrics,
-            operations.give_way,
+            operations.preempt_servers,
             shares.enter,
         )
         self._early_looks = EarlyLooks(

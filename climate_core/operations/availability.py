@@ -10,24 +10,149 @@ from oslo_utils import uuidutils
 from climate_common import dates
 from climate_core import exceptions
 from climate_core.context import RequestContext
-from climate_core.lease import times
-from climate_core.operations import forecasting
-from climate_core.operations.build import Builder
-from climate_core.operations.promises import Promises
-from climate_core.operations.reserve import Reserver
+from climate_core.db import leases
+from climate_core.lease import states, times
+from climate_core.lease.errors import ErrorCollector
+from climate_core.operations import pool_forecast
+from climate_core.operations.allocation_service import AllocationService
+from climate_core.operations.create import LeaseWriter
+from climate_core.operations.draft import Draft, Reserver
+from climate_core.operations.draft_builder import DraftBuilder
+from climate_core.operations.idempotent_create import check_unreserved, find_equal_holder
+from climate_core.operations.quota import Quota
 from climate_core.plugins.common_pool.emptying import RunningServer
+from climate_hosts.operations.making_room import RoomMaker
+
+
+def dry_run_create(
+    builder: DraftBuilder,
+    path: LeaseWriter,
+    context: RequestContext,
+    values: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return what would become of a create.
+
+    :returns: ``granted``; ``waits``, whether the lease would be made and wait until it is;
+        ``refusals``, all that can be found, as the API answers errors;
+        ``available_from``, the earliest start from which on the same request would be granted, if
+        waiting helps and that is known; ``start_date`` and ``end_date``
+    :raises climate_core.exceptions.BadRequest: the start or the end has no meaning
+    :raises climate_core.exceptions.ServiceUnavailable: a service that must be asked does not
+        answer
+    """
+    errors = ErrorCollector()
+    draft = builder.build_lease(context, values, errors)
+    if draft.before is None:
+        with errors.collected():
+            path.provisioner.trusts.check(context)
+    held = builder.database.read(
+        leases.find_holders, [each.reservation.key for each in draft.items]
+    )
+    waits: list[datetime | None] = []
+    if find_equal_holder(context, draft, held) is None:
+        path.preemption.check(draft, errors)
+        check_unreserved(context, draft, held, errors)
+        for (kind, _), holder in held.items():
+            own = holder.project_id == context.project_id
+            free = own and builder.plugins[kind].reusable
+            waits.append(max(draft.now, holder.end_date) if free else None)
+        waits += _check_quota(path.quota, draft, errors)
+        known = len(errors.found)
+        path.allocation_service.check_capacity(draft, errors)
+        preempted = path.preemption.find(draft) if errors.found[known:] else None
+        if preempted is not None:
+            del errors.found[known:]
+            draft = preempted
+        expected = len(errors.found)
+        pool_forecast.check_draft(
+            builder.database, path.evacuation_planner.cloud, context, draft, errors
+        )
+        pool_forecast.check_immediate(
+            builder.database, path.evacuation_planner.cloud, draft, errors
+        )
+        if any(isinstance(each, exceptions.NotEnough) for each in errors.found[expected:]):
+            draft = _preempt_servers(path, draft, errors, expected)
+        waits += [_available_from(each, draft) for each in errors.found[known:]]
+    asked, lease = draft.request, draft.lease
+    start, end = lease.start_date, lease.end_date
+    if asked is not None and not draft.preempted:
+        start, end = asked.start, asked.end
+    return {
+        'granted': not errors.found,
+        'waits': bool(draft.wait_reason) or _would_wait(path.evacuation_planner, draft, errors),
+        'refusals': [each.body for each in errors.found],
+        'available_from': dates.serialize(_find_latest(waits, draft, errors)),
+        'start_date': dates.serialize(start),
+        'end_date': dates.serialize(end),
+    }
+
+
+def _preempt_servers(path: LeaseWriter, draft: Draft, errors: ErrorCollector, known: int) -> Draft:
+    """Return a draft with the leases of servers that would give way; it is granted then.
+
+    :param known: how many errors others than these there are
+    """
+    if draft.lease.kind == states.LeaseKind.RETRY:
+        return draft
+    found = path.preemption.find_servers(draft)
+    if found is None:
+        return draft
+    del errors.found[known:]
+    return found
+
+
+def _would_wait(room: RoomMaker, draft: Draft, errors: ErrorCollector) -> bool:
+    """Tell whether a lease would wait that is not granted; say why hosts cannot be emptied."""
+    lacking = [each for each in errors.found if isinstance(each, exceptions.NotEnough)]
+    if not lacking or len(lacking) < len(errors.found):
+        return False
+    if draft.lease.kind == states.LeaseKind.BEST_EFFORT:
+        try:
+            return bool(room.find(draft, lacking[0]))
+        except exceptions.NotEnough as exc:
+            errors.found[:] = [exc]
+    return draft.lease.kind == states.LeaseKind.RETRY
+
+
+def _available_from(error: exceptions.ClimateError, draft: Draft) -> datetime | None:
+    later = error.available_from if isinstance(error, exceptions.NotEnough) else None
+    return None if later is None else dates.parse(later, draft.now)
+
+
+def _check_quota(quota: Quota, draft: Draft, errors: ErrorCollector) -> list[datetime | None]:
+    """Check the limits and the external service; return when exceeded limits allow the lease."""
+    if draft.before is not None and not draft.items:
+        return []
+    known = len(errors.found)
+    quota.check_quota(draft.lease, draft.now, draft.before, errors)
+    exceeded = any(isinstance(each, exceptions.LimitExceeded) for each in errors.found[known:])
+    if not exceeded or draft.before is not None:
+        return []
+    return [quota.available_from(draft.lease, draft.now)]
+
+
+def _find_latest(
+    waits: list[datetime | None], draft: Draft, errors: ErrorCollector
+) -> datetime | None:
+    """Return when all that is refused is over, if that is known and the request allows it."""
+    known = [each for each in waits if each is not None]
+    if not known or len(known) < len(errors.found) or draft.request is None:
+        return None
+    latest = max(known)
+    return None if draft.request.lasts is None and latest >= draft.request.end else latest
+
 
 #: How far ahead windows are searched by default, and at most.
-_USUAL: Final = timedelta(days=30)
-_FARTHEST: Final = timedelta(days=366)
+_DEFAULT_PERIOD: Final = timedelta(days=30)
+_MAX_PERIOD: Final = timedelta(days=366)
 #: How many windows are found by default.
-_WINDOWS: Final = 5
+_DEFAULT_LIMIT: Final = 5
 
 
 def find_windows(
-    builder: Builder,
-    promises: Promises,
-    cloud: forecasting.UserConnector | None,
+    builder: DraftBuilder,
+    allocation_service: AllocationService,
+    cloud: pool_forecast.UserConnector | None,
     context: RequestContext,
     values: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
@@ -45,12 +170,14 @@ def find_windows(
     length = times.duration(values['duration'])
     late = timedelta(seconds=builder.conf.manager.late_start_seconds)
     earliest, latest = _read_period(values, now, late, length)
-    limit = values.get('limit', _WINDOWS)
+    limit = values.get('limit', _DEFAULT_LIMIT)
     if any('server' in each for each in values['reservations']):
-        servers = _servers(cloud, context, values['reservations'])
+        servers = _read_servers(cloud, context, values['reservations'])
         assert cloud is not None, 'it told what the servers are'  # nosec B101 # for mypy: it holds already
-        forecast = forecasting.Expectation(builder.database, cloud).forecast()
-        expected = forecasting.find(forecast, servers, length, earliest, latest, limit)
+        forecast = pool_forecast.PoolForecast(builder.database, cloud).forecast()
+        expected = pool_forecast.find_server_windows(
+            forecast, servers, length, earliest, latest, limit
+        )
         return [_serialize_window(*each, guaranteed=False) for each in expected]
     reserver = Reserver(builder.plugins, context, uuidutils.generate_uuid(), now, builder.conf)
     items, _ = reserver.reserve_items(values['reservations'])
@@ -61,7 +188,7 @@ def find_windows(
                 'kept; whether it can be reserved shows when it is.',
                 field=f'{item.field}.resource_type',
             )
-    found = promises.windows(items, length, earliest, latest, limit)
+    found = allocation_service.find_windows(items, length, earliest, latest, limit)
     return [_serialize_window(each.start, each.end, guaranteed=True) for each in found]
 
 
@@ -79,28 +206,28 @@ def _read_period(
         raise times.past('earliest start', 'from', now)
     # Clients show whole seconds, and the time between them is to be the duration.
     earliest = dates.round_up(max(now, since))
-    last = times.end_after(earliest, _FARTHEST, 'from')
+    last = times.end_after(earliest, _MAX_PERIOD, 'from')
     to = values.get('to')
-    if length > _FARTHEST:
-        told = f'duration: must be {_FARTHEST.days} days at most.'
+    if length > _MAX_PERIOD:
+        told = f'duration: must be {_MAX_PERIOD.days} days at most.'
         raise exceptions.InvalidDuration(told, field='duration')
     if not to:
-        if length > _USUAL:
-            told = f'duration: must be {_USUAL.days} days at most if to is not given.'
+        if length > _DEFAULT_PERIOD:
+            told = f'duration: must be {_DEFAULT_PERIOD.days} days at most if to is not given.'
             raise exceptions.InvalidDuration(told, field='duration')
-        return earliest, earliest + _USUAL
+        return earliest, earliest + _DEFAULT_PERIOD
     latest, first = times.date(to, now, 'to'), earliest + length
     if not first <= latest <= last:
         raise exceptions.InvalidDate(
             f'to: must be from {dates.sentence(first)} to {dates.sentence(last)}: the duration '
-            f'after from, and {_FARTHEST.days} days after it at the latest.',
+            f'after from, and {_MAX_PERIOD.days} days after it at the latest.',
             field='to',
         )
     return earliest, latest
 
 
-def _servers(
-    cloud: forecasting.UserConnector | None,
+def _read_servers(
+    cloud: pool_forecast.UserConnector | None,
     context: RequestContext,
     wanted: Sequence[Mapping[str, Any]],
 ) -> list[RunningServer]:
@@ -116,7 +243,7 @@ def _servers(
                 field=f'reservations[{number}]',
             )
     asked = {f'reservations[{n}].server': each['server'] for n, each in enumerate(wanted)}
-    return forecasting.read_servers(cloud, context, asked)
+    return pool_forecast.read_server_demands(cloud, context, asked)
 
 
 def _serialize_window(start: datetime, end: datetime, *, guaranteed: bool) -> dict[str, Any]:

@@ -1,13 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The draft of what a request adds: a new lease, or reservations that join one."""
+"""The draft of what a request adds, and its items: what the plugins can reserve.
+
+Nothing is written.
+"""
 
 import dataclasses
 import datetime
-from collections.abc import Mapping
+import sys
+from collections import deque
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from oslo_config import cfg
+
+from climate_common import limits, resource_types
+from climate_core import exceptions
+from climate_core.cloud.services import Lookups, TooManyLookups
+from climate_core.concurrency import check_deadline
+from climate_core.context import RequestContext
 from climate_core.lease import model, states
+from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, within
+from climate_core.lease.limits import check_reservations
 from climate_core.lease.request import LeaseRequest
+from climate_core.plugins import rights, specified
+from climate_core.plugins.base import ResourcePlugin
 
 
 class Item(NamedTuple):
@@ -29,13 +45,13 @@ class Draft:
     :param lease: the lease as it shall be; a new one has no trust yet
     :param items: what is added; without any to a lease that is there, nothing is to be written
     :param before: the lease that the items join; None: it is new
-    :param found: the reservations of that lease that were asked for as well
-    :param asked: what was asked for if that is a whole lease
+    :param already_reserved: the reservations of that lease that were asked for as well
+    :param request: what was asked for if that is a whole lease
     :param proposed: the ids of units that had what it demands when the calendar was asked
-    :param waits: why it waits until there is enough for it; None: it does not
-    :param emptied: the ids of the shared hosts that are to be emptied for it
+    :param wait_reason: why it waits until there is enough for it; None: it does not
+    :param hosts_to_evacuate: the ids of the shared hosts that are to be emptied for it
     :param preempted: the ids of the leases that are to wait for it
-    :param given_up_at: when those that run give up what they have; None: at its start
+    :param preempt_at: when those that run give up what they have; None: at its start
     :param generation: that of the lease that the user has seen; None: it does not matter
     """
 
@@ -43,16 +59,298 @@ class Draft:
     items: tuple[Item, ...]
     now: datetime.datetime
     before: model.Lease | None = None
-    found: tuple[model.Reservation, ...] = ()
-    asked: LeaseRequest | None = None
+    already_reserved: tuple[model.Reservation, ...] = ()
+    request: LeaseRequest | None = None
     generation: int | None = None
     proposed: frozenset[int] = frozenset()
-    waits: str | None = None
-    emptied: tuple[int, ...] = ()
+    wait_reason: str | None = None
+    hosts_to_evacuate: tuple[int, ...] = ()
     preempted: tuple[str, ...] = ()
-    given_up_at: datetime.datetime | None = None
+    preempt_at: datetime.datetime | None = None
 
     @property
     def may_wait(self) -> bool:
         """Return whether it is a new lease that may wait until there is enough for it."""
         return self.before is None and self.lease.kind == states.LeaseKind.RETRY
+
+
+class _HeldReservations:
+    """The reservations of a lease by what a request asks for; of no lease there are none.
+
+    It finds each one without a scan. A reservation that the calendar allocates, or whose resource
+    is created for it, is found once, since one request may name several equal ones.
+    """
+
+    def __init__(
+        self, plugins: Mapping[str, ResourcePlugin], lease: model.Lease | None = None
+    ) -> None:
+        live = () if lease is None else lease.live
+        self.by_resource = {each.key: each for each in live}
+        self._groups: dict[str | None, list[model.Reservation]] = {}
+        self._by_key: dict[tuple[str, Hashable], deque[model.Reservation]] = {}
+        self._types = {each.resource_type for each in live}
+        self._ids = {each.id for each in live}
+        self._found: set[str] = set()
+        self._exclusive: set[tuple[str, Hashable]] = set()
+        for each in live:
+            self._groups.setdefault(each.group, []).append(each)
+            if each.resource_type in plugins:
+                for key in plugins[each.resource_type].reservation_keys(each):
+                    self._by_key.setdefault((each.resource_type, key), deque()).append(each)
+
+    def __contains__(self, reservation: model.Reservation) -> bool:
+        return reservation.id in self._ids
+
+    def note(self, reservation: model.Reservation) -> None:
+        """Note that the request has asked for a reservation."""
+        self._found.add(reservation.id)
+
+    def check_exclusive(self, plugin: ResourcePlugin, values: Mapping[str, Any]) -> None:
+        """Reject what another part of the request has, and only one can have.
+
+        :raises climate_core.exceptions.BadRequest: naming the field
+        """
+        for field, key in plugin.list_exclusive(values):
+            owned = plugin.resource_type, key
+            if owned in self._exclusive:
+                raise exceptions.BadRequest(
+                    f'{field}: must be given once in a request: only one resource can have it.',
+                    field=field,
+                )
+            self._exclusive.add(owned)
+
+    def find_requested(
+        self, plugin: ResourcePlugin, lease_id: str, values: Mapping[str, Any]
+    ) -> Sequence[model.Reservation]:
+        """Return what a part of a request asks for; empty if the lease does not have it.
+
+        A group that is made is returned as a whole, a member of it by its own id alone.
+        """
+        if plugin.resource_type not in self._types:
+            return ()
+        for key in plugin.request_keys(lease_id, values):
+            found = self._by_key.get((plugin.resource_type, key), deque())
+            while found and self._is_taken(found[0]):
+                found.popleft()
+            if found:
+                plugin.check_match(found[0], values)
+                each = _check_staying(found[0])
+                if specified.MADE_FOR in values:
+                    return [dataclasses.replace(each, resource_id=values['resource_id'])]
+                if each.group is None or 'resource_id' in values:
+                    return [each]
+                return self._groups[each.group]
+        return ()
+
+    def _is_taken(self, each: model.Reservation) -> bool:
+        return bool(each.unit_kind or each.group) and each.id in self._found
+
+
+class _Budget:
+    """Count what a request adds to a lease, and the bytes that the lease stores then.
+
+    :param most: the maximum number of reservations of a lease
+    """
+
+    def __init__(self, lease: model.Lease | None, most: int) -> None:
+        present = () if lease is None else lease.reservations
+        self._bytes = limits.LEASE_BYTES - _stored_bytes(present)
+        self._most, self._count = most, 0 if lease is None else len(lease.live)
+        self.is_exceeded = False
+
+    def take(self, new: model.Reservation) -> None:
+        """Count a new reservation.
+
+        :raises climate_core.exceptions.BadRequest: it is too much
+        """
+        self._count += 1
+        self.is_exceeded = self._count > self._most
+        check_reservations(self._count, self._most)
+        try:
+            self._bytes -= _stored_bytes([new], max(self._bytes, 0))
+        except ValueError as exc:
+            self.is_exceeded = True
+            raise _too_large() from exc
+
+
+def check_stored_bytes(before: model.Lease, after: model.Lease) -> None:
+    """Check what the reservations of a lease store after a change of them.
+
+    :raises climate_core.exceptions.BadRequest: it is more than before, and too much
+    """
+    old = {each.id: each.params for each in before.reservations}
+    if all(each.params == old.get(each.id) for each in after.reservations):
+        return
+    stored = _stored_bytes(after.reservations)
+    if stored > limits.LEASE_BYTES and stored > _stored_bytes(before.reservations):
+        raise _too_large()
+
+
+def _stored_bytes(reservations: Iterable[model.Reservation], most: int = sys.maxsize) -> int:
+    """Count the bytes of JSON that reservations store.
+
+    :raises ValueError: one of them has more than ``most``
+    """
+    return sum(len(limits.encode(each.params, most)) for each in reservations)
+
+
+def _too_large() -> exceptions.BadRequest:
+    return exceptions.BadRequest(
+        f'reservations: must store at most {limits.LEASE_BYTES} bytes in one lease. Ask for fewer '
+        'of them, with less metadata or fewer block devices, or use several leases.',
+        field='reservations',
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reserver:
+    """Make reservations of what a request says, or find them in the lease that is present.
+
+    :param conf: with the section ``[limits]``
+    :param is_now: what is created for the lease is created with it
+    """
+
+    plugins: Mapping[str, ResourcePlugin]
+    context: RequestContext
+    lease_id: str
+    now: datetime.datetime
+    conf: cfg.ConfigOpts
+    present: model.Lease | None = None
+    is_now: bool = False
+
+    def reserve_items(
+        self,
+        listed: Iterable[Mapping[str, Any]],
+        errors: ErrorCollector = RAISE_FIRST,
+        field: str = 'reservations',
+    ) -> tuple[tuple[Item, ...], tuple[model.Reservation, ...]]:
+        """Ask the plugins for the reservations of a request.
+
+        :param listed: what the request says of each
+        :param field: where that stands; empty if one reservation is the whole request
+        :returns: those that are new, and those that the lease has; of one that is created for it
+            with the resource that it has from now on
+        :raises climate_core.exceptions.ClimateError: one cannot be reserved, or is named twice;
+            ``errors`` may collect it. After one that is too much no further one is checked.
+        """
+        most = self.conf.limits.lookups_per_request
+        try:
+            with Lookups(most).used():
+                return self._reserve_each(listed, errors, field)
+        except TooManyLookups:
+            told = (
+                f'reservations: checking them needs more than {most} requests to other services, '
+                'which is the maximum. Split the request, or use equal flavors and images.'
+            )
+            errors.add(exceptions.BadRequest(told, field='reservations'))
+            return (), ()
+
+    def _reserve_each(
+        self, listed: Iterable[Mapping[str, Any]], errors: ErrorCollector, field: str
+    ) -> tuple[tuple[Item, ...], tuple[model.Reservation, ...]]:
+        held = _HeldReservations(self.plugins, self.present)
+        items: dict[model.Key, Item] = {}
+        found: list[model.Reservation] = []
+        budget = _Budget(self.present, self.conf.limits.reservations_per_lease)
+        for place, values in enumerate(listed):
+            check_deadline()
+            where = f'{field}[{place}]' if field else ''
+            with errors.collected():
+                with within(where):
+                    if specified.MADE_FOR in values:
+                        # It joins alone, as a service asks for it.
+                        specified.check_made_for(self.context, None if where else self.present)
+                    asked = self._find_or_claim(values, held)
+                for new in asked:
+                    if new in held:
+                        held.note(new)
+                        found.append(new)
+                    elif new.key in items:
+                        raise exceptions.BadRequest(
+                            'reservations: must name each resource only once.',
+                            field='reservations',
+                        )
+                    else:
+                        budget.take(new)
+                        items[new.key] = Item(new, values, where)
+            if budget.is_exceeded:
+                break
+        return tuple(items.values()), tuple(found)
+
+    def _find_or_claim(
+        self, values: Mapping[str, Any], held: _HeldReservations
+    ) -> Sequence[model.Reservation]:
+        """Return the reservations that the lease has already, or those that the plugin grants.
+
+        What is awake could not be reserved once more, so the lease comes before the plugin.
+        """
+        plugin = self.plugins.get(str(values.get('resource_type')))
+        if plugin is None:
+            known = ', '.join(resource_types.names(self.plugins)) or 'none'
+            raise exceptions.UnknownResourceType(
+                f'resource_type must be one of the types that are enabled ({known}), not '
+                f'{values.get("resource_type")!r}.',
+                field='resource_type',
+            )
+        present = held.find_requested(plugin, self.lease_id, values)
+        if present:
+            return present
+        if self.present is not None:
+            check_owner(plugin, self.present, self.context, _named(values))
+        held.check_exclusive(plugin, values)
+        claimed = plugin.reserve_for(self.context, self.lease_id, values)
+        if self.is_now:
+            plugin.check_now(self.context, values)
+        new = [
+            each.to_reservation(self.lease_id, plugin.resource_type, self.now)
+            for each in (claimed, *claimed.others)
+        ]
+        # The plugin may have found another name for what the lease has.
+        return [find_held(held.by_resource, each.key) or each for each in new]
+
+
+def check_owner(
+    plugin: ResourcePlugin, lease: model.Lease, context: RequestContext, field: str
+) -> None:
+    """Reject values that Climate would execute with the rights of another user.
+
+    Administrators are other users, too, and so is a token that stands for less than the owner. See
+    "Whose rights" in the contributor documentation.
+
+    :param field: the field of the request with such a value
+    :raises climate_core.exceptions.Forbidden: the lease has another owner, or more roles than the
+        token
+    """
+    if not plugin.wakes_as_owner:
+        return
+    if lease.user_id != context.user_id:
+        raise exceptions.Forbidden(
+            f'{field}: must be given with a lease of your own. Climate works on a '
+            f'{plugin.title.lower()} with the rights of the owner of lease {lease.id}.',
+            field=field,
+        )
+    rights.check_delegated(plugin.cloud, lease, context, field)
+
+
+def _named(values: Mapping[str, Any]) -> str:
+    """Return the property by which a request names what it reserves."""
+    given = values.keys() - {'resource_type'}
+    return 'resource_id' if 'resource_id' in given or not given else min(given)
+
+
+def find_held(
+    held: Mapping[model.Key, model.Reservation], what: model.Key
+) -> model.Reservation | None:
+    """Return the reservation of a resource that is held, unless it is being taken out."""
+    found = held.get(what)
+    return None if found is None else _check_staying(found)
+
+
+def _check_staying(found: model.Reservation) -> model.Reservation:
+    if found.status == states.ReservationStatus.DELETING:
+        raise exceptions.ResourceReserved(
+            f'{found.resource_type} {found.resource_id} is being taken out of this lease; it is '
+            'free when that is done.',
+            field='resource_id',
+        )
+    return found

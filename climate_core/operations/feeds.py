@@ -22,8 +22,8 @@ from climate_core.db import feeds as db
 from climate_core.db import utcnow
 from climate_core.db.engine import Database
 from climate_core.lease import feeds
-from climate_core.operations.interfaces import TrustService
-from climate_core.operations.operators import answered
+from climate_core.operations.operator_registration import require_services
+from climate_core.operations.provisioning import TrustService
 from climate_core.policies import feeds as rules
 
 LOG = log.getLogger(__name__)
@@ -76,7 +76,7 @@ class FeedOperations:
         feed = self.database.read(db.find, feed_id)
         if feed is None or feed.user_id != context.user_id:
             return []
-        with answered():
+        with require_services():
             try:
                 return list(self.trusts.roles(feed.trust_id))
             except errors.TrustRefused:

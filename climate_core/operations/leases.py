@@ -34,36 +34,30 @@ from climate_core.lease.events import reallocate
 from climate_core.lease.history import LIMITED, Cause, user_cause
 from climate_core.lease.limits import Amounts
 from climate_core.lease.results import Change
-from climate_core.operations import (
-    availability,
-    dry_run,
-    forecasting,
-    reservation_updates,
-    reserve,
-)
-from climate_core.operations.build import (
-    Builder,
+from climate_core.operations import availability, pool_forecast, update
+from climate_core.operations import draft as operations_draft
+from climate_core.operations.allocation_service import AllocationService, NeedsReduction
+from climate_core.operations.create import LeaseWriter
+from climate_core.operations.draft_builder import (
+    DraftBuilder,
     check_allowed,
     check_generation,
     webhook_rules,
 )
-from climate_core.operations.duplicates import built_anew
-from climate_core.operations.forecasting import NeedsForecast, UserConnector
-from climate_core.operations.interfaces import (
+from climate_core.operations.idempotent_create import retry_if_lease_appeared
+from climate_core.operations.pool_forecast import NeedsForecast, UserConnector
+from climate_core.operations.preemption import Preemption
+from climate_core.operations.provisioning import OwnerTrusts, Provisioner, TrustService
+from climate_core.operations.quota import (
     ExternalService,
     LimitsService,
     NoExternalService,
     NoLimits,
-    TrustService,
+    Quota,
+    count_added,
 )
-from climate_core.operations.owner_trusts import OwnerTrusts
-from climate_core.operations.persist import WritePath
-from climate_core.operations.preemption import Preemption
-from climate_core.operations.promises import NeedsReduction, Promises
-from climate_core.operations.provision import Provisioner
-from climate_core.operations.quota import Quota, added
 from climate_core.operations.server_preemption import ServerPreemption
-from climate_core.operations.waiting import Queue
+from climate_core.operations.wait_queue import WaitQueue
 from climate_core.plugins.base import ResourcePlugin, Wait
 from climate_core.policies import leases as lease_rules
 from climate_core.policies import reservations as reservation_rules
@@ -123,34 +117,44 @@ class LeaseOperations:
 
     def __post_init__(self) -> None:
         self.quota = Quota(self.conf, self.database, self.limits, self.external)
-        self.builder = Builder(self.conf, self.database, self.clock, self.plugins, self.external)
+        self.builder = DraftBuilder(
+            self.conf, self.database, self.clock, self.plugins, self.external
+        )
         size = self.conf.cloud.owner_cache_size
         self.owner_trusts = OwnerTrusts(self.database, self.trusts, size)
         provisioner = Provisioner(self.database, self.plugins, self.trusts, self.owner_trusts)
-        self.promises = Promises(self.calendar or Calendar(self.database), self.plugins)
+        self.allocation_service = AllocationService(
+            self.calendar or Calendar(self.database), self.plugins
+        )
         find_servers = ServerPreemption(self.conf, self.database, self.clock, self.cloud)
-        self.preemption = Preemption(self.conf, self.database, self.promises, find_servers)
-        self.queue = Queue(
+        self.preemption = Preemption(
+            self.conf, self.database, self.allocation_service, find_servers
+        )
+        self.queue = WaitQueue(
             self.conf,
             self.database,
             self.clock,
             self.plugins,
-            self.promises,
+            self.allocation_service,
             self.quota,
             self.preemption,
             self.cloud,
         )
-        self.reduction = Reduction(self.database, self.clock, self.plugins, self.promises)
-        self.room = RoomMaker(self.conf, self.database, self.promises, self.cloud)
-        self.room_steps = RoomSteps(self.room, self.queue, self.clock)
-        self.write_path = WritePath(
+        self.reduction = Reduction(
+            self.database, self.clock, self.plugins, self.allocation_service
+        )
+        self.evacuation_planner = RoomMaker(
+            self.conf, self.database, self.allocation_service, self.cloud
+        )
+        self.host_evacuation = RoomSteps(self.evacuation_planner, self.queue, self.clock)
+        self.lease_writer = LeaseWriter(
             self.database,
             self.quota,
             provisioner,
             self.plugins,
-            self.promises,
+            self.allocation_service,
             self.queue,
-            self.room,
+            self.evacuation_planner,
             self.preemption,
         )
 
@@ -161,20 +165,20 @@ class LeaseOperations:
             'release_trust': self._release_trust,
             'notify_external_end': self.external.tell_end,
             'retry_lease': self.queue.retry,
-            'make_room': self.room_steps.step,
+            'make_room': self.host_evacuation.step,
         }
 
-    def give_way(self, lease: model.Lease) -> bool:
+    def preempt_servers(self, lease: model.Lease) -> bool:
         """Tell whether others give way to a lease for whose servers Nova has just found no host.
 
         :raises climate_core.exceptions.ClimateError: it is to be asked again
         """
-        return self.preemption.make_room(lease, is_tried=True)
+        return self.preemption.preempt_servers(lease, is_tried=True)
 
     def _release_trust(self, lease: model.Lease) -> None:
         self.owner_trusts.release(lease)
 
-    @built_anew
+    @retry_if_lease_appeared
     def create_lease(
         self, context: RequestContext, values: Mapping[str, Any]
     ) -> api_view.CreatedLease:
@@ -194,7 +198,7 @@ class LeaseOperations:
         :returns: a new lease as it is shown if the API shows it alike; else its id
         """
         draft = self.builder.build_lease(context, values)
-        written = self.write_path.write_draft(context, draft)
+        written = self.lease_writer.write_draft(context, draft)
         self.wrote(written.lease, draft.now)
         waits = written.lease.status == states.LeaseStatus.WAITING
         if written.is_new and not waits and values.get('api_release') == api_view.RELEASE:
@@ -203,13 +207,15 @@ class LeaseOperations:
 
     def check_lease(self, context: RequestContext, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return what would become of :meth:`create_lease`, see :func:`.dry_run.check`."""
-        return dry_run.check(self.builder, self.write_path, context, values)
+        return availability.dry_run_create(self.builder, self.lease_writer, context, values)
 
     def find_windows(
         self, context: RequestContext, values: Mapping[str, Any]
     ) -> list[dict[str, Any]]:
         """Return when a lease would be granted, see :func:`.availability.find_windows`."""
-        return availability.find_windows(self.builder, self.promises, self.cloud, context, values)
+        return availability.find_windows(
+            self.builder, self.allocation_service, self.cloud, context, values
+        )
 
     def update_lease(
         self,
@@ -239,7 +245,7 @@ class LeaseOperations:
                 check_deadline()
                 with within(f'reservations[{place}]'):
                     try:
-                        kept = reservation_updates.read_values(
+                        kept = update.normalize_values(
                             self.plugins, context, lease, str(item.get('id')), item
                         )
                     except exceptions.ReservationNotFound as exc:
@@ -250,8 +256,8 @@ class LeaseOperations:
             changed = changes.update.apply(lease, asked, now, rules)
             self.quota.check_time(changed.lease, now, lease)
             self.quota.check_events(changed.lease, lease)
-            reserve.check_bytes(lease, changed.lease)
-            return reservation_updates.recount_amounts(self.plugins, lease, changed, now)
+            operations_draft.check_stored_bytes(lease, changed.lease)
+            return update.recount_amounts(self.plugins, lease, changed, now)
 
         places = enumerate(values.get('reservations') or ())
         fields = {str(item.get('id')): f'reservations[{place}]' for place, item in places}
@@ -286,7 +292,7 @@ class LeaseOperations:
         asked = _Requested(context, lease_rules.END, lease_id, generation, changes.end.apply)
         self._change('lease.end', asked)
 
-    @built_anew
+    @retry_if_lease_appeared
     def add_reservation(
         self,
         context: RequestContext,
@@ -302,7 +308,7 @@ class LeaseOperations:
         :raises climate_core.exceptions.ResourceReserved: another lease holds the resource
         """
         draft = self.builder.build_reservation(context, lease_id, values, generation)
-        written = self.write_path.write_draft(context, draft)
+        written = self.lease_writer.write_draft(context, draft)
         self.wrote(written.lease, draft.now)
         return written.reservations[0].id
 
@@ -317,12 +323,10 @@ class LeaseOperations:
         """Change what the plugin of a reservation lets change, until its end; return its id."""
 
         def change(lease: model.Lease, now: datetime.datetime) -> Change:
-            kept = reservation_updates.read_values(
-                self.plugins, context, lease, reservation_id, values
-            )
+            kept = update.normalize_values(self.plugins, context, lease, reservation_id, values)
             changed = changes.change_reservation.apply(lease, reservation_id, kept, now)
-            reserve.check_bytes(lease, changed.lease)
-            return reservation_updates.recount_amounts(self.plugins, lease, changed, now)
+            operations_draft.check_stored_bytes(lease, changed.lease)
+            return update.recount_amounts(self.plugins, lease, changed, now)
 
         rule = reservation_rules.UPDATE
         requested = self._limited(_Requested(context, rule, lease_id, generation, change))
@@ -352,7 +356,7 @@ class LeaseOperations:
         try:
             write(generation)
         except NeedsForecast as needed:
-            forecasting.admit_change(self.database, self.cloud, needed, self.clock.now())
+            pool_forecast.check_moved(self.database, self.cloud, needed, self.clock.now())
             # What was found holds for the lease as it was then.
             write(needed.before.generation, is_admitted=True)
         except NeedsReduction:
@@ -372,8 +376,8 @@ class LeaseOperations:
 
         :param closed: what it gives back while it runs
         :param is_admitted: whether its new dates were found to do
-        :raises climate_core.operations.forecasting.NeedsForecast: they were not, and must be
-        :raises climate_core.operations.promises.NeedsReduction: it gives back more than that
+        :raises climate_core.operations.pool_forecast.NeedsForecast: they were not, and must be
+        :raises climate_core.operations.allocation_service.NeedsReduction: it gives back more than that
         """
         now = self.clock.now()
         limited, fields, partial = requested.limited, requested.fields, requested.partial
@@ -390,13 +394,15 @@ class LeaseOperations:
                 closed.check(lease)
             changed = requested.change(lease, now)
             if not is_admitted:
-                forecasting.check_change(lease, changed.lease)
+                pool_forecast.check_change(lease, changed.lease)
             if limited is not None:
                 project_id, most = limited
-                db_limits.check(session, project_id, added(changed.lease, lease), most)
+                db_limits.check(session, project_id, count_added(changed.lease, lease), most)
             after = store.save(session, lease, changed, now, cause)
             less = {} if closed is None else closed.less
-            done = self.promises.follow(session, lease, after, now, fields, less, partial)
+            done = self.allocation_service.reallocate_changed(
+                session, lease, after, now, fields, less, partial
+            )
             if done.more or done.refused:
                 last = changes.early_ends.add(lease, after, done.refused, now)
                 awake = Change(reallocate.add(last, done.more, now))

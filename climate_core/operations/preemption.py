@@ -25,16 +25,18 @@ from climate_core.db.preemptible import Preemptible
 from climate_core.lease import changes, model, states
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
 from climate_core.lease.history import Cause
+from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.draft import Draft
-from climate_core.operations.promises import Promises
-from climate_core.operations.server_preemption import ServerPreemption, Victims
+from climate_core.operations.server_preemption import PreemptionChoice, ServerPreemption
 
 LOG = log.getLogger(__name__)
 
 _CAUSE: Final = Cause('lease.preempt')
-_BEGUN: Final = 'A preemptible lease has just begun to use what would have been free. Try again.'
+_HAS_STARTED: Final = (
+    'A preemptible lease has just begun to use what would have been free. Try again.'
+)
 #: The reason of a lease that waits until others have given way.
-GIVE_WAY: Final = 'Preemptible leases give way to it: it waits until there is room.'
+PREEMPTS: Final = 'Preemptible leases give way to it: it waits until there is room.'
 _NO_TIME: Final = datetime.timedelta()
 _KINDS: Final = (states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED)
 
@@ -45,7 +47,7 @@ class Preemption:
 
     conf: cfg.ConfigOpts
     database: Database
-    promises: Promises
+    allocation_service: AllocationService
     servers: ServerPreemption
 
     def check(self, draft: Draft, errors: ErrorCollector = RAISE_FIRST) -> None:
@@ -53,7 +55,7 @@ class Preemption:
 
         :raises climate_core.exceptions.BadRequest: naming the field
         """
-        lease, plugins = draft.lease, self.promises.plugins
+        lease, plugins = draft.lease, self.allocation_service.plugins
         if not lease.preemptible:
             return
         if lease.kind not in _KINDS:
@@ -105,7 +107,7 @@ class Preemption:
         """
         if draft.before is not None:
             return None
-        lease, asked = draft.lease, draft.asked
+        lease, asked = draft.lease, draft.request
         # An immediate one is granted at once, and ends at its end date whatever Nova finds then.
         may_end_later = lease.kind != states.LeaseKind.IMMEDIATE
         if may_end_later and asked is not None and asked.lasts is not None:
@@ -117,11 +119,11 @@ class Preemption:
         return dataclasses.replace(
             draft,
             preempted=found.leases,
-            given_up_at=found.time,
-            waits=None if in_time else GIVE_WAY,
+            preempt_at=found.time,
+            wait_reason=None if in_time else PREEMPTS,
         )
 
-    def make_room(self, lease: model.Lease, is_tried: bool = False) -> bool:
+    def preempt_servers(self, lease: model.Lease, is_tried: bool = False) -> bool:
         """Have leases of servers give way to one whose servers find no room.
 
         :param is_tried: see :meth:`.ServerPreemption.find`
@@ -137,9 +139,13 @@ class Preemption:
         return True
 
     def _give_way(
-        self, session: orm.Session, lease: model.Lease, found: Victims, now: datetime.datetime
+        self,
+        session: orm.Session,
+        lease: model.Lease,
+        found: PreemptionChoice,
+        now: datetime.datetime,
     ) -> None:
-        draft = Draft(lease, (), now, preempted=found.leases, given_up_at=found.time)
+        draft = Draft(lease, (), now, preempted=found.leases, preempt_at=found.time)
         self.preempt(session, draft)
 
     def preempt(self, session: orm.Session, draft: Draft) -> None:
@@ -147,18 +153,20 @@ class Preemption:
 
         :raises climate_core.exceptions.NotEnough: one of them has begun with what it has
         """
-        earliest, time = draft.now + self._notice(), draft.given_up_at or draft.lease.start_date
+        earliest, time = draft.now + self._notice(), draft.preempt_at or draft.lease.start_date
         for lease_id in sorted(draft.preempted):
             lease = leases.find(session, lease_id, lock=True)
             if lease is None:
-                raise exceptions.NotEnough(_BEGUN)
-            cleaned = max((self.promises.cleaning(each) for each in lease.live), default=_NO_TIME)
+                raise exceptions.NotEnough(_HAS_STARTED)
+            cleaned = max(
+                (self.allocation_service.cleaning(each) for each in lease.live), default=_NO_TIME
+            )
             change = changes.preempt.apply(lease, time - cleaned, earliest, draft.now)
             if change is None:
-                raise exceptions.NotEnough(_BEGUN)
+                raise exceptions.NotEnough(_HAS_STARTED)
             store.save(session, lease, change, draft.now, _CAUSE)
             waits = change.lease.status == states.LeaseStatus.WAITING
-            self.promises.give_up(session, lease, draft.now if waits else time)
+            self.allocation_service.release(session, lease, draft.now if waits else time)
             LOG.info('Lease %s is preempted by lease %s', lease_id, draft.lease.id)
         if draft.preempted:
             signal(session, events.DUE)
@@ -169,13 +177,13 @@ class Preemption:
         if period[0] >= period[1]:
             return None
         promises = {key: each.promises for key, each in found.items() if each.overlaps(*period)}
-        chosen = self.promises.find_preempted(draft, promises)
+        chosen = self.allocation_service.find_preempted(draft, promises)
         return dataclasses.replace(draft, preempted=tuple(chosen)) if chosen else None
 
     def _after_notice(self, draft: Draft) -> Draft:
         """Return a draft that begins when leases that run could have given up what they have."""
-        lease, asked = draft.lease, draft.asked
-        plugins = [each for each in self.promises.plugins.values() if each.preemptible]
+        lease, asked = draft.lease, draft.request
+        plugins = [each for each in self.allocation_service.plugins.values() if each.preemptible]
         cleaned = (one.cleaning(each) for one in plugins for each in lease.reservations)
         start = draft.now + self._notice() + max(cleaned, default=_NO_TIME)
         if start <= lease.start_date:

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check whether a lease may be created, changed or enlarged, before anything is written.
 
-The cheap check comes first. What a project holds is counted once more in the transaction that
-writes, see :mod:`climate_core.db.limits`: that count decides. With nothing of section ``[limits]``
-turned on it costs neither a statement nor a request.
+The limits of the project and the external service are interfaces: without configuration they
+permit everything. What a project holds is counted once more in the transaction that
+writes, see :mod:`climate_core.db.limits`: that count decides. With nothing of section
+``[limits]`` turned on the check costs neither a statement nor a request.
 """
 
 import dataclasses
 import datetime
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Protocol
 
 from oslo_config import cfg
 from sqlalchemy import orm
@@ -21,10 +23,82 @@ from climate_core.db import limits as db
 from climate_core.db.engine import Database
 from climate_core.lease import limits, model
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
-from climate_core.operations.interfaces import ExternalService, LimitsService
+from climate_core.lease.model import Lease
+
+
+class LimitsService(Protocol):
+    """Return the limits of a project by name, see ``climate_core.cloud.limits``."""
+
+    @property
+    def is_on(self) -> bool:
+        """Return whether projects may have limits."""
+
+    def of(self, project_id: str) -> Mapping[str, int] | None:
+        """Return the limits of a project by the names of amounts, -1: unlimited; None: no limits.
+
+        :raises climate_core.exceptions.ServiceUnavailable: they cannot be read now
+        """
+
+    def recent(self, project_id: str) -> Mapping[str, int] | None:
+        """Return them as they are, or were a few seconds ago; ask :meth:`of` before a refusal."""
+
+
+class ExternalService(Protocol):
+    """Permit or refuse leases, see ``climate_core.cloud.external``."""
+
+    @property
+    def on_create(self) -> bool:
+        """Return whether it is asked about new leases."""
+
+    @property
+    def on_update(self) -> bool:
+        """Return whether it is asked about changes."""
+
+    @property
+    def on_end(self) -> bool:
+        """Return whether it is told of ends."""
+
+    def check_create(self, lease: Lease) -> None:
+        """Raise LeaseNotPermitted if a lease may not be made."""
+
+    def check_update(self, before: Lease, after: Lease) -> None:
+        """Raise LeaseNotPermitted if a lease may not be changed so."""
+
+    def tell_end(self, lease: Lease) -> None:
+        """Tell that a lease is over; it may be told twice.
+
+        :raises climate_core.exceptions.Transient: say it again later
+        """
+
+
+class NoLimits:
+    """Limit no project."""
+
+    is_on = False
+
+    def of(self, project_id: str) -> None:
+        """Return no limits."""
+
+    recent = of
+
+
+class NoExternalService:
+    """Permit every lease."""
+
+    on_create = on_update = on_end = False
+
+    def check_create(self, lease: Lease) -> None:
+        """Permit the lease."""
+
+    def check_update(self, before: Lease, after: Lease) -> None:
+        """Permit the change."""
+
+    def tell_end(self, lease: Lease) -> None:
+        """Tell nobody."""
+
 
 #: For how long a create relies on what the last transaction of its project has counted.
-_NOTED_SECONDS: Final = 10.0
+_USAGE_CACHE_SECONDS: Final = 10.0
 
 
 @dataclasses.dataclass
@@ -38,7 +112,7 @@ class Quota:
 
     def __post_init__(self) -> None:
         size = self.conf.cloud.owner_cache_size
-        self._noted: RecentCache[limits.Amounts] = RecentCache(size, _NOTED_SECONDS)
+        self._noted: RecentCache[limits.Amounts] = RecentCache(size, _USAGE_CACHE_SECONDS)
 
     def check_quota(
         self,
@@ -46,13 +120,13 @@ class Quota:
         now: datetime.datetime,
         before: model.Lease | None = None,
         errors: ErrorCollector = RAISE_FIRST,
-        is_cheap: bool = False,
+        creates_nothing: bool = False,
     ) -> limits.Amounts | None:
         """Refuse a lease that is too long, too far ahead, over a limit, or not permitted.
 
         :param lease: the lease as it shall be
         :param before: the lease as it is; None for a new one
-        :param is_cheap: whether a new one may be left to the count of the transaction, if the
+        :param creates_nothing: whether a new one may be left to the count of the transaction, if the
             project held little a moment ago
         :returns: the limits of the project, for the transaction that writes; None: none
         :raises climate_core.exceptions.Forbidden: it is
@@ -62,8 +136,8 @@ class Quota:
         self.check_time(lease, now, before, errors)
         with errors.collected():
             self.check_events(lease, before)
-        is_cheap = is_cheap and not self.asks_external(lease, before)
-        most = errors.get(None, self.check_limits, lease, before, is_cheap)
+        creates_nothing = creates_nothing and not self.asks_external(lease, before)
+        most = errors.get(None, self.check_limits, lease, before, creates_nothing)
         with errors.collected():
             if self.asks_external(lease, before):
                 if before is None:
@@ -121,7 +195,7 @@ class Quota:
         """Return when enough leases of the project have ended for a new one; None if never."""
         held = self.database.read(db.held, lease.project_id)
         most = self.most.of(lease.project_id) or {}
-        return limits.available_from(most, added(lease, None), held, now)
+        return limits.available_from(most, count_added(lease, None), held, now)
 
     def note(self, project_id: str, used: limits.Amounts | None) -> None:
         """Remember what a transaction has counted; None: nothing."""
@@ -129,21 +203,21 @@ class Quota:
             self._noted.put(project_id, used)
 
     def check_limits(
-        self, lease: model.Lease, before: model.Lease | None, is_cheap: bool = False
+        self, lease: model.Lease, before: model.Lease | None, creates_nothing: bool = False
     ) -> limits.Amounts | None:
         """Refuse a lease that takes its project over a limit.
 
-        :param is_cheap: see :meth:`check_quota`
+        :param creates_nothing: see :meth:`check_quota`
         :returns: the limits, for the transaction that writes; None: there are none, or the lease
             holds no more than before
         :raises climate_core.exceptions.LimitExceeded: it does
         """
-        adding = added(lease, before)
+        adding = count_added(lease, before)
         project_id = lease.project_id
         most = self.most.recent(project_id) if any(adding.values()) else None
         if most is None:
             return None
-        noted = self._noted.find(project_id) if is_cheap else None
+        noted = self._noted.find(project_id) if creates_nothing else None
         if noted is not None and limits.fits(most, noted, adding):
             return most
         # The transaction checks again; this one spares a trust and a call of the external service.
@@ -157,7 +231,7 @@ class Quota:
         return most
 
 
-def added(lease: model.Lease, before: model.Lease | None) -> limits.Amounts:
+def count_added(lease: model.Lease, before: model.Lease | None) -> limits.Amounts:
     """Return what a lease adds to what its project holds, by the names of the limits."""
     if before is None:
         return limits.amounts(lease.live, leases=1)

@@ -25,8 +25,8 @@ from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
 from climate_core.db.preemptible import PreemptibleServers
 from climate_core.lease import changes, model, states
-from climate_core.operations import expected
-from climate_core.operations.forecasting import UserConnector, answering
+from climate_core.operations import pool_forecast
+from climate_core.operations.pool_forecast import UserConnector, require_cloud
 from climate_core.plugins.common_pool.forecast import (
     LOOKS,
     Forecast,
@@ -41,19 +41,19 @@ _KINDS: Final = frozenset(
     {states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED, states.LeaseKind.RETRY}
 )
 #: Maximum number of earlier waiting leases for which capacity is left, to bound the cost.
-_AHEAD: Final = 100
+_MAX_LEASES_AHEAD: Final = 100
 #: Maximum number of servers of these leases. A lease that exceeds it is skipped: it may take what
 #: others give up for a later lease, which then waits until its next try.
-_SERVERS_AHEAD: Final = 1000
+_MAX_SERVERS_AHEAD: Final = 1000
 #: How many times more checks what other leases take may cost than the lease itself: ten seconds.
 _CLAIM_FACTOR: Final = 4
 #: Maximum number of servers that one search asks Nova for, one by one: of the leases that it
 #: chooses, and as many in vain.
-_SERVERS_CHECKED: Final = 1000
+_MAX_SERVERS_CHECKED: Final = 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Victims:
+class PreemptionChoice:
     """The leases that give way to another one.
 
     :param leases: their ids; none, if there will be enough room anyway by then
@@ -78,7 +78,7 @@ class ServerPreemption:
 
     def find(
         self, lease: model.Lease, now: datetime.datetime, is_tried: bool = False
-    ) -> Victims | None:
+    ) -> PreemptionChoice | None:
         """Find the fewest leases without which all servers of a lease find room.
 
         :param is_tried: whether Nova has found no host just now; if there is one as far as can be
@@ -89,7 +89,7 @@ class ServerPreemption:
         """
         if self.cloud is None or lease.preemptible or lease.kind not in _KINDS:
             return None
-        if not lease.live or len(_servers(lease)) < len(lease.live):
+        if not lease.live or len(_find_servers(lease)) < len(lease.live):
             return None
         first, end = changes.wait.period(lease, now)
         time, start = self._times(lease, first, now)
@@ -104,7 +104,7 @@ class ServerPreemption:
             # A server may be there of which only Nova knows yet: its room would not be counted.
             raise exceptions.ServiceUnavailable('Not all of its servers are asked for yet.')
         try:
-            snapshot = _Snapshot(self.database, self.cloud, lease, (start, end))
+            snapshot = _PoolSnapshot(self.database, self.cloud, lease, (start, end))
         except exceptions.BadRequest:
             # It is not known what it takes, so neither who has to give way.
             return None
@@ -114,10 +114,10 @@ class ServerPreemption:
             # What gives way already is enough; else there is enough soon, and no lease has to
             # give way.
             gives_way = any(each.given_up_at for each in found)
-            return Victims((), time, start) if gives_way else None
+            return PreemptionChoice((), time, start) if gives_way else None
         candidates = [each for each in found if each.given_up_at is None and snapshot.knows(each)]
-        obstacles = _Obstacles(self.cloud, [each for each in candidates if each.runs])
-        return _choose(candidates, snapshot, obstacles, Victims((), time, start))
+        obstacles = _PreemptionObstacles(self.cloud, [each for each in candidates if each.runs])
+        return _choose(candidates, snapshot, obstacles, PreemptionChoice((), time, start))
 
     def _times(
         self, lease: model.Lease, first: datetime.datetime, now: datetime.datetime
@@ -126,11 +126,11 @@ class ServerPreemption:
         if lease.kind == states.LeaseKind.SCHEDULED:
             first -= datetime.timedelta(seconds=self.conf[SERVER].lead_seconds)
         notice = datetime.timedelta(seconds=self.conf.queue.preemption_notice)
-        time = max(now + notice, first - expected.LEAVING)
-        return time, max(lease.start_date, time + expected.LEAVING)
+        time = max(now + notice, first - pool_forecast.PREEMPTION_TIME)
+        return time, max(lease.start_date, time + pool_forecast.PREEMPTION_TIME)
 
 
-class _Obstacles:
+class _PreemptionObstacles:
     """Ask Nova which leases cannot be preempted.
 
     Each project has the same share of the servers that are checked in vain. Of a project without
@@ -141,11 +141,13 @@ class _Obstacles:
     """
 
     def __init__(self, cloud: UserConnector, running: Sequence[PreemptibleServers]) -> None:
-        with answering():
+        with require_cloud():
             self._conn = cloud.service()
         self._unchecked = {each.lease_id: each for each in running}
         projects = {each.project_id for each in running}
-        self._shares = {each: SearchBudget(_SERVERS_CHECKED // len(projects)) for each in projects}
+        self._shares = {
+            each: SearchBudget(_MAX_SERVERS_CHECKED // len(projects)) for each in projects
+        }
         self._counts = Counter[str]()
 
     def find(self, chosen: Sequence[PreemptibleServers]) -> set[str]:
@@ -188,7 +190,7 @@ class _Obstacles:
         return True
 
 
-class _Snapshot:
+class _PoolSnapshot:
     """Hold the present state of the shared hosts, and what a lease requests of them.
 
     :param cloud: the rights of the service
@@ -205,24 +207,24 @@ class _Snapshot:
         lease: model.Lease,
         period: tuple[datetime.datetime, datetime.datetime],
     ) -> None:
-        with answering():
+        with require_cloud():
             self._room = CommonHostRoom(cloud.service())
         self._places = self._room.places
         self._start, self._end = map(moments.moment, period)
-        self._releases = expected.releases(database, SERVER, self._room)
-        self._claims = expected.claims(database, SERVER, self._room)
+        self._releases = pool_forecast.read_releases(database, SERVER, self._room)
+        self._claims = pool_forecast.read_future_demands(database, SERVER, self._room)
         self._claims.pop(lease.id, None)
         # What is held already needs no room.
-        wanted = [each for each in _servers(lease) if each.resource_id not in self._places]
+        wanted = [each for each in _find_servers(lease) if each.resource_id not in self._places]
         self._asked = self._demand(wanted)
         waiting = [each.id for each in database.read(leases.queue) if each.needs_forecast]
-        first = database.read(leases.waiting, waiting[:_AHEAD])
+        first = database.read(leases.waiting, waiting[:_MAX_LEASES_AHEAD])
         self._ahead: list[FutureDemand] = []
         self.budget, self.claim_budget = SearchBudget(LOOKS), SearchBudget(_CLAIM_FACTOR * LOOKS)
         count = 0
         for each in (each for each in first if _is_ahead(each, lease)):
-            made = _servers(each)
-            if count + len(made) > _SERVERS_AHEAD:
+            made = _find_servers(each)
+            if count + len(made) > _MAX_SERVERS_AHEAD:
                 continue
             count += len(made)
             # What is not known, as of a flavor that is gone, cannot be counted.
@@ -277,16 +279,16 @@ class _Snapshot:
         )
 
     def _demand(self, wanted: Iterable[model.Reservation]) -> FutureDemand:
-        found = [expected.demand(self._room, each) for each in wanted]
+        found = [pool_forecast.read_demand(self._room, each) for each in wanted]
         return FutureDemand(start=self._start, end=self._end, servers=found)
 
 
 def _choose(
     candidates: Sequence[PreemptibleServers],
-    snapshot: _Snapshot,
-    obstacles: _Obstacles,
-    none: Victims,
-) -> Victims | None:
+    snapshot: _PoolSnapshot,
+    obstacles: _PreemptionObstacles,
+    none: PreemptionChoice,
+) -> PreemptionChoice | None:
     """Choose leases all of whose servers can be preempted.
 
     :returns: None if there are none, or the search for them costs too much
@@ -297,7 +299,7 @@ def _choose(
         # A search that was cut short could preempt more leases than the fewest.
         if not chosen or snapshot.is_cut_short:
             return None
-        if sum(len(each.servers) for each in chosen if each.runs) > _SERVERS_CHECKED:
+        if sum(len(each.servers) for each in chosen if each.runs) > _MAX_SERVERS_CHECKED:
             return None
         refused = obstacles.find(chosen)
         if not refused:
@@ -314,7 +316,7 @@ def _fits(forecast: Forecast, asked: FutureDemand) -> bool:
     return True
 
 
-def _servers(lease: model.Lease) -> list[model.Reservation]:
+def _find_servers(lease: model.Lease) -> list[model.Reservation]:
     """Return the reservations of servers that are to be made for a lease."""
     return [each for each in lease.live if each.group and each.resource_type == SERVER]
 

@@ -22,7 +22,7 @@ from climate_core.cloud import errors, hypervisors
 from climate_core.context import RequestContext
 from climate_core.db import extra_properties
 from climate_core.db.engine import Database
-from climate_core.operations.operators import ServiceConnector, answered
+from climate_core.operations.operator_registration import ServiceConnector, require_services
 from climate_hosts.db import host_failures, host_pools
 from climate_hosts.db import hosts as db
 from climate_hosts.domain import host_request, hosts
@@ -70,7 +70,7 @@ class HostOperations:
         host_request.check_extra(values.get('extra', {}))
         host_request.check_reason(values.get('disabled_reason'), values.get('available', True))
         enrolment.check_empty_request(values)
-        with answered():
+        with require_services():
             conn = self.cloud.service()
             return enrolment.enrol(self.conf, self.database, conn, values, self.pause)
 
@@ -117,7 +117,7 @@ class HostOperations:
         :raises climate_core.exceptions.HostChanging: it is being emptied for a lease
         """
         host = self.database.read(db.get, host_id)
-        with answered():
+        with require_services():
             host_removal.take_out(self.database, self.cloud.service(), host)
 
     def set_host_property(self, context: RequestContext, name: str, private: bool) -> None:  # noqa: ARG002

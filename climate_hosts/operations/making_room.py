@@ -19,9 +19,9 @@ from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.db.engine import Database
 from climate_core.lease import changes, model
+from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.draft import Draft
-from climate_core.operations.forecasting import UserConnector
-from climate_core.operations.promises import Promises
+from climate_core.operations.pool_forecast import UserConnector
 from climate_core.plugins.common_pool import emptying
 from climate_core.plugins.common_pool.emptying import CandidateHost, CannotMakeRoom
 from climate_core.plugins.loading import PluginError
@@ -72,7 +72,7 @@ class RoomMaker:
 
     conf: cfg.ConfigOpts
     database: Database
-    promises: Promises
+    allocation_service: AllocationService
     cloud: UserConnector | None = None
 
     def __post_init__(self) -> None:
@@ -93,8 +93,8 @@ class RoomMaker:
                 f'{most} seconds.',
                 field='start_date',
             )
-        if draft.asked is not None and draft.asked.lasts is not None:
-            seconds = round(draft.asked.lasts.total_seconds())
+        if draft.request is not None and draft.request.lasts is not None:
+            seconds = round(draft.request.lasts.total_seconds())
             lease = dataclasses.replace(lease, duration=seconds)
         try:
             return tuple(each.id for each in self.choose(lease, draft.now))
@@ -109,13 +109,13 @@ class RoomMaker:
 
         :raises climate_core.exceptions.NotEnough: another lease has one of them by now
         """
-        asked, most = draft.asked, self.conf.queue.best_effort_timeout
+        asked, most = draft.request, self.conf.queue.best_effort_timeout
         assert asked is not None, 'hosts are emptied for a whole lease'  # nosec B101 # for mypy: it holds already
-        for host_id in draft.emptied:
+        for host_id in draft.hosts_to_evacuate:
             emptied_hosts.take(session, host_id, lease.id)
         until = draft.now + datetime.timedelta(seconds=asked.best_effort_timeout or most)
         progress = {UNTIL: until.isoformat()}
-        return changes.wait.begin_room(lease, progress, asked.lasts, draft.waits, draft.now)
+        return changes.wait.begin_room(lease, progress, asked.lasts, draft.wait_reason, draft.now)
 
     def connect(self) -> 'connection.Connection':
         """Return the connection with the rights of the service."""
@@ -129,7 +129,7 @@ class RoomMaker:
 
         :raises climate_core.plugins.common_pool.emptying.CannotMakeRoom: there are too few
         """
-        missing, would_do = self.promises.shortage(lease, now)
+        missing, would_do = self.allocation_service.count_shortage(lease, now)
         present = [
             each
             for each in self.database.read(db_shared.available)

@@ -26,8 +26,8 @@ from climate_core.lease import model, states
 from climate_core.lease.events import reallocate
 from climate_core.lease.history import Cause
 from climate_core.lease.results import Change
-from climate_core.operations.build import check_generation
-from climate_core.operations.promises import NeedsReduction, Promises
+from climate_core.operations.allocation_service import AllocationService, NeedsReduction
+from climate_core.operations.draft_builder import check_generation
 from climate_core.plugins.base import ResourcePlugin
 
 LOG = log.getLogger(__name__)
@@ -69,7 +69,7 @@ class Reduction:
     database: Database
     clock: Clock
     plugins: Mapping[str, ResourcePlugin]
-    promises: Promises
+    allocation_service: AllocationService
 
     @contextlib.contextmanager
     def closing(
@@ -87,7 +87,7 @@ class Reduction:
         """
         lease, now = self.database.read(leases.get, lease_id), self.clock.now()
         check_generation(lease, generation)
-        fewer = self.promises.fewer(lease, change(lease, now).lease, now)
+        fewer = self.allocation_service.find_shrinking(lease, change(lease, now).lease, now)
         chosen = [lease.get_reservation(each) for each in fewer]
         _check_awake(lease, chosen)
         less = {}

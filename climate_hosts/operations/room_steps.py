@@ -22,7 +22,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors, placement
 from climate_core.db.clock import Clock
 from climate_core.lease import changes, model, states
-from climate_core.operations.waiting import Queue
+from climate_core.operations.wait_queue import WaitQueue
 from climate_core.plugins.base import Wait
 from climate_core.plugins.common_pool import emptying
 from climate_core.plugins.common_pool.emptying import CandidateHost, CannotMakeRoom, RunningServer
@@ -56,7 +56,7 @@ class RoomSteps:
     """
 
     maker: RoomMaker
-    queue: Queue
+    queue: WaitQueue
     clock: Clock
 
     def step(self, lease: model.Lease) -> Wait | None:
@@ -149,7 +149,7 @@ class _DrainPass:
     def run(self) -> Wait | None:
         emptied = self._database.read(db_shared.emptied)
         taken = [each for each in emptied if each.emptied_for == self._lease.id]
-        missing, _ = self._maker.promises.shortage(self._lease, self._now)
+        missing, _ = self._maker.allocation_service.count_shortage(self._lease, self._now)
         if not missing:
             # Others have freed enough: what was taken is given back.
             self._steps.grant(self._lease, [])

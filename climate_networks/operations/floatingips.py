@@ -15,12 +15,12 @@ from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.context import RequestContext
 from climate_core.db.engine import Database
-from climate_core.operations.operators import (
+from climate_core.operations.operator_registration import (
     ServiceConnector,
-    answered,
-    check_new,
-    check_unpromised,
-    registering,
+    check_unallocated,
+    check_unregistered,
+    reject_duplicates,
+    require_services,
 )
 from climate_networks.cloud import floatingips as cloud_floatingips
 from climate_networks.db import floatingips as db
@@ -56,9 +56,9 @@ class FloatingIpOperations:
         field, addresses = floatingips.read_addresses(dict(values))
         network_id = values['floating_network_id']
         there = self.database.read(db.registered, network_id, map(str, addresses))
-        check_new(exceptions.FloatingIpExists, field, there)
+        check_unregistered(exceptions.FloatingIpExists, field, there)
         conn = self.cloud.service()
-        with answered():
+        with require_services():
             _check_network(conn, network_id)
             subnets = cloud_floatingips.list_subnets(conn, network_id)
             found = {
@@ -70,7 +70,7 @@ class FloatingIpOperations:
             raise exceptions.FloatingIpInUse(
                 f'{field}: {address} is in use in Neutron ({owner}). Free it first.', field=field
             )
-        with registering(exceptions.FloatingIpExists, field, len(found)):
+        with reject_duplicates(exceptions.FloatingIpExists, field, len(found)):
             return self.database.write(db.insert, network_id, found)
 
     def delete_floatingip(self, context: RequestContext, floating_ip_id: int) -> None:  # noqa: ARG002
@@ -100,5 +100,5 @@ def _check_network(conn: 'connection.Connection', network_id: str) -> None:
 def _delete(session: orm.Session, floating_ip_id: int) -> None:
     one = db.get(session, floating_ip_id, lock=True)
     name = f'Floating IP {one.address}'
-    check_unpromised(session, floating_ip_id, name, exceptions.FloatingIpInUse)
+    check_unallocated(session, floating_ip_id, name, exceptions.FloatingIpInUse)
     db.delete(session, floating_ip_id)

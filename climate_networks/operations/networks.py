@@ -17,12 +17,12 @@ from climate_core.calendar.model import Access
 from climate_core.context import RequestContext
 from climate_core.db import extra_properties
 from climate_core.db.engine import Database
-from climate_core.operations.operators import (
+from climate_core.operations.operator_registration import (
     ServiceConnector,
-    answered,
-    check_new,
-    check_unpromised,
-    registering,
+    check_unallocated,
+    check_unregistered,
+    reject_duplicates,
+    require_services,
 )
 from climate_networks.cloud import segments
 from climate_networks.db import networks as db
@@ -68,11 +68,13 @@ class NetworkOperations:
         extra = {name: each for name, each in values.get('extra', {}).items() if each is not None}
         networks.check_extra(extra)
         field, wanted = networks.read_segments(values)
-        check_new(exceptions.NetworkExists, field, self.database.read(db.registered, wanted))
-        with answered():
+        check_unregistered(
+            exceptions.NetworkExists, field, self.database.read(db.registered, wanted)
+        )
+        with require_services():
             _check_free(self.cloud.service(), wanted, field)
         unit = {'available': values.get('available', True), 'access': _access(values, None)}
-        with registering(exceptions.NetworkExists, field, len(wanted)):
+        with reject_duplicates(exceptions.NetworkExists, field, len(wanted)):
             return self.database.write(db.insert, wanted, unit, extra)
 
     def update_network(
@@ -174,5 +176,5 @@ def _update(session: orm.Session, network_id: int, values: Mapping[str, Any]) ->
 
 def _delete(session: orm.Session, network_id: int) -> None:
     one = db.get(session, network_id, lock=True)
-    check_unpromised(session, network_id, str(one.segment), exceptions.NetworkInUse)
+    check_unallocated(session, network_id, str(one.segment), exceptions.NetworkInUse)
     db.delete(session, network_id)

@@ -258,7 +258,7 @@ def test_lease_of_the_kind_retry_waits_for_a_segment(world):
     assert waiting.status == 'WAITING'
     world.engine.settle(first.id)
     world.ended(first)
-    world.engine.operations.queue.look()
+    world.engine.operations.queue.grant_waiting()
     assert world.engine.settle(waiting.id).status == 'ACTIVE'
 
 

@@ -14,7 +14,7 @@ from climate_core.calendar.together import find_together
 from climate_core.cloud import servers
 from climate_core.db import leases
 from climate_core.lease.model import Lease, Reservation
-from climate_core.operations import expected, forecasting, server_preemption, waiting
+from climate_core.operations import pool_forecast, server_preemption, wait_queue
 from climate_core.operations.preemption import Preemption
 from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import FutureDemand
@@ -98,14 +98,14 @@ def test_servers_that_find_no_room_keep_no_other_project_waiting(
 ) -> None:
     first = house.lease(SIZE)
     house.settle(1)
-    monkeypatch.setattr(forecasting, 'admit', refuse)
+    monkeypatch.setattr(pool_forecast, 'check_draft', refuse)
     mine = [house.lease(SIZE + 1, kind='retry') for _ in range(25)]
     other = house.lease(1, project=OTHER, kind='retry')
     assert set(house.status(*mine, other)) == {'WAITING'}
     house.end(first)
     house.world.run_until_idle()
     for _ in range(3):
-        house.world.operations.queue.look()
+        house.world.operations.queue.grant_waiting()
     assert house.status(mine[0], other) == ['WAITING', 'PENDING']
 
 
@@ -113,7 +113,7 @@ def wait_for_room(house: House, count: int, **values: Any) -> str:
     """Create a lease that waits, as if the cloud were full."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Preemption, 'find_servers', lambda *_: None)
-        patch.setattr(forecasting, 'admit', refuse)
+        patch.setattr(pool_forecast, 'check_draft', refuse)
         return house.lease(count, kind='retry', end_date=None, duration='1h', **values)
 
 
@@ -147,13 +147,15 @@ def test_planned_servers_keep_no_other_project_from_preempting(
     house: House, monkeypatch: pytest.MonkeyPatch, leases: int, count: int
 ) -> None:
     """They would run in another zone, which has enough room for all of them."""
-    now, read = moments.moment(house.world.clock.now()), expected.claims
+    now, read = moments.moment(house.world.clock.now()), pool_forecast.read_future_demands
     one = demand('', now + 2 * HOUR, now + 3 * HOUR, count)
     zone = [dataclasses.replace(each, zone='large') for each in one.servers]
     planned = {
         f'{n}': dataclasses.replace(one, start=one.start + n, servers=zone) for n in range(leases)
     }
-    monkeypatch.setattr(expected, 'claims', lambda *args: {**planned, **read(*args)})
+    monkeypatch.setattr(
+        pool_forecast, 'read_future_demands', lambda *args: {**planned, **read(*args)}
+    )
     monkeypatch.setattr(server_preemption, 'CommonHostRoom', Zones)
     mine = [house.lease(1, preemptible=True) for _ in range(SIZE)]
     house.settle(1)
@@ -185,7 +187,7 @@ def test_servers_with_volumes_keep_no_other_project_from_preempting(
     (movable,) = house.world.lease(mine).live
     monkeypatch.setattr(servers, 'get', show)
     monkeypatch.setattr(preemption, 'choose_fewest', count)
-    monkeypatch.setattr(server_preemption, '_SERVERS_CHECKED', size - 2)
+    monkeypatch.setattr(server_preemption, '_MAX_SERVERS_CHECKED', size - 2)
     other = house.lease(1, project='project3')
     house.settle()
     assert house.status(mine, other) == ['WAITING', 'ACTIVE']
@@ -198,8 +200,8 @@ def test_forecasts_of_a_pass_are_bounded(house: House, monkeypatch: pytest.Monke
     claims = {f'{n}': demand(f'{n}', now + n * HOUR, now + 2000 * HOUR) for n in range(2, COUNT)}
     claims['first'] = demand('first', now, now + HOUR, COUNT // 4)
     monkeypatch.setattr(Hall, '__init__', large)
-    monkeypatch.setattr(expected, 'claims', lambda *_: claims.copy())
-    monkeypatch.setattr(forecasting, 'admit', refuse)
+    monkeypatch.setattr(pool_forecast, 'read_future_demands', lambda *_: claims.copy())
+    monkeypatch.setattr(pool_forecast, 'check_draft', refuse)
     mine = [house.lease(COUNT // 10, kind='retry', end_date='2026-12-31 12:00') for _ in range(20)]
     small = house.lease(1, project=OTHER, kind='retry', end_date='2026-12-01 14:00')
     later = house.lease(COUNT * 7 // 8, project=OTHER, kind='retry', end_date=None, duration='1h')
@@ -248,7 +250,7 @@ def test_leases_that_store_much_are_tried_in_turn(
     tried.clear()
     monkeypatch.setattr(leases, 'MOST_BYTES', 1000)
     for number in range(1, 6):
-        assert hotel.world.operations.queue.look() == waiting._PAUSE
+        assert hotel.world.operations.queue.grant_waiting() == wait_queue._PASS_PAUSE_SECONDS
         assert len(tried) == 2 * number
     assert len({hotel.world.lease(each).project_id for each in tried}) == 5
     for _ in range(25):

@@ -11,7 +11,7 @@ from climate_core import exceptions
 from climate_core.cloud import servers
 from climate_core.context import RequestContext
 from climate_core.lease import model
-from climate_core.operations import forecasting, server_preemption
+from climate_core.operations import pool_forecast, server_preemption
 from climate_core.plugins import specified
 from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
 from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
@@ -148,7 +148,7 @@ class House:
     """A manager with guests, in memory."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        patch.setitem(forecasting._ROOMS, SERVER, Hall)  # type: ignore[arg-type]
+        patch.setitem(pool_forecast._CAPACITY_READERS, SERVER, Hall)  # type: ignore[arg-type]
         patch.setattr(server_preemption, 'CommonHostRoom', Hall)
         shown = {'status': 'ACTIVE'}
         patch.setattr(servers, 'get', lambda _conn, _server_id: shown)
@@ -176,7 +176,7 @@ class House:
         """Do what is due, also after a manager died."""
         for _ in range(minutes):
             try:
-                self.world.operations.queue.look()
+                self.world.operations.queue.grant_waiting()
                 self.world.run_until_idle(minutes=1)
             except Death:
                 self.time.forward(seconds=self.world.conf.engine.claim_ttl + 1)

@@ -189,7 +189,7 @@ class World:
             AllocationKeeper(self.calendar, self.plugins),
             self.operations.lease_calls,
             Backoff.of(self.conf),
-            give_way=self.operations.give_way,
+            give_way=self.operations.preempt_servers,
             **given,
         )
 

@@ -19,7 +19,7 @@ from climate_core.context import RequestContext
 from climate_core.db import leases as db
 from climate_core.lease import api_view, states, times
 from climate_core.lease.model import Lease
-from climate_core.operations import kinds
+from climate_core.operations import draft_builder
 from climate_core.policies import leases as rules
 from climate_core.policies import reservations as reservation_rules
 
@@ -58,7 +58,9 @@ def create(backend: Backend, request: Request) -> webob.Response:
         values['reservations'] = listed
     best_effort = values.get('kind') == states.LeaseKind.BEST_EFFORT
     # For anything else the manager refuses the kind, to administrators, too.
-    if best_effort and kinds.is_for_hosts([each['resource_type'] for each in listed]):
+    if best_effort and draft_builder.may_be_best_effort(
+        [each['resource_type'] for each in listed]
+    ):
         policy.authorize(backend.enforcer, context, rules.MAKE_ROOM, target, 'kind')
     with backend.reserving.turn(context, values):
         if request.parameters.get('dry_run'):

@@ -104,7 +104,9 @@ class MadeVolumes(MadeLeases, LeaseServiceTest):
         plugin.now = self.time
         self.world.plugins[VolumePlugin.resource_type] = plugin
         operations = self.world.operations
-        operations.cloud = operations.room.cloud = operations.queue.cloud = plugin.cloud
+        operations.cloud = operations.evacuation_planner.cloud = operations.queue.cloud = (
+            plugin.cloud
+        )
         self.lease_service._join = self.join
 
     def join(self, lease_id, body):
@@ -329,7 +331,7 @@ class TestRetriedVolumes(MadeVolumes):
         assert 'too little GiB' in self.world.lease(lease_id).status_reason
         self.delete(other)
         self.report()
-        self.world.operations.queue.look()
+        self.world.operations.queue.grant_waiting()
         self.look_around()
         assert self.state(lease_id) == ('ACTIVE', ['active'])
 

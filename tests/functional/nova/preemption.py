@@ -26,7 +26,7 @@ class ServerPreemptionTest(SmallHostTest):
     def until(self, lease_id, status):
         """Do what is due until a lease has a status; return it."""
         for _ in range(60):
-            self.world.operations.queue.look()
+            self.world.operations.queue.grant_waiting()
             self.world.run_until_idle(seconds=30)
             lease = self.world.lease(lease_id)
             if lease.status == status:

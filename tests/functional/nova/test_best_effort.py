@@ -35,7 +35,7 @@ class BestEffortTest(HostLeasesTest):
 
     def setUp(self):
         super().setUp()
-        self.world.operations.room.cloud = self.cloud
+        self.world.operations.evacuation_planner.cloud = self.cloud
         self.conf.set_override('spare_servers', 0, group='queue')
         self.shared = SharedHosts(self.world.database, self.cloud.service)
         for host in self.SHARED:
@@ -189,7 +189,7 @@ class TestBestEffort(BestEffortTest):
     def test_host_that_is_lost_to_the_lease_is_not_promised_to_it(self):
         self.boot_on('host1')
         lease, host = self.ask(), self.host()
-        steps = self.world.operations.room_steps
+        steps = self.world.operations.host_evacuation
         self.world.database.write(emptied_hosts.release, host.id, lease.id)
         with pytest.raises(exceptions.Transient):
             steps.grant(self.world.lease(lease.id), [host.id])
@@ -293,7 +293,7 @@ class TestTwoShared(BestEffortTest):
         """A manager closed the second one much later, and died before it wrote that."""
         self.conf.set_override('enrol_seconds', 30, group='hosts')
         lease = self.ask(min=2)
-        steps = self.world.operations.room_steps
+        steps = self.world.operations.host_evacuation
         progress = steps.step(lease).progress
         self.time.forward(seconds=60)
         del progress['closed'][str(self.host('host2').id)]

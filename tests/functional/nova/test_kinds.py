@@ -55,7 +55,7 @@ class KindsTest(HostLeasesTest):
         assert not second.reservations[0].amounts
         self.world.operations.end_lease(user(self.api.project_id), first.id)
         self.settled(first)
-        self.world.operations.queue.look()
+        self.world.operations.queue.grant_waiting()
         assert self.is_entered(self.settled(second))
 
 

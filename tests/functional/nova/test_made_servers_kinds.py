@@ -129,7 +129,7 @@ class TestRetry(SmallHostTest):
         assert self.world.lease(lease_id).status == 'WAITING'
         assert self.servers() == [('other', 'ACTIVE')] * 2
         self.delete(first)
-        self.world.operations.queue.look()
+        self.world.operations.queue.grant_waiting()
         self.look_around()
         assert self.state(lease_id) == ('ACTIVE', ['active'])
         assert self.servers() == [('other', 'ACTIVE'), ('web', 'ACTIVE')]
@@ -228,7 +228,7 @@ class TestRetry(SmallHostTest):
             waiting.append(self.retry(count=count))
             self.time.forward(seconds=1)
         self.delete(first)
-        self.world.operations.queue.look()
+        self.world.operations.queue.grant_waiting()
         self.look_around()
         found = [self.world.lease(each).status for each in waiting]
         assert found == ['WAITING', 'ACTIVE', 'WAITING']
@@ -241,7 +241,7 @@ class TestRetry(SmallHostTest):
         for count, lasts in ((2, '1h'), (1, '2h'), (1, '30m')):
             waiting.append(self.retry({'duration': lasts}, count=count))
             self.time.forward(seconds=1)
-        self.world.operations.queue.look()
+        self.world.operations.queue.grant_waiting()
         self.look_around()
         found = [self.world.lease(each).status for each in waiting]
         assert found == ['WAITING', 'WAITING', 'ACTIVE']

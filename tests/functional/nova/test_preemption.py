@@ -34,7 +34,7 @@ class TestPreemption(HostLeasesTest):
     def until(self, lease, status):
         """Do what is due until a lease has a status; return it."""
         for _ in range(30):
-            self.world.operations.queue.look()
+            self.world.operations.queue.grant_waiting()
             self.world.run_until_idle(seconds=2)
             found = self.world.lease(lease.id)
             if found.status == status:

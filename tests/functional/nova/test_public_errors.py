@@ -12,7 +12,7 @@ from nova.compute import utils as compute_utils
 
 from climate_core import exceptions
 from climate_core.cloud import trusts
-from climate_core.operations import reserve
+from climate_core.operations import draft
 from climate_core.plugins import rights
 from nova_ext.api import wake_up
 from nova_ext.compute import recovery
@@ -64,7 +64,7 @@ def _reserve_with_few_roles() -> None:
 
 def _reserve_in_the_lease_of_another_user() -> None:
     plugin: Any = types.SimpleNamespace(wakes_as_owner=True, title='Server')
-    reserve.check_owner(plugin, LEASE, types.SimpleNamespace(user_id='other'), FIELD)  # type: ignore[arg-type]
+    draft.check_owner(plugin, LEASE, types.SimpleNamespace(user_id='other'), FIELD)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

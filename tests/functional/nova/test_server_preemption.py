@@ -302,7 +302,7 @@ class TestPreemptedServers(ServerPreemptionTest):
         self.world.operations.end_lease(self.owner(), self.other)
         self.look_around()
         assert self.state(self.other)[0] == 'TERMINATED'
-        self.world.operations.queue.look()
+        self.world.operations.queue.grant_waiting()
         others = self.others(2)
         locked = []
         for _ in range(8):

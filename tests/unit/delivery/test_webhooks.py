@@ -19,7 +19,7 @@ from climate_core.delivery import webhooks
 from climate_core.delivery.webhooks import Sender
 from climate_core.lease import model, results
 from climate_core.lease.history import Cause
-from climate_core.operations.build import webhook_rules
+from climate_core.operations.draft_builder import webhook_rules
 from tests.support.fakes import receiver as fake
 from tests.support.fakes.receiver import Got, Receiver
 from tests.support.stopping import stop

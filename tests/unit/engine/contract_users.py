@@ -15,7 +15,7 @@ from oslo_utils import uuidutils
 
 from climate_core import exceptions
 from climate_core.cloud import servers
-from climate_core.operations import forecasting, server_preemption
+from climate_core.operations import pool_forecast, server_preemption
 from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins.common_pool.emptying import RunningServer
 from tests.support.world import TYPE, user
@@ -72,8 +72,8 @@ class Users(RuleBasedStateMachine):
         self.patches = contextlib.ExitStack()
         for patch in (
             mock.patch.object(uuidutils, 'generate_uuid', ids.__next__),
-            mock.patch.dict(forecasting._ROOMS, {MADE: Boundless}),
-            mock.patch.object(forecasting, 'read_servers', _read_servers),
+            mock.patch.dict(pool_forecast._CAPACITY_READERS, {MADE: Boundless}),
+            mock.patch.object(pool_forecast, 'read_server_demands', _read_servers),
             mock.patch.object(server_preemption, 'CommonHostRoom', FullHost),
             mock.patch.object(servers, 'get', return_value={'status': 'ACTIVE'}),
         ):

@@ -111,8 +111,8 @@ class InstantRoomMaker:
         return (1,)
 
     def add(self, session: orm.Session, draft: Draft, lease: model.Lease) -> model.Lease:
-        assert draft.asked is not None
-        return changes.wait.begin_room(lease, {'moved': 0}, draft.asked.lasts, None, draft.now)
+        assert draft.request is not None
+        return changes.wait.begin_room(lease, {'moved': 0}, draft.request.lasts, None, draft.now)
 
     def step(self, lease: model.Lease) -> Wait | None:
         mood = self._world.ledger.mood
@@ -148,8 +148,8 @@ class ContractWorld(World):
         self.conf.set_override('retry_interval', 60, group='queue')
         self.conf.set_override('max_retries', 3, group='queue')
         room: Any = InstantRoomMaker(self)
-        self.operations.room = self.operations.room_steps = room
-        self.operations.write_path.room = room
+        self.operations.evacuation_planner = self.operations.host_evacuation = room
+        self.operations.lease_writer.evacuation_planner = room
         self.executor = self.new_executor()
         self.ledger.look = self._look
         self._dead = False
@@ -171,7 +171,7 @@ class ContractWorld(World):
             connection.execute(tables.UNITS.insert(), [ROOM] * ROOMS)
         # What is in memory is of other rooms; an example chooses the same ones each time.
         self.calendar = Calendar(self.database, random.Random(0))
-        self.operations.promises.calendar = self.calendar
+        self.operations.allocation_service.calendar = self.calendar
         self.executor.allocations.calendar = self.calendar
         self.ledger.forget()
         self.made.made.clear()

@@ -25,7 +25,7 @@ def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_idle_queue_costs_one_statement_at_the_start_and_then_none(
     world: World, naps: list[float]
 ) -> None:
-    worker = QueueWorker(world.database, world.operations.queue.look)
+    worker = QueueWorker(world.database, world.operations.queue.grant_waiting)
     assert len(world.statements(worker._run)) == 1
     assert naps == [0.0, 3600.0]
 

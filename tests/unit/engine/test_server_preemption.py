@@ -13,9 +13,9 @@ from climate_core.cloud import errors, servers
 from climate_core.db import tables
 from climate_core.db import usage as db_usage
 from climate_core.lease import model, usage
-from climate_core.operations import expected, forecasting, server_preemption
+from climate_core.operations import pool_forecast, server_preemption
 from climate_core.operations.draft import Draft
-from climate_core.operations.preemption import GIVE_WAY
+from climate_core.operations.preemption import PREEMPTS
 from climate_core.plugins.common_pool.emptying import RunningServer
 from climate_core.plugins.common_pool.forecast import FutureDemand
 from tests.support.house import SIZE, House
@@ -62,7 +62,7 @@ def refuse(*_: Any) -> None:
 def waiting(house: House, monkeypatch: pytest.MonkeyPatch, count: int) -> str:
     """Return a lease that waits, and to which no lease has given way."""
     with monkeypatch.context() as patch:
-        patch.setattr(forecasting, 'admit', refuse)
+        patch.setattr(pool_forecast, 'check_draft', refuse)
         patch.setattr(house.world.operations.preemption, 'find_servers', lambda _draft: None)
         lease_id = house.lease(count, kind='retry')
     assert house.status(lease_id) == ['WAITING']
@@ -100,7 +100,9 @@ def test_fewer_sets_are_compared_if_very_much_is_planned(
     now = moments.moment(house.world.clock.now())
     servers = [RunningServer(id='planned', amounts={'VCPU': 1})]
     claim = FutureDemand(start=now, end=now + 1, servers=servers)
-    monkeypatch.setattr(expected, 'claims', lambda *_: {f'{n}': claim for n in range(100)})
+    monkeypatch.setattr(
+        pool_forecast, 'read_future_demands', lambda *_: {f'{n}': claim for n in range(100)}
+    )
     monkeypatch.setattr(server_preemption, 'LOOKS', 100)
     found = []
     for factor in range(30):
@@ -113,7 +115,7 @@ def test_fewer_sets_are_compared_if_very_much_is_planned(
 def test_larger_lease_ahead_hides_no_other_one_ahead(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_preemption, '_SERVERS_AHEAD', 2)
+    monkeypatch.setattr(server_preemption, '_MAX_SERVERS_AHEAD', 2)
     mine = house.lease(2, preemptible=True)
     house.lease(2)
     house.settle(1)
@@ -145,7 +147,7 @@ def test_nova_is_asked_for_a_bounded_number_of_servers(
     monkeypatch.setattr(servers, 'get', show)
     assert (victims(house, other), len(asked)) == ((mine,), 4)
     asked.clear()
-    monkeypatch.setattr(server_preemption, '_SERVERS_CHECKED', 3)
+    monkeypatch.setattr(server_preemption, '_MAX_SERVERS_CHECKED', 3)
     assert (victims(house, other), len(asked)) == ((), 3)
 
 
@@ -250,7 +252,7 @@ def test_retry_request_waits_when_those_that_gave_way_have_ended_meanwhile(
         house.end(mine)
         return found
 
-    monkeypatch.setattr(forecasting, 'admit', refuse)
+    monkeypatch.setattr(pool_forecast, 'check_draft', refuse)
     monkeypatch.setattr(preemption, 'find_servers', find_and_end)
     other = house.lease(SIZE, kind='retry')
     assert house.status(other) == ['WAITING']
@@ -262,13 +264,13 @@ def test_retry_request_says_that_others_give_way_to_it(
     mine = house.lease(1, preemptible=True)
     house.settle(1)
 
-    monkeypatch.setattr(forecasting, 'admit', refuse)
+    monkeypatch.setattr(pool_forecast, 'check_draft', refuse)
     other = house.lease(SIZE, kind='retry')
     lease = house.world.lease(other)
-    assert (lease.status, lease.status_reason) == ('WAITING', GIVE_WAY)
+    assert (lease.status, lease.status_reason) == ('WAITING', PREEMPTS)
     waits = house.world.operations.queue.retry(lease)
     assert waits is not None
-    assert waits.reason == GIVE_WAY
+    assert waits.reason == PREEMPTS
     house.settle()
     assert house.status(mine, other) == ['WAITING', 'ACTIVE']
     assert house.world.lease(other).status_reason is None

@@ -13,7 +13,7 @@ from climate_core import exceptions
 from climate_core.calendar import moments
 from climate_core.db import reservations as db
 from climate_core.lease.model import Reservation
-from climate_core.operations import forecasting
+from climate_core.operations import pool_forecast
 from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import Forecast, Nouns, Release
 from tests.support import leases
@@ -28,12 +28,12 @@ def test_refusal_says_why_and_when_it_would_do(freed: int, later: str | None) ->
     forecast = Forecast([TargetHost(name='x', free={'VCPU': 0})], [release])
     servers = [RunningServer(id=each, amounts={'VCPU': 1}) for each in 'ab']
     with pytest.raises(exceptions.NotEnough, match='too little VCPU on 1 host') as refused:
-        forecasting.check(forecast, servers, NOON - HOUR, NOON)
+        pool_forecast.check_servers(forecast, servers, NOON - HOUR, NOON)
     assert refused.value.available_from == later
     when = 'It would do from 2099-01-01 12:00 UTC on.'
     assert (when in refused.value.message) == (later is not None)
     if later:
-        forecasting.check(forecast, servers, NOON, NOON + HOUR)
+        pool_forecast.check_servers(forecast, servers, NOON, NOON + HOUR)
 
 
 class Hall:
@@ -67,9 +67,9 @@ class Rows:
 
 
 @pytest.fixture
-def expected(monkeypatch: pytest.MonkeyPatch) -> forecasting.Expectation:
-    monkeypatch.setitem(forecasting._ROOMS, TYPE, Hall)  # type: ignore[arg-type]
-    return forecasting.Expectation(Rows(), mock.Mock())  # type: ignore[arg-type]
+def expected(monkeypatch: pytest.MonkeyPatch) -> pool_forecast.PoolForecast:
+    monkeypatch.setitem(pool_forecast._CAPACITY_READERS, TYPE, Hall)  # type: ignore[arg-type]
+    return pool_forecast.PoolForecast(Rows(), mock.Mock())  # type: ignore[arg-type]
 
 
 TYPE = 'test:made'
@@ -81,7 +81,7 @@ def wanted(vcpus: int) -> list[Reservation]:
 
 
 def test_smaller_one_passes_a_larger_one_if_that_makes_it_no_later(
-    expected: forecasting.Expectation,
+    expected: pool_forecast.PoolForecast,
 ) -> None:
     with pytest.raises(exceptions.NotEnough) as refused:
         expected.take(wanted(2), NOON, NOON + HOUR)
@@ -91,7 +91,7 @@ def test_smaller_one_passes_a_larger_one_if_that_makes_it_no_later(
     expected.take(wanted(1), NOON, NOON + HOUR)
 
 
-def test_what_never_finds_room_keeps_nobody_waiting(expected: forecasting.Expectation) -> None:
+def test_what_never_finds_room_keeps_nobody_waiting(expected: pool_forecast.PoolForecast) -> None:
     with pytest.raises(exceptions.NotEnough) as refused:
         expected.take(wanted(3), NOON, NOON + HOUR)
     assert refused.value.available_from is None
@@ -100,7 +100,7 @@ def test_what_never_finds_room_keeps_nobody_waiting(expected: forecasting.Expect
 
 
 def test_the_database_is_asked_as_often_for_many_as_for_one(
-    expected: forecasting.Expectation,
+    expected: pool_forecast.PoolForecast,
 ) -> None:
     for number in range(100):
         start = NOON + 3 * number * HOUR

@@ -50,7 +50,7 @@ def test_part_that_is_not_free_refuses_the_whole_and_is_named(
     other = mixed.lease(LATER, END, [taken])
     if raced:
         # As if the other lease had come after the check: the transaction that writes judges.
-        mixed.world.operations.promises.check = lambda *_: None  # type: ignore[method-assign]
+        mixed.world.operations.allocation_service.check_capacity = lambda *_: None  # type: ignore[method-assign]
     with pytest.raises(exceptions.NotEnough, match=told) as caught:
         mixed.lease(NOW, END, ALL)
     assert caught.value.field == field

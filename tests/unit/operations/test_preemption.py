@@ -10,7 +10,7 @@ from climate_core import exceptions
 from climate_core.db import events, leases
 from climate_core.db import usage as db_usage
 from climate_core.lease import usage
-from climate_core.operations import forecasting
+from climate_core.operations import pool_forecast
 from tests.support.rooms import TYPE, Hotel
 from tests.support.world import user
 
@@ -325,7 +325,7 @@ def test_nothing_is_preempted_for_what_the_calendar_does_not_lack(
         raise exceptions.NotEnough('There is no room for its servers.', 'reservations')
 
     lost = book(hotel, 'lost', preemptible=True)
-    monkeypatch.setattr(forecasting, 'admit', refuse)
+    monkeypatch.setattr(pool_forecast, 'check_draft', refuse)
     with pytest.raises(exceptions.NotEnough, match='its servers'):
         book(hotel, 'other')
     assert hotel.status(lost) == ['PENDING']
@@ -337,7 +337,9 @@ def test_request_that_another_was_faster_than_preempts_too(
     """What this manager has in memory is old; the transaction finds that."""
     first = book(hotel, 'first', preemptible=True)
     book(hotel, 'second')
-    monkeypatch.setattr(hotel.world.operations.promises, 'propose', lambda _draft: frozenset())
+    monkeypatch.setattr(
+        hotel.world.operations.allocation_service, 'propose_units', lambda _draft: frozenset()
+    )
     other = book(hotel, 'other')
     assert hotel.status(first, other) == ['WAITING', 'PENDING']
 

@@ -11,7 +11,7 @@ from climate_common import limits
 from climate_core import exceptions
 from climate_core.calendar.model import Demand, ReservationDemand
 from climate_core.lease.errors import RAISE_FIRST
-from climate_core.operations.promises import Promises
+from climate_core.operations.allocation_service import AllocationService
 from tests.support.world import NOON
 
 
@@ -25,7 +25,7 @@ def test_one_request_asks_for_so_many_at_most(asked: str) -> None:
     calendar = mock.Mock()
     calendar.promise.return_value = ()
     plugin: Any = SimpleNamespace(wanted=_wanted)
-    promises = Promises(calendar, {'physical:host': plugin})
+    allocation_service = AllocationService(calendar, {'physical:host': plugin})
     lease: Any = SimpleNamespace(start_date=NOON, end_date=NOON, reservations=())
     lease.with_reservations = lambda *_: lease
 
@@ -37,11 +37,11 @@ def test_one_request_asks_for_so_many_at_most(asked: str) -> None:
         items: Any = [SimpleNamespace(reservation=each, field='') for each in made]
         if asked == 'check':
             draft: Any = SimpleNamespace(items=items, lease=lease, now=NOON)
-            promises.check(draft, RAISE_FIRST)
+            allocation_service.check_capacity(draft, RAISE_FIRST)
         elif asked == 'windows':
-            promises.windows(items, NOON - NOON, NOON, NOON, 1)
+            allocation_service.find_windows(items, NOON - NOON, NOON, NOON, 1)
         else:
-            promises.promise(mock.Mock(), lease, made, {}, NOON)
+            allocation_service.allocate(mock.Mock(), lease, made, {}, NOON)
 
     ask(limits.PROMISED)
     assert len(calendar.mock_calls) == 1

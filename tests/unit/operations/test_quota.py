@@ -11,7 +11,7 @@ from climate_core import exceptions
 from climate_core.db import limits as db
 from climate_core.db import tables
 from climate_core.lease import model
-from climate_core.operations.interfaces import NoLimits
+from climate_core.operations.quota import NoLimits
 from tests.support.quotas import (
     LATER,
     Judge,
@@ -321,7 +321,7 @@ def test_a_commit_whose_answer_was_lost(world: World, monkeypatch: pytest.Monkey
 
     def lost(function: Any, *args: Any, **kw: Any) -> Any:
         write(function, *args, **kw)
-        if function == world.operations.write_path.persist:
+        if function == world.operations.lease_writer.persist:
             # What the next attempt of the retry does.
             return write(function, *args, **kw)
         raise db_exc.DBConnectionError
@@ -340,9 +340,9 @@ def test_reservations_that_join_concurrently_are_limited(world: World) -> None:
         operations.builder.build_reservation(owner, lease_id, world.wanted(thing), None)
         for thing in 'bc'
     ]
-    operations.write_path.write_draft(owner, drafts[0])
+    operations.lease_writer.write_draft(owner, drafts[0])
     with pytest.raises(exceptions.BadRequest) as late:
-        operations.write_path.write_draft(owner, drafts[1])
+        operations.lease_writer.write_draft(owner, drafts[1])
     with pytest.raises(exceptions.BadRequest) as early:
         world.join(lease_id, 'd')
     assert late.value.body == early.value.body

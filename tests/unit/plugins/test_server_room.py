@@ -9,7 +9,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.cloud import flavors
 from climate_core.lease import model
-from climate_core.operations import expected
+from climate_core.operations import pool_forecast
 from climate_core.plugins.server import room
 from tests.support.leases import NOON
 
@@ -49,9 +49,9 @@ def test_server_within_a_stack_takes_what_its_flavor_says(
 def test_server_that_gave_way_takes_again_what_it_held(common: room.CommonHostRoom) -> None:
     """One that was put into a lease has no specification, and holds nothing meanwhile."""
     params: dict[str, Any] = {model.HOLDS: {'vcpus': 2}}
-    waits = expected.db.ToBeMade(NOON, NOON, {}, params, 'one')
+    waits = pool_forecast.db.ToBeMade(NOON, NOON, {}, params, 'one')
     unknown = waits._replace(params={})
     database = mock.Mock(read=lambda *_: {'lease': [waits, unknown], 'other': [unknown]})
-    found = expected.claims(database, 'virtual:instance', common)
+    found = pool_forecast.read_future_demands(database, 'virtual:instance', common)
     taken = {lease: [each.amounts for each in one.servers] for lease, one in found.items()}
     assert taken == {'lease': [{'VCPU': 2}]}

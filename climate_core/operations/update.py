@@ -10,11 +10,11 @@ from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.lease import model, states
 from climate_core.lease.results import Change
-from climate_core.operations.reserve import check_owner
+from climate_core.operations.draft import check_owner
 from climate_core.plugins.base import ResourcePlugin
 
 
-def read_values(
+def normalize_values(
     plugins: Mapping[str, ResourcePlugin],
     context: RequestContext,
     lease: model.Lease,

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grant leases that wait, when there is enough for them.
+"""The queue: grant leases that wait, when there is enough capacity for them.
 
-Several managers may do it at once: each lease is granted in a transaction of its own, in which the
-calendar is the judge.
+Several managers may do it concurrently: each lease is granted in a transaction of its own, in
+which the calendar is the judge. What a pass costs is bounded, however many leases wait: the
+projects take turns, and so do the leases of a project.
 """
 
+import collections
 import contextlib
 import dataclasses
 import datetime
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import itertools
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from oslo_config import cfg
 from oslo_log import log
@@ -21,29 +26,148 @@ from climate_core.db import events, leases, store
 from climate_core.db import limits as db_limits
 from climate_core.db.clock import Clock
 from climate_core.db.engine import TROUBLE, Database, Stale, signal
+from climate_core.db.leases import QueueEntry
 from climate_core.lease import changes, limits, model, states
 from climate_core.lease.events import wait_again
 from climate_core.lease.history import Cause
-from climate_core.operations import forecasting
+from climate_core.operations import pool_forecast
+from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.draft import Draft
-from climate_core.operations.preemption import GIVE_WAY, Preemption
-from climate_core.operations.promises import Promises
+from climate_core.operations.preemption import PREEMPTS, Preemption
 from climate_core.operations.quota import Quota
-from climate_core.operations.turns import Turns
 from climate_core.plugins.base import ResourcePlugin, Wait
 from climate_core.plugins.common_pool.forecast import LOOKS
+
+#: What a pass may cost: a lease of hosts, capacity, addresses or networks costs one,
+_PASS_BUDGET: Final = 100
+#: and one for which room is forecast on what all users share so much.
+_FORECAST_COST: Final = 5
+#: Places of a project in each turn.
+_PLACES_PER_TURN: Final = 2
+
+
+class QueueTurns:
+    """Remember which leases were handled. Any thread may use it.
+
+    Each manager has its own memory, and a new one begins at the head of the queue: it chooses
+    fairly all the same, and only repeats what another manager has done.
+
+    :param budget: what a pass may cost
+    """
+
+    def __init__(self, budget: int = _PASS_BUDGET) -> None:
+        self._budget = budget
+        self._lock = threading.Lock()
+        self._passes = 0
+        #: The number of the pass by which a lease, or one of a project, was handled last.
+        self._leases: dict[str, int] = {}
+        self._projects: dict[str, int] = {}
+        #: The same before the last pass.
+        self._before = self._leases, self._projects
+        #: The leases that were handled in this round through the queue.
+        self._round: set[str] = set()
+
+    def choose(
+        self, waiting: Sequence[QueueEntry], wanted: str | None = None
+    ) -> tuple[list[str], bool]:
+        """Choose what the next pass handles.
+
+        The project that was handled longest ago is first. A project has two places in each turn:
+        one for the first lease of its queue, one for the lease that was handled longest ago.
+
+        :param waiting: all leases that wait, in the order of the queue
+        :param wanted: the id of a lease that is handled in any case
+        :returns: the ids of leases, in the order of the turns, and whether no lease is left
+            that was not handled in this round
+        """
+        with self._lock:
+            self._passes += 1
+            chosen = list(self._affordable(self._in_turn(waiting, wanted)))
+            present = {each.id for each in waiting}
+            projects = {each.project_id for each in waiting}
+            self._before = self._leases, self._projects
+            self._leases = _keep_present(self._leases, present)
+            self._projects = _keep_present(self._projects, projects)
+            for each in chosen:
+                self._leases[each.id] = self._projects[each.project_id] = self._passes
+            self._round |= {each.id for each in chosen}
+            is_over = present <= self._round
+            if is_over:
+                self._round = set()
+            return [each.id for each in chosen], is_over
+
+    def repeat(self, lease_ids: Iterable[str]) -> None:
+        """Handle leases soon again for which the pass had nothing left."""
+        with self._lock:
+            for each in lease_ids:
+                self._leases.pop(each, None)
+
+    def put_back(self, chosen: Iterable[QueueEntry], read: Collection[str]) -> None:
+        """Handle leases in the next passes that the last one has chosen and not read.
+
+        :param chosen: all its leases, in the order of the turns
+        :param read: the ids of those that it has read
+        """
+        with self._lock:
+            leases, projects = self._before
+            counts = collections.Counter[str]()
+            for entry in chosen:
+                counts[entry.project_id] += 1
+                if entry.id in read:
+                    continue
+                self._leases[entry.id] = leases.get(entry.id, 0)
+                self._round.discard(entry.id)
+                # A project has had its turn with both its places.
+                if counts[entry.project_id] <= _PLACES_PER_TURN:
+                    self._projects[entry.project_id] = projects.get(entry.project_id, 0)
+
+    def _affordable(self, groups: Iterable[Sequence[QueueEntry]]) -> Iterator[QueueEntry]:
+        left = self._budget
+        for group in groups:
+            left -= sum(_FORECAST_COST if each.needs_forecast else 1 for each in group)
+            if left < 0:
+                return
+            yield from group
+
+    def _in_turn(
+        self, waiting: Sequence[QueueEntry], wanted: str | None
+    ) -> Iterator[Sequence[QueueEntry]]:
+        """Yield the leases that have a turn together, of one project."""
+        queues: dict[str, list[QueueEntry]] = {}
+        for each in waiting:
+            queues.setdefault(each.project_id, []).append(each)
+        found = [each for each in waiting if each.id == wanted]
+        yield found
+        # What comes before it in its project is handled with it.
+        first = {each.project_id for each in found}
+        order = sorted(queues, key=lambda each: (each not in first, self._projects.get(each, 0)))
+        for turn in itertools.zip_longest(*(self._pairs(queues[each]) for each in order)):
+            for pair in turn:
+                yield [each for each in pair or () if each.id != wanted]
+
+    def _pairs(self, queue: Sequence[QueueEntry]) -> Iterator[tuple[QueueEntry, ...]]:
+        oldest = sorted(queue, key=lambda each: self._leases.get(each.id, 0))
+        both = itertools.chain.from_iterable(zip(queue, oldest, strict=True))
+        unique = iter(dict.fromkeys(both))
+        while pair := tuple(itertools.islice(unique, _PLACES_PER_TURN)):
+            yield pair
+
+
+def _keep_present(passes: dict[str, int], present: Collection[str]) -> dict[str, int]:
+    return {key: number for key, number in passes.items() if key in present}
+
 
 LOG = log.getLogger(__name__)
 
 _CAUSE = Cause('lease.granted')
-_BUSY = 'Others were faster again and again; it is tried again.'
+_CONTENTION_REASON = 'Others were faster again and again; it is tried again.'
 #: Seconds until the next pass, if leases wait that the last ones did not handle.
-_PAUSE = 1.0
-_MISTAKE = 'Internal error; the log of climate-manager has more.'
+_PASS_PAUSE_SECONDS = 1.0
+_INTERNAL_ERROR_REASON = 'Internal error; the log of climate-manager has more.'
 
 
 @dataclasses.dataclass
-class _Pass:
+class _QueuePass:
     """Result of a pass through the queue.
 
     :param lease_ids: the leases that it handled, in the order of their turns
@@ -59,7 +183,7 @@ class _Pass:
 
 
 @dataclasses.dataclass(eq=False)
-class Queue:
+class WaitQueue:
     """Try the leases that wait. Projects take turns; the oldest lease of a project is first.
 
     Within a pass, leases get free capacity in the order of the queue.
@@ -69,24 +193,26 @@ class Queue:
     database: Database
     clock: Clock
     plugins: Mapping[str, ResourcePlugin]
-    promises: Promises
+    allocation_service: AllocationService
     quota: Quota
     preemption: Preemption
     #: Tells what is free for servers; None: nobody can.
-    cloud: forecasting.UserConnector | None = None
-    _turns: Turns = dataclasses.field(default_factory=Turns)
+    cloud: pool_forecast.UserConnector | None = None
+    _turns: QueueTurns = dataclasses.field(default_factory=QueueTurns)
 
     def add(self, draft: Draft, lease: model.Lease) -> model.Lease:
         """Return the new lease of a draft as one that waits, or that may come to wait."""
-        asked, queue = draft.asked, self.conf.queue
+        asked, queue = draft.request, self.conf.queue
         assert asked is not None, 'a lease that waits was asked for as a whole'  # nosec B101 # for mypy: it holds already
         retries = asked.max_retries or queue.max_retries
         if lease.kind != states.LeaseKind.RETRY:
             retries = wait_again.TRIES
-        if not draft.waits:
+        if not draft.wait_reason:
             return changes.wait.may_wait_again(lease, retries, asked.lasts)
         interval = queue.retry_interval
-        return changes.wait.wait(lease, retries, asked.lasts, draft.waits, draft.now, interval)
+        return changes.wait.wait(
+            lease, retries, asked.lasts, draft.wait_reason, draft.now, interval
+        )
 
     def retry(self, lease: model.Lease) -> Wait | None:
         """Try a lease that waits, after those before it.
@@ -105,7 +231,7 @@ class Queue:
         if present is None or present.status != states.LeaseStatus.WAITING:
             return None
         told = tried.refused.get(lease.id) or present.status_reason
-        return Wait(interval, GIVE_WAY if self._preempt(lease) else told)
+        return Wait(interval, PREEMPTS if self._preempt(lease) else told)
 
     def _preempt(self, lease: model.Lease) -> bool:
         """Have others give way to a lease that was not granted, if they may; tell whether they do.
@@ -114,21 +240,21 @@ class Queue:
         """
         if lease.preemptible or wait_again.is_freeing(lease):
             return False
-        if not forecasting.to_make(changes.wait.asleep(lease)):
+        if not pool_forecast.find_unmade(changes.wait.asleep(lease)):
             return False
         try:
             self._check_limits(lease)
         except exceptions.LimitExceeded:
             # It is not granted, whatever others free for it.
             return False
-        return self.preemption.make_room(lease)
+        return self.preemption.preempt_servers(lease)
 
-    def look(self) -> float | None:
+    def grant_waiting(self) -> float | None:
         """Grant what there is enough for; return in how many seconds there is more, if known."""
         tried = self._grant_some()
-        return tried.seconds if tried.are_all else _PAUSE
+        return tried.seconds if tried.are_all else _PASS_PAUSE_SECONDS
 
-    def _grant_some(self, wanted: str | None = None) -> _Pass:
+    def _grant_some(self, wanted: str | None = None) -> _QueuePass:
         """Handle as many leases as a pass may, and grant those that there is enough for.
 
         :param wanted: the id of a lease that is handled in any case
@@ -136,9 +262,9 @@ class Queue:
         entries = {each.id: each for each in self.database.read(leases.queue)}
         chosen, are_all = self._turns.choose([*entries.values()], wanted)
         if not chosen:
-            return _Pass(chosen, are_all)
+            return _QueuePass(chosen, are_all)
         waiting = {each.id: each for each in self.database.read(leases.waiting, chosen)}
-        done = _Pass([each for each in chosen if each in waiting], are_all)
+        done = _QueuePass([each for each in chosen if each in waiting], are_all)
         if len(waiting) < len(chosen):
             self._turns.put_back([entries[each] for each in chosen], waiting)
             done.are_all = False
@@ -146,7 +272,7 @@ class Queue:
         if not demands:
             return done
         left, listed = {*demands}, [*demands]
-        for found in self.promises.calendar.fitting(demands.values()):
+        for found in self.allocation_service.calendar.fitting(demands.values()):
             lease_id = listed[found.number]
             left.discard(lease_id)
             if found.seconds == 0:
@@ -170,26 +296,28 @@ class Queue:
         except exceptions.ClimateError as exc:
             refused[lease_id] = exc.message
         except Stale:
-            refused[lease_id] = _BUSY
+            refused[lease_id] = _CONTENTION_REASON
         except Exception:
             # Anything may come out of a plugin that others wrote.
             LOG.exception('Lease %s cannot be granted', lease_id)
-            refused[lease_id] = _MISTAKE
+            refused[lease_id] = _INTERNAL_ERROR_REASON
 
-    def _demands(self, waiting: Collection[model.Lease], done: _Pass) -> dict[str, WaitingDemand]:
+    def _demands(
+        self, waiting: Collection[model.Lease], done: _QueuePass
+    ) -> dict[str, WaitingDemand]:
         now, demands = self.clock.now(), {}
         turns = {lease_id: turn for turn, lease_id in enumerate(done.lease_ids)}
-        expected = forecasting.Expectation(self.database, self.cloud)
+        expected = pool_forecast.PoolForecast(self.database, self.cloud)
         # Each project has the same share of what the searches of a pass may cost.
-        projects = {each.project_id for each in waiting if forecasting.without_room(each)}
+        projects = {each.project_id for each in waiting if pool_forecast.find_unplaced(each)}
         budgets = {each: SearchBudget(LOOKS // len(projects)) for each in projects}
         for lease in waiting:
             expected.budget = budgets.get(lease.project_id, expected.budget)
             with self._refused(lease.id, done.refused):
-                one = self.promises.waiting(lease, now, turns[lease.id])
+                one = self.allocation_service.read_waiting_demand(lease, now, turns[lease.id])
                 if one.start >= one.end or wait_again.is_freeing(lease):
                     continue
-                made = forecasting.without_room(lease)
+                made = pool_forecast.find_unplaced(lease)
                 if made:
                     # A lease that is not granted must not keep the room from others.
                     self._check_limits(lease)
@@ -250,7 +378,9 @@ class Queue:
         change = changes.wait.grant(lease, amounts, now, self.conf.manager.before_start_seconds)
         db_limits.check(session, project_id, limits.amounts(change.lease.live), most)
         after = store.save(session, lease, change, now, _CAUSE)
-        self.promises.promise(session, after, changes.wait.asleep(after), {}, now, opened)
+        self.allocation_service.allocate(
+            session, after, changes.wait.asleep(after), {}, now, opened
+        )
         before_commit(session)
         signal(session, events.DUE)
         LOG.info('Lease %s waits no more', lease.id)

@@ -6,12 +6,14 @@ a create raises the first error and a dry run collects all of them.
 """
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NoReturn
 
 from oslo_config import cfg
 from oslo_utils import uuidutils
 
+from climate_common import resource_types
 from climate_core import exceptions
 from climate_core.conf.webhooks import networks
 from climate_core.context import RequestContext
@@ -20,18 +22,17 @@ from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
 from climate_core.lease import changes, idempotency, model, request, states, webhook
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
-from climate_core.operations import kinds
-from climate_core.operations.draft import Draft
-from climate_core.operations.duplicates import check_same, noticed
-from climate_core.operations.interfaces import ExternalService
-from climate_core.operations.reserve import Reserver
+from climate_core.lease.states import LeaseKind
+from climate_core.operations.draft import Draft, Item, Reserver
+from climate_core.operations.idempotent_create import check_same_lease, detect_lease_appeared
+from climate_core.operations.quota import ExternalService
 from climate_core.plugins import specified
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.policies import reservations
 
 
 @dataclasses.dataclass
-class Builder:
+class DraftBuilder:
     """Build drafts of leases, and of reservations that join them."""
 
     conf: cfg.ConfigOpts
@@ -58,15 +59,15 @@ class Builder:
         asked = request.read_request(values, now, self._rules(), errors, new=present is None)
         if present is not None:
             with errors.collected():
-                check_same(asked, present, context.project_id)
+                check_same_lease(asked, present, context.project_id)
             if present.project_id != context.project_id:
                 # Nothing of the lease of another project may be told.
-                return Draft(present, (), now, present, asked=asked)
+                return Draft(present, (), now, present, request=asked)
         lease_id = chosen or uuidutils.generate_uuid()
         dated = (present.kind, present.start_date) if present else (asked.kind, asked.start)
-        is_now = kinds.creates_now(*dated, now)
+        is_now = creates_now(*dated, now)
         reserver = Reserver(self.plugins, context, lease_id, now, self.conf, present, is_now)
-        with noticed(self.database, lease_id, present):
+        with detect_lease_appeared(self.database, lease_id, present):
             items, found = reserver.reserve_items(values.get('reservations') or (), errors)
         if present is not None:
             kind = present.kind
@@ -74,8 +75,8 @@ class Builder:
             # All of them are rejected: whether they suit the kind is not known.
             kind = states.LeaseKind.IMMEDIATE
         else:
-            kind = errors.get(states.LeaseKind.IMMEDIATE, kinds.of, asked.kind, items)
-        items = kinds.fitted(kind, items)
+            kind = errors.get(states.LeaseKind.IMMEDIATE, choose_kind, asked.kind, items)
+        items = fit_items(kind, items)
         new = [each.reservation for each in items]
         if present is not None:
             after = present
@@ -93,7 +94,7 @@ class Builder:
             self.external.on_end,
             kind,
         )
-        return Draft(lease, items, now, asked=asked)
+        return Draft(lease, items, now, request=asked)
 
     def build_reservation(
         self,
@@ -108,9 +109,9 @@ class Builder:
         check_allowed(context, reservations.CREATE, lease)
         if lease.project_id != context.project_id:
             raise exceptions.LeaseNotFound(f'Lease {lease_id} was not found.')
-        is_now = kinds.creates_now(lease.kind, lease.start_date, now)
+        is_now = creates_now(lease.kind, lease.start_date, now)
         reserver = Reserver(self.plugins, context, lease_id, now, self.conf, lease, is_now)
-        with noticed(self.database, lease_id, lease):
+        with detect_lease_appeared(self.database, lease_id, lease):
             items, found = reserver.reserve_items([values], field='')
         if items:
             check_generation(lease, generation)
@@ -150,3 +151,110 @@ def check_generation(lease: model.Lease, generation: int | None) -> None:
     """Refuse to change a lease that is not the one that the user has seen, if that is said."""
     if generation not in (None, lease.generation):
         raise exceptions.GenerationConflict
+
+
+#: Kinds of leases that hold nothing before the calendar promises it, or they are made.
+_CALENDAR_KINDS: Final = frozenset({LeaseKind.SCHEDULED, LeaseKind.RETRY, LeaseKind.BEST_EFFORT})
+
+
+def may_be_best_effort(types: Sequence[str]) -> bool:
+    """Tell whether a lease of resources of these types may be of the kind best_effort."""
+    return list(types) == [resource_types.HOST]
+
+
+def choose_kind(asked: str | None, items: Sequence[Item]) -> str:
+    """Return the kind of a lease.
+
+    :param asked: the kind that the request names; None: ``scheduled`` if the calendar promises all
+        that it asks for, else ``immediate``
+    :param items: what it asks for
+    :raises climate_core.exceptions.BadRequest: a lease of that kind cannot have these resources
+    """
+    made = [each for each in items if each.reservation.group]
+    held = [each for each in items if each.reservation.unit_kind is None and each not in made]
+    if asked is None:
+        return LeaseKind.SCHEDULED if items and not (held or made) else LeaseKind.IMMEDIATE
+    if asked not in _CALENDAR_KINDS:
+        return asked
+    if asked == LeaseKind.SCHEDULED:
+        stacks = [each for each in held if each.reservation.parts is not None]
+        _check_stacks(stacks)
+        held = [each for each in held if each not in stacks]
+    types = [each.reservation.resource_type for each in items]
+    if asked == LeaseKind.BEST_EFFORT and not may_be_best_effort(types):
+        raise exceptions.BadRequest(
+            'A lease of the kind best_effort must ask for hosts, in one reservation, and for '
+            'nothing else.',
+            field='kind',
+        )
+    if not items:
+        retry = asked == LeaseKind.RETRY
+        may_be_made = 'servers or volumes' if retry else 'servers, volumes or stacks'
+        raise exceptions.BadRequest(
+            f'A lease of the kind {asked} must ask for hosts, capacity, floating IPs or '
+            f'networks, or for {may_be_made} that are made for it.',
+            field='kind',
+        )
+    if held:
+        _reject_held(held[0], asked)
+    if made and asked == LeaseKind.RETRY and len(made) < len(items):
+        raise exceptions.BadRequest(
+            f'{made[0].field}: what is made for a lease can be in one of the kind immediate or '
+            'scheduled, or retry if all of it is made.',
+            field='kind',
+        )
+    return asked
+
+
+def creates_now(kind: str | None, start: datetime.datetime, now: datetime.datetime) -> bool:
+    """Return whether servers of a lease are created when they are requested.
+
+    Those of the kind ``retry`` may have to wait.
+    """
+    return kind != LeaseKind.RETRY and (kind != LeaseKind.SCHEDULED or start <= now)
+
+
+def fit_items(kind: str, items: Sequence[Item]) -> tuple[Item, ...]:
+    """Return items without what a lease of a kind does not have.
+
+    A stack is neither held now nor made at the start in one of the kind scheduled.
+    """
+    if kind != LeaseKind.SCHEDULED:
+        return tuple(items)
+    return tuple(each if each.reservation.parts is None else _without_hold(each) for each in items)
+
+
+def _without_hold(item: Item) -> Item:
+    params = {name: each for name, each in item.reservation.params.items() if name != 'hold'}
+    return item._replace(reservation=dataclasses.replace(item.reservation, params=params))
+
+
+def _check_stacks(stacks: Sequence[Item]) -> None:
+    """Refuse stacks that would be made at the start, when nobody knows whether there is room."""
+    for each in stacks:
+        if each.reservation.params.get('hold') == 'start':
+            field = f'{each.field}.hold'
+            raise exceptions.BadRequest(
+                f'{field}: must be left out in a lease of the kind {LeaseKind.SCHEDULED}: the '
+                'stack is made shortly before the start.',
+                field=field,
+            )
+
+
+def _reject_held(item: Item, kind: str) -> NoReturn:
+    """Refuse what is there already, or cannot wait.
+
+    :raises climate_core.exceptions.BadRequest: always
+    """
+    if item.reservation.parts is not None:
+        raise exceptions.BadRequest(
+            f'{item.field}: a stack that is made from a template can be in a lease of the kind '
+            f'immediate or scheduled, not {kind}.',
+            field='kind',
+        )
+    shown = resource_types.api_name(item.reservation.resource_type)
+    raise exceptions.BadRequest(
+        f'{item.field} ({shown}) is held already or not at all, so the kind must be immediate; '
+        f'{kind} is for hosts, capacity, floating IPs and networks.',
+        field='kind',
+    )

@@ -33,7 +33,7 @@ T = TypeVar('T')
 
 #: The errors of a request when an equal one was faster: its lease has the id, the name or a
 #: resource, or leaves no room for a second one.
-DUPLICATE = (
+DUPLICATE_ERRORS = (
     db_exc.DBDuplicateEntry,
     exceptions.NameTaken,
     exceptions.LimitExceeded,
@@ -41,7 +41,7 @@ DUPLICATE = (
 )
 
 
-def built_anew(operation: Callable[P, T]) -> Callable[P, T]:
+def retry_if_lease_appeared(operation: Callable[P, T]) -> Callable[P, T]:
     """Run an operation again when its lease appeared or changed meanwhile."""
 
     @functools.wraps(operation)
@@ -55,21 +55,23 @@ def built_anew(operation: Callable[P, T]) -> Callable[P, T]:
 
 
 @contextlib.contextmanager
-def noticed(database: Database, lease_id: str, before: model.Lease | None) -> Iterator[None]:
+def detect_lease_appeared(
+    database: Database, lease_id: str, before: model.Lease | None
+) -> Iterator[None]:
     """Raise LeaseAppeared if an equal request may have been faster than the block.
 
     :raises climate_core.exceptions.LeaseAppeared: it appeared or changed since ``before`` was read
     """
     try:
         yield
-    except DUPLICATE as exc:
+    except DUPLICATE_ERRORS as exc:
         present = database.read(leases.find, lease_id)
         if present is None or (before is not None and present.generation == before.generation):
             raise
         raise exceptions.LeaseAppeared(field='id') from exc
 
 
-def find_answer(
+def find_equal_lease(
     database: Database, context: RequestContext, draft: Draft, error: Exception
 ) -> model.Lease:
     """Return the equal lease that holds all that is asked for.
@@ -78,35 +80,37 @@ def find_answer(
     :raises climate_core.exceptions.ResourceReserved: another lease holds a resource
     """
     held = database.read(leases.find_holders, [each.reservation.key for each in draft.items])
-    equal = equal_holder(context, draft, held)
+    equal = find_equal_holder(context, draft, held)
     if equal is not None:
         return equal
     if not isinstance(error, db_exc.DBDuplicateEntry):
         raise error
-    check_free(context, draft, held)
+    check_unreserved(context, draft, held)
     # What was held is free by now.
-    field = 'reservations' if draft.asked is not None else 'resource_id'
+    field = 'reservations' if draft.request is not None else 'resource_id'
     raise exceptions.ResourceReserved(field=field)
 
 
-def equal_holder(
+def find_equal_holder(
     context: RequestContext, draft: Draft, held: Mapping[model.Key, model.Lease]
 ) -> model.Lease | None:
     """Return the lease that holds all that is asked for, if it is the lease that is asked for.
 
     An id that was chosen is part of the request, so there is none then.
     """
-    asked = draft.asked
+    asked = draft.request
     if asked is None or asked.identified or len(held) < len(draft.items):
         return None
     found = {each.id: each for each in held.values()}
     if len(found) != 1:
         return None
     (lease,) = found.values()
-    return lease if lease.project_id == context.project_id and same(asked, lease) else None
+    return (
+        lease if lease.project_id == context.project_id and is_same_lease(asked, lease) else None
+    )
 
 
-def check_free(
+def check_unreserved(
     context: RequestContext,
     draft: Draft,
     held: Mapping[model.Key, model.Lease],
@@ -132,7 +136,7 @@ def check_free(
             raise exceptions.ResourceReserved(message, field='resource_id')
 
 
-def same(asked: LeaseRequest, lease: model.Lease) -> bool:
+def is_same_lease(asked: LeaseRequest, lease: model.Lease) -> bool:
     """Tell whether a lease is what is asked for: a request that is repeated, or one of several.
 
     "now" is later each time it is said, or a little earlier when two say it at once, and so is
@@ -152,7 +156,7 @@ def _same_time(asked: datetime.datetime, stored: datetime.datetime, is_relative:
     return stored <= asked + _AT_ONCE if is_relative else stored == asked
 
 
-def check_same(asked: LeaseRequest, present: model.Lease, project_id: str | None) -> None:
+def check_same_lease(asked: LeaseRequest, present: model.Lease, project_id: str | None) -> None:
     """Refuse an id that a different lease has, in the same words whosever lease it is.
 
     :raises climate_core.exceptions.LeaseConflict: the lease is a different one
@@ -160,7 +164,7 @@ def check_same(asked: LeaseRequest, present: model.Lease, project_id: str | None
         policy about it; that of the first release asks before and does not say
     """
     own = present.project_id == project_id and present.deleted_at is None
-    if not own or not same(asked, present):
+    if not own or not is_same_lease(asked, present):
         raise exceptions.LeaseConflict(
             f'id: {present.id} is taken by a different lease. Choose another one, or none.',
             field='id',

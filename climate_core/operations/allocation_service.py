@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import orm
 
-from climate_common import limits
+from climate_common import dates, limits, words
 from climate_core import exceptions
 from climate_core.calendar.admission import Calendar
 from climate_core.calendar.model import (
@@ -26,13 +26,13 @@ from climate_core.calendar.model import (
 from climate_core.db.calendar import OwnPromise
 from climate_core.db.engine import TransactionRefused
 from climate_core.lease import changes, model, states
+from climate_core.lease.changes import early_ends
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, within
-from climate_core.operations import partial_extension
 from climate_core.operations.draft import Draft, Item
 from climate_core.plugins.base import ResourcePlugin
 
 #: How far ahead room is kept for a lease that waits and may begin later.
-_PATIENCE = datetime.timedelta(days=366)
+_LATEST_START = datetime.timedelta(days=366)
 
 
 class NeedsReduction(Exception):
@@ -40,7 +40,7 @@ class NeedsReduction(Exception):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Followed:
+class ReallocationResult:
     """Describe what became of what is promised to a lease that was changed.
 
     :param more: the ids of the reservations of a lease that runs that have something else now
@@ -52,13 +52,13 @@ class Followed:
 
 
 @dataclasses.dataclass
-class Promises:
+class AllocationService:
     """Get promises of the calendar, change them and check whether there would be some."""
 
     calendar: Calendar
     plugins: Mapping[str, ResourcePlugin]
 
-    def propose(self, draft: Draft) -> frozenset[int] | None:
+    def propose_units(self, draft: Draft) -> frozenset[int] | None:
         """Choose units for a draft by what is in memory, see :meth:`Calendar.propose`.
 
         :returns: None also for one that makes resources, and that demands nothing
@@ -66,24 +66,24 @@ class Promises:
         items = [item.reservation for item in draft.items]
         if not items or any(each.unit_kind is None for each in items):
             return None
-        wanted = self._wanted(items, {})
+        wanted = self._read_demands(items, {})
         if len(wanted) > limits.PROMISED:
             return None
-        return self.calendar.propose(wanted, *_period(draft.lease, draft.now), draft.now)
+        return self.calendar.propose(wanted, *_remaining_period(draft.lease, draft.now), draft.now)
 
-    def check(self, draft: Draft, errors: ErrorCollector = RAISE_FIRST) -> None:
+    def check_capacity(self, draft: Draft, errors: ErrorCollector = RAISE_FIRST) -> None:
         """Refuse a draft for which there is not enough. Nothing is written.
 
         :raises climate_core.exceptions.NotEnough: there is not
         """
         fields = {item.reservation.id: item.field for item in draft.items}
-        wanted = self._wanted((item.reservation for item in draft.items), fields)
+        wanted = self._read_demands((item.reservation for item in draft.items), fields)
         if wanted:
             with errors.collected():
                 _check_count(wanted)
-                self.calendar.check(wanted, *_period(draft.lease, draft.now))
+                self.calendar.check(wanted, *_remaining_period(draft.lease, draft.now))
 
-    def windows(
+    def find_windows(
         self,
         items: Iterable[Item],
         length: datetime.timedelta,
@@ -97,25 +97,27 @@ class Promises:
         """
         items = list(items)
         fields = {item.reservation.id: item.field for item in items}
-        wanted = self._wanted((item.reservation for item in items), fields)
+        wanted = self._read_demands((item.reservation for item in items), fields)
         _check_count(wanted)
         return self.calendar.windows(wanted, length, earliest, latest, limit)
 
-    def shortage(self, lease: model.Lease, now: datetime.datetime) -> tuple[int, set[int]]:
+    def count_shortage(self, lease: model.Lease, now: datetime.datetime) -> tuple[int, set[int]]:
         """Count what the only reservation of a lease lacks, see :meth:`Calendar.shortage`."""
-        (wanted,) = self._wanted(changes.wait.asleep(lease), {})
+        (wanted,) = self._read_demands(changes.wait.asleep(lease), {})
         start, end = changes.wait.period(lease, now)
         return self.calendar.shortage(wanted, start, end)
 
-    def waiting(self, lease: model.Lease, now: datetime.datetime, turn: int) -> WaitingDemand:
+    def read_waiting_demand(
+        self, lease: model.Lease, now: datetime.datetime, turn: int
+    ) -> WaitingDemand:
         """Return what a lease demands that waits, as if it were granted now.
 
         :param turn: its place among those that are searched, if not all can be
         :raises climate_core.exceptions.ClimateError: that is not known
         """
         start, end = changes.wait.period(lease, now)
-        later = _PATIENCE if lease.duration is not None else datetime.timedelta(0)
-        wanted = self._wanted(changes.wait.asleep(lease), {})
+        later = _LATEST_START if lease.duration is not None else datetime.timedelta(0)
+        wanted = self._read_demands(changes.wait.asleep(lease), {})
         return WaitingDemand(
             id=lease.id,
             project_id=lease.project_id,
@@ -126,7 +128,7 @@ class Promises:
             turn=turn,
         )
 
-    def promise(
+    def allocate(
         self,
         session: orm.Session,
         lease: model.Lease,
@@ -145,12 +147,14 @@ class Promises:
         :raises climate_core.exceptions.NotEnough: there is not enough
         :raises climate_core.db.engine.Stale: others were faster; the transaction is to be repeated
         """
-        wanted = self._wanted(reservations, fields)
+        wanted = self._read_demands(reservations, fields)
         if not wanted:
             return lease
         _check_count(wanted)
         found = collections.defaultdict[str, list[model.Allocation]](list)
-        promised = self.calendar.promise(session, wanted, *_period(lease, now), opened, proposed)
+        promised = self.calendar.promise(
+            session, wanted, *_remaining_period(lease, now), opened, proposed
+        )
         for each in sorted(promised, key=attrgetter('unit_id')):
             unit = self.calendar.unit(session, each.unit_id).properties
             found[each.reservation_id].append(_allocation(each, unit))
@@ -161,7 +165,7 @@ class Promises:
         )
         return lease.with_reservations(*new)
 
-    def follow(
+    def reallocate_changed(
         self,
         session: orm.Session,
         before: model.Lease,
@@ -170,34 +174,34 @@ class Promises:
         fields: Mapping[str, str],
         less: Mapping[str, KeptPieces],
         partial: bool = False,
-    ) -> Followed:
+    ) -> ReallocationResult:
         """Change what is promised to a lease that its user changed.
 
-        What is in use stays where it is. Raises as :meth:`promise`.
+        What is in use stays where it is. Raises as :meth:`allocate`.
 
-        :param fields: see :meth:`promise`
+        :param fields: see :meth:`allocate`
         :param less: what reservations of a lease that runs keep that give something back, by their
-            ids: all that :meth:`fewer` names
+            ids: all that :meth:`find_shrinking` names
         :param partial: whether those for whose new end there is not enough keep what they have
         :raises NeedsReduction: others are to give something back, too
         """
-        wanted = self._wanted(_changed(before, after), fields)
+        wanted = self._read_demands(_find_changed(before, after), fields)
         if not wanted:
-            return Followed()
-        dates = _blamed_dates(before, after)
+            return ReallocationResult()
+        dates = _find_blamed_dates(before, after)
         wanted = [
             dataclasses.replace(each, field=dates.get(each.reservation_id, each.field))
             for each in wanted
         ]
         started = before.has_started(now)
-        if started and self.fewer(before, after, now).keys() - less.keys():
+        if started and self.find_shrinking(before, after, now).keys() - less.keys():
             raise NeedsReduction
         new, refused = self._replan(session, before, after, wanted, now, less, partial)
         if not started:
-            return Followed(refused=refused)
+            return ReallocationResult(refused=refused)
         had = {(r.id, each.unit_id, each.pieces) for r in before.live for each in r.allocations}
         more = (p for p in new if (p.reservation_id, p.unit_id, p.pieces) not in had)
-        return Followed({each.reservation_id for each in more} | less.keys(), refused)
+        return ReallocationResult({each.reservation_id for each in more} | less.keys(), refused)
 
     def _replan(
         self,
@@ -221,23 +225,21 @@ class Promises:
                 return [], frozenset(refused)
             try:
                 new = self.calendar.replan(
-                    session, asked, *_period(after, now), before.has_started(now), less
+                    session, asked, *_remaining_period(after, now), before.has_started(now), less
                 )
             except TransactionRefused as exc:
                 one = exc.about
                 # The first one is of all that the lease has.
                 first = first or exc
                 if not partial:
-                    raise partial_extension.explained(exc, before, after) from exc
-                if one is None or not partial_extension.is_possible(
-                    before, after, {*refused, one}
-                ):
+                    raise _explain_partial(exc, before, after) from exc
+                if one is None or not _is_partly_extended(before, after, {*refused, one}):
                     raise first from exc
                 refused.add(one)
             else:
                 return new, frozenset(refused)
 
-    def give_up(self, session: orm.Session, lease: model.Lease, time: datetime.datetime) -> None:
+    def release(self, session: orm.Session, lease: model.Lease, time: datetime.datetime) -> None:
         """Free what a lease is promised from a time on, when it is cleaned; nothing is refused.
 
         :param time: when others can have it
@@ -256,10 +258,12 @@ class Promises:
         self, draft: Draft, promises: Mapping[str, Sequence[OwnPromise]]
     ) -> Sequence[str]:
         """Find the leases that a draft preempts, see :meth:`Calendar.find_preempted`."""
-        wanted = self._wanted((item.reservation for item in draft.items), {})
-        return self.calendar.find_preempted(wanted, *_period(draft.lease, draft.now), promises)
+        wanted = self._read_demands((item.reservation for item in draft.items), {})
+        return self.calendar.find_preempted(
+            wanted, *_remaining_period(draft.lease, draft.now), promises
+        )
 
-    def fewer(
+    def find_shrinking(
         self, before: model.Lease, after: model.Lease, now: datetime.datetime
     ) -> dict[str, int]:
         """Return which reservations of a lease that runs are to have less than they have.
@@ -271,11 +275,11 @@ class Promises:
         has = {each.id: sum(a.pieces for a in each.allocations) for each in before.live}
         return {
             each.reservation_id: each.demand.most
-            for each in self._wanted(_changed(before, after), {})
+            for each in self._read_demands(_find_changed(before, after), {})
             if each.demand.most < has[each.reservation_id]
         }
 
-    def _wanted(
+    def _read_demands(
         self, reservations: Iterable[model.Reservation], fields: Mapping[str, str]
     ) -> list[ReservationDemand]:
         found = []
@@ -320,7 +324,7 @@ def _check_count(wanted: Sequence[ReservationDemand]) -> None:
         )
 
 
-def _changed(before: model.Lease, after: model.Lease) -> list[model.Reservation]:
+def _find_changed(before: model.Lease, after: model.Lease) -> list[model.Reservation]:
     """Return the reservations whose demands may have changed, as they are now."""
     if after.status in states.ENDING | states.UNGRANTED:
         return []
@@ -334,7 +338,7 @@ def _changed(before: model.Lease, after: model.Lease) -> list[model.Reservation]
     ]
 
 
-def _blamed_dates(before: model.Lease, after: model.Lease) -> dict[str, str]:
+def _find_blamed_dates(before: model.Lease, after: model.Lease) -> dict[str, str]:
     """Return the date that is to blame for what reservations demand that only move with it."""
     date = changes.update.moved_date(before, after)
     if changes.early_ends.resumed(before, after):
@@ -344,8 +348,48 @@ def _blamed_dates(before: model.Lease, after: model.Lease) -> dict[str, str]:
     return {} if date is None else dict.fromkeys(same, date)
 
 
-def _period(
+def _remaining_period(
     lease: model.Lease, now: datetime.datetime
 ) -> tuple[datetime.datetime, datetime.datetime]:
     """Return the time that is still to come of a lease."""
     return max(lease.start_date, min(now, lease.end_date)), lease.end_date
+
+
+def _is_partly_extended(before: model.Lease, after: model.Lease, refused: Collection[str]) -> bool:
+    """Tell whether a change extends a lease, and something of it without what is refused.
+
+    :param refused: the ids of reservations
+    """
+    leaving = {e.id for e in after.live if e.status == states.ReservationStatus.DELETING}
+    later = before.end_date < after.end_date or early_ends.resumed(before, after)
+    rest = {each.id for each in after.live} - leaving - early_ends.times(after).keys()
+    return bool(later and before.start_date == after.start_date and not rest <= {*refused})
+
+
+def _explain_partial(
+    refused: TransactionRefused, before: model.Lease, after: model.Lease
+) -> TransactionRefused:
+    """Return the refusal of a later end with what ``partial`` would do, if it would do anything.
+
+    :param refused: by the calendar, which names all parts that it cannot promise until then
+    """
+
+    def explain() -> Exception:
+        error = refused.explain()
+        if not isinstance(error, exceptions.NotEnough) or not error.parts:
+            return error
+        if not _is_partly_extended(before, after, error.parts):
+            return error
+        early = early_ends.times(before)
+        ends = {early.get(each, before.end_date) for each in error.parts}
+        told = words.listed([dates.sentence(each) for each in sorted(ends)])
+        return exceptions.NotEnough(
+            f'{error.message} With partial (--partial on the command line) all else is extended '
+            f'until {dates.sentence(after.end_date)}, and '
+            f'{"this part ends" if len(error.parts) == 1 else "these parts end"} at {told}, as '
+            'before.',
+            error.field,
+            error.available_from,
+        )
+
+    return TransactionRefused(explain, refused.about)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LOG = log.getLogger(__name__)
 #: So many are named where there may be hundreds.
-_NAMED: Final = 5
+_MAX_NAMED: Final = 5
 
 
 class ServiceConnector(Protocol):
@@ -30,7 +30,7 @@ class ServiceConnector(Protocol):
 
 
 @contextlib.contextmanager
-def answered() -> Iterator[None]:
+def require_services() -> Iterator[None]:
     """Turn what other services answer to the service itself into a 503 for its caller."""
     try:
         yield
@@ -42,7 +42,7 @@ def answered() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def registering(error: type[exceptions.Conflict], field: str, count: int) -> Iterator[None]:
+def reject_duplicates(error: type[exceptions.Conflict], field: str, count: int) -> Iterator[None]:
     """Turn the second registration of something into an error of the field that names it.
 
     :param count: how many are registered together
@@ -58,14 +58,16 @@ def registering(error: type[exceptions.Conflict], field: str, count: int) -> Ite
         ) from exc
 
 
-def check_new(error: type[exceptions.Conflict], field: str, registered: Sequence[object]) -> None:
+def check_unregistered(
+    error: type[exceptions.Conflict], field: str, registered: Sequence[object]
+) -> None:
     """Refuse to register what is registered already; it may well be in use, for a lease.
 
     :param registered: what is, of all that is wanted
     """
     if registered:
-        listed = ', '.join(map(str, registered[:_NAMED]))
-        more = f' and {len(registered) - _NAMED} more' if len(registered) > _NAMED else ''
+        listed = ', '.join(map(str, registered[:_MAX_NAMED]))
+        more = f' and {len(registered) - _MAX_NAMED} more' if len(registered) > _MAX_NAMED else ''
         told = 'is' if len(registered) == 1 else 'are'
         raise error(
             f'{field}: {listed}{more} {told} set apart for leases already. Leave out what is.',
@@ -73,7 +75,7 @@ def check_new(error: type[exceptions.Conflict], field: str, registered: Sequence
         )
 
 
-def check_unpromised(
+def check_unallocated(
     session: orm.Session, unit_id: int, name: str, error: type[exceptions.Conflict]
 ) -> None:
     """Refuse to take a unit away from leases that are promised it.

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tell when servers and volumes that are not made yet will find room in what everybody uses.
-
-What is free Placement says, in two calls, or Cinder; what leases free at their ends, and of which
-hosts, and what others will take at their starts, the database and Nova say. Nothing is asked for a
-single host. It is expected, and never guaranteed.
-"""
+"""Read what leases take, and free, of what everybody uses, for :mod:`.forecasting`."""
 
 import contextlib
 import dataclasses
@@ -20,25 +15,142 @@ from climate_core.calendar.windows import SearchBudget
 from climate_core.cloud import errors as cloud_errors
 from climate_core.cloud import flavors
 from climate_core.context import RequestContext
+from climate_core.db import reservations as db
 from climate_core.db.engine import Database
-from climate_core.lease import states
+from climate_core.lease import model, states
 from climate_core.lease.changes.update import moved_date
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, within
 from climate_core.lease.model import PREPARE, Lease, Reservation
-from climate_core.operations import expected
 from climate_core.operations.draft import Draft
-from climate_core.operations.expected import Room
-from climate_core.plugins.common_pool.emptying import RunningServer
-from climate_core.plugins.common_pool.forecast import LOOKS, Forecast, FutureDemand, NotExpected
+from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
+from climate_core.plugins.common_pool.forecast import (
+    LOOKS,
+    Forecast,
+    FutureDemand,
+    NotExpected,
+    Nouns,
+    Release,
+)
 from climate_core.plugins.server import room
 from climate_core.plugins.server.room import CommonHostRoom
 from climate_core.plugins.volume.room import BackendRoom
+
+#: How long what gives way is thought to take to leave its host.
+PREEMPTION_TIME: Final = datetime.timedelta(minutes=5)
+#: End actions after which a host has what a server had of it.
+_FREEING_ACTIONS: Final = frozenset({'delete', 'shelve', 'create_image'})
+
+
+class PoolCapacity(Protocol):
+    """The room that is free now for the resources of one type."""
+
+    @property
+    def nouns(self) -> Nouns:
+        """Return how users are told of it."""
+
+    @property
+    def hosts(self) -> Sequence[TargetHost]:
+        """Return what has room; for all that was demanded."""
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        """Return where each resource is that is there, by its id, as far as that is known."""
+
+    def demand(
+        self, name: str, params: Mapping[str, object], amounts: Mapping[str, int]
+    ) -> RunningServer:
+        """Return what is taken by a resource that is to be made for a reservation.
+
+        :param name: its id in the forecast
+        :raises climate_core.exceptions.BadRequest: that is not known
+        """
+
+    def released(self, amounts: Mapping[str, int]) -> Mapping[str, int]:
+        """Return what becomes free with a resource of these amounts."""
+
+
+def read_demand(room: PoolCapacity, reservation: model.Reservation) -> RunningServer:
+    """Return what a reservation takes, also one of a lease that waits, which holds nothing."""
+    return _read_demand(room, reservation.id, reservation)
+
+
+def _read_demand(
+    room: PoolCapacity, name: str, wanted: model.Reservation | db.ToBeMade
+) -> RunningServer:
+    held = wanted.amounts or wanted.params.get(model.HOLDS) or {}
+    return room.demand(name, wanted.params, held)
+
+
+def list_demanded_types(reservation: model.Reservation) -> set[str]:
+    """Return the types of what needs room when the resource of a reservation is made."""
+    parts = reservation.parts
+    return {reservation.resource_type} if parts is None else {*parts}
+
+
+def list_demands(
+    room: PoolCapacity, reservation: model.Reservation, resource_type: str
+) -> list[RunningServer]:
+    """Return what a reservation takes of the room for a type: itself, or what is in it.
+
+    :raises climate_core.exceptions.BadRequest: what is in it is not known
+    """
+    if reservation.parts is None:
+        return [read_demand(room, reservation)]
+    inside = reservation.parts.get(resource_type, ())
+    unknown = next((each[model.UNKNOWN] for each in inside if model.UNKNOWN in each), None)
+    if unknown is not None:
+        raise exceptions.BadRequest(
+            f'The {unknown} is known only when the stack is made, so nobody can tell whether '
+            'there will be room: write it into the template or its parameters, or ask for a lease '
+            'of the kind immediate.',
+            field='template',
+        )
+    return [room.demand(f'{reservation.id}.{n}', each, {}) for n, each in enumerate(inside)]
+
+
+def read_future_demands(
+    database: Database, resource_type: str, room: PoolCapacity
+) -> dict[str, FutureDemand]:
+    """Return what leases will take that is not made yet, or not woken again, by their ids."""
+    found = {}
+    for lease_id, wanted in database.read(db.to_be_made, resource_type).items():
+        servers = []
+        for number, each in enumerate(wanted):
+            # What is not known, as of a flavor that is gone, cannot be counted.
+            with contextlib.suppress(exceptions.BadRequest):
+                if each.resource_id not in room.places:
+                    name = f'{lease_id}.{number}'
+                    servers.append(_read_demand(room, name, each))
+        if servers:
+            start, end = moments.moment(wanted[0].start), moments.moment(wanted[0].end)
+            found[lease_id] = FutureDemand(start=start, end=end, servers=servers)
+    return found
+
+
+def read_releases(database: Database, resource_type: str, room: PoolCapacity) -> list[Release]:
+    """Return what leases free: at their ends, or when they give way to another one."""
+    places = room.places
+    if not places:
+        return []
+    return [
+        Release(
+            at=moments.moment(
+                end.at if end.given_up_at is None else end.given_up_at + PREEMPTION_TIME
+            ),
+            host=places[end.resource_id],
+            amounts=room.released(end.amounts),
+        )
+        for end in database.read(db.ends, resource_type)
+        if end.resource_id in places
+        if end.given_up_at is not None or end.on_end in _FREEING_ACTIONS
+    ]
+
 
 if TYPE_CHECKING:
     from climate_core.cloud import connection
 
 #: How far ahead a time is searched at which there would be enough.
-_AHEAD: Final = datetime.timedelta(days=30)
+_SEARCH_AHEAD: Final = datetime.timedelta(days=30)
 
 
 class UserConnector(Protocol):
@@ -51,7 +163,7 @@ class UserConnector(Protocol):
         """Return the connection with the rights of the user of a request."""
 
 
-def admit(
+def check_draft(
     database: Database,
     cloud: UserConnector | None,
     context: RequestContext,
@@ -69,32 +181,34 @@ def admit(
     if draft.lease.kind not in (states.LeaseKind.SCHEDULED, states.LeaseKind.RETRY):
         return
     start, end = max(draft.lease.start_date, draft.now), draft.lease.end_date
-    expectation = Expectation(database, cloud)
+    expectation = PoolForecast(database, cloud)
     servers = {
         f'{item.field}.server' if item.field else 'server': item.values['server']
         for item in draft.items
-        if item.reservation in _to_make(draft, resource_types.SERVER)
+        if item.reservation in _find_unmade(draft, resource_types.SERVER)
     }
     if servers:
         with errors.collected():
             forecast = expectation.forecast()
             assert cloud is not None, 'it told what is free'  # nosec B101 # for mypy: it holds already
             field = next(iter(servers)) if len(servers) == 1 else 'reservations'
-            check(forecast, read_servers(cloud, context, servers), start, end, field)
+            check_servers(
+                forecast, read_server_demands(cloud, context, servers), start, end, field
+            )
     stacks = [item for item in draft.items if item.reservation.parts]
     if stacks:
         with errors.collected(), within(stacks[0].field):
-            made = to_make(item.reservation for item in draft.items)
+            made = find_unmade(item.reservation for item in draft.items)
             wanted = [*made, *(item.reservation for item in stacks)]
             expectation.take(wanted, start, end, 'template')
         return
-    volumes = _to_make(draft, resource_types.VOLUME)
+    volumes = _find_unmade(draft, resource_types.VOLUME)
     if volumes:
         with errors.collected():
             expectation.take(volumes, start, end)
 
 
-def expect_now(
+def check_immediate(
     database: Database, cloud: UserConnector | None, draft: Draft, errors: ErrorCollector
 ) -> None:
     """Refuse in a dry run what would be made at once, if it is not expected to find room.
@@ -102,15 +216,15 @@ def expect_now(
     A create leaves that to Nova and Cinder, which do not look at what scheduled leases will take:
     nor does this. Nothing is refused where nobody can tell.
     """
-    made = to_make(each.reservation for each in draft.items)
+    made = find_unmade(each.reservation for each in draft.items)
     if cloud is None or not made or draft.lease.kind != states.LeaseKind.IMMEDIATE:
         return
     with errors.collected():
-        Expectation(database, cloud, alone=True).take(made, draft.now, draft.lease.end_date)
+        PoolForecast(database, cloud, alone=True).take(made, draft.now, draft.lease.end_date)
 
 
-def _to_make(draft: Draft, resource_type: str) -> list[Reservation]:
-    found = to_make(item.reservation for item in draft.items)
+def _find_unmade(draft: Draft, resource_type: str) -> list[Reservation]:
+    found = find_unmade(item.reservation for item in draft.items)
     return [each for each in found if each.resource_type == resource_type]
 
 
@@ -130,11 +244,11 @@ class NeedsForecast(Exception):
 def check_change(before: Lease, after: Lease) -> None:
     """Raise :class:`NeedsForecast` if a change has to be admitted. Nothing is asked."""
     moved = moved_date(before, after) is not None and after.status not in states.UNGRANTED
-    if moved and after.kind == states.LeaseKind.SCHEDULED and _later(after):
+    if moved and after.kind == states.LeaseKind.SCHEDULED and _find_later(after):
         raise NeedsForecast(before, after)
 
 
-def admit_change(
+def check_moved(
     database: Database, cloud: UserConnector | None, needed: NeedsForecast, now: datetime.datetime
 ) -> None:
     """Refuse other dates of what is not made yet, if it will find no room then.
@@ -146,32 +260,36 @@ def admit_change(
     before, after = needed.before, needed.after
     field = moved_date(before, after)
     assert field is not None, 'the forecast is needed because a date moves'  # nosec B101 # for mypy: it holds already
-    expectation = Expectation(database, cloud, without=before.id)
-    expectation.take(_later(after), max(after.start_date, now), after.end_date, field)
+    expectation = PoolForecast(database, cloud, without=before.id)
+    expectation.take(_find_later(after), max(after.start_date, now), after.end_date, field)
 
 
-def to_make(reservations: Iterable[Reservation]) -> list[Reservation]:
+def find_unmade(reservations: Iterable[Reservation]) -> list[Reservation]:
     """Return those whose resources are made for the lease, and are not there yet."""
     return [each for each in reservations if each.group and not each.is_made]
 
 
-def _later(lease: Lease) -> list[Reservation]:
+def _find_later(lease: Lease) -> list[Reservation]:
     """Return those of a scheduled lease that are to be made, or filled as a stack."""
     waits = states.EventStatus.UNDONE
     unfilled = {e.reservation_id for e in lease.events_of(PREPARE) if e.status == waits}
     stacks = [
         each for each in lease.live if each.parts and each.progress is None and each.id in unfilled
     ]
-    return [*to_make(lease.live), *stacks]
+    return [*find_unmade(lease.live), *stacks]
 
 
-def without_room(lease: Lease) -> list[Reservation]:
+def find_unplaced(lease: Lease) -> list[Reservation]:
     """Return those of a lease that waits which need room: to be made, or to be woken again."""
     asleep = (each for each in lease.live if each.status == states.ReservationStatus.PENDING)
-    return [each for each in asleep if each.unit_kind is None and each.resource_type in _ROOMS]
+    return [
+        each
+        for each in asleep
+        if each.unit_kind is None and each.resource_type in _CAPACITY_READERS
+    ]
 
 
-def read_servers(
+def read_server_demands(
     cloud: UserConnector, context: RequestContext, wanted: Mapping[str, Mapping[str, Any]]
 ) -> list[RunningServer]:
     """Return what servers take of their hosts.
@@ -199,7 +317,7 @@ def read_servers(
     return found
 
 
-def check(
+def check_servers(
     forecast: Forecast,
     servers: Sequence[RunningServer],
     start: datetime.datetime,
@@ -215,7 +333,7 @@ def check(
     try:
         forecast.check(FutureDemand(start=first, end=last, servers=servers))
     except NotExpected as exc:
-        ahead = last + moments.duration(_AHEAD)
+        ahead = last + moments.duration(_SEARCH_AHEAD)
         windows = forecast.windows(servers, last - first, first, ahead)
         later = next((moments.time_of(each) for each, _ in windows), None)
         told = f'{field}: {exc}'
@@ -225,7 +343,7 @@ def check(
         raise exceptions.NotEnough(told, field, dates.serialize(later)) from exc
 
 
-def find(
+def find_server_windows(
     forecast: Forecast,
     servers: Sequence[RunningServer],
     length: datetime.timedelta,
@@ -241,14 +359,14 @@ def find(
         yield moments.time_of(start), moments.time_of(end)
 
 
-_ROOMS: Final[Mapping[str, Callable[['connection.Connection'], Room]]] = {
+_CAPACITY_READERS: Final[Mapping[str, Callable[['connection.Connection'], PoolCapacity]]] = {
     resource_types.SERVER: CommonHostRoom,
     resource_types.VOLUME: BackendRoom,
 }
 
 
 @dataclasses.dataclass
-class Expectation:
+class PoolForecast:
     """The expectation for the common pool, as it is now; read when it is needed.
 
     :ivar without: the id of a lease that is to take nothing
@@ -262,7 +380,7 @@ class Expectation:
     without: str | None = None
     alone: bool = False
     budget: SearchBudget = dataclasses.field(default_factory=lambda: SearchBudget(LOOKS))
-    _rooms: dict[str, Room] = dataclasses.field(default_factory=dict)
+    _rooms: dict[str, PoolCapacity] = dataclasses.field(default_factory=dict)
     _forecasts: dict[str, Forecast] = dataclasses.field(default_factory=dict)
 
     def forecast(self, resource_type: str = resource_types.SERVER) -> Forecast:
@@ -291,14 +409,14 @@ class Expectation:
         """
         first, last = moments.moment(start), moments.moment(end)
         taken: dict[str, FutureDemand] = {}
-        types = {one for each in reservations for one in expected.types(each)}
+        types = {one for each in reservations for one in list_demanded_types(each)}
         for resource_type in sorted(types):
-            ours = [each for each in reservations if resource_type in expected.types(each)]
+            ours = [each for each in reservations if resource_type in list_demanded_types(each)]
             room = self._room(resource_type)
-            with answering():
-                found = (expected.demands(room, each, resource_type) for each in ours)
+            with require_cloud():
+                found = (list_demands(room, each, resource_type) for each in ours)
                 wanted = [*itertools.chain.from_iterable(found)]
-            check(self.forecast(resource_type), wanted, start, end, field)
+            check_servers(self.forecast(resource_type), wanted, start, end, field)
             taken[resource_type] = FutureDemand(start=first, end=last, servers=wanted)
         for resource_type, demand in taken.items():
             self._forecasts[resource_type].add(demand)
@@ -315,7 +433,7 @@ class Expectation:
         :param later: when there will be enough of what there was too little of first
         """
         # Of several types each may be what there is too little of then.
-        for _ in _ROOMS:
+        for _ in _CAPACITY_READERS:
             if later is None:
                 return
             begin = dates.parse(later, start)
@@ -326,15 +444,15 @@ class Expectation:
             else:
                 return
 
-    def _room(self, resource_type: str) -> Room:
+    def _room(self, resource_type: str) -> PoolCapacity:
         if resource_type not in self._rooms:
             if self.cloud is None:
                 raise exceptions.ServiceUnavailable('Nobody tells what is free in the cloud.')
-            with answering():
-                room = _ROOMS[resource_type](self.cloud.service())
-                claims = expected.claims(self.database, resource_type, room)
+            with require_cloud():
+                room = _CAPACITY_READERS[resource_type](self.cloud.service())
+                claims = read_future_demands(self.database, resource_type, room)
                 claims.pop(self.without or '', None)
-                releases = expected.releases(self.database, resource_type, room)
+                releases = read_releases(self.database, resource_type, room)
             taken = [] if self.alone else claims.values()
             self._forecasts[resource_type] = Forecast(room.hosts, releases, taken, room.nouns)
             self._rooms[resource_type] = room
@@ -342,7 +460,7 @@ class Expectation:
 
 
 @contextlib.contextmanager
-def answering() -> Iterator[None]:
+def require_cloud() -> Iterator[None]:
     """Raise ServiceUnavailable if the cloud does not answer."""
     try:
         yield

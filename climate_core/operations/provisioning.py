@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Provision what a draft needs right before it is written; discard it if that fails.
+
+That is the trust of the owner of a new lease, which leases of the owner share or which is new,
+and the resources that plugins create.
+"""
+
+import dataclasses
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from oslo_db import exception as db_exc
+from oslo_log import log
+from sqlalchemy import orm
+
+from climate_core import exceptions, test_points
+from climate_core.cloud import errors
+from climate_core.cloud.auth import RecentCache
+from climate_core.concurrency import check_deadline
+from climate_core.context import RequestContext
+from climate_core.db import leases, migration, missing
+from climate_core.db import owner_trusts as db
+from climate_core.db.engine import TROUBLE, Database, after_commit
+from climate_core.lease import events, model
+from climate_core.lease.errors import within
+from climate_core.lease.trust_scope import TrustScope
+from climate_core.operations.draft import Draft, Item
+from climate_core.plugins.base import Claimed, ResourcePlugin
+
+
+class TrustService(Protocol):
+    """Make and delete the trusts of owners, see ``climate_core.cloud.trusts``."""
+
+    def check(self, context: RequestContext) -> None:
+        """Raise what :meth:`create` would. Nothing is created."""
+
+    def scope(self, context: RequestContext) -> TrustScope | None:
+        """Return what a trust of this request delegates; None if no other lease may share it."""
+
+    def create(self, context: RequestContext, roles: Sequence[str] | None = None) -> str:
+        """Make a trust of the user of a request; return its id.
+
+        :param roles: the names of those that are delegated; default: as it is configured
+        """
+
+    def roles(self, trust_id: str) -> Sequence[str]:
+        """Return the names of the roles that are delegated, as Keystone says now.
+
+        :raises climate_core.cloud.errors.TrustRefused: they are delegated no more
+        :raises climate_core.exceptions.Transient: try again later
+        """
+
+    def delete(self, trust_id: str) -> None:
+        """Delete a trust; one that is gone is no error.
+
+        :raises climate_core.exceptions.Transient: try again later
+        :raises climate_core.exceptions.Permanent: Keystone does not let the service
+        """
+
+
+#: The migration of the first contraction since leases share trusts.
+_SHARING_MIGRATION: Final = '0041'
+
+#: Keystonemiddleware's ``token_cache_time``.
+_TRUST_CACHE_SECONDS: Final = 300.0
+
+#: How many trusts of an owner a create asks Keystone about before it makes one.
+_TRUSTS_CHECKED: Final = 3
+
+
+class _NotFound(Exception):
+    """There is no live trust of this scope."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OwnerTrust:
+    """The trust of a new lease.
+
+    :param scope: by which others find it; None: it is of this lease alone
+    :param is_new: whether it was made for this lease
+    """
+
+    id: str
+    scope: TrustScope | None = None
+    is_new: bool = True
+
+
+class OwnerTrusts:
+    """Find or make the trusts of new leases, and let go of those that leases leave.
+
+    :param size: of how many owners the trust is kept in memory
+    """
+
+    def __init__(self, database: Database, trusts: TrustService, size: int) -> None:
+        self._database = database
+        self._trusts = trusts
+        self._known: RecentCache[str] = RecentCache(size, _TRUST_CACHE_SECONDS)
+        self._contracted = False
+
+    def take(self, context: RequestContext) -> OwnerTrust:
+        """Return a live trust of the user, project and roles of a request, or make one.
+
+        :raises climate_core.exceptions.Forbidden: Keystone does not let this token delegate
+        :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer
+        """
+        scope = self._trusts.scope(context)
+        if scope is None:
+            return OwnerTrust(self._trusts.create(context))
+        try:
+            found = self._known.get(scope.digest, lambda: self._find(scope))
+        except _NotFound:
+            shared = scope if self._may_share() else None
+            return OwnerTrust(self._trusts.create(context, scope.roles), shared)
+        return OwnerTrust(found, scope, is_new=False)
+
+    def replace(self, context: RequestContext, trust: OwnerTrust) -> OwnerTrust:
+        """Return another trust for one that was retired since it was taken."""
+        assert trust.scope is not None  # nosec B101 # for mypy: it holds already
+        self._known.drop(trust.scope.digest)
+        return self.take(context)
+
+    def keep(self, session: orm.Session, trust: OwnerTrust) -> None:
+        """Let later leases share a new trust, from the commit of its first lease on."""
+        if trust.is_new and trust.scope is not None:
+            digest = trust.scope.digest
+            db.insert(session, trust.id, trust.scope)
+            after_commit(session, lambda: self._known.put(digest, trust.id))
+
+    def release(self, lease: model.Lease) -> None:
+        """Let go of the trust of a lease that is over: keep a shared one a while, delete another.
+
+        Nothing happens while another lease needs it. Of two leases that are over at the same time
+        the second sees that the first one is over: each looks after its own commit. If a node of
+        a cluster lags behind and neither sees it, the comparison with the cloud does: it looks
+        for trusts that no lease needs.
+
+        Such a node may not say either that a trust is shared. So one that seems not to be is
+        written first, as retired: that fails if another lease may have it.
+
+        :raises climate_core.exceptions.Transient: try again later
+        :raises climate_core.exceptions.Permanent: Keystone does not let the service delete it
+        """
+        trust_id = lease.trust_id
+        if trust_id is None:
+            return
+        use = self._database.read(db.use, trust_id)
+        shared = use.shared or not (use.known or self._retire_alone(trust_id, lease))
+        if use.needed:
+            return
+        if shared:
+            self._database.write(db.leave, trust_id)
+            return
+        self._trusts.delete(trust_id)
+        self._database.write(db.delete, trust_id)
+
+    def _retire_alone(self, trust_id: str, lease: model.Lease) -> bool:
+        """Write a trust as that of one lease alone; tell whether it is so."""
+        try:
+            self._database.write(db.insert_alone, trust_id, lease.user_id, lease.project_id)
+        except db_exc.DBDuplicateEntry:
+            return False
+        return True
+
+    def _find(self, scope: TrustScope) -> str:
+        """Return a live trust that Keystone gives a token for; retire those that it refuses."""
+        for _ in range(_TRUSTS_CHECKED):
+            found = self._database.read(db.find_live, scope)
+            if found is None:
+                break
+            with errors.for_user():
+                try:
+                    self._trusts.roles(found)
+                except errors.TrustRefused:
+                    self._database.write(db.retire, [found])
+                    continue
+            return found
+        # Those that were refused may still look live on a node that lags behind: make one.
+        raise _NotFound
+
+    def _may_share(self) -> bool:
+        self._contracted = self._contracted or migration.is_at(self._database, _SHARING_MIGRATION)
+        return self._contracted
+
+
+LOG = log.getLogger(__name__)
+
+_CLEANUP_ERRORS: tuple[type[Exception], ...] = (*errors.EXPECTED, *TROUBLE)
+_TRUST_ERRORS = (exceptions.Transient, exceptions.Permanent, exceptions.ClimateError)
+
+
+@dataclasses.dataclass(slots=True)
+class Provisioned:
+    """The resources that a draft is written with.
+
+    :param trust: the trust of its owner; None for what joins a lease
+    :param items: those of the draft, with the ids that their resources have now
+    :param preparing: how long before the start reservations are to be prepared, by their ids;
+        None: at once
+    :param made: the reservations whose resource was made just now
+    :param reused: the ids of the reservations whose resource an equal request made before
+    """
+
+    trust: OwnerTrust | None = None
+    items: list[Item] = dataclasses.field(default_factory=list)
+    preparing: dict[str, datetime.timedelta | None] = dataclasses.field(default_factory=dict)
+    made: list[model.Reservation] = dataclasses.field(default_factory=list)
+    reused: set[str] = dataclasses.field(default_factory=set)
+
+    def new_lease(self, draft: Draft) -> model.Lease:
+        """Return the new lease of a draft with all of this."""
+        reservations = model.in_order((), (each.reservation for each in self.items))
+        trust_id = self.trust.id if self.trust else None
+        lease = dataclasses.replace(draft.lease, trust_id=trust_id, reservations=reservations)
+        return events.prepare.add(lease, self.preparing, draft.now)
+
+    def wrote(self, draft: Draft, lease: model.Lease) -> bool:
+        """Tell whether a lease is what was written of a draft, and not of an equal request.
+
+        Both may share the trust of their owner. The ids within the lease are of one request alone.
+        """
+        written = {each.id for each in lease.reservations} | {each.id for each in lease.events}
+        own = {each.reservation.id for each in self.items}
+        own |= {each.id for each in draft.lease.events}
+        return not own.isdisjoint(written)
+
+
+@dataclasses.dataclass
+class Provisioner:
+    """Make trusts and resources with the rights of the user, and discard them."""
+
+    database: Database
+    plugins: Mapping[str, ResourcePlugin]
+    trusts: TrustService
+    owner_trusts: OwnerTrusts
+
+    def provision(self, context: RequestContext, draft: Draft) -> Provisioned:
+        """Make what a draft needs, in the order of the request, or leave nothing behind.
+
+        Once something was made, the rest is made, too, whether the caller waits for it or not.
+        """
+        check_deadline()
+        done = Provisioned(self.owner_trusts.take(context) if draft.before is None else None)
+        try:
+            for item in draft.items:
+                if not done.made:
+                    check_deadline()
+                with within(item.field):
+                    self._make(context, draft.lease.id, item, done)
+        except BaseException:
+            self._discard_resources(done)
+            self._delete_trust(done)
+            raise
+        return done
+
+    def discard(self, done: Provisioned, draft: Draft) -> model.Lease | None:
+        """Delete what was made, except what a lease holds by now.
+
+        What cannot be deleted is logged and stays: ``climate-manage repair`` finds it.
+
+        :returns: the new lease if it is the one of this draft: its commit went through after all
+        """
+        if done.trust is not None:
+            try:
+                present = self.database.read(leases.find, draft.lease.id)
+            except TROUBLE:
+                # A lease whose trust was deleted could not start.
+                if done.trust.is_new:
+                    LOG.error(
+                        'Whether lease %s was written is not known, so the trust %s stays. If no '
+                        'lease has it, delete it, or let [cloud] sweep_trusts do so',
+                        draft.lease.id,
+                        done.trust.id,
+                    )
+            else:
+                if present is not None and done.wrote(draft, present):
+                    if present.trust_id != done.trust.id:
+                        # It was committed with the one before, which was retired since.
+                        self._delete_trust(done)
+                    return present
+                self._delete_trust(done)
+        self._discard_resources(done)
+        return None
+
+    def replace_trust(self, context: RequestContext, done: Provisioned) -> None:
+        """Take another trust of the owner: the one that was found is retired."""
+        assert done.trust is not None  # nosec B101 # for mypy: it holds already
+        done.trust = self.owner_trusts.replace(context, done.trust)
+
+    def _make(self, context: RequestContext, lease_id: str, item: Item, done: Provisioned) -> None:
+        before = item.reservation
+        claimed = Claimed(before.resource_id, before.params, before.amounts)
+        claimed = self.plugins[before.resource_type].make(context, lease_id, item.values, claimed)
+        after = dataclasses.replace(
+            before, resource_id=claimed.resource_id, params=dict(claimed.params)
+        )
+        done.items.append(item._replace(reservation=after))
+        if claimed.made:
+            done.made.append(after)
+            test_points.reached('make.after', event_type='lease.create', lease_id=lease_id)
+        elif claimed.resource_id != before.resource_id:
+            done.reused.add(before.id)
+        if claimed.prepare:
+            done.preparing[before.id] = claimed.prepare_before
+
+    def _discard_resources(self, done: Provisioned) -> None:
+        for each in done.made:
+            kind, resource_id = each.resource_type, each.resource_id
+            try:
+                if self.database.read(missing.unheld, kind, [resource_id]):
+                    self.plugins[kind].discard(resource_id)
+            except _CLEANUP_ERRORS:
+                told = 'The %s %s of a lease that was not created stays'
+                LOG.warning(told, kind, resource_id, exc_info=True)
+
+    def _delete_trust(self, done: Provisioned) -> None:
+        if done.trust is None or not done.trust.is_new:
+            return
+        try:
+            self.trusts.delete(done.trust.id)
+        except _TRUST_ERRORS:
+            told = 'The trust %s of a lease that was not created stays'
+            LOG.warning(told, done.trust.id, exc_info=True)
