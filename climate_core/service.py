@@ -37,7 +37,7 @@ from climate_core.engine.queue import QueueWorker
 from climate_core.engine.scheduler import Scheduler
 from climate_core.engine.shares import ThreadShares, services_of
 from climate_core.lease import model
-from climate_core.operations import provisioning
+from climate_core.operations import services
 from climate_core.operations.draft_builder import webhook_rules
 from climate_core.operations.feeds import FeedOperations
 from climate_core.operations.leases import LeaseOperations
@@ -88,7 +88,7 @@ class ManagerService:
         database: Database | None = None,
         cloud: Cloud | None = None,
         plugins: Mapping[str, ResourcePlugin] | None = None,
-        trusts: provisioning.TrustService | None = None,
+        trusts: services.TrustService | None = None,
         send: publisher.Send | None = None,
         watch: bool = True,
     ) -> None:

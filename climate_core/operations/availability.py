@@ -13,7 +13,7 @@ from climate_core.context import RequestContext
 from climate_core.db import leases
 from climate_core.lease import states, times
 from climate_core.lease.errors import ErrorCollector
-from climate_core.operations import pool_forecast
+from climate_core.operations import pool_forecast, services
 from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.create import LeaseWriter
 from climate_core.operations.draft import Draft, Reserver
@@ -152,7 +152,7 @@ _DEFAULT_LIMIT: Final = 5
 def find_windows(
     builder: DraftBuilder,
     allocation_service: AllocationService,
-    cloud: pool_forecast.UserConnector | None,
+    cloud: services.UserConnector | None,
     context: RequestContext,
     values: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
@@ -227,7 +227,7 @@ def _read_period(
 
 
 def _read_servers(
-    cloud: pool_forecast.UserConnector | None,
+    cloud: services.UserConnector | None,
     context: RequestContext,
     wanted: Sequence[Mapping[str, Any]],
 ) -> list[RunningServer]:

@@ -25,7 +25,7 @@ from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
 from climate_core.lease.states import LeaseKind
 from climate_core.operations.draft import Draft, Item, Reserver
 from climate_core.operations.idempotent_create import check_same_lease, detect_lease_appeared
-from climate_core.operations.quota import ExternalService
+from climate_core.operations.services import ExternalService
 from climate_core.plugins import specified
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.policies import reservations

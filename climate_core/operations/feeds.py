@@ -23,7 +23,7 @@ from climate_core.db import utcnow
 from climate_core.db.engine import Database
 from climate_core.lease import feeds
 from climate_core.operations.operator_registration import require_services
-from climate_core.operations.provisioning import TrustService
+from climate_core.operations.services import TrustService
 from climate_core.policies import feeds as rules
 
 LOG = log.getLogger(__name__)

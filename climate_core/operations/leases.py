@@ -45,18 +45,19 @@ from climate_core.operations.draft_builder import (
     webhook_rules,
 )
 from climate_core.operations.idempotent_create import retry_if_lease_appeared
-from climate_core.operations.pool_forecast import NeedsForecast, UserConnector
+from climate_core.operations.pool_forecast import NeedsForecast
 from climate_core.operations.preemption import Preemption
-from climate_core.operations.provisioning import OwnerTrusts, Provisioner, TrustService
-from climate_core.operations.quota import (
+from climate_core.operations.provisioning import OwnerTrusts, Provisioner
+from climate_core.operations.quota import Quota, count_added
+from climate_core.operations.server_preemption import ServerPreemption
+from climate_core.operations.services import (
     ExternalService,
     LimitsService,
     NoExternalService,
     NoLimits,
-    Quota,
-    count_added,
+    TrustService,
+    UserConnector,
 )
-from climate_core.operations.server_preemption import ServerPreemption
 from climate_core.operations.wait_queue import WaitQueue
 from climate_core.plugins.base import ResourcePlugin, Wait
 from climate_core.policies import leases as lease_rules

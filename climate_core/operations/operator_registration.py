@@ -3,7 +3,7 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from oslo_db import exception as db_exc
 from oslo_log import log
@@ -15,18 +15,11 @@ from climate_core.cloud import errors
 from climate_core.db import allocations
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    pass
 
 LOG = log.getLogger(__name__)
 #: So many are named where there may be hundreds.
 _MAX_NAMED: Final = 5
-
-
-class ServiceConnector(Protocol):
-    """Give the connection with the rights of the service, see ``climate_core.cloud``."""
-
-    def service(self) -> 'connection.Connection':
-        """Return the connection."""
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ from climate_core.lease.changes.update import moved_date
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, within
 from climate_core.lease.model import PREPARE, Lease, Reservation
 from climate_core.operations.draft import Draft
+from climate_core.operations.services import UserConnector
 from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import (
     LOOKS,
@@ -151,16 +152,6 @@ if TYPE_CHECKING:
 
 #: How far ahead a time is searched at which there would be enough.
 _SEARCH_AHEAD: Final = datetime.timedelta(days=30)
-
-
-class UserConnector(Protocol):
-    """Give connections with the rights of the service, and of a user."""
-
-    def service(self) -> 'connection.Connection':
-        """Return the connection with the rights of the service."""
-
-    def user(self, context: RequestContext) -> 'connection.Connection':
-        """Return the connection with the rights of the user of a request."""
 
 
 def check_draft(

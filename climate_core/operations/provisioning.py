@@ -7,8 +7,8 @@ and the resources that plugins create.
 
 import dataclasses
 import datetime
-from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Mapping
+from typing import Final
 
 from oslo_db import exception as db_exc
 from oslo_log import log
@@ -26,38 +26,8 @@ from climate_core.lease import events, model
 from climate_core.lease.errors import within
 from climate_core.lease.trust_scope import TrustScope
 from climate_core.operations.draft import Draft, Item
+from climate_core.operations.services import TrustService
 from climate_core.plugins.base import Claimed, ResourcePlugin
-
-
-class TrustService(Protocol):
-    """Make and delete the trusts of owners, see ``climate_core.cloud.trusts``."""
-
-    def check(self, context: RequestContext) -> None:
-        """Raise what :meth:`create` would. Nothing is created."""
-
-    def scope(self, context: RequestContext) -> TrustScope | None:
-        """Return what a trust of this request delegates; None if no other lease may share it."""
-
-    def create(self, context: RequestContext, roles: Sequence[str] | None = None) -> str:
-        """Make a trust of the user of a request; return its id.
-
-        :param roles: the names of those that are delegated; default: as it is configured
-        """
-
-    def roles(self, trust_id: str) -> Sequence[str]:
-        """Return the names of the roles that are delegated, as Keystone says now.
-
-        :raises climate_core.cloud.errors.TrustRefused: they are delegated no more
-        :raises climate_core.exceptions.Transient: try again later
-        """
-
-    def delete(self, trust_id: str) -> None:
-        """Delete a trust; one that is gone is no error.
-
-        :raises climate_core.exceptions.Transient: try again later
-        :raises climate_core.exceptions.Permanent: Keystone does not let the service
-        """
-
 
 #: The migration of the first contraction since leases share trusts.
 _SHARING_MIGRATION: Final = '0041'

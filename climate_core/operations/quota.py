@@ -9,8 +9,7 @@ writes, see :mod:`climate_core.db.limits`: that count decides. With nothing of s
 
 import dataclasses
 import datetime
-from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from oslo_config import cfg
 from sqlalchemy import orm
@@ -23,79 +22,7 @@ from climate_core.db import limits as db
 from climate_core.db.engine import Database
 from climate_core.lease import limits, model
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
-from climate_core.lease.model import Lease
-
-
-class LimitsService(Protocol):
-    """Return the limits of a project by name, see ``climate_core.cloud.limits``."""
-
-    @property
-    def is_on(self) -> bool:
-        """Return whether projects may have limits."""
-
-    def of(self, project_id: str) -> Mapping[str, int] | None:
-        """Return the limits of a project by the names of amounts, -1: unlimited; None: no limits.
-
-        :raises climate_core.exceptions.ServiceUnavailable: they cannot be read now
-        """
-
-    def recent(self, project_id: str) -> Mapping[str, int] | None:
-        """Return them as they are, or were a few seconds ago; ask :meth:`of` before a refusal."""
-
-
-class ExternalService(Protocol):
-    """Permit or refuse leases, see ``climate_core.cloud.external``."""
-
-    @property
-    def on_create(self) -> bool:
-        """Return whether it is asked about new leases."""
-
-    @property
-    def on_update(self) -> bool:
-        """Return whether it is asked about changes."""
-
-    @property
-    def on_end(self) -> bool:
-        """Return whether it is told of ends."""
-
-    def check_create(self, lease: Lease) -> None:
-        """Raise LeaseNotPermitted if a lease may not be made."""
-
-    def check_update(self, before: Lease, after: Lease) -> None:
-        """Raise LeaseNotPermitted if a lease may not be changed so."""
-
-    def tell_end(self, lease: Lease) -> None:
-        """Tell that a lease is over; it may be told twice.
-
-        :raises climate_core.exceptions.Transient: say it again later
-        """
-
-
-class NoLimits:
-    """Limit no project."""
-
-    is_on = False
-
-    def of(self, project_id: str) -> None:
-        """Return no limits."""
-
-    recent = of
-
-
-class NoExternalService:
-    """Permit every lease."""
-
-    on_create = on_update = on_end = False
-
-    def check_create(self, lease: Lease) -> None:
-        """Permit the lease."""
-
-    def check_update(self, before: Lease, after: Lease) -> None:
-        """Permit the change."""
-
-    def tell_end(self, lease: Lease) -> None:
-        """Tell nobody."""
-
+from climate_core.operations.services import ExternalService, LimitsService
 
 #: For how long a create relies on what the last transaction of its project has counted.
 _USAGE_CACHE_SECONDS: Final = 10.0

@@ -26,7 +26,8 @@ from climate_core.db.engine import Database
 from climate_core.db.preemptible import PreemptibleServers
 from climate_core.lease import changes, model, states
 from climate_core.operations import pool_forecast
-from climate_core.operations.pool_forecast import UserConnector, require_cloud
+from climate_core.operations.pool_forecast import require_cloud
+from climate_core.operations.services import UserConnector
 from climate_core.plugins.common_pool.forecast import (
     LOOKS,
     Forecast,

@@ -30,7 +30,7 @@ from climate_core.db.leases import QueueEntry
 from climate_core.lease import changes, limits, model, states
 from climate_core.lease.events import wait_again
 from climate_core.lease.history import Cause
-from climate_core.operations import pool_forecast
+from climate_core.operations import pool_forecast, services
 from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.draft import Draft
 from climate_core.operations.preemption import PREEMPTS, Preemption
@@ -197,7 +197,7 @@ class WaitQueue:
     quota: Quota
     preemption: Preemption
     #: Tells what is free for servers; None: nobody can.
-    cloud: pool_forecast.UserConnector | None = None
+    cloud: services.UserConnector | None = None
     _turns: QueueTurns = dataclasses.field(default_factory=QueueTurns)
 
     def add(self, draft: Draft, lease: model.Lease) -> model.Lease:

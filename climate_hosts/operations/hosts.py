@@ -22,7 +22,8 @@ from climate_core.cloud import errors, hypervisors
 from climate_core.context import RequestContext
 from climate_core.db import extra_properties
 from climate_core.db.engine import Database
-from climate_core.operations.operator_registration import ServiceConnector, require_services
+from climate_core.operations.operator_registration import require_services
+from climate_core.operations.services import ServiceConnector
 from climate_hosts.db import host_failures, host_pools
 from climate_hosts.db import hosts as db
 from climate_hosts.domain import host_request, hosts

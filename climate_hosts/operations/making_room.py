@@ -21,7 +21,7 @@ from climate_core.db.engine import Database
 from climate_core.lease import changes, model
 from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.draft import Draft
-from climate_core.operations.pool_forecast import UserConnector
+from climate_core.operations.services import UserConnector
 from climate_core.plugins.common_pool import emptying
 from climate_core.plugins.common_pool.emptying import CandidateHost, CannotMakeRoom
 from climate_core.plugins.loading import PluginError

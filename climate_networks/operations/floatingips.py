@@ -16,12 +16,12 @@ from climate_core.cloud import errors
 from climate_core.context import RequestContext
 from climate_core.db.engine import Database
 from climate_core.operations.operator_registration import (
-    ServiceConnector,
     check_unallocated,
     check_unregistered,
     reject_duplicates,
     require_services,
 )
+from climate_core.operations.services import ServiceConnector
 from climate_networks.cloud import floatingips as cloud_floatingips
 from climate_networks.db import floatingips as db
 from climate_networks.domain import floatingips

@@ -18,12 +18,12 @@ from climate_core.context import RequestContext
 from climate_core.db import extra_properties
 from climate_core.db.engine import Database
 from climate_core.operations.operator_registration import (
-    ServiceConnector,
     check_unallocated,
     check_unregistered,
     reject_duplicates,
     require_services,
 )
+from climate_core.operations.services import ServiceConnector
 from climate_networks.cloud import segments
 from climate_networks.db import networks as db
 from climate_networks.domain import networks

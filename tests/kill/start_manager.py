@@ -244,7 +244,7 @@ def create_at_once(
     All of them come while the first one is about to commit.
     """
     context, operations = _of_alice(config, log, token)
-    groups = operations.lease_writer.new_leases.groups
+    groups = operations.lease_writer.groups
     come = threading.Event()
 
     class WaitingHook(Hook):

@@ -566,7 +566,7 @@ def test_create_whose_trusts_are_retired_again_and_again_is_to_be_tried_later(
         tries.append(1)
         raise owner_trusts.Retired
 
-    monkeypatch.setattr(world.operations.lease_writer.new_leases, 'write', retired)
+    monkeypatch.setattr(world.operations.lease_writer, '_persist_grouped', retired)
     with pytest.raises(exceptions.ServiceUnavailable):
         create(world, 'b', id=ID)
     assert len(tries) == 3

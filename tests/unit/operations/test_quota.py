@@ -11,7 +11,7 @@ from climate_core import exceptions
 from climate_core.db import limits as db
 from climate_core.db import tables
 from climate_core.lease import model
-from climate_core.operations.quota import NoLimits
+from climate_core.operations.services import NoLimits
 from tests.support.quotas import (
     LATER,
     Judge,
