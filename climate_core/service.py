@@ -135,7 +135,7 @@ class ManagerService:
         self._stopped = threading.Event()
 
     def _make_operations(self) -> LeaseOperations:
-        return LeaseOperations(
+        shared = services.Services(
             self.conf,
             self.database,
             self.clock,
@@ -145,8 +145,8 @@ class ManagerService:
             External(self.conf, self.cloud),
             self._calendar,
             self.cloud,
-            self._wrote_lease,
         )
+        return LeaseOperations(shared, self._wrote_lease)
 
     def _make_scheduler(self, operations: LeaseOperations) -> Scheduler:
         engine = self.conf.engine

@@ -35,10 +35,6 @@ from climate_core.plugins.base import ResourcePlugin
 _LATEST_START = datetime.timedelta(days=366)
 
 
-class NeedsReduction(Exception):
-    """A lease that runs is to have less: what it gives back must be put out of use before."""
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReallocationResult:
     """Describe what became of what is promised to a lease that was changed.
@@ -183,7 +179,6 @@ class AllocationService:
         :param less: what reservations of a lease that runs keep that give something back, by their
             ids: all that :meth:`find_shrinking` names
         :param partial: whether those for whose new end there is not enough keep what they have
-        :raises NeedsReduction: others are to give something back, too
         """
         wanted = self._read_demands(_find_changed(before, after), fields)
         if not wanted:
@@ -194,8 +189,6 @@ class AllocationService:
             for each in wanted
         ]
         started = before.has_started(now)
-        if started and self.find_shrinking(before, after, now).keys() - less.keys():
-            raise NeedsReduction
         new, refused = self._replan(session, before, after, wanted, now, less, partial)
         if not started:
             return ReallocationResult(refused=refused)
@@ -264,7 +257,11 @@ class AllocationService:
         )
 
     def find_shrinking(
-        self, before: model.Lease, after: model.Lease, now: datetime.datetime
+        self,
+        before: model.Lease,
+        after: model.Lease,
+        now: datetime.datetime,
+        fields: Mapping[str, str],
     ) -> dict[str, int]:
         """Return which reservations of a lease that runs are to have less than they have.
 
@@ -275,7 +272,7 @@ class AllocationService:
         has = {each.id: sum(a.pieces for a in each.allocations) for each in before.live}
         return {
             each.reservation_id: each.demand.most
-            for each in self._read_demands(_find_changed(before, after), {})
+            for each in self._read_demands(_find_changed(before, after), fields)
             if each.demand.most < has[each.reservation_id]
         }
 

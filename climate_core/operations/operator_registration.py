@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Share among the operations for operators what is done with the service's own rights."""
+"""Checks and errors of operators' registrations, which use the service's own rights."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from oslo_db import exception as db_exc
 from oslo_log import log
@@ -14,17 +14,14 @@ from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.db import allocations
 
-if TYPE_CHECKING:
-    pass
-
 LOG = log.getLogger(__name__)
-#: So many are named where there may be hundreds.
+#: Maximum number of names in an error: there may be hundreds.
 _MAX_NAMED: Final = 5
 
 
 @contextlib.contextmanager
 def require_services() -> Iterator[None]:
-    """Turn what other services answer to the service itself into a 503 for its caller."""
+    """Raise ServiceUnavailable for errors of other services, and log them."""
     try:
         yield
     except exceptions.ClimateError:
@@ -36,9 +33,9 @@ def require_services() -> Iterator[None]:
 
 @contextlib.contextmanager
 def reject_duplicates(error: type[exceptions.Conflict], field: str, count: int) -> Iterator[None]:
-    """Turn the second registration of something into an error of the field that names it.
+    """Raise an error of the field that names something that is registered already.
 
-    :param count: how many are registered together
+    :param count: the number of things that are registered together
     """
     try:
         yield
@@ -54,9 +51,9 @@ def reject_duplicates(error: type[exceptions.Conflict], field: str, count: int) 
 def check_unregistered(
     error: type[exceptions.Conflict], field: str, registered: Sequence[object]
 ) -> None:
-    """Refuse to register what is registered already; it may well be in use, for a lease.
+    """Reject the registration of what is registered already: a lease may use it.
 
-    :param registered: what is, of all that is wanted
+    :param registered: which of the requested things are registered
     """
     if registered:
         listed = ', '.join(map(str, registered[:_MAX_NAMED]))
@@ -71,14 +68,14 @@ def check_unregistered(
 def check_unallocated(
     session: orm.Session, unit_id: int, name: str, error: type[exceptions.Conflict]
 ) -> None:
-    """Refuse to take a unit away from leases that are promised it.
+    """Reject the removal of a unit that is allocated to leases.
 
-    :param name: of the unit, for people
-    :param error: what is raised then
+    :param name: the name of the unit, for messages
+    :param error: the type of the error
     """
-    promised = allocations.last_promise(session, unit_id)
-    if promised is not None:
-        count, end = promised
+    allocated = allocations.last_promise(session, unit_id)
+    if allocated is not None:
+        count, end = allocated
         raise error(
             f'{name} is promised to {words.counted(count, "reservation")}, the last until '
             f'{dates.sentence(end)}. End their leases first.'

@@ -219,40 +219,30 @@ def _find_unmade(draft: Draft, resource_type: str) -> list[Reservation]:
     return [each for each in found if each.resource_type == resource_type]
 
 
-class NeedsForecast(Exception):
-    """A change of dates is granted only if what is not made yet will find room then.
-
-    :ivar before: the lease as it is
-    :ivar after: the lease as it would be
-    """
-
-    def __init__(self, before: Lease, after: Lease) -> None:
-        super().__init__(before.id)
-        self.before = before
-        self.after = after
-
-
-def check_change(before: Lease, after: Lease) -> None:
-    """Raise :class:`NeedsForecast` if a change has to be admitted. Nothing is asked."""
+def needs_forecast(before: Lease, after: Lease) -> bool:
+    """Return whether a change of dates is granted only if the forecast has capacity then."""
     moved = moved_date(before, after) is not None and after.status not in states.UNGRANTED
-    if moved and after.kind == states.LeaseKind.SCHEDULED and _find_later(after):
-        raise NeedsForecast(before, after)
+    return bool(moved and after.kind == states.LeaseKind.SCHEDULED and _find_later(after))
 
 
 def check_moved(
-    database: Database, cloud: UserConnector | None, needed: NeedsForecast, now: datetime.datetime
+    database: Database,
+    cloud: UserConnector | None,
+    before: Lease,
+    after: Lease,
+    now: datetime.datetime,
 ) -> None:
-    """Refuse other dates of what is not made yet, if it will find no room then.
+    """Reject new dates of resources that are not created yet if there is no capacity then.
 
+    :param before: the lease, whose dates move, see :func:`needs_forecast`
     :param cloud: None: nobody can tell
-    :raises climate_core.exceptions.NotEnough: see :func:`check`
+    :raises climate_core.exceptions.NotEnough: see :func:`check_servers`
     :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer
     """
-    before, after = needed.before, needed.after
     field = moved_date(before, after)
     assert field is not None, 'the forecast is needed because a date moves'  # nosec B101 # for mypy: it holds already
-    expectation = PoolForecast(database, cloud, without=before.id)
-    expectation.take(_find_later(after), max(after.start_date, now), after.end_date, field)
+    forecast = PoolForecast(database, cloud, without=before.id)
+    forecast.take(_find_later(after), max(after.start_date, now), after.end_date, field)
 
 
 def find_unmade(reservations: Iterable[Reservation]) -> list[Reservation]:

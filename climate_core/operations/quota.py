@@ -53,8 +53,8 @@ class Quota:
 
         :param lease: the lease as it shall be
         :param before: the lease as it is; None for a new one
-        :param creates_nothing: whether a new one may be left to the count of the transaction, if the
-            project held little a moment ago
+        :param creates_nothing: whether the count of the transaction suffices for a new lease, if
+            the project held little a moment ago
         :returns: the limits of the project, for the transaction that writes; None: none
         :raises climate_core.exceptions.Forbidden: it is
         :raises climate_core.exceptions.ServiceUnavailable: a service does not answer

@@ -1,12 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The services that the operations use, as interfaces, and those that are not configured."""
+"""The services that the operations use: interfaces, defaults if not configured, and their set."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from oslo_config import cfg
+
+from climate_core.calendar.admission import Calendar
 from climate_core.context import RequestContext
+from climate_core.db.clock import Clock
+from climate_core.db.engine import Database
 from climate_core.lease.model import Lease
 from climate_core.lease.trust_scope import TrustScope
+from climate_core.plugins.base import ResourcePlugin
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connection
 
 
 class LimitsService(Protocol):
@@ -23,34 +33,34 @@ class LimitsService(Protocol):
         """
 
     def recent(self, project_id: str) -> Mapping[str, int] | None:
-        """Return them as they are, or were a few seconds ago; ask :meth:`of` before a refusal."""
+        """Return them as they are, or were seconds ago; use :meth:`of` before a rejection."""
 
 
 class ExternalService(Protocol):
-    """Permit or refuse leases, see ``climate_core.cloud.external``."""
+    """Permit or reject leases, see ``climate_core.cloud.external``."""
 
     @property
     def on_create(self) -> bool:
-        """Return whether it is asked about new leases."""
+        """Return whether it checks new leases."""
 
     @property
     def on_update(self) -> bool:
-        """Return whether it is asked about changes."""
+        """Return whether it checks changes."""
 
     @property
     def on_end(self) -> bool:
-        """Return whether it is told of ends."""
+        """Return whether it is notified of ends."""
 
     def check_create(self, lease: Lease) -> None:
-        """Raise LeaseNotPermitted if a lease may not be made."""
+        """Raise LeaseNotPermitted if a lease may not be created."""
 
     def check_update(self, before: Lease, after: Lease) -> None:
         """Raise LeaseNotPermitted if a lease may not be changed so."""
 
     def tell_end(self, lease: Lease) -> None:
-        """Tell that a lease is over; it may be told twice.
+        """Notify the service that a lease has ended, at least once.
 
-        :raises climate_core.exceptions.Transient: say it again later
+        :raises climate_core.exceptions.Transient: try again later
         """
 
 
@@ -77,36 +87,36 @@ class NoExternalService:
         """Permit the change."""
 
     def tell_end(self, lease: Lease) -> None:
-        """Tell nobody."""
+        """Notify no service."""
 
 
 class TrustService(Protocol):
-    """Make and delete the trusts of owners, see ``climate_core.cloud.trusts``."""
+    """Create and delete the trusts of owners, see ``climate_core.cloud.trusts``."""
 
     def check(self, context: RequestContext) -> None:
         """Raise what :meth:`create` would. Nothing is created."""
 
     def scope(self, context: RequestContext) -> TrustScope | None:
-        """Return what a trust of this request delegates; None if no other lease may share it."""
+        """Return what a trust of this request delegates; None if leases must not share it."""
 
     def create(self, context: RequestContext, roles: Sequence[str] | None = None) -> str:
-        """Make a trust of the user of a request; return its id.
+        """Create a trust of the user of a request; return its id.
 
         :param roles: the names of those that are delegated; default: as it is configured
         """
 
     def roles(self, trust_id: str) -> Sequence[str]:
-        """Return the names of the roles that are delegated, as Keystone says now.
+        """Return the names of the roles that are delegated now, from Keystone.
 
-        :raises climate_core.cloud.errors.TrustRefused: they are delegated no more
+        :raises climate_core.cloud.errors.TrustRefused: Keystone rejects the trust
         :raises climate_core.exceptions.Transient: try again later
         """
 
     def delete(self, trust_id: str) -> None:
-        """Delete a trust; one that is gone is no error.
+        """Delete a trust; a missing trust is no error.
 
         :raises climate_core.exceptions.Transient: try again later
-        :raises climate_core.exceptions.Permanent: Keystone does not let the service
+        :raises climate_core.exceptions.Permanent: Keystone forbids it
         """
 
 
@@ -125,3 +135,22 @@ class ServiceConnector(Protocol):
 
     def service(self) -> 'connection.Connection':
         """Return the connection."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Services:
+    """What the operations of a manager share.
+
+    :ivar calendar: None: a calendar of the database
+    :ivar cloud: connections to read free capacity and to drain hosts; None: there is no cloud
+    """
+
+    conf: cfg.ConfigOpts
+    database: Database
+    clock: Clock
+    plugins: Mapping[str, ResourcePlugin]
+    trusts: TrustService
+    limits: LimitsService = dataclasses.field(default_factory=NoLimits)
+    external: ExternalService = dataclasses.field(default_factory=NoExternalService)
+    calendar: Calendar | None = None
+    cloud: UserConnector | None = None

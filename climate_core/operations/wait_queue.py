@@ -24,138 +24,19 @@ from climate_core.calendar.model import WaitingDemand
 from climate_core.calendar.windows import SearchBudget
 from climate_core.db import events, leases, store
 from climate_core.db import limits as db_limits
-from climate_core.db.clock import Clock
-from climate_core.db.engine import TROUBLE, Database, Stale, signal
+from climate_core.db.engine import TROUBLE, Stale, signal
 from climate_core.db.leases import QueueEntry
 from climate_core.lease import changes, limits, model, states
 from climate_core.lease.events import wait_again
 from climate_core.lease.history import Cause
-from climate_core.operations import pool_forecast, services
+from climate_core.operations import pool_forecast
 from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.draft import Draft
 from climate_core.operations.preemption import PREEMPTS, Preemption
 from climate_core.operations.quota import Quota
-from climate_core.plugins.base import ResourcePlugin, Wait
+from climate_core.operations.services import Services
+from climate_core.plugins.base import Wait
 from climate_core.plugins.common_pool.forecast import LOOKS
-
-#: What a pass may cost: a lease of hosts, capacity, addresses or networks costs one,
-_PASS_BUDGET: Final = 100
-#: and one for which room is forecast on what all users share so much.
-_FORECAST_COST: Final = 5
-#: Places of a project in each turn.
-_PLACES_PER_TURN: Final = 2
-
-
-class QueueTurns:
-    """Remember which leases were handled. Any thread may use it.
-
-    Each manager has its own memory, and a new one begins at the head of the queue: it chooses
-    fairly all the same, and only repeats what another manager has done.
-
-    :param budget: what a pass may cost
-    """
-
-    def __init__(self, budget: int = _PASS_BUDGET) -> None:
-        self._budget = budget
-        self._lock = threading.Lock()
-        self._passes = 0
-        #: The number of the pass by which a lease, or one of a project, was handled last.
-        self._leases: dict[str, int] = {}
-        self._projects: dict[str, int] = {}
-        #: The same before the last pass.
-        self._before = self._leases, self._projects
-        #: The leases that were handled in this round through the queue.
-        self._round: set[str] = set()
-
-    def choose(
-        self, waiting: Sequence[QueueEntry], wanted: str | None = None
-    ) -> tuple[list[str], bool]:
-        """Choose what the next pass handles.
-
-        The project that was handled longest ago is first. A project has two places in each turn:
-        one for the first lease of its queue, one for the lease that was handled longest ago.
-
-        :param waiting: all leases that wait, in the order of the queue
-        :param wanted: the id of a lease that is handled in any case
-        :returns: the ids of leases, in the order of the turns, and whether no lease is left
-            that was not handled in this round
-        """
-        with self._lock:
-            self._passes += 1
-            chosen = list(self._affordable(self._in_turn(waiting, wanted)))
-            present = {each.id for each in waiting}
-            projects = {each.project_id for each in waiting}
-            self._before = self._leases, self._projects
-            self._leases = _keep_present(self._leases, present)
-            self._projects = _keep_present(self._projects, projects)
-            for each in chosen:
-                self._leases[each.id] = self._projects[each.project_id] = self._passes
-            self._round |= {each.id for each in chosen}
-            is_over = present <= self._round
-            if is_over:
-                self._round = set()
-            return [each.id for each in chosen], is_over
-
-    def repeat(self, lease_ids: Iterable[str]) -> None:
-        """Handle leases soon again for which the pass had nothing left."""
-        with self._lock:
-            for each in lease_ids:
-                self._leases.pop(each, None)
-
-    def put_back(self, chosen: Iterable[QueueEntry], read: Collection[str]) -> None:
-        """Handle leases in the next passes that the last one has chosen and not read.
-
-        :param chosen: all its leases, in the order of the turns
-        :param read: the ids of those that it has read
-        """
-        with self._lock:
-            leases, projects = self._before
-            counts = collections.Counter[str]()
-            for entry in chosen:
-                counts[entry.project_id] += 1
-                if entry.id in read:
-                    continue
-                self._leases[entry.id] = leases.get(entry.id, 0)
-                self._round.discard(entry.id)
-                # A project has had its turn with both its places.
-                if counts[entry.project_id] <= _PLACES_PER_TURN:
-                    self._projects[entry.project_id] = projects.get(entry.project_id, 0)
-
-    def _affordable(self, groups: Iterable[Sequence[QueueEntry]]) -> Iterator[QueueEntry]:
-        left = self._budget
-        for group in groups:
-            left -= sum(_FORECAST_COST if each.needs_forecast else 1 for each in group)
-            if left < 0:
-                return
-            yield from group
-
-    def _in_turn(
-        self, waiting: Sequence[QueueEntry], wanted: str | None
-    ) -> Iterator[Sequence[QueueEntry]]:
-        """Yield the leases that have a turn together, of one project."""
-        queues: dict[str, list[QueueEntry]] = {}
-        for each in waiting:
-            queues.setdefault(each.project_id, []).append(each)
-        found = [each for each in waiting if each.id == wanted]
-        yield found
-        # What comes before it in its project is handled with it.
-        first = {each.project_id for each in found}
-        order = sorted(queues, key=lambda each: (each not in first, self._projects.get(each, 0)))
-        for turn in itertools.zip_longest(*(self._pairs(queues[each]) for each in order)):
-            for pair in turn:
-                yield [each for each in pair or () if each.id != wanted]
-
-    def _pairs(self, queue: Sequence[QueueEntry]) -> Iterator[tuple[QueueEntry, ...]]:
-        oldest = sorted(queue, key=lambda each: self._leases.get(each.id, 0))
-        both = itertools.chain.from_iterable(zip(queue, oldest, strict=True))
-        unique = iter(dict.fromkeys(both))
-        while pair := tuple(itertools.islice(unique, _PLACES_PER_TURN)):
-            yield pair
-
-
-def _keep_present(passes: dict[str, int], present: Collection[str]) -> dict[str, int]:
-    return {key: number for key, number in passes.items() if key in present}
-
 
 LOG = log.getLogger(__name__)
 
@@ -164,6 +45,26 @@ _CONTENTION_REASON = 'Others were faster again and again; it is tried again.'
 #: Seconds until the next pass, if leases wait that the last ones did not handle.
 _PASS_PAUSE_SECONDS = 1.0
 _INTERNAL_ERROR_REASON = 'Internal error; the log of climate-manager has more.'
+#: What a pass may cost: a lease of hosts, capacity, addresses or networks costs one,
+_PASS_BUDGET: Final = 100
+#: and one for which room is forecast on what all users share so much.
+_FORECAST_COST: Final = 5
+#: Places of a project in each turn.
+_PLACES_PER_TURN: Final = 2
+
+
+def add(conf: cfg.ConfigOpts, draft: Draft, lease: model.Lease) -> model.Lease:
+    """Return the new lease of a draft as a queued lease, or as one that may be queued later."""
+    request, section = draft.request, conf.queue
+    assert request is not None, 'only a request for a whole lease is queued'  # nosec B101 # for mypy: it holds already
+    retries = request.max_retries or section.max_retries
+    if lease.kind != states.LeaseKind.RETRY:
+        retries = wait_again.TRIES
+    if not draft.wait_reason:
+        return changes.wait.may_wait_again(lease, retries, request.lasts)
+    return changes.wait.wait(
+        lease, retries, request.lasts, draft.wait_reason, draft.now, section.retry_interval
+    )
 
 
 @dataclasses.dataclass
@@ -182,37 +83,28 @@ class _QueuePass:
     seconds: float | None = None
 
 
-@dataclasses.dataclass(eq=False)
 class WaitQueue:
-    """Try the leases that wait. Projects take turns; the oldest lease of a project is first.
+    """Try the queued leases. Projects take turns; the oldest lease of a project is first.
 
     Within a pass, leases get free capacity in the order of the queue.
     """
 
-    conf: cfg.ConfigOpts
-    database: Database
-    clock: Clock
-    plugins: Mapping[str, ResourcePlugin]
-    allocation_service: AllocationService
-    quota: Quota
-    preemption: Preemption
-    #: Tells what is free for servers; None: nobody can.
-    cloud: services.UserConnector | None = None
-    _turns: QueueTurns = dataclasses.field(default_factory=QueueTurns)
-
-    def add(self, draft: Draft, lease: model.Lease) -> model.Lease:
-        """Return the new lease of a draft as one that waits, or that may come to wait."""
-        asked, queue = draft.request, self.conf.queue
-        assert asked is not None, 'a lease that waits was asked for as a whole'  # nosec B101 # for mypy: it holds already
-        retries = asked.max_retries or queue.max_retries
-        if lease.kind != states.LeaseKind.RETRY:
-            retries = wait_again.TRIES
-        if not draft.wait_reason:
-            return changes.wait.may_wait_again(lease, retries, asked.lasts)
-        interval = queue.retry_interval
-        return changes.wait.wait(
-            lease, retries, asked.lasts, draft.wait_reason, draft.now, interval
-        )
+    def __init__(
+        self,
+        services: Services,
+        allocation_service: AllocationService,
+        quota: Quota,
+        preemption: Preemption,
+    ) -> None:
+        self.conf = services.conf
+        self.database = services.database
+        self.clock = services.clock
+        self.plugins = services.plugins
+        self.cloud = services.cloud
+        self.allocation_service = allocation_service
+        self.quota = quota
+        self.preemption = preemption
+        self._turns = QueueTurns()
 
     def retry(self, lease: model.Lease) -> Wait | None:
         """Try a lease that waits, after those before it.
@@ -391,3 +283,114 @@ class WaitQueue:
             each.id: self.plugins[each.resource_type].amounts(each.params) or {}
             for each in changes.wait.asleep(lease)
         }
+
+
+class QueueTurns:
+    """Remember which leases were handled. Any thread may use it.
+
+    Each manager has its own memory, and a new one begins at the head of the queue: it chooses
+    fairly all the same, and only repeats what another manager has done.
+
+    :param budget: what a pass may cost
+    """
+
+    def __init__(self, budget: int = _PASS_BUDGET) -> None:
+        self._budget = budget
+        self._lock = threading.Lock()
+        self._passes = 0
+        #: The number of the pass by which a lease, or one of a project, was handled last.
+        self._leases: dict[str, int] = {}
+        self._projects: dict[str, int] = {}
+        #: The same before the last pass.
+        self._before = self._leases, self._projects
+        #: The leases that were handled in this round through the queue.
+        self._round: set[str] = set()
+
+    def choose(
+        self, waiting: Sequence[QueueEntry], wanted: str | None = None
+    ) -> tuple[list[str], bool]:
+        """Choose what the next pass handles.
+
+        The project that was handled longest ago is first. A project has two places in each turn:
+        one for the first lease of its queue, one for the lease that was handled longest ago.
+
+        :param waiting: all leases that wait, in the order of the queue
+        :param wanted: the id of a lease that is handled in any case
+        :returns: the ids of leases, in the order of the turns, and whether no lease is left
+            that was not handled in this round
+        """
+        with self._lock:
+            self._passes += 1
+            chosen = list(self._affordable(self._in_turn(waiting, wanted)))
+            present = {each.id for each in waiting}
+            projects = {each.project_id for each in waiting}
+            self._before = self._leases, self._projects
+            self._leases = _keep_present(self._leases, present)
+            self._projects = _keep_present(self._projects, projects)
+            for each in chosen:
+                self._leases[each.id] = self._projects[each.project_id] = self._passes
+            self._round |= {each.id for each in chosen}
+            is_over = present <= self._round
+            if is_over:
+                self._round = set()
+            return [each.id for each in chosen], is_over
+
+    def repeat(self, lease_ids: Iterable[str]) -> None:
+        """Handle leases soon again for which the pass had nothing left."""
+        with self._lock:
+            for each in lease_ids:
+                self._leases.pop(each, None)
+
+    def put_back(self, chosen: Iterable[QueueEntry], read: Collection[str]) -> None:
+        """Handle leases in the next passes that the last one has chosen and not read.
+
+        :param chosen: all its leases, in the order of the turns
+        :param read: the ids of those that it has read
+        """
+        with self._lock:
+            leases, projects = self._before
+            counts = collections.Counter[str]()
+            for entry in chosen:
+                counts[entry.project_id] += 1
+                if entry.id in read:
+                    continue
+                self._leases[entry.id] = leases.get(entry.id, 0)
+                self._round.discard(entry.id)
+                # A project has had its turn with both its places.
+                if counts[entry.project_id] <= _PLACES_PER_TURN:
+                    self._projects[entry.project_id] = projects.get(entry.project_id, 0)
+
+    def _affordable(self, groups: Iterable[Sequence[QueueEntry]]) -> Iterator[QueueEntry]:
+        left = self._budget
+        for group in groups:
+            left -= sum(_FORECAST_COST if each.needs_forecast else 1 for each in group)
+            if left < 0:
+                return
+            yield from group
+
+    def _in_turn(
+        self, waiting: Sequence[QueueEntry], wanted: str | None
+    ) -> Iterator[Sequence[QueueEntry]]:
+        """Yield the leases that have a turn together, of one project."""
+        queues: dict[str, list[QueueEntry]] = {}
+        for each in waiting:
+            queues.setdefault(each.project_id, []).append(each)
+        found = [each for each in waiting if each.id == wanted]
+        yield found
+        # What comes before it in its project is handled with it.
+        first = {each.project_id for each in found}
+        order = sorted(queues, key=lambda each: (each not in first, self._projects.get(each, 0)))
+        for turn in itertools.zip_longest(*(self._pairs(queues[each]) for each in order)):
+            for pair in turn:
+                yield [each for each in pair or () if each.id != wanted]
+
+    def _pairs(self, queue: Sequence[QueueEntry]) -> Iterator[tuple[QueueEntry, ...]]:
+        oldest = sorted(queue, key=lambda each: self._leases.get(each.id, 0))
+        both = itertools.chain.from_iterable(zip(queue, oldest, strict=True))
+        unique = iter(dict.fromkeys(both))
+        while pair := tuple(itertools.islice(unique, _PLACES_PER_TURN)):
+            yield pair
+
+
+def _keep_present(passes: dict[str, int], present: Collection[str]) -> dict[str, int]:
+    return {key: number for key, number in passes.items() if key in present}

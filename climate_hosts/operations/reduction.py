@@ -26,7 +26,7 @@ from climate_core.lease import model, states
 from climate_core.lease.events import reallocate
 from climate_core.lease.history import Cause
 from climate_core.lease.results import Change
-from climate_core.operations.allocation_service import AllocationService, NeedsReduction
+from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.draft_builder import check_generation
 from climate_core.plugins.base import ResourcePlugin
 
@@ -36,9 +36,7 @@ LOG = log.getLogger(__name__)
 UNDO_SECONDS: Final = 60
 _TROUBLE: Final[tuple[type[Exception], ...]] = (Stale, *TROUBLE)
 _CAUSE: Final = Cause('reservation.update')
-_BUSY: Final = (
-    'The hosts of the lease are being changed at this moment. Try again in some seconds.'
-)
+BUSY: Final = 'The hosts of the lease are being changed at this moment. Try again in some seconds.'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class ClosedUnits:
         :raises climate_core.exceptions.InvalidState: it may
         """
         if self.generations != _generations(lease, self.less):
-            raise exceptions.InvalidState(_BUSY)
+            raise exceptions.InvalidState(BUSY)
 
 
 @dataclasses.dataclass
@@ -87,7 +85,7 @@ class Reduction:
         """
         lease, now = self.database.read(leases.get, lease_id), self.clock.now()
         check_generation(lease, generation)
-        fewer = self.allocation_service.find_shrinking(lease, change(lease, now).lease, now)
+        fewer = self.allocation_service.find_shrinking(lease, change(lease, now).lease, now, {})
         chosen = [lease.get_reservation(each) for each in fewer]
         _check_awake(lease, chosen)
         less = {}
@@ -102,10 +100,8 @@ class Reduction:
                 for each in chosen:
                     self.plugins[each.resource_type].close_less(each, less[each.id].left)
             yield ClosedUnits(less, generations)
-        except Exception as exc:
+        except Exception:
             self._undo(lease_id, less)
-            if isinstance(exc, NeedsReduction):
-                raise exceptions.InvalidState(_BUSY) from None
             raise
 
     def _undo(self, lease_id: str, reservation_ids: Iterable[str]) -> None:
@@ -123,7 +119,7 @@ class Reduction:
         chosen = [lease.get_reservation(each) for each in less]
         _check_awake(lease, chosen)
         if any(each.allocations != seen.get_reservation(each.id).allocations for each in chosen):
-            raise exceptions.InvalidState(_BUSY)
+            raise exceptions.InvalidState(BUSY)
         units = sum(len(each.left) for each in less.values())
         later = now + datetime.timedelta(seconds=UNDO_SECONDS + units)
         after = reallocate.add(lease, less, now, later)
@@ -162,4 +158,4 @@ def _check_awake(lease: model.Lease, reservations: Iterable[model.Reservation]) 
         # Until it has followed the calendar, one of its lanes may be another reservation's.
         busy = any(event.open for event in follows)
         if busy or each.status != states.ReservationStatus.ACTIVE:
-            raise exceptions.InvalidState(_BUSY)
+            raise exceptions.InvalidState(BUSY)

@@ -11,6 +11,7 @@ from climate_core.context import RequestContext
 from climate_core.db import tables, utcnow
 from climate_core.db.clock import Clock
 from climate_core.operations.leases import LeaseOperations
+from climate_core.operations.services import Services
 from climate_core.plugins import loading
 from climate_hosts.cloud import lane_providers
 from climate_hosts.db import hosts as db
@@ -33,7 +34,7 @@ class Pool:
         self._hosts = HostOperations(self.conf, stage.database, cloud)
         plugins, clock = loading.load(self.conf, cloud), Clock(stage.database)
         calendar = Calendar(stage.database)
-        self._leases = LeaseOperations(
+        services = Services(
             self.conf,
             stage.database,
             clock,
@@ -42,6 +43,7 @@ class Pool:
             calendar=calendar,
             cloud=cloud,
         )
+        self._leases = LeaseOperations(services)
         for name in names:
             stage.cloud.order('hypervisors', [{'name': name}])
             self.enrol(name)

@@ -30,6 +30,7 @@ from climate_core.db.engine import Database
 from climate_core.delivery import webhooks
 from climate_core.engine import preparation
 from climate_core.operations.leases import LeaseOperations
+from climate_core.operations.services import Services
 from climate_core.plugins import loading, making, progress, wakeable
 from climate_core.sync import reconcile, retired_trusts
 from climate_hosts.operations import reduction, room_steps
@@ -282,7 +283,8 @@ def _of_alice(
     # What was not done is undone by the next manager at once.
     reduction.UNDO_SECONDS = 0  # type: ignore[misc]
     _add_points()
-    return context, LeaseOperations(conf, database, Clock(database), plugins, Trusts(cloud))
+    services = Services(conf, database, Clock(database), plugins, Trusts(cloud))
+    return context, LeaseOperations(services)
 
 
 def operate(

@@ -9,6 +9,7 @@ from climate_core.context import RequestContext
 from climate_core.db import limits as db
 from climate_core.db import tables
 from climate_core.lease import limits, model
+from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins.base import Claimed
 from tests.support.world import TYPE, Things, World
 
@@ -77,7 +78,8 @@ def judge(world: World) -> Judge:
 
 
 def replace(world: World, **parts: Any) -> None:
-    world.operations = dataclasses.replace(world.operations, **parts)
+    services = dataclasses.replace(world.operations.services, **parts)
+    world.operations = LeaseOperations(services, world.operations.on_write)
 
 
 def nothing_is_left(world: World) -> bool:

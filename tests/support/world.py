@@ -26,6 +26,7 @@ from climate_core.engine.claims import Claims
 from climate_core.lease import model
 from climate_core.lease.trust_scope import TrustScope
 from climate_core.operations.leases import LeaseOperations
+from climate_core.operations.services import Services
 from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
 from tests.support import templates
 from tests.support.executor import SingleExecutor
@@ -160,7 +161,7 @@ class World:
         self.trusts = trusts or Trusts()
         self.calendar = Calendar(self.database)
         self.claims = Claims(self.database, self.conf.engine.claim_ttl)
-        self.operations = LeaseOperations(
+        services = Services(
             self.conf,
             self.database,
             self.clock,
@@ -168,6 +169,7 @@ class World:
             self.trusts,
             calendar=self.calendar,
         )
+        self.operations = LeaseOperations(services)
         self.executor = self.new_executor()
         #: Returns the context in which a lease is changed, by its id.
         self.requester: Callable[[str], RequestContext] = lambda _: user()

@@ -144,6 +144,7 @@ COUPLED = {
     'climate_core.notifications.schemas',
     'climate_core.operations.availability',
     'climate_core.operations.leases',
+    'climate_core.operations.update',
     'climate_core.operations.create',
     'climate_core.plugins.loading',
     'climate_core.policies',

@@ -2,6 +2,7 @@
 """Leases of stacks and their members, with a real engine in front of the fake cloud."""
 
 from climate_core.operations.leases import LeaseOperations
+from climate_core.operations.services import Services
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.stack.plugin import StackPlugin
 from climate_core.plugins.volume.plugin import VolumePlugin
@@ -25,9 +26,8 @@ class Leased(World):
             made = plugin(stacks.conf, stacks.cloud)
             made.now = self.time
             self.plugins[plugin.resource_type] = made
-        self.operations = LeaseOperations(
-            self.conf, self.database, self.clock, self.plugins, self.trusts
-        )
+        services = Services(self.conf, self.database, self.clock, self.plugins, self.trusts)
+        self.operations = LeaseOperations(services)
         self.executor = self.new_executor()
 
     def lease_of(self, *stacks, alone=(), on_end='delete', member_end=None):

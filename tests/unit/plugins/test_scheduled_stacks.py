@@ -6,6 +6,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.lease import serialize
 from climate_core.operations.leases import LeaseOperations
+from climate_core.operations.services import Services
 from tests.support.fakes import flavors, hypervisors
 from tests.support.kinds import kind_cell
 from tests.support.stacks import EMPTY
@@ -30,9 +31,10 @@ def small(stacks):
     flavors.add(stacks.state, id='small')
     hypervisors.add(stacks.state, memory_mb=512 + 2 * 512)
     made = Templated(stacks)
-    made.operations = LeaseOperations(
+    services = Services(
         made.conf, made.database, made.clock, made.plugins, made.trusts, cloud=stacks.cloud
     )
+    made.operations = LeaseOperations(services)
     made.executor = made.new_executor()
     yield made
     made.database.dispose()
