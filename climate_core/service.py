@@ -15,8 +15,7 @@ from oslo_log import log
 
 from climate_core import context, threads
 from climate_core.backoff import Backoff
-from climate_core.calendar.admission import Calendar
-from climate_core.calendar.reader import CalendarReader
+from climate_core.calendar.calendar import Calendar, CalendarWarmup
 from climate_core.cloud import Cloud
 from climate_core.cloud.external import External
 from climate_core.cloud.limits import Limits
@@ -223,7 +222,7 @@ class ManagerService:
             yield UsageReporter(self.database, self.clock, every)
         if conf.manager.purge_days:
             yield LeasePurger(self.database, self.clock, conf.manager.purge_days)
-        yield CalendarReader(self._calendar)
+        yield CalendarWarmup(self._calendar)
         yield self.rpc
         if watch:
             nudge = self.scheduler.nudge

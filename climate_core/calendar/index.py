@@ -3,7 +3,7 @@
 
 Only a cache: what it has missed costs a search that is repeated, never a promise that is made
 twice. It reads what changed by the clock of the database. A change that took too long to commit
-(:data:`climate_core.db.calendar.LATE`) is not noticed then, but when the guard of a promise fails
+(:data:`climate_core.db.calendar.COMMIT_DELAY`) is not noticed then, but when the guard of a promise fails
 for it, and before anything is refused.
 
 A transaction that reads must not have written what is read here: it may be rolled back.
@@ -20,11 +20,11 @@ from typing import Any
 
 from sqlalchemy import orm
 
+from climate_common.microseconds import NEVER, to_microseconds
 from climate_core.calendar.model import Access, Unit
-from climate_core.calendar.moments import NEVER, moment
-from climate_core.calendar.timeline import Timeline, amounts
+from climate_core.calendar.timeline import Timeline, total_amounts
 from climate_core.db import calendar, utcnow
-from climate_core.db.calendar import LATE
+from climate_core.db.calendar import COMMIT_DELAY
 
 
 class Snapshot:
@@ -32,10 +32,10 @@ class Snapshot:
 
     def __init__(self, timelines: Mapping[int, Timeline]) -> None:
         self.timelines = timelines
-        self.kinds: dict[str, list[Timeline]] = {}
+        self.by_kind: dict[str, list[Timeline]] = {}
         self._places: dict[int, int] = {}
         for unit_id, each in timelines.items():
-            of_kind = self.kinds.setdefault(each.unit.kind, [])
+            of_kind = self.by_kind.setdefault(each.unit.kind, [])
             self._places[unit_id] = len(of_kind)
             of_kind.append(each)
 
@@ -47,10 +47,10 @@ class Snapshot:
         # The units are the same: a search through all of them costs more than this.
         made = copy.copy(self)
         made.timelines = timelines
-        made.kinds = {kind: each.copy() for kind, each in self.kinds.items()}
+        made.by_kind = {kind: each.copy() for kind, each in self.by_kind.items()}
         made.__dict__.pop('totals', None)
         for unit_id, each in new.items():
-            made.kinds[each.unit.kind][self._places[unit_id]] = each
+            made.by_kind[each.unit.kind][self._places[unit_id]] = each
         return made
 
     @functools.cached_property
@@ -91,7 +91,7 @@ class Index:
             seen, doubted, self._doubted = self._seen, self._doubted, False
             doubtful, self._doubtful = self._doubtful, set()
             known = {unit_id: each for unit_id, (_, each) in self._recent.items()}
-        now, found = calendar.changed(session, seen, known)
+        now, found = calendar.read_changed_units(session, seen, known)
         changed = [row for row in found if self._is_newer(row[0], row[1])]
         if changed:
             self._read(session, changed, now)
@@ -101,7 +101,7 @@ class Index:
             self.verify(session)
         with self._lock:
             self._seen = max(now, self._seen)
-            horizon = self._seen - datetime.timedelta(seconds=LATE)
+            horizon = self._seen - datetime.timedelta(seconds=COMMIT_DELAY)
             while self._recent and next(iter(self._recent.values()))[0] <= horizon:
                 del self._recent[next(iter(self._recent))]
         return now, doubted
@@ -112,10 +112,10 @@ class Index:
         One statement, and three more if there was.
         """
         snapshot = self._snapshot
-        if calendar.totals(session) == snapshot.totals:
+        if calendar.read_totals(session) == snapshot.totals:
             return False
         assert self._seen is not None, 'refresh comes first'  # nosec B101 # for mypy: it holds already
-        there = calendar.generations(session)
+        there = calendar.read_generations(session)
         have = {each.unit.id: each.unit.generation for each in snapshot.timelines.values()}
         wrong = {unit_id for unit_id, each in there.items() if have.get(unit_id) != each}
         self._reload(session, wrong | (have.keys() - there.keys()), self._seen)
@@ -140,11 +140,11 @@ class Index:
             }
             self._store(newer, self._seen)
 
-    def too_small(self, kind: str) -> list[int]:
+    def overcommitted_units(self, kind: str) -> list[int]:
         """Return the units of which more is promised than they have, by what is known now."""
-        seen = NEVER if self._seen is None else moment(self._seen)
-        timelines = self._snapshot.kinds.get(kind, ())
-        return [each.unit.id for each in timelines if each.over_until > seen]
+        seen = NEVER if self._seen is None else to_microseconds(self._seen)
+        timelines = self._snapshot.by_kind.get(kind, ())
+        return [each.unit.id for each in timelines if each.overcommitted_until > seen]
 
     @property
     def snapshot(self) -> Snapshot:
@@ -155,8 +155,8 @@ class Index:
         now = utcnow.read(session)
         # The units come first: a promise that is made after that is read with a generation that
         # is too old, and its unit is read again.
-        found = calendar.units(session)
-        new = self._made(found, calendar.all_promises(session, [row[0] for row in found]))
+        found = calendar.read_units(session)
+        new = self._made(found, calendar.read_all_allocations(session, [row[0] for row in found]))
         with self._lock:
             self._snapshot = Snapshot(new)
             self._seen = now
@@ -164,7 +164,7 @@ class Index:
 
     def _read(self, session: orm.Session, found: Sequence[Any], now: datetime.datetime) -> None:
         """Read what is promised of units that were read as newer ones."""
-        new = self._made(found, calendar.promises(session, [row[0] for row in found]))
+        new = self._made(found, calendar.read_allocations(session, [row[0] for row in found]))
         with self._lock:
             # Others may have been faster, whose transaction began later.
             newer = {
@@ -178,8 +178,8 @@ class Index:
         self, session: orm.Session, unit_ids: Collection[int], now: datetime.datetime
     ) -> None:
         """Read units whatever is known of them; those that are gone vanish."""
-        found = calendar.units(session, unit_ids)
-        new = self._made(found, calendar.promises(session, [row[0] for row in found]))
+        found = calendar.read_units(session, unit_ids)
+        new = self._made(found, calendar.read_allocations(session, [row[0] for row in found]))
         with self._lock:
             self._store(new, now, set(unit_ids) - new.keys())
 
@@ -188,7 +188,7 @@ class Index:
         return have is None or generation > have.unit.generation
 
     def _made(
-        self, found: Sequence[Any], promises: Iterable[calendar.PromiseColumns]
+        self, found: Sequence[Any], promises: Iterable[calendar.AllocationColumns]
     ) -> dict[int, Timeline]:
         """Return timelines of units of their rows and of what is promised of them."""
         made = {row[0]: Timeline(self._unit(row)) for row in found}
@@ -238,7 +238,7 @@ class Index:
             generation=generation,
         )
 
-    def _amounts(self, promised: calendar.PromiseColumns) -> Sequence[Mapping[str, int] | None]:
+    def _amounts(self, promised: calendar.AllocationColumns) -> Sequence[Mapping[str, int] | None]:
         """Return what is taken, the same object for the same."""
         if not any(promised.piece):
             return ()
@@ -251,7 +251,7 @@ class Index:
         """Return amounts of JSON, the same object for the same text: there are few of them."""
         found = self._shapes.get((text, pieces))
         if found is None:
-            found = self._shapes[text, pieces] = amounts(pieces, json.loads(text)) or {}
+            found = self._shapes[text, pieces] = total_amounts(pieces, json.loads(text)) or {}
         return found
 
 

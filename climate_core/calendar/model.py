@@ -65,7 +65,7 @@ class Unit:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
+class NewAllocation:
     """Pieces of one unit that a reservation has for a time.
 
     :param start: UTC; with ``end`` it includes what prepares and cleans the unit
@@ -94,7 +94,7 @@ class Order(enum.StrEnum):
     RANDOM = 'random'
 
 
-class Lack(NamedTuple):
+class Shortage(NamedTuple):
     """Say what is asked for and no unit has.
 
     :param text: a part of a sentence, as ``no host has gpu==True``
@@ -138,7 +138,7 @@ class Demand:
     unknown: type[exceptions.BadRequest] = exceptions.BadRequest
     named: bool = False
     name: Callable[[Unit], str | None] = lambda _unit: None
-    lacking: Callable[[Sequence[Unit]], Lack | None] = lambda _units: None
+    lacking: Callable[[Sequence[Unit]], Shortage | None] = lambda _units: None
     order: Order = Order.FIT
 
 
@@ -151,7 +151,7 @@ class Window:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ReservationDemand:
+class AllocationRequest:
     """The demand of one reservation for the time of its lease.
 
     :param field: the field of the request to blame if that is not free
@@ -169,7 +169,7 @@ class ReservationDemand:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class KeptPieces:
+class RetainedAllocation:
     """Name the pieces that a reservation keeps when it gives others back.
 
     :param left: how many pieces of each unit, by the ids of all units that it has; none are in use
@@ -182,7 +182,7 @@ class KeptPieces:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class WaitingDemand:
+class QueuedRequest:
     """A lease that waits until there is enough for all that it demands.
 
     :param start: when it would begin if there were enough now
@@ -192,7 +192,7 @@ class WaitingDemand:
 
     id: str
     project_id: str
-    wanted: Sequence[ReservationDemand]
+    wanted: Sequence[AllocationRequest]
     start: datetime
     end: datetime
     latest: timedelta = timedelta(0)

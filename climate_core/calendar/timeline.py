@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The timeline of a unit: its promises, and what is free of it between them.
 
-All times are numbers (:mod:`climate_core.calendar.moments`), and intervals include their start but
+All times are numbers (:mod:`climate_common.microseconds`), and intervals include their start but
 not their end. A timeline never changes: searches of several threads look at it.
 """
 
@@ -12,8 +12,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from climate_common.microseconds import FOREVER, NEVER
 from climate_core.calendar.model import Unit
-from climate_core.calendar.moments import FOREVER, NEVER
 
 
 class Entry(NamedTuple):
@@ -28,12 +28,12 @@ class Entry(NamedTuple):
     amounts: Mapping[str, int] | None = None
 
 
-def amounts(pieces: int, piece: Mapping[str, int] | None) -> Mapping[str, int] | None:
+def total_amounts(pieces: int, piece: Mapping[str, int] | None) -> Mapping[str, int] | None:
     """Return what pieces take together; None: the whole unit."""
     return None if piece is None else {name: each * pieces for name, each in piece.items()}
 
 
-def levels(entries: Iterable[Entry]) -> Iterator[tuple[int, int, Mapping[str, int]]]:
+def usage_levels(entries: Iterable[Entry]) -> Iterator[tuple[int, int, Mapping[str, int]]]:
     """Yield from when until when how much of each amount is promised; whole units are none."""
     listed = list(entries)
     steps = sorted(
@@ -95,7 +95,7 @@ class Timeline:
         return [self._entry(index) for index in range(len(self._ends))]
 
     @property
-    def over_until(self) -> int:
+    def overcommitted_until(self) -> int:
         """Return until when more is promised than the unit has, which became smaller.
 
         A unit that has nothing at all is withheld for a time, and will have it again.
@@ -105,7 +105,7 @@ class Timeline:
             shared = self._amounts is not None and any(capacity.values())
             ends = (
                 end
-                for _, end, used in levels(self.entries if shared else ())
+                for _, end, used in usage_levels(self.entries if shared else ())
                 if any(used[name] > capacity.get(name, 0) for name in used)
             )
             self._over = max(ends, default=NEVER)
@@ -135,7 +135,7 @@ class Timeline:
             return None
         return self.reach[index], self.starts[index]
 
-    def free_at(self, start: int, length: int, now: int = NEVER) -> int:
+    def next_free(self, start: int, length: int, now: int = NEVER) -> int:
         """Return the earliest time, not before ``start``, from which the whole unit is free.
 
         :param length: for so long at least
@@ -168,13 +168,13 @@ class Timeline:
         if piece is None:
             return 0 if overlapping else 1
         if not overlapping:
-            return _count(self.unit.capacity, {}, piece, most)
+            return _fitting_pieces(self.unit.capacity, {}, piece, most)
         peak = self._peak(overlapping, start)
         if peak is None or self._free_lane(overlapping) is None:
             return 0
-        return _count(self.unit.capacity, peak, piece, most)
+        return _fitting_pieces(self.unit.capacity, peak, piece, most)
 
-    def room_until(self, entry: Entry) -> int:
+    def fits_until(self, entry: Entry) -> int:
         """Return until when an entry can stay without taking what is promised to others.
 
         Its lane is not looked at: it has that already.
@@ -271,7 +271,7 @@ class Timeline:
         )
 
 
-def _count(
+def _fitting_pieces(
     capacity: Mapping[str, int],
     peak: Mapping[str, int],
     piece: Mapping[str, int],

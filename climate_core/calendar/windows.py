@@ -1,24 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find when there is room for demands: move a window on through the time to come.
+"""Search over time: windows with sufficient capacity, and backfilling of the wait queue. Pure.
 
-What fits into a window changes only when it leaves a promise or enters one. So each unit is looked
-at in these moments alone, and for the first time when there may be something to see.
+The capacity of a window changes only when the window leaves an allocation or enters one. So each
+unit is checked only at these times, and first when it may have capacity.
+
+Backfilling is conservative: a lease that lacks capacity now keeps the earliest capacity that it
+can have, so that a later lease may pass it only if that does not delay it.
 """
 
+import dataclasses
 import heapq
 import random
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from climate_core.calendar.moments import FOREVER
-from climate_core.calendar.rooms import Search, shifted
+from climate_common.microseconds import FOREVER
+from climate_core.calendar.search import (
+    AllocationChoice,
+    InsufficientCapacity,
+    Search,
+    TimelineSource,
+    choose_units_jointly,
+    shift_search,
+)
 from climate_core.calendar.timeline import Timeline
-from climate_core.calendar.together import Kinds, NotFitting, find_together
 from climate_core.concurrency import check_deadline
 
-#: A search through units takes as long as looks at so many fewer.
-FASTER = 4
+#: A search through units takes as long as checks at so many fewer.
+UNITS_PER_CHECK = 4
 
 
 class SearchBudget:
@@ -40,11 +51,11 @@ class SearchBudget:
         return self.left + count > 0
 
 
-def changes(
+def capacity_changes(
     searches: Sequence[Search],
-    kinds: Kinds,
+    timelines_of: TimelineSource,
     latest: int,
-    dice: random.Random,
+    rng: random.Random,
     budget: SearchBudget,
 ) -> Iterator[tuple[int, bool]]:
     """Yield after which delays all searches begin to find enough, or cease to.
@@ -55,41 +66,41 @@ def changes(
     """
     delay: int | None = 0
     room = False
-    cost = sum(len(kinds(each.demand.kind)) for each in searches) // FASTER
+    cost = sum(len(timelines_of(each.demand.kind)) for each in searches) // UNITS_PER_CHECK
     while delay is not None and delay <= latest and budget.spend(cost):
-        change = _next_start(searches, delay, kinds, dice)
+        change = _next_start(searches, delay, timelines_of, rng)
         if (change is not None) != room:
             room = not room
             yield delay, room
         if change is None:
-            change = next_room(searches, delay, kinds, latest, dice, budget)
+            change = find_next_delay(searches, delay, timelines_of, latest, rng, budget)
         delay = change
 
 
 def _next_start(
-    searches: Sequence[Search], delay: int, kinds: Kinds, dice: random.Random
+    searches: Sequence[Search], delay: int, timelines_of: TimelineSource, rng: random.Random
 ) -> int | None:
     """Return after which delay what is found now is not free any more; None: nothing is found."""
-    later = [shifted(each, delay) for each in searches]
+    later = [shift_search(each, delay) for each in searches]
     try:
-        found = find_together(later, kinds, dice)
-    except NotFitting:
+        found = choose_units_jointly(later, timelines_of, rng)
+    except InsufficientCapacity:
         return None
     taken = FOREVER
     for search, picks in zip(later, found, strict=True):
         chosen = {pick.unit_id for pick in picks}
-        ours = (each for each in kinds(search.demand.kind) if each.unit.id in chosen)
+        ours = (each for each in timelines_of(search.demand.kind) if each.unit.id in chosen)
         entered = min((each.next_start(search.end) for each in ours), default=FOREVER)
         taken = min(taken, entered - search.end)
     return delay + taken + 1
 
 
-def next_room(
+def find_next_delay(
     searches: Sequence[Search],
     delay: int,
-    kinds: Kinds,
+    timelines_of: TimelineSource,
     latest: int,
-    dice: random.Random,
+    rng: random.Random,
     budget: SearchBudget,
 ) -> int | None:
     """Return the next delay at which there is enough, in microseconds; None if there is none.
@@ -97,42 +108,42 @@ def next_room(
     :param delay: of when there is not, in microseconds
     :param latest: the longest delay that would do, in microseconds
     """
-    watched = _Watched([shifted(each, delay) for each in searches], kinds)
+    watched = _UnitChecks([shift_search(each, delay) for each in searches], timelines_of)
     missing = [1 if each.demand.one_unit else each.demand.least for each in searches]
-    for later, number, more in watched.looks(latest - delay, budget):
+    for later, number, more in watched.checks(latest - delay, budget):
         missing[number] -= more
         if (
             later > 0
-            and watched.next_look > later
+            and watched.next_check > later
             and max(missing) <= 0
-            and _together(searches, delay + later, kinds, dice)
+            and _all_fit(searches, delay + later, timelines_of, rng)
         ):
             return delay + later
     return None
 
 
-class _Watched:
+class _UnitChecks:
     """Looks at units in the order of the moments at which something may change.
 
-    :ivar next_look: the delay of the next look that may find less than there is now: of one
+    :ivar next_check: the delay of the next look that may find less than there is now: of one
         search a look at a unit that was looked at before, of several each of them
     """
 
-    def __init__(self, searches: Sequence[Search], kinds: Kinds) -> None:
+    def __init__(self, searches: Sequence[Search], timelines_of: TimelineSource) -> None:
         self._searches = searches
-        self._timelines = [kinds(each.demand.kind) for each in searches]
+        self._timelines = [timelines_of(each.demand.kind) for each in searches]
         self._starts = list(accumulate(map(len, self._timelines), initial=0))
-        self.next_look = 0
+        self.next_check = 0
 
-    def looks(self, latest: int, budget: SearchBudget) -> Iterator[tuple[int, int, int]]:
+    def checks(self, latest: int, budget: SearchBudget) -> Iterator[tuple[int, int, int]]:
         """Yield delays, for which search it is, and how many more pieces fit from then on."""
         firsts = [
             first
             for search, timelines in zip(self._searches, self._timelines, strict=True)
-            for first in _first(search, timelines)
+            for first in _first_checks(search, timelines)
         ]
         # Numbers, and no pairs but of units that were looked at: there may be ten thousand units,
-        # and few looks.
+        # and few checks.
         waiting = sorted(range(len(firsts)), key=firsts.__getitem__, reverse=True)
         queue: list[tuple[int, int]] = []
         counts: dict[int, int] = {}
@@ -146,18 +157,18 @@ class _Watched:
                 return
             number = bisect_right(self._starts, index) - 1
             timeline = self._timelines[number][index - self._starts[number]]
-            count, following = _look(self._searches[number], timeline, delay)
+            count, following = _check_unit(self._searches[number], timeline, delay)
             if following <= latest:
                 heapq.heappush(queue, (following, index))
             more = count - counts.get(index, 0)
             counts[index] = count
             several = len(self._searches) > 1
             first = firsts[waiting[-1]] if waiting and several else FOREVER
-            self.next_look = min(first, queue[0][0] if queue else FOREVER)
+            self.next_check = min(first, queue[0][0] if queue else FOREVER)
             yield delay, number, more
 
 
-def _first(search: Search, timelines: Sequence[Timeline]) -> list[int]:
+def _first_checks(search: Search, timelines: Sequence[Timeline]) -> list[int]:
     """Return before which delay a look at each of the units is in vain."""
     if search.demand.piece is not None:
         return [0] * len(timelines)
@@ -171,7 +182,7 @@ def _first(search: Search, timelines: Sequence[Timeline]) -> list[int]:
     ]
 
 
-def _look(search: Search, timeline: Timeline, delay: int) -> tuple[int, int]:
+def _check_unit(search: Search, timeline: Timeline, delay: int) -> tuple[int, int]:
     """Return what fits into the window of a delay, and after which one that may be different."""
     demand, unit = search.demand, timeline.unit
     if not unit.available or not demand.matches(unit):
@@ -179,7 +190,7 @@ def _look(search: Search, timeline: Timeline, delay: int) -> tuple[int, int]:
     start, end = search.start + delay, search.end + delay
     begin = max(start, search.now)
     if demand.piece is None:
-        free = timeline.free_at(start, search.length, search.now)
+        free = timeline.next_free(start, search.length, search.now)
         if free > start:
             return 0, free - search.start
         count, left = 1, FOREVER
@@ -192,11 +203,127 @@ def _look(search: Search, timeline: Timeline, delay: int) -> tuple[int, int]:
     return count, min(entered, left) - search.start
 
 
-def _together(searches: Sequence[Search], delay: int, kinds: Kinds, dice: random.Random) -> bool:
+def _all_fit(
+    searches: Sequence[Search], delay: int, timelines_of: TimelineSource, rng: random.Random
+) -> bool:
     if len(searches) < 2:
         return True
     try:
-        find_together([shifted(each, delay) for each in searches], kinds, dice)
-    except NotFitting:
+        choose_units_jointly([shift_search(each, delay) for each in searches], timelines_of, rng)
+    except InsufficientCapacity:
         return False
     return True
+
+
+#: Leases of a project that are searched whatever they cost: those of its first turn.
+_ALWAYS_SEARCHED = 2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueuedSearch:
+    """Describe what one of those that wait looks for.
+
+    :param searches: as if it began now, or at its start date
+    :param latest: by how many microseconds it may begin later; 0: its time is fixed
+    :param turn: its place among those that are searched, if not all can be
+    """
+
+    searches: Sequence[Search]
+    latest: int = 0
+    project_id: str = ''
+    turn: int = 0
+
+
+@dataclasses.dataclass(slots=True)
+class SearchResult:
+    """The capacity that a search found for a lease.
+
+    :param number: place of the lease in the queue
+    :param delay: microseconds until there is sufficient capacity; 0: now; None: not known
+    :ivar is_taken: whether the capacity that is free now is kept from the leases searched later.
+        The caller sets it to False if the lease cannot have it, before the next one is searched
+    """
+
+    number: int
+    delay: int | None
+    is_taken: bool = True
+
+    @property
+    def seconds(self) -> float | None:
+        """Return the delay in seconds."""
+        return None if self.delay is None else self.delay / 1_000_000
+
+
+def backfill(
+    waiting: Sequence[QueuedSearch], timelines_of: TimelineSource, rng: random.Random, looks: int
+) -> Iterator[SearchResult]:
+    """Yield what there is for each lease that is searched, in the order in which they wait.
+
+    Each project has the same share of the looks: one half for searches, one half to find the
+    capacity that is kept for leases. A project that needs more takes nothing from other projects.
+    """
+    share = looks // max(1, len({each.project_id for each in waiting})) // 2
+    rooms = {each.project_id: SearchBudget(share) for each in waiting}
+    taken: dict[int, Timeline] = {}
+
+    def remaining(kind: str) -> Sequence[Timeline]:
+        timelines = timelines_of(kind)
+        return [taken.get(each.unit.id, each) for each in timelines] if taken else timelines
+
+    for number in _within_budget(waiting, timelines_of, share):
+        one = waiting[number]
+        try:
+            picks = choose_units_jointly(one.searches, remaining, rng)
+        except InsufficientCapacity:
+            left = rooms[one.project_id]
+            delay = _reserve_capacity(one, remaining, taken, rng, left) if one.latest else None
+            yield SearchResult(number, delay)
+        else:
+            found = SearchResult(number, 0)
+            yield found
+            if found.is_taken:
+                _occupy(one.searches, picks, remaining, taken)
+
+
+def _within_budget(
+    waiting: Sequence[QueuedSearch], timelines_of: TimelineSource, share: int
+) -> list[int]:
+    """Return the numbers of the leases that are searched, in the order in which they wait."""
+    budgets = {each.project_id: SearchBudget(share) for each in waiting}
+    counts = Counter[str]()
+    found = []
+    for number in sorted(range(len(waiting)), key=lambda each: waiting[each].turn):
+        one = waiting[number]
+        cost = sum(len(timelines_of(each.demand.kind)) for each in one.searches) // UNITS_PER_CHECK
+        if budgets[one.project_id].spend(cost) or counts[one.project_id] < _ALWAYS_SEARCHED:
+            counts[one.project_id] += 1
+            found.append(number)
+    return sorted(found)
+
+
+def _reserve_capacity(
+    one: QueuedSearch,
+    timelines_of: TimelineSource,
+    taken: dict[int, Timeline],
+    rng: random.Random,
+    budget: SearchBudget,
+) -> int | None:
+    delay = find_next_delay(one.searches, 0, timelines_of, one.latest, rng, budget)
+    if delay is not None:
+        later = [shift_search(each, delay) for each in one.searches]
+        _occupy(later, choose_units_jointly(later, timelines_of, rng), timelines_of, taken)
+    return delay
+
+
+def _occupy(
+    searches: Sequence[Search],
+    found: Sequence[Sequence[AllocationChoice]],
+    timelines_of: TimelineSource,
+    taken: dict[int, Timeline],
+) -> None:
+    for search, picks in zip(searches, found, strict=True):
+        entries = {pick.unit_id: search.entry(pick) for pick in picks}
+        for each in timelines_of(search.demand.kind):
+            entry = entries.get(each.unit.id)
+            if entry is not None:
+                taken[each.unit.id] = each.changed(each.unit, added=[entry])

@@ -24,48 +24,52 @@ def is_released() -> sa.ColumnElement[bool]:
     return _ALLOCATION.c.released.is_(True)
 
 
-_OWN = tuple(_ALLOCATION.c[name] for name in ('unit_id', 'start', 'end', 'pieces', 'lane'))
+_ALLOCATION_COLUMNS = tuple(
+    _ALLOCATION.c[name] for name in ('unit_id', 'start', 'end', 'pieces', 'lane')
+)
 #: The columns of a promise beside that condition.
-_MORE = (_ALLOCATION.c.reservation_id, is_released().label('released'))
+_KEY_COLUMNS = (_ALLOCATION.c.reservation_id, is_released().label('released'))
 #: What plugins know of a unit: the columns of the table that has its row. One statement reads the
 #: units of all kinds.
-_KNOWN: Mapping[sa.Table, Sequence[str]] = {
+_UNIT_COLUMNS: Mapping[sa.Table, Sequence[str]] = {
     tables.HOSTS: ('hypervisor_hostname', 'service_name', 'provider_id', 'lane_ids', 'power'),
     tables.FLOATING_IPS: ('network_id', 'address'),
     tables.NETWORK_SEGMENTS: ('network_type', 'physical_network', 'segment_id'),
 }
-_OF_UNITS = tuple(
+_LABELED_UNIT_COLUMNS = tuple(
     table.c[name].label(f'{table.name}_{name}')
-    for table, names in _KNOWN.items()
+    for table, names in _UNIT_COLUMNS.items()
     for name in ('unit_id', *names)
 )
 
 
-def attach(session: orm.Session, reservations: Sequence[Reservation]) -> Sequence[Reservation]:
+def attach_allocations(
+    session: orm.Session, reservations: Sequence[Reservation]
+) -> Sequence[Reservation]:
     """Return reservations with their allocations; no statement if the calendar has no part."""
     promised = [each.id for each in reservations if each.unit_kind is not None]
     if not promised:
         return reservations
-    found = find(session, promised)
-    return [_with(each, found) for each in reservations]
+    found = find_allocations(session, promised)
+    return [_with_allocations(each, found) for each in reservations]
 
 
-def find(
+def find_allocations(
     session: orm.Session, reservation_ids: Sequence[str]
 ) -> Mapping[tuple[str, bool], Sequence[Allocation]]:
     """Read the allocations of reservations, by their ids and whether they were released."""
     found: dict[tuple[str, bool], list[Allocation]] = defaultdict(list)
     every: sa.FromClause = _ALLOCATION
-    for table in _KNOWN:
+    for table in _UNIT_COLUMNS:
         every = every.outerjoin(table, _ALLOCATION.c.unit_id == table.c.unit_id)
     query = (
-        sa.select(*_OWN, *_MORE, *_OF_UNITS)
+        sa.select(*_ALLOCATION_COLUMNS, *_KEY_COLUMNS, *_LABELED_UNIT_COLUMNS)
         .select_from(every)
         .where(_ALLOCATION.c.reservation_id.in_(reservation_ids))
         .order_by(_ALLOCATION.c.unit_id)
     )
     for row in session.execute(query).mappings():
-        values = {column.name: row[column.name] for column in _OWN}
+        values = {column.name: row[column.name] for column in _ALLOCATION_COLUMNS}
         key = row['reservation_id'], bool(row['released'])
         found[key].append(Allocation(**values, unit=_unit(row)))
     return found
@@ -73,13 +77,13 @@ def find(
 
 def _unit(row: sa.RowMapping) -> dict[str, Any]:
     """Return what plugins know of a unit."""
-    for table, names in _KNOWN.items():
+    for table, names in _UNIT_COLUMNS.items():
         if row[f'{table.name}_unit_id'] is not None:
             return {name: row[f'{table.name}_{name}'] for name in names}
-    return dict.fromkeys(_KNOWN[tables.HOSTS])
+    return dict.fromkeys(_UNIT_COLUMNS[tables.HOSTS])
 
 
-def _with(
+def _with_allocations(
     reservation: Reservation, found: Mapping[tuple[str, bool], Sequence[Allocation]]
 ) -> Reservation:
     """Return a reservation with its allocations, and with what was released."""
@@ -90,7 +94,9 @@ def _with(
     )
 
 
-def last_promise(session: orm.Session, unit_id: int) -> tuple[int, datetime.datetime] | None:
+def find_last_allocation(
+    session: orm.Session, unit_id: int
+) -> tuple[int, datetime.datetime] | None:
     """Count the live reservations that a unit is promised to, and tell when the last one ends.
 
     :returns: None if there is none

@@ -27,7 +27,7 @@ _RESERVATION, _LEASE = tables.RESERVATIONS, tables.LEASES
 #: The signal of a transaction after which there may be more room than before.
 FREED = 'calendar.freed'
 #: Seconds for which a change may wait for its commit until an index may overlook it.
-LATE = 5.0
+COMMIT_DELAY = 5.0
 #: How many units, of those that an index has seen changed, are not read again.
 _KNOWN = 200
 #: How many units are read with their promises at once when an index is filled.
@@ -50,7 +50,7 @@ _TIMES = (
     microseconds(_ALLOCATION.c.start).label('start'),
     microseconds(_ALLOCATION.c.end).label('end'),
 )
-_PROMISE_COLUMNS = (
+_ALLOCATION_COLUMNS = (
     _ALLOCATION.c.unit_id,
     *_TIMES,
     _ALLOCATION.c.lane,
@@ -59,7 +59,7 @@ _PROMISE_COLUMNS = (
 )
 #: The end of a text about one promise: some databases cut long texts off.
 _MARK = '.'
-_OWN_COLUMNS = (
+_STORED_COLUMNS = (
     _ALLOCATION.c.reservation_id,
     _ALLOCATION.c.unit_id,
     _ALLOCATION.c.unit_generation,
@@ -71,7 +71,7 @@ _OWN_COLUMNS = (
 )
 
 
-class PromiseColumns(NamedTuple):
+class AllocationColumns(NamedTuple):
     """The promises of a unit in columns, ordered by their starts.
 
     :param piece: JSON texts; None: the whole unit
@@ -85,7 +85,7 @@ class PromiseColumns(NamedTuple):
     piece: Sequence[str | None]
 
 
-class OwnPromise(NamedTuple):
+class StoredAllocation(NamedTuple):
     """A promise of a reservation; the times are numbers.
 
     :param released: it was given up while the lease ran
@@ -115,7 +115,7 @@ class Totals(NamedTuple):
     generations: int
 
 
-def changed(
+def read_changed_units(
     session: orm.Session, seen: datetime.datetime, known: Mapping[int, int]
 ) -> tuple[datetime.datetime, list[Any]]:
     """Read the units that changed of late, in one statement, and the time.
@@ -124,7 +124,7 @@ def changed(
     :param known: generations of units of which it is known that they changed since; those that
         still have them are not read
     """
-    late = sa.literal(seen - datetime.timedelta(seconds=LATE), tables.Time())
+    late = sa.literal(seen - datetime.timedelta(seconds=COMMIT_DELAY), tables.Time())
     conditions = [_UNIT.c.changed_at > late]
     pairs = list(known.items())[-_KNOWN:]
     if pairs:
@@ -138,7 +138,7 @@ def changed(
     return found[0][0], [row[1:] for row in found if row[1] is not None]
 
 
-def units(session: orm.Session, ids: Collection[int] | None = None) -> list[Any]:
+def read_units(session: orm.Session, ids: Collection[int] | None = None) -> list[Any]:
     """Read units, or all; those that are gone are missing."""
     query = sa.select(*_UNIT_COLUMNS).order_by(_UNIT.c.id)
     if ids is not None:
@@ -146,12 +146,14 @@ def units(session: orm.Session, ids: Collection[int] | None = None) -> list[Any]
     return list(session.execute(query))
 
 
-def promises(session: orm.Session, ids: Sequence[int]) -> Iterator[PromiseColumns]:
+def read_allocations(session: orm.Session, ids: Sequence[int]) -> Iterator[AllocationColumns]:
     """Read what is promised of units and is not over, by their ids."""
-    return _by_unit(_promises(session, _ALLOCATION.c.unit_id.in_(ids)) if ids else [])
+    return _group_by_unit(
+        _select_allocations(session, _ALLOCATION.c.unit_id.in_(ids)) if ids else []
+    )
 
 
-def all_promises(session: orm.Session, ids: Sequence[int]) -> Iterator[PromiseColumns]:
+def read_all_allocations(session: orm.Session, ids: Sequence[int]) -> Iterator[AllocationColumns]:
     """Read what is promised of all units, in big pieces; the whole units as texts.
 
     A driver in Python takes ten seconds for a million rows, and one for ten thousand long texts.
@@ -173,29 +175,29 @@ def all_promises(session: orm.Session, ids: Sequence[int]) -> Iterator[PromiseCo
             else:
                 numbers = (map(int, parts[each::4]) for each in range(3))
                 rows += zip(repeat(unit), *numbers, repeat(1), repeat(None), strict=False)
-        yield from _by_unit(rows)
-        yield from promises(session, others)
+        yield from _group_by_unit(rows)
+        yield from read_allocations(session, others)
 
 
 def _whole() -> sa.ColumnElement[str]:
     """Return what is promised of a whole unit as a text; NULL for pieces of one."""
-    parts = [sa.cast(each, sa.String(20)) for each in _PROMISE_COLUMNS[1:4]]
+    parts = [sa.cast(each, sa.String(20)) for each in _ALLOCATION_COLUMNS[1:4]]
     text = parts[0] + ' ' + parts[1] + ' ' + parts[2] + f' {_MARK}'
     return sa.case((_ALLOCATION.c.piece.is_(None), text))
 
 
-def _promises(session: orm.Session, which: sa.ColumnElement[bool]) -> Sequence[Any]:
+def _select_allocations(session: orm.Session, which: sa.ColumnElement[bool]) -> Sequence[Any]:
     later = _ALLOCATION.c.end > utcnow.now(session)
-    return session.execute(sa.select(*_PROMISE_COLUMNS).where(which, later)).all()
+    return session.execute(sa.select(*_ALLOCATION_COLUMNS).where(which, later)).all()
 
 
-def _by_unit(rows: Iterable[Any]) -> Iterator[PromiseColumns]:
+def _group_by_unit(rows: Iterable[Any]) -> Iterator[AllocationColumns]:
     for unit_id, group in groupby(sorted(rows, key=itemgetter(0, 1)), itemgetter(0)):
         _, *columns = zip(*group, strict=True)
-        yield PromiseColumns(unit_id, *columns)
+        yield AllocationColumns(unit_id, *columns)
 
 
-def totals(session: orm.Session) -> Totals:
+def read_totals(session: orm.Session) -> Totals:
     """Read what tells whether an index misses a change of any unit."""
     query = sa.select(
         sa.func.count(),
@@ -205,48 +207,50 @@ def totals(session: orm.Session) -> Totals:
     return Totals(*(int(each) for each in session.execute(query).one()))
 
 
-def generations(session: orm.Session) -> dict[int, int]:
+def read_generations(session: orm.Session) -> dict[int, int]:
     """Read the generations of all units."""
     return {row[0]: row[1] for row in session.execute(sa.select(_UNIT.c.id, _UNIT.c.generation))}
 
 
-def of_reservations(
+def allocations_of_reservations(
     session: orm.Session, reservation_ids: Collection[str], late: bool = False
-) -> list[OwnPromise]:
+) -> list[StoredAllocation]:
     """Read what is promised to reservations and is not over.
 
     :param late: what should be over and was not released as well
     """
     lasting = _ALLOCATION.c.end > utcnow.now(session)
-    query = sa.select(*_OWN_COLUMNS).where(
+    query = sa.select(*_STORED_COLUMNS).where(
         _ALLOCATION.c.reservation_id.in_(sorted(reservation_ids)),
         sa.or_(lasting, _ALLOCATION.c.released.is_not(True)) if late else lasting,
     )
     ordered = query.order_by(_ALLOCATION.c.unit_id)
-    return [OwnPromise._make(row) for row in session.execute(ordered)]
+    return [StoredAllocation._make(row) for row in session.execute(ordered)]
 
 
-def of_units(session: orm.Session, unit_ids: Collection[int]) -> list[OwnPromise]:
+def allocations_of_units(
+    session: orm.Session, unit_ids: Collection[int]
+) -> list[StoredAllocation]:
     """Read what is promised of units and is not over; one statement."""
     mine = _ALLOCATION.c.unit_id.in_(sorted(unit_ids))
-    query = sa.select(*_OWN_COLUMNS).where(mine, _ALLOCATION.c.end > utcnow.now(session))
-    return [OwnPromise._make(row) for row in session.execute(query)]
+    query = sa.select(*_STORED_COLUMNS).where(mine, _ALLOCATION.c.end > utcnow.now(session))
+    return [StoredAllocation._make(row) for row in session.execute(query)]
 
 
-def beginning(
+def allocations_starting(
     session: orm.Session,
     unit_ids: Collection[int],
     first: datetime.datetime,
     last: datetime.datetime,
     lock: bool = False,
-) -> list[OwnPromise]:
+) -> list[StoredAllocation]:
     """Read what is promised of units and begins between two times.
 
     :param lock: read what is committed by now, and keep it from being changed; the caller has
         written to the units before
     """
     query = (
-        sa.select(*_OWN_COLUMNS)
+        sa.select(*_STORED_COLUMNS)
         .where(
             _ALLOCATION.c.unit_id.in_(sorted(unit_ids)),
             _ALLOCATION.c.start.between(first, last),
@@ -254,11 +258,11 @@ def beginning(
         .order_by(_ALLOCATION.c.unit_id)
     )
     found = session.execute(query.with_for_update() if lock else query)
-    return [OwnPromise._make(row) for row in found]
+    return [StoredAllocation._make(row) for row in found]
 
 
-def start_dates(
-    session: orm.Session, promises: Collection[OwnPromise]
+def lease_start_dates(
+    session: orm.Session, promises: Collection[StoredAllocation]
 ) -> dict[str, datetime.datetime]:
     """Read when the leases of promises start, by the ids of the reservations."""
     ids = sorted({each.reservation_id for each in promises})
@@ -272,7 +276,7 @@ def start_dates(
     return {row[0]: row[1] for row in session.execute(query)}
 
 
-def guard(session: orm.Session, units: Mapping[int, int], steps: Mapping[int, int]) -> bool:
+def guard_units(session: orm.Session, units: Mapping[int, int], steps: Mapping[int, int]) -> bool:
     """Raise the generations of units if they all still have the given ones.
 
     :param units: the generations by the ids
@@ -292,14 +296,14 @@ def guard(session: orm.Session, units: Mapping[int, int], steps: Mapping[int, in
     return db_rows.change(session, change) == len(pairs)
 
 
-def count_up(session: orm.Session, ids: Collection[int]) -> None:
+def raise_generations(session: orm.Session, ids: Collection[int]) -> None:
     """Raise the generations of units whatever they are, since capacity is freed."""
     change = sa.update(_UNIT).where(_UNIT.c.id.in_(sorted(ids)))
     values = {'generation': _UNIT.c.generation + 1, 'changed_at': utcnow.now(session)}
     db_rows.change(session, change.values(values))
 
 
-def insert(session: orm.Session, allocations: Sequence[Mapping[str, Any]]) -> bool:
+def insert_allocations(session: orm.Session, allocations: Sequence[Mapping[str, Any]]) -> bool:
     """Write promises; False if a unit has a promise of this generation, and nothing is written."""
     try:
         db_rows.insert(session, _ALLOCATION, allocations)
@@ -308,24 +312,28 @@ def insert(session: orm.Session, allocations: Sequence[Mapping[str, Any]]) -> bo
     return True
 
 
-def delete(session: orm.Session, promises: Collection[OwnPromise]) -> bool:
+def delete_allocations(session: orm.Session, promises: Collection[StoredAllocation]) -> bool:
     """Delete promises; False if one of them is gone already."""
     if promises:
         signal(session, FREED)
-    gone = sa.delete(_ALLOCATION).where(_are(promises))
+    gone = sa.delete(_ALLOCATION).where(_are_allocations(promises))
     return not promises or db_rows.change(session, gone) == len(promises)
 
 
-def end(
+def end_allocations(
     session: orm.Session,
-    promises: Collection[OwnPromise],
+    promises: Collection[StoredAllocation],
     time: datetime.datetime,
     released: bool | None = None,
 ) -> bool:
     """Set the end of promises; False if one of them is gone."""
     if promises:
         signal(session, FREED)
-    ended = sa.update(_ALLOCATION).where(_are(promises)).values(end=time, released=released)
+    ended = (
+        sa.update(_ALLOCATION)
+        .where(_are_allocations(promises))
+        .values(end=time, released=released)
+    )
     return not promises or db_rows.change(session, ended) == len(promises)
 
 
@@ -335,9 +343,11 @@ def mark_released(session: orm.Session, reservation_ids: Collection[str]) -> Non
     db_rows.change(session, sa.update(_ALLOCATION).where(mine).values(released=True))
 
 
-def begin(session: orm.Session, promise: OwnPromise, time: datetime.datetime) -> None:
+def set_start(session: orm.Session, promise: StoredAllocation, time: datetime.datetime) -> None:
     """Set the start of a promise."""
-    db_rows.change(session, sa.update(_ALLOCATION).where(_are([promise])).values(start=time))
+    db_rows.change(
+        session, sa.update(_ALLOCATION).where(_are_allocations([promise])).values(start=time)
+    )
 
 
 def change_lane(
@@ -349,6 +359,6 @@ def change_lane(
     return db_rows.change(session, sa.update(_ALLOCATION).where(ours).values(lane=new)) == 1
 
 
-def _are(promises: Iterable[OwnPromise]) -> sa.ColumnElement[bool]:
+def _are_allocations(promises: Iterable[StoredAllocation]) -> sa.ColumnElement[bool]:
     keys = sorted(each.key for each in promises)
     return sa.tuple_(_ALLOCATION.c.unit_id, _ALLOCATION.c.unit_generation).in_(keys)

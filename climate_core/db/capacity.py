@@ -24,7 +24,7 @@ _RESERVATION, _LEASE = tables.RESERVATIONS, tables.LEASES
 _PROPERTY = tables.HOST_PROPERTIES
 
 #: The columns of units that are put together if these are equal; JSON as it is stored.
-_ALIKE = (
+_EQUAL_COLUMNS = (
     _UNIT.c.kind.label('kind'),
     _UNIT.c.pool.label('pool'),
     _UNIT.c.available.label('available'),
@@ -53,7 +53,7 @@ class EqualUnits(NamedTuple):
     properties: tuple[str | None, ...] = ()
 
 
-class EqualPromises(NamedTuple):
+class EqualAllocations(NamedTuple):
     """Promises of equal units for the same time; the times are numbers.
 
     :param units: as in :class:`EqualUnits`, with the number of promises
@@ -90,12 +90,14 @@ class CapacityQuery:
     private: bool = False
 
 
-def read(
+def read_capacity(
     session: orm.Session, asked: CapacityQuery
-) -> tuple[list[EqualUnits], list[EqualPromises]] | None:
+) -> tuple[list[EqualUnits], list[EqualAllocations]] | None:
     """Read units and what is promised of them in a time; None: that is more rows than asked."""
-    shown = _shown(asked)
-    query = sa.union_all(_units(shown), _promises(asked, shown)).limit(asked.limit + 1)
+    shown = _shared_columns(asked)
+    query = sa.union_all(_select_units(shown), _select_allocations(asked, shown)).limit(
+        asked.limit + 1
+    )
     rows = session.execute(query).all()
     if len(rows) > asked.limit:
         return None
@@ -110,7 +112,7 @@ def read(
         if end:
             unit = unit_id or None
             span, taken = (int(start), int(end)), (load(piece), int(pieces))
-            promises.append(EqualPromises(equal, unit, *span, *taken, bool(own)))
+            promises.append(EqualAllocations(equal, unit, *span, *taken, bool(own)))
         else:
             units.append(equal)
     return units, promises
@@ -120,9 +122,9 @@ def _load(text: str | None) -> Any:
     return None if text is None else json.loads(text)
 
 
-def _shown(asked: CapacityQuery) -> list[sa.ColumnElement[Any]]:
+def _shared_columns(asked: CapacityQuery) -> list[sa.ColumnElement[Any]]:
     """Return the columns that units have in common which are put together."""
-    told: list[sa.ColumnElement[Any]] = [*_ALIKE]
+    told: list[sa.ColumnElement[Any]] = [*_EQUAL_COLUMNS]
     for number, name in enumerate(asked.properties):
         hidden: list[sa.ColumnElement[bool]] = [_UNIT.c.kind != hosts.KIND]
         if not asked.private:
@@ -133,7 +135,7 @@ def _shown(asked: CapacityQuery) -> list[sa.ColumnElement[Any]]:
     return told
 
 
-def _units(shown: Sequence[sa.ColumnElement[Any]]) -> sa.Select[Any]:
+def _select_units(shown: Sequence[sa.ColumnElement[Any]]) -> sa.Select[Any]:
     """Select units; no promise ends at 0."""
     nothing = [sa.literal(0).label(name) for name in ('unit_id', 'start', 'end')]
     none = sa.literal('').label('piece')
@@ -144,7 +146,9 @@ def _units(shown: Sequence[sa.ColumnElement[Any]]) -> sa.Select[Any]:
     )
 
 
-def _promises(asked: CapacityQuery, shown: Sequence[sa.ColumnElement[Any]]) -> sa.Select[Any]:
+def _select_allocations(
+    asked: CapacityQuery, shown: Sequence[sa.ColumnElement[Any]]
+) -> sa.Select[Any]:
     own = sa.case((_LEASE.c.project_id == asked.project_id, 1), else_=0)
     each = (
         sa.select(

@@ -151,7 +151,7 @@ def _read_contents(
     width = len(db_reservations.COLUMNS)
     held = [db_reservations.read(session, row[:width]) for row in found if row[0] is not None]
     events = [_read_event(row[width:]) for row in found if row[width] is not None]
-    return allocations.attach(session, held), events
+    return allocations.attach_allocations(session, held), events
 
 
 def lock_all(
@@ -255,7 +255,7 @@ def assemble(
     if ids and 'reservations' in parts:
         held = of_reservations.rows(session, {'wanted': ids})
         read = [db_reservations.read(session, row) for row in held]
-        for each in allocations.attach(session, read):
+        for each in allocations.attach_allocations(session, read):
             reservations[each.lease_id].append(each)
     if ids and 'events' in parts:
         for event in map(_read_event, _EVENTS.rows(session, {'wanted': ids})):

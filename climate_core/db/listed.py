@@ -181,7 +181,7 @@ def _promised(session: orm.Session, found: list[ListedLease]) -> list[ListedLeas
     ids = [each.id for each in held if each.unit_kind is not None]
     if not ids:
         return found
-    promises = allocations.find(session, ids)
+    promises = allocations.find_allocations(session, ids)
     return [
         lease._replace(
             reservations=[

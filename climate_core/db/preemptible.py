@@ -10,7 +10,7 @@ from sqlalchemy import orm
 
 from climate_common.resource_types import SERVER
 from climate_core.db import calendar, events, tables
-from climate_core.db.calendar import OwnPromise
+from climate_core.db.calendar import StoredAllocation
 from climate_core.lease import model, states
 
 _LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
@@ -27,7 +27,7 @@ class Preemptible:
     runs: bool
     start: datetime
     end: datetime
-    promises: list[OwnPromise]
+    promises: list[StoredAllocation]
 
     def overlaps(self, start: datetime, end: datetime) -> bool:
         """Tell whether it has a time in common with another lease."""
@@ -78,7 +78,7 @@ def find(
     for lease_id, reservation_id, status, began, ends in session.execute(query):
         found.setdefault(lease_id, Preemptible(status == _L.ACTIVE, began, ends, []))
         lease_of[reservation_id] = lease_id
-    for each in calendar.of_reservations(session, lease_of) if lease_of else ():
+    for each in calendar.allocations_of_reservations(session, lease_of) if lease_of else ():
         if not each.released:
             found[lease_of[each.reservation_id]].promises.append(each)
     return {lease_id: each for lease_id, each in found.items() if each.promises}

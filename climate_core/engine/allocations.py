@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from oslo_log import log
 from sqlalchemy import orm
 
-from climate_core.calendar.admission import Calendar
+from climate_core.calendar.calendar import Calendar
 from climate_core.db import calendar as db_calendar
 from climate_core.db import reservations
 from climate_core.db.engine import signal

@@ -15,15 +15,15 @@ from sqlalchemy import orm
 
 from climate_common import dates, limits, words
 from climate_core import exceptions
-from climate_core.calendar.admission import Calendar
+from climate_core.calendar.calendar import Calendar
 from climate_core.calendar.model import (
-    KeptPieces,
-    Promise,
-    ReservationDemand,
-    WaitingDemand,
+    AllocationRequest,
+    NewAllocation,
+    QueuedRequest,
+    RetainedAllocation,
     Window,
 )
-from climate_core.db.calendar import OwnPromise
+from climate_core.db.calendar import StoredAllocation
 from climate_core.db.engine import TransactionRefused
 from climate_core.lease import changes, model, states
 from climate_core.lease.changes import early_ends
@@ -77,7 +77,7 @@ class AllocationService:
         if wanted:
             with errors.collected():
                 _check_count(wanted)
-                self.calendar.check(wanted, *_remaining_period(draft.lease, draft.now))
+                self.calendar.check_capacity(wanted, *_remaining_period(draft.lease, draft.now))
 
     def find_windows(
         self,
@@ -87,7 +87,7 @@ class AllocationService:
         latest: datetime.datetime,
         limit: int,
     ) -> Sequence[Window]:
-        """Find when there would be enough for all of them, see :meth:`Calendar.windows`.
+        """Find when there would be enough for all of them, see :meth:`Calendar.find_windows`.
 
         :raises climate_core.exceptions.BadRequest: they are too many
         """
@@ -95,7 +95,7 @@ class AllocationService:
         fields = {item.reservation.id: item.field for item in items}
         wanted = self._read_demands((item.reservation for item in items), fields)
         _check_count(wanted)
-        return self.calendar.windows(wanted, length, earliest, latest, limit)
+        return self.calendar.find_windows(wanted, length, earliest, latest, limit)
 
     def count_shortage(self, lease: model.Lease, now: datetime.datetime) -> tuple[int, set[int]]:
         """Count what the only reservation of a lease lacks, see :meth:`Calendar.shortage`."""
@@ -105,7 +105,7 @@ class AllocationService:
 
     def read_waiting_demand(
         self, lease: model.Lease, now: datetime.datetime, turn: int
-    ) -> WaitingDemand:
+    ) -> QueuedRequest:
         """Return what a lease demands that waits, as if it were granted now.
 
         :param turn: its place among those that are searched, if not all can be
@@ -114,7 +114,7 @@ class AllocationService:
         start, end = changes.wait.period(lease, now)
         later = _LATEST_START if lease.duration is not None else datetime.timedelta(0)
         wanted = self._read_demands(changes.wait.asleep(lease), {})
-        return WaitingDemand(
+        return QueuedRequest(
             id=lease.id,
             project_id=lease.project_id,
             wanted=wanted,
@@ -137,7 +137,7 @@ class AllocationService:
         """Promise reservations what they demand; they are written already.
 
         :param fields: reservation id -> its place in the request
-        :param opened: see :meth:`Calendar.promise`, as of ``proposed``
+        :param opened: see :meth:`Calendar.allocate`, as of ``proposed``
         :returns: the lease with what they are promised
         :raises climate_core.exceptions.BadRequest: they are too many
         :raises climate_core.exceptions.NotEnough: there is not enough
@@ -148,11 +148,11 @@ class AllocationService:
             return lease
         _check_count(wanted)
         found = collections.defaultdict[str, list[model.Allocation]](list)
-        promised = self.calendar.promise(
+        promised = self.calendar.allocate(
             session, wanted, *_remaining_period(lease, now), opened, proposed
         )
         for each in sorted(promised, key=attrgetter('unit_id')):
-            unit = self.calendar.unit(session, each.unit_id).properties
+            unit = self.calendar.get_unit(session, each.unit_id).properties
             found[each.reservation_id].append(_allocation(each, unit))
         new = (
             dataclasses.replace(each, allocations=tuple(found[each.id]))
@@ -168,7 +168,7 @@ class AllocationService:
         after: model.Lease,
         now: datetime.datetime,
         fields: Mapping[str, str],
-        less: Mapping[str, KeptPieces],
+        less: Mapping[str, RetainedAllocation],
         partial: bool = False,
     ) -> ReallocationResult:
         """Change what is promised to a lease that its user changed.
@@ -201,11 +201,11 @@ class AllocationService:
         session: orm.Session,
         before: model.Lease,
         after: model.Lease,
-        wanted: Sequence[ReservationDemand],
+        wanted: Sequence[AllocationRequest],
         now: datetime.datetime,
-        less: Mapping[str, KeptPieces],
+        less: Mapping[str, RetainedAllocation],
         partial: bool,
-    ) -> tuple[list[Promise], frozenset[str]]:
+    ) -> tuple[list[NewAllocation], frozenset[str]]:
         """Promise all that is wanted, or with ``partial`` what can be extended.
 
         :returns: what is new, and the ids of the reservations that are not extended
@@ -217,7 +217,7 @@ class AllocationService:
             if not asked:
                 return [], frozenset(refused)
             try:
-                new = self.calendar.replan(
+                new = self.calendar.reallocate(
                     session, asked, *_remaining_period(after, now), before.has_started(now), less
                 )
             except TransactionRefused as exc:
@@ -248,7 +248,7 @@ class AllocationService:
         return self.plugins[reservation.resource_type].cleaning(reservation)
 
     def find_preempted(
-        self, draft: Draft, promises: Mapping[str, Sequence[OwnPromise]]
+        self, draft: Draft, promises: Mapping[str, Sequence[StoredAllocation]]
     ) -> Sequence[str]:
         """Find the leases that a draft preempts, see :meth:`Calendar.find_preempted`."""
         wanted = self._read_demands((item.reservation for item in draft.items), {})
@@ -278,7 +278,7 @@ class AllocationService:
 
     def _read_demands(
         self, reservations: Iterable[model.Reservation], fields: Mapping[str, str]
-    ) -> list[ReservationDemand]:
+    ) -> list[AllocationRequest]:
         found = []
         for each in reservations:
             if each.unit_kind is None:
@@ -300,7 +300,7 @@ class AllocationService:
         return plugin
 
 
-def _allocation(promise: Promise, unit: Mapping[str, Any]) -> model.Allocation:
+def _allocation(promise: NewAllocation, unit: Mapping[str, Any]) -> model.Allocation:
     return model.Allocation(
         unit_id=promise.unit_id,
         start=promise.start,
@@ -311,7 +311,7 @@ def _allocation(promise: Promise, unit: Mapping[str, Any]) -> model.Allocation:
     )
 
 
-def _check_count(wanted: Sequence[ReservationDemand]) -> None:
+def _check_count(wanted: Sequence[AllocationRequest]) -> None:
     """Refuse too many reservations at once: for each of them the calendar looks at all units."""
     if len(wanted) > limits.PROMISED:
         raise exceptions.BadRequest(

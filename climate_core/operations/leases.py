@@ -15,7 +15,7 @@ import datetime
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from climate_core.calendar.admission import Calendar
+from climate_core.calendar.calendar import Calendar
 from climate_core.context import RequestContext
 from climate_core.lease import api_view, changes, model, states
 from climate_core.lease.results import Change

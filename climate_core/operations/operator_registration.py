@@ -73,7 +73,7 @@ def check_unallocated(
     :param name: the name of the unit, for messages
     :param error: the type of the error
     """
-    allocated = allocations.last_promise(session, unit_id)
+    allocated = allocations.find_last_allocation(session, unit_id)
     if allocated is not None:
         count, end = allocated
         raise error(

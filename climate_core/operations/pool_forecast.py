@@ -8,9 +8,8 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from climate_common import dates, resource_types
+from climate_common import dates, microseconds, resource_types
 from climate_core import exceptions
-from climate_core.calendar import moments
 from climate_core.calendar.windows import SearchBudget
 from climate_core.cloud import errors as cloud_errors
 from climate_core.cloud import flavors
@@ -123,7 +122,10 @@ def read_future_demands(
                     name = f'{lease_id}.{number}'
                     servers.append(_read_demand(room, name, each))
         if servers:
-            start, end = moments.moment(wanted[0].start), moments.moment(wanted[0].end)
+            start, end = (
+                microseconds.to_microseconds(wanted[0].start),
+                microseconds.to_microseconds(wanted[0].end),
+            )
             found[lease_id] = FutureDemand(start=start, end=end, servers=servers)
     return found
 
@@ -135,7 +137,7 @@ def read_releases(database: Database, resource_type: str, room: PoolCapacity) ->
         return []
     return [
         Release(
-            at=moments.moment(
+            at=microseconds.to_microseconds(
                 end.at if end.given_up_at is None else end.given_up_at + PREEMPTION_TIME
             ),
             host=places[end.resource_id],
@@ -310,13 +312,13 @@ def check_servers(
     :raises climate_core.exceptions.NotEnough: they will not; with the reason, and with the
         earliest time that would do if the search found it
     """
-    first, last = moments.moment(start), moments.moment(end)
+    first, last = microseconds.to_microseconds(start), microseconds.to_microseconds(end)
     try:
         forecast.check(FutureDemand(start=first, end=last, servers=servers))
     except NotExpected as exc:
-        ahead = last + moments.duration(_SEARCH_AHEAD)
+        ahead = last + microseconds.delta_to_microseconds(_SEARCH_AHEAD)
         windows = forecast.windows(servers, last - first, first, ahead)
-        later = next((moments.time_of(each) for each, _ in windows), None)
+        later = next((microseconds.from_microseconds(each) for each, _ in windows), None)
         told = f'{field}: {exc}'
         if later is None:
             raise exceptions.NotEnough(told, field) from exc
@@ -334,10 +336,13 @@ def find_server_windows(
 ) -> Iterator[tuple[datetime.datetime, datetime.datetime]]:
     """Return the earliest windows in which servers will find room; so many at most."""
     found = forecast.windows(
-        servers, moments.duration(length), moments.moment(earliest), moments.moment(latest)
+        servers,
+        microseconds.delta_to_microseconds(length),
+        microseconds.to_microseconds(earliest),
+        microseconds.to_microseconds(latest),
     )
     for start, end in itertools.islice(found, limit):
-        yield moments.time_of(start), moments.time_of(end)
+        yield microseconds.from_microseconds(start), microseconds.from_microseconds(end)
 
 
 _CAPACITY_READERS: Final[Mapping[str, Callable[['connection.Connection'], PoolCapacity]]] = {
@@ -388,7 +393,7 @@ class PoolForecast:
         :raises climate_core.exceptions.BadRequest: what a template needs is not known
         :raises climate_core.exceptions.ServiceUnavailable: the cloud does not answer
         """
-        first, last = moments.moment(start), moments.moment(end)
+        first, last = microseconds.to_microseconds(start), microseconds.to_microseconds(end)
         taken: dict[str, FutureDemand] = {}
         types = {one for each in reservations for one in list_demanded_types(each)}
         for resource_type in sorted(types):

@@ -15,9 +15,10 @@ from typing import Final
 
 from oslo_config import cfg
 
+from climate_common import microseconds
 from climate_common.resource_types import SERVER
 from climate_core import exceptions
-from climate_core.calendar import moments, preemption
+from climate_core.calendar import reclaim
 from climate_core.calendar.windows import SearchBudget
 from climate_core.cloud import errors, servers
 from climate_core.db import leases, preemptible
@@ -211,7 +212,7 @@ class _PoolSnapshot:
         with require_cloud():
             self._room = CommonHostRoom(cloud.service())
         self._places = self._room.places
-        self._start, self._end = map(moments.moment, period)
+        self._start, self._end = map(microseconds.to_microseconds, period)
         self._releases = pool_forecast.read_releases(database, SERVER, self._room)
         self._claims = pool_forecast.read_future_demands(database, SERVER, self._room)
         self._claims.pop(lease.id, None)
@@ -275,7 +276,7 @@ class _PoolSnapshot:
         for finding a set at all, which other projects must not prevent.
         """
         half = _CLAIM_FACTOR * LOOKS // 2
-        return preemption.choose_fewest(
+        return reclaim.choose_fewest_preempted(
             candidates, self.is_enough, lambda: self.claim_budget.left > half
         )
 

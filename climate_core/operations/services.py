@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from oslo_config import cfg
 
-from climate_core.calendar.admission import Calendar
+from climate_core.calendar.calendar import Calendar
 from climate_core.context import RequestContext
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database

@@ -20,7 +20,7 @@ from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.calendar.model import WaitingDemand
+from climate_core.calendar.model import QueuedRequest
 from climate_core.calendar.windows import SearchBudget
 from climate_core.db import events, leases, store
 from climate_core.db import limits as db_limits
@@ -164,7 +164,7 @@ class WaitQueue:
         if not demands:
             return done
         left, listed = {*demands}, [*demands]
-        for found in self.allocation_service.calendar.fitting(demands.values()):
+        for found in self.allocation_service.calendar.find_startable(demands.values()):
             lease_id = listed[found.number]
             left.discard(lease_id)
             if found.seconds == 0:
@@ -196,7 +196,7 @@ class WaitQueue:
 
     def _demands(
         self, waiting: Collection[model.Lease], done: _QueuePass
-    ) -> dict[str, WaitingDemand]:
+    ) -> dict[str, QueuedRequest]:
         now, demands = self.clock.now(), {}
         turns = {lease_id: turn for turn, lease_id in enumerate(done.lease_ids)}
         expected = pool_forecast.PoolForecast(self.database, self.cloud)
@@ -231,7 +231,7 @@ class WaitQueue:
     ) -> bool:
         """Grant one lease; tell whether it had this status until now.
 
-        :param opened: see :meth:`Calendar.promise`
+        :param opened: see :meth:`Calendar.allocate`
         :param before_commit: called in the same transaction
         :raises climate_core.exceptions.ClimateError: it cannot be granted
         """

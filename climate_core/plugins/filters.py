@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from climate_common import conditions, limits
 from climate_core import exceptions
-from climate_core.calendar.model import Lack
+from climate_core.calendar.model import Shortage
 from climate_core.lease.nodes import number
 
 #: Tells whether a host with these properties would do.
@@ -123,7 +123,7 @@ class Clause(NamedTuple):
     size: str | None = None
     sign: str = ''
 
-    def lacking(self, hosts: Sequence[Mapping[str, Any]], noun: str = 'host') -> Lack:
+    def lacking(self, hosts: Sequence[Mapping[str, Any]], noun: str = 'host') -> Shortage:
         """Return that no host meets it; of a size also what they have.
 
         :param hosts: the properties of each, of at least one
@@ -133,7 +133,7 @@ class Clause(NamedTuple):
         among = ' of the pools' if self.field == 'names' else ''
         text = f'no {noun}{among} has {self.text}'
         if self.size is None:
-            return Lack(text, self.field)
+            return Shortage(text, self.field)
         sizes = [number(host.get(self.size) or 0) for host in hosts]
         smallest, largest = min(sizes), max(sizes)
         if self.sign in ('>', '>='):
@@ -142,7 +142,7 @@ class Clause(NamedTuple):
             told = f'the smallest has {smallest}'
         else:
             told = f'the smallest has {smallest}, the largest {largest}'
-        return Lack(f'{text}; {told}', self.field)
+        return Shortage(f'{text}; {told}', self.field)
 
 
 class Filter(NamedTuple):
@@ -157,7 +157,7 @@ class Filter(NamedTuple):
     clauses: Sequence[Clause]
     noun: str = 'host'
 
-    def lacking(self, hosts: Sequence[Mapping[str, Any]]) -> Lack | None:
+    def lacking(self, hosts: Sequence[Mapping[str, Any]]) -> Shortage | None:
         """Return what is wanted that none of some hosts has; None: some host would do.
 
         Only sizes of hosts are told, and nothing that its operator has said of a host.
@@ -169,7 +169,9 @@ class Filter(NamedTuple):
                 return each.lacking(hosts, self.noun)
         if any(map(self.matches, hosts)):
             return None
-        return Lack(f'no {self.noun} has all of {", ".join(each.text for each in self.clauses)}')
+        return Shortage(
+            f'no {self.noun} has all of {", ".join(each.text for each in self.clauses)}'
+        )
 
 
 def compile_filter(

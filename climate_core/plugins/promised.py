@@ -11,7 +11,7 @@ from oslo_utils import uuidutils
 
 from climate_common import limits
 from climate_core import exceptions
-from climate_core.calendar.model import Demand, ReservationDemand, Unit
+from climate_core.calendar.model import AllocationRequest, Demand, Unit
 from climate_core.plugins import base
 from climate_core.plugins.base import Claimed, Wait
 
@@ -90,8 +90,8 @@ class PromisedPlugin(base.ResourcePlugin):
         usual = self._params(values)
         return {name: usual.get(name) for name in values}
 
-    def wanted(self, reservation: 'Reservation') -> ReservationDemand:
-        return ReservationDemand(
+    def wanted(self, reservation: 'Reservation') -> AllocationRequest:
+        return AllocationRequest(
             reservation_id=reservation.id,
             demand=self._demand(reservation.params),
             field=self.amount_field,

@@ -80,7 +80,7 @@ def _retire(session: orm.Session, host_id: int) -> hosts.Host:
     host = db.get(session, host_id, lock=True)
     host_request.check_not_emptied(host)
     host_request.check_awake(host)
-    promised = allocations.last_promise(session, host_id)
+    promised = allocations.find_last_allocation(session, host_id)
     if promised is not None:
         count, end = promised
         raise exceptions.HostInUse(

@@ -17,7 +17,7 @@ from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.calendar.model import KeptPieces
+from climate_core.calendar.model import RetainedAllocation
 from climate_core.cloud.errors import for_user
 from climate_core.db import events, leases, store
 from climate_core.db.clock import Clock
@@ -47,7 +47,7 @@ class ClosedUnits:
     :param generations: of the events that put it into use again, by the same ids
     """
 
-    less: Mapping[str, KeptPieces]
+    less: Mapping[str, RetainedAllocation]
     generations: Mapping[str, int]
 
     def check(self, lease: model.Lease) -> None:
@@ -93,7 +93,7 @@ class Reduction:
             for each in chosen:
                 plugin = self.plugins[each.resource_type]
                 left = plugin.choose_less(each, fewer[each.id])
-                less[each.id] = KeptPieces(left, plugin.cleaning(each))
+                less[each.id] = RetainedAllocation(left, plugin.cleaning(each))
         generations = self.database.write(self._announce, lease, less)
         try:
             with for_user():
@@ -112,7 +112,7 @@ class Reduction:
             LOG.warning('What lease %s has is put into use a little later', lease_id)
 
     def _announce(
-        self, session: orm.Session, seen: model.Lease, less: Mapping[str, KeptPieces]
+        self, session: orm.Session, seen: model.Lease, less: Mapping[str, RetainedAllocation]
     ) -> Mapping[str, int]:
         """Add events that open again later what is closed, unless the change is written first."""
         lease, now = leases.get(session, seen.id, lock=True), self.clock.now()

@@ -25,7 +25,7 @@ from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.calendar.admission import Calendar
+from climate_core.calendar.calendar import Calendar
 from climate_core.cloud import Cloud, errors, hypervisors, placement
 from climate_core.db import calendar as db_calendar
 from climate_core.db import leases, store, utcnow
@@ -224,13 +224,13 @@ class HostWatch(PeriodicWorker):
     def _read_capacities(self, capacities: dict[int, str]) -> None:
         """Refresh the calendar if the capacity of a host has changed since the last look."""
         if self._capacities not in (None, capacities):
-            self._calendar.read()
+            self._calendar.refresh()
         self._capacities = capacities
 
     def _find_small(self) -> dict[tuple[int, str], Loss]:
         """Find the hosts and reservations of promises that do not fit on their hosts any more."""
         found = {}
-        for each in self._calendar.surplus(hosts.KIND):
+        for each in self._calendar.find_overcommits(hosts.KIND):
             has = ', '.join(f'{name}={short[0]}' for name, short in each.short.items())
             need = ', '.join(f'{name}={short[1]}' for name, short in each.short.items())
             found[each.unit_id, each.reservation_id] = Loss(_TOO_SMALL.format(has, need))
@@ -334,7 +334,7 @@ class HostWatch(PeriodicWorker):
         """
         wanted = self._plugins[reservation.resource_type].wanted(reservation)
         try:
-            new = self._calendar.move(session, wanted, unit_id)
+            new = self._calendar.replace_unit(session, wanted, unit_id)
         except TransactionRefused:
             return None
         return sorted(db.name(session, each.unit_id) for each in new)

@@ -24,8 +24,8 @@ from oslo_utils import uuidutils
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.calendar.admission import Calendar
-from climate_core.calendar.model import Demand, ReservationDemand, Unit
+from climate_core.calendar.calendar import Calendar
+from climate_core.calendar.model import AllocationRequest, Demand, Unit
 from climate_core.db import capacity, rows, tables, utcnow
 from climate_core.db.engine import Database
 from tests.support.databases import run_mariadb, run_postgresql
@@ -221,7 +221,7 @@ class Bench:
 
     def run(self, times: int) -> Iterator[str]:
         had, began = memory(), time.perf_counter()
-        self._calendar.read()
+        self._calendar.refresh()
         load = time.perf_counter() - began
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         yield f'first reading: {load:.1f} s, {memory() - had:.0f} MiB more, peak {peak:.0f} MiB'
@@ -252,7 +252,7 @@ class Bench:
     def check(self, start: float, hours: float) -> None:
         """Look for one unit, so many hours from tomorrow."""
         begin = self._start + start * HOUR
-        self._calendar.check(self._wanted(''), begin, begin + hours * HOUR)
+        self._calendar.check_capacity(self._wanted(''), begin, begin + hours * HOUR)
 
     def refuse(self) -> None:
         """Look for one unit where there is none; of shares there always are some."""
@@ -268,25 +268,25 @@ class Bench:
             rows.insert(session, RESERVATION, [make_reservation(made, made)])
             begin = self._start - 20 * HOUR + next(self._turns) * HOUR / 12
             end = begin + HOUR / 12
-            self._calendar.promise(session, self._wanted(made, zone), begin, end)
+            self._calendar.allocate(session, self._wanted(made, zone), begin, end)
 
         self._database.write(write)
 
     def windows(self) -> None:
         """Look for the first windows of 20 hours."""
         begin = self._start + 20 * HOUR
-        self._calendar.windows(self._wanted(''), 20 * HOUR, begin, begin + 2000 * HOUR, 5)
+        self._calendar.find_windows(self._wanted(''), 20 * HOUR, begin, begin + 2000 * HOUR, 5)
 
     def week(self) -> None:
         """Read what there is and what is promised in the last week of all promises."""
-        self._database.read(capacity.read, self._last_week())
+        self._database.read(capacity.read_capacity, self._last_week())
 
     def plan(self) -> str:
         """Return the part of the plan for that which reads promises."""
         with self._database.engine.begin() as connection:
             is_mysql = connection.dialect.name == 'mysql'
             connection.exec_driver_sql('ANALYZE TABLE allocations' if is_mysql else 'ANALYZE')
-        (text,) = plans(self._database, capacity.read, self._last_week(), settings=())
+        (text,) = plans(self._database, capacity.read_capacity, self._last_week(), settings=())
         return next((line.strip() for line in text.split('\n') if TIMES in line), 'a scan')
 
     def _last_week(self) -> capacity.CapacityQuery:
@@ -295,7 +295,7 @@ class Bench:
             since=end - 7 * 24 * HOUR, until=end, project_id='project', limit=50_000
         )
 
-    def _wanted(self, reservation_id: str, zone: str | None = None) -> list[ReservationDemand]:
+    def _wanted(self, reservation_id: str, zone: str | None = None) -> list[AllocationRequest]:
         def matches(unit: Unit) -> bool:
             return unit.pool == 'default' and (
                 zone is None or unit.properties['availability_zone'] == zone
@@ -303,7 +303,7 @@ class Bench:
 
         piece = PIECE if self._shares else None
         demand = Demand(kind='host', least=1, most=1, matches=matches, piece=piece)
-        return [ReservationDemand(reservation_id=reservation_id, demand=demand, field='min')]
+        return [AllocationRequest(reservation_id=reservation_id, demand=demand, field='min')]
 
 
 def main(argv: Sequence[str]) -> int:

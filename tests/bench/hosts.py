@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from climate_core.db.calendar import LATE
+from climate_core.db.calendar import COMMIT_DELAY
 from tests.bench import blazar
 from tests.bench.__main__ import ROOT, say
 from tests.bench.climate_hosts import ClimateHosts
@@ -85,7 +85,7 @@ class Work:
 
     def _settle(self) -> None:
         """Wait until what has changed, which is all hosts, is not read with each create."""
-        threading.Event().wait(LATE + 1)
+        threading.Event().wait(COMMIT_DELAY + 1)
         # This one reads it once more.
         self._create(next(self._days))
 
@@ -110,7 +110,7 @@ class Work:
             return (time.perf_counter() - began) * 1000
 
         # For so long everything that has changed is read again.
-        threading.Event().wait(LATE + 1)
+        threading.Event().wait(COMMIT_DELAY + 1)
         refused()
         return self._costs.of(
             f'refused, none of {count} is free{told}',

@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from climate_core.db.calendar import LATE
+from climate_core.db.calendar import COMMIT_DELAY
 from tests.bench import web
 from tests.bench.__main__ import say
 from tests.bench.climate import Climate
@@ -155,14 +155,14 @@ class Work:
         for _ in range(WARM_UP):
             self._ask(some, next(self._days))
         # For so long what has changed is read with each create: here all that is set apart.
-        threading.Event().wait(LATE + 1)
+        threading.Event().wait(COMMIT_DELAY + 1)
         days = [next(self._days) for _ in range(times)]
         yield self._costs.of(
             f'create, {what}', times, lambda: [self._ask(some, day) for day in days]
         )
         day = next(self._days)
         self._ask(certain, day)
-        threading.Event().wait(LATE + 1)
+        threading.Event().wait(COMMIT_DELAY + 1)
         self._refused(certain, day)
         yield self._costs.of(
             f'refused, {what} that is promised',

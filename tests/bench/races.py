@@ -26,8 +26,8 @@ from oslo_utils import uuidutils
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.calendar.admission import Calendar
-from climate_core.calendar.model import Demand, ReservationDemand
+from climate_core.calendar.calendar import Calendar
+from climate_core.calendar.model import AllocationRequest, Demand
 from climate_core.db import rows, tables, utcnow
 from climate_core.db.engine import Database
 from climate_networks.db import floatingips, networks
@@ -76,7 +76,7 @@ def manage(url: str, number: int, creates: int, of: str, units: int) -> collecti
         end = begin + dice.randint(1, LONGEST) * HOUR
         made = uuidutils.generate_uuid()
         demand = DEMANDS[of](dice, units)
-        wanted = [ReservationDemand(reservation_id=made, demand=demand, field='min')]
+        wanted = [AllocationRequest(reservation_id=made, demand=demand, field='min')]
         # As a manager does, which makes the owner's trust between this and the transaction.
         proposed = own.propose(wanted, begin, end, start) or frozenset()
         try:
@@ -130,7 +130,7 @@ DEMANDS: Mapping[str, Callable[[random.Random, int], Demand]] = {
 def _create(
     session: orm.Session,
     own: Calendar,
-    wanted: Sequence[ReservationDemand],
+    wanted: Sequence[AllocationRequest],
     begin: datetime.datetime,
     end: datetime.datetime,
     proposed: Collection[int],
@@ -138,7 +138,7 @@ def _create(
     (made,) = (each.reservation_id for each in wanted)
     rows.insert(session, LEASE, [calendar.make_lease(made, begin, 0)])
     rows.insert(session, RESERVATION, [calendar.make_reservation(made, made)])
-    own.promise(session, wanted, begin, end, proposed=proposed)
+    own.allocate(session, wanted, begin, end, proposed=proposed)
 
 
 def over_booked(database: Database) -> Iterator[str]:

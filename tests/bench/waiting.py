@@ -23,11 +23,15 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from climate_core.calendar import queries, queue
+from climate_core.calendar import calendar_reads, windows
 from climate_core.calendar.model import Demand, Unit
-from climate_core.calendar.rooms import Search, UnitPick
+from climate_core.calendar.search import (
+    AllocationChoice,
+    InsufficientCapacity,
+    Search,
+    choose_units_jointly,
+)
 from climate_core.calendar.timeline import Timeline
-from climate_core.calendar.together import NotFitting, find_together
 
 SECOND, HOUR, DAY = 1, 3600, 24 * 3600
 #: Share of leases with a start date -> how much later all others were done than without them (%),
@@ -119,8 +123,8 @@ class Simulation:
     def _promise(self, request: Request, start: int) -> str:
         search = _search(request, start)
         try:
-            (found,) = find_together([search], self._kinds, self._dice)
-        except NotFitting:
+            (found,) = choose_units_jointly([search], self._kinds, self._dice)
+        except InsufficientCapacity:
             return 'refused'
         promised = [(pick, search) for pick in found]
         for pick, _ in promised:
@@ -128,11 +132,11 @@ class Simulation:
         self._at(start + request.runs, promised)
         return 'granted'
 
-    def _free(self, promised: list[tuple[UnitPick, Search]]) -> None:
+    def _free(self, promised: list[tuple[AllocationChoice, Search]]) -> None:
         for pick, search in promised:
             self._change(pick, without=[search.entry(pick)])
 
-    def _change(self, pick: UnitPick, **entries: list) -> None:
+    def _change(self, pick: AllocationChoice, **entries: list) -> None:
         timeline = self._timelines[pick.unit_id]
         self._timelines[pick.unit_id] = timeline.changed(timeline.unit, **entries)
 
@@ -141,9 +145,11 @@ class Simulation:
         while self._waiting:
             listed = self._waiting[:]
             candidates = [
-                queue.QueuedLease([_search(each, now)], 365 * DAY * MICRO) for each in listed
+                windows.QueuedSearch([_search(each, now)], 365 * DAY * MICRO) for each in listed
             ]
-            chosen = list(queue.choose(candidates, self._kinds, self._dice, queries.LOOKS))
+            chosen = list(
+                windows.backfill(candidates, self._kinds, self._dice, calendar_reads.MAX_CHECKS)
+            )
             self._looked += len(chosen)
             fitting = [listed[each.number] for each in chosen if each.delay == 0]
             for one in fitting:

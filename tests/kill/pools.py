@@ -4,7 +4,7 @@
 import sqlalchemy as sa
 
 from climate_common import lanes
-from climate_core.calendar.admission import Calendar
+from climate_core.calendar.calendar import Calendar
 from climate_core.cloud import placement
 from climate_core.cloud.trusts import Trusts
 from climate_core.context import RequestContext

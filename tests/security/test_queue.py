@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from climate_common import microseconds
 from climate_core import exceptions
-from climate_core.calendar import moments, preemption, queries, queue
-from climate_core.calendar.model import ReservationDemand
-from climate_core.calendar.together import find_together
+from climate_core.calendar import calendar_reads, reclaim, windows
+from climate_core.calendar.model import AllocationRequest
+from climate_core.calendar.search import choose_units_jointly
 from climate_core.cloud import servers
 from climate_core.db import leases
 from climate_core.lease.model import Lease, Reservation
@@ -85,7 +86,7 @@ def tried(hotel: Hotel, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     right = hotel.rooms.wanted
 
-    def wanted(reservation: Reservation) -> ReservationDemand:
+    def wanted(reservation: Reservation) -> AllocationRequest:
         found.append(reservation.lease_id)
         return right(reservation)
 
@@ -147,7 +148,10 @@ def test_planned_servers_keep_no_other_project_from_preempting(
     house: House, monkeypatch: pytest.MonkeyPatch, leases: int, count: int
 ) -> None:
     """They would run in another zone, which has enough room for all of them."""
-    now, read = moments.moment(house.world.clock.now()), pool_forecast.read_future_demands
+    now, read = (
+        microseconds.to_microseconds(house.world.clock.now()),
+        pool_forecast.read_future_demands,
+    )
     one = demand('', now + 2 * HOUR, now + 3 * HOUR, count)
     zone = [dataclasses.replace(each, zone='large') for each in one.servers]
     planned = {
@@ -169,7 +173,7 @@ def test_servers_with_volumes_keep_no_other_project_from_preempting(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All are younger than the lease that can give way, so that they are chosen first."""
-    size, choose, searches = 40, preemption.choose_fewest, []
+    size, choose, searches = 40, reclaim.choose_fewest_preempted, []
 
     def count(*args: Any) -> Any:
         searches.append(args)
@@ -186,7 +190,7 @@ def test_servers_with_volumes_keep_no_other_project_from_preempting(
     house.settle(1)
     (movable,) = house.world.lease(mine).live
     monkeypatch.setattr(servers, 'get', show)
-    monkeypatch.setattr(preemption, 'choose_fewest', count)
+    monkeypatch.setattr(reclaim, 'choose_fewest_preempted', count)
     monkeypatch.setattr(server_preemption, '_MAX_SERVERS_CHECKED', size - 2)
     other = house.lease(1, project='project3')
     house.settle()
@@ -196,7 +200,7 @@ def test_servers_with_volumes_keep_no_other_project_from_preempting(
 
 def test_forecasts_of_a_pass_are_bounded(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers would find room at many times, but take that of a lease that starts later."""
-    now = moments.moment(house.world.clock.now())
+    now = microseconds.to_microseconds(house.world.clock.now())
     claims = {f'{n}': demand(f'{n}', now + n * HOUR, now + 2000 * HOUR) for n in range(2, COUNT)}
     claims['first'] = demand('first', now, now + HOUR, COUNT // 4)
     monkeypatch.setattr(Hall, '__init__', large)
@@ -220,7 +224,7 @@ def test_expensive_searches_leave_looks_for_other_projects(
     other = hotel.book('other', 3, project=OTHER)
     hotel.build(40)
     # A search takes 10 of them.
-    monkeypatch.setattr(queries, 'LOOKS', 40)
+    monkeypatch.setattr(calendar_reads, 'MAX_CHECKS', 40)
     hotel.look()
     assert hotel.status(mine[0], other) == ['WAITING', 'PENDING']
 
@@ -275,10 +279,10 @@ def test_leases_above_the_limits_are_searched_once(
 
     def search(*args: Any) -> Any:
         searches.append(args)
-        return find_together(*args)
+        return choose_units_jointly(*args)
 
     monkeypatch.setattr(hotel.world.operations.queue, 'grant', limited)
-    monkeypatch.setattr(queue, 'find_together', search)
+    monkeypatch.setattr(windows, 'find_together', search)
     hotel.look()
     assert hotel.status(mine, ids[-1], other) == ['WAITING', 'WAITING', 'PENDING']
     assert len(searches) == 51

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from oslo_utils import uuidutils
 from sqlalchemy import orm
 
-from climate_core.calendar.model import Demand, ReservationDemand
+from climate_core.calendar.model import AllocationRequest, Demand
 from climate_core.context import RequestContext
 from climate_core.db import rows, tables
 from climate_core.lease import model
@@ -42,10 +42,10 @@ class Rooms(ResourcePlugin):
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         return {'hosts': params['min']}
 
-    def wanted(self, reservation: model.Reservation) -> ReservationDemand:
+    def wanted(self, reservation: model.Reservation) -> AllocationRequest:
         count = reservation.params['min']
         demand = Demand(kind='room', least=count, most=count)
-        return ReservationDemand(
+        return AllocationRequest(
             reservation_id=reservation.id, demand=demand, field='min', noun='rooms'
         )
 

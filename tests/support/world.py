@@ -14,7 +14,7 @@ from climate_common import dates
 from climate_core import conf as config
 from climate_core import exceptions
 from climate_core.backoff import Backoff
-from climate_core.calendar.admission import Calendar
+from climate_core.calendar.calendar import Calendar
 from climate_core.cloud import errors
 from climate_core.context import RequestContext
 from climate_core.db import events, leases, tables

@@ -9,11 +9,11 @@ from typing import Any, Final
 import webob
 from sqlalchemy import orm
 
-from climate_common import dates, limits, resource_types
+from climate_common import dates, limits, microseconds, resource_types
 from climate_core import exceptions
 from climate_core.api import etag, paging, policy, sight
 from climate_core.api.request import Backend, Request, answer
-from climate_core.calendar import moments, steps
+from climate_core.calendar import capacity_series
 from climate_core.db import bars, capacity, utcnow
 from climate_core.lease import nodes, times
 from climate_core.policies import calendar as rules
@@ -158,7 +158,7 @@ def _capacity(
         properties=names,
         private=policy.allows(backend.enforcer, context, host_rules.GET_PRIVATE, {}),
     )
-    found = capacity.read(session, asked)
+    found = capacity.read_capacity(session, asked)
     if found is None:
         raise exceptions.BadRequest(
             'to: must be earlier, or capacity false: there are too many promises in this time.',
@@ -168,8 +168,8 @@ def _capacity(
     units = [each for each in found[0] if is_seen(each.access)]
     _check_properties(names, units, sees_all)
     promises = [each for each in found[1] if is_seen(each.units.access)]
-    span = moments.moment(since), moments.moment(until)
-    return [_series(each, names) for each in steps.series(units, promises, *span)]
+    span = microseconds.to_microseconds(since), microseconds.to_microseconds(until)
+    return [_series(each, names) for each in capacity_series.build_series(units, promises, *span)]
 
 
 def _check_properties(
@@ -226,7 +226,7 @@ def _host(host: bars.HostBars) -> dict[str, Any]:
     }
 
 
-def _series(one: steps.Series, names: Sequence[str]) -> dict[str, Any]:
+def _series(one: capacity_series.Series, names: Sequence[str]) -> dict[str, Any]:
     told = zip(names, one.properties, strict=True)
     by = {name: None if text is None else json.loads(text) for name, text in told}
     return {
@@ -235,7 +235,7 @@ def _series(one: steps.Series, names: Sequence[str]) -> dict[str, Any]:
         **({'properties': by} if names else {}),
         'unit': one.unit,
         'steps': [
-            {**each._asdict(), 'time': dates.serialize(moments.time_of(each.time))}
+            {**each._asdict(), 'time': dates.serialize(microseconds.from_microseconds(each.time))}
             for each in one.steps
         ],
     }

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from climate_common import dates, lanes
 from climate_core import exceptions
-from climate_core.calendar.model import Order, ReservationDemand, Unit
+from climate_core.calendar.model import AllocationRequest, Order, Unit
 from climate_core.cloud import errors, placement, servers
 from climate_core.plugins import filters, promised
 from climate_core.plugins.base import Claimed, Done, Wait
@@ -103,7 +103,7 @@ class LanePlugin(promised.PromisedPlugin):
                 f'grace: must be {longest} seconds at most.', field='grace'
             )
 
-    def wanted(self, reservation: 'Reservation') -> ReservationDemand:
+    def wanted(self, reservation: 'Reservation') -> AllocationRequest:
         wanted = super().wanted(reservation)
         grace = self._terms(reservation.params).grace
         return dataclasses.replace(wanted, after=wanted.after + grace)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from climate_common import words
 from climate_core import exceptions
-from climate_core.calendar import kept_pieces
+from climate_core.calendar import reclaim
 from climate_core.cloud import placement
 from climate_hosts.cloud import lane_providers
 
@@ -70,8 +70,8 @@ class LaneReduction:
         used = self._used(self.parts)
         own = {each.unit_id: each.allocation.pieces for each in self.parts}
         try:
-            return kept_pieces.choose(own, used, most)
-        except kept_pieces.InUse as exc:
+            return reclaim.choose_retained(own, used, most)
+        except reclaim.PiecesInUse as exc:
             names = [each.name for each in self.parts if used[each.unit_id]]
             told = _refusal(_listed(names), sum(own.values()), exc.count, self)
             raise exceptions.InvalidState(told, field=self.field) from None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from climate_common import amounts, resource_types, words
 from climate_core import exceptions
-from climate_core.calendar.model import Demand, Lack, ReservationDemand, Unit
+from climate_core.calendar.model import AllocationRequest, Demand, Shortage, Unit
 from climate_core.cloud import errors, neutron
 from climate_core.lease.states import ReservationStatus
 from climate_core.plugins import promised
@@ -114,7 +114,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
             lacking=lambda units: _lacking(units, network_id, required),
         )
 
-    def wanted(self, reservation: 'Reservation') -> ReservationDemand:
+    def wanted(self, reservation: 'Reservation') -> AllocationRequest:
         required = reservation.params['required_floatingips']
         had = {_address(each) for each in reservation.allocations}
         if required and reservation.status == ReservationStatus.ACTIVE and not had <= {*required}:
@@ -267,14 +267,14 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
         floatingips.delete(self.cloud.service(), resource_id)
 
 
-def _lacking(units: Iterable[Unit], network_id: str, required: Collection[str]) -> Lack:
+def _lacking(units: Iterable[Unit], network_id: str, required: Collection[str]) -> Shortage:
     """Return which of the addresses that are required are not registered in their network."""
     networks: dict[str, set[str]] = collections.defaultdict(set)
     for each in units:
         networks[each.properties['network_id']].add(each.properties['address'])
     if not required or network_id not in networks:
         told = f'no floating IP of network {network_id} is registered for leases'
-        return Lack(told, 'network_id')
+        return Shortage(told, 'network_id')
     missing = sorted({*required} - networks[network_id], key=ipaddress.IPv4Address)
     verb = 'is' if len(missing) == 1 else 'are'
     text = f'{words.listed(missing)} {verb} not registered for leases in network {network_id}'
@@ -285,7 +285,7 @@ def _lacking(units: Iterable[Unit], network_id: str, required: Collection[str]) 
     }
     for address in filter(others.get, missing):
         text += f'; {address} is one of network {others[address]}'
-    return Lack(text, 'required_floatingips')
+    return Shortage(text, 'required_floatingips')
 
 
 def _address(allocation: 'Allocation') -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from climate_common import amounts, limits, resource_types
 from climate_core import exceptions
-from climate_core.calendar.model import Demand, Lack, ReservationDemand, Unit
+from climate_core.calendar.model import AllocationRequest, Demand, Shortage, Unit
 from climate_core.cloud import errors, neutron
 from climate_core.plugins import filters, promised
 from climate_core.plugins.base import Claimed, Done, Wait
@@ -132,13 +132,13 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
             known = _known(unit)
             return facts.items() <= known.items() and admits(unit) and wanted.matches(known)
 
-        def lacking(units: Sequence[Unit]) -> Lack | None:
+        def lacking(units: Sequence[Unit]) -> Shortage | None:
             every = [_known(each) for each in units]
             for name, value in facts.items():
                 every = [each for each in every if each.get(name) == value]
                 if not every:
                     told = ', '.join(f'{n} {v}' for n, v in facts.items())
-                    return Lack(f'no {_NOUN} with {told} is registered for leases', name)
+                    return Shortage(f'no {_NOUN} with {told} is registered for leases', name)
             return wanted.lacking(every)
 
         return Demand(
@@ -155,7 +155,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
             lacking=lacking,
         )
 
-    def wanted(self, reservation: 'Reservation') -> ReservationDemand:
+    def wanted(self, reservation: 'Reservation') -> AllocationRequest:
         wanted, kept = super().wanted(reservation), reservation.progress or {}
         for name, value in kept.get(_CHOSEN_BY, {}).items():
             if reservation.params[name] != value:

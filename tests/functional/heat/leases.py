@@ -18,7 +18,7 @@ from wsgi_intercept import interceptor
 
 from climate_core import exceptions
 from climate_core.api import deploy
-from climate_core.calendar.model import Demand, ReservationDemand
+from climate_core.calendar.model import AllocationRequest, Demand
 from climate_core.db import tables
 from climate_core.lease import states
 from climate_core.lease.nodes import Node
@@ -149,7 +149,7 @@ class Hosts(Reserved):
     def wanted(self, reservation):
         count = reservation.params['min']
         demand = Demand(kind='host', least=count, most=count)
-        return ReservationDemand(
+        return AllocationRequest(
             reservation_id=reservation.id, demand=demand, field='min', noun='hosts'
         )
 

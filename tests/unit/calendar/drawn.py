@@ -4,7 +4,7 @@
 from hypothesis import strategies as st
 
 from climate_core.calendar.model import Demand, Order, Unit
-from climate_core.calendar.timeline import Entry, Timeline, amounts
+from climate_core.calendar.timeline import Entry, Timeline, total_amounts
 from tests.unit.calendar import slow
 
 LAST = 12
@@ -34,7 +34,7 @@ def timelines(draw: st.DrawFn, only_whole: bool = False) -> list[Timeline]:
         entries: list[Entry] = []
         for _ in range(draw(st.integers(0, 4))):
             piece = None if only_whole else draw(st.one_of(st.none(), pieces))
-            taken = amounts(draw(st.integers(1, 2)), piece)
+            taken = total_amounts(draw(st.integers(1, 2)), piece)
             entry = Entry(*draw(periods()), draw(st.integers(0, unit.lanes - 1)), taken)
             if not slow.wrong(unit, [*entries, entry]):
                 entries.append(entry)

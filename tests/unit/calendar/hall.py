@@ -9,9 +9,9 @@ import sqlalchemy as sa
 from oslo_utils import uuidutils
 from sqlalchemy import orm
 
-from climate_core.calendar.admission import Calendar
-from climate_core.calendar.model import Demand, Promise, ReservationDemand, Unit
-from climate_core.calendar.timeline import Entry, amounts
+from climate_core.calendar.calendar import Calendar
+from climate_core.calendar.model import AllocationRequest, Demand, NewAllocation, Unit
+from climate_core.calendar.timeline import Entry, total_amounts
 from climate_core.db import rows, tables, utcnow
 from climate_core.db.engine import Database
 from tests.support.world import configure
@@ -107,50 +107,50 @@ class Hall:
         calendar: Calendar | None = None,
         proposed: Collection[int] = (),
         **more: Any,
-    ) -> list[Promise]:
+    ) -> list[NewAllocation]:
         """Promise units to new reservations, one for each demand."""
 
-        def write(session: orm.Session) -> list[Promise]:
+        def write(session: orm.Session) -> list[NewAllocation]:
             wanted = [
                 self.wanted(self.reserve(session), each, field=f'field{number}', **more)
                 for number, each in enumerate(demands)
             ]
-            promise = (calendar or self.calendar).promise
+            promise = (calendar or self.calendar).allocate
             return promise(session, wanted, self.at(start), self.at(end), proposed=proposed)
 
         return self.database.write(write)
 
-    def wanted(self, reservation_id: str, demand: Demand, **more: Any) -> ReservationDemand:
+    def wanted(self, reservation_id: str, demand: Demand, **more: Any) -> AllocationRequest:
         named = {'field': 'min', 'noun': 'hosts', **more}
-        return ReservationDemand(reservation_id=reservation_id, demand=demand, **named)
+        return AllocationRequest(reservation_id=reservation_id, demand=demand, **named)
 
     def check(self, demand: Demand, start: float = 0, end: float = 1) -> None:
         wanted = self.wanted(uuidutils.generate_uuid(), demand)
-        self.calendar.check([wanted], self.at(start), self.at(end))
+        self.calendar.check_capacity([wanted], self.at(start), self.at(end))
 
     def replan(
         self,
-        promise: Promise,
+        promise: NewAllocation,
         demand: Demand,
         start: float = 0,
         end: float = 1,
         keep: bool = False,
         **more: Any,
-    ) -> list[Promise]:
+    ) -> list[NewAllocation]:
         wanted = [self.wanted(promise.reservation_id, demand, **more)]
         times = self.at(start), self.at(end)
-        return self.database.write(self.calendar.replan, wanted, *times, keep)
+        return self.database.write(self.calendar.reallocate, wanted, *times, keep)
 
-    def move(self, promise: Promise, demand: Demand) -> list[Promise]:
+    def move(self, promise: NewAllocation, demand: Demand) -> list[NewAllocation]:
         """Replace the unit of a promise."""
         wanted = self.wanted(promise.reservation_id, demand)
-        return self.database.write(self.calendar.move, wanted, promise.unit_id)
+        return self.database.write(self.calendar.replace_unit, wanted, promise.unit_id)
 
-    def release(self, promise: Promise, hours: float, after: float = 0) -> None:
+    def release(self, promise: NewAllocation, hours: float, after: float = 0) -> None:
         used = {promise.reservation_id: [promise.unit_id]}
         self.database.write(self.calendar.release, used, self.at(hours), after * HOUR)
 
-    def extend(self, promise: Promise, hours: float) -> None:
+    def extend(self, promise: NewAllocation, hours: float) -> None:
         used = {promise.reservation_id: [promise.unit_id]}
         self.database.write(self.calendar.extend, used, self.at(hours))
 
@@ -186,7 +186,7 @@ class Hall:
                     round(self.hours(row.start)),
                     round(self.hours(row.end)),
                     row.lane,
-                    amounts(row.pieces, row.piece),
+                    total_amounts(row.pieces, row.piece),
                 )
                 for row in self._rows()
                 if row.unit_id == unit.id

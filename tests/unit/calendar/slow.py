@@ -5,8 +5,8 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 from climate_core.calendar.model import Demand, Unit
-from climate_core.calendar.rooms import UnitPick
-from climate_core.calendar.timeline import Entry, Timeline, amounts
+from climate_core.calendar.search import AllocationChoice
+from climate_core.calendar.timeline import Entry, Timeline, total_amounts
 
 Piece = Mapping[str, int] | None
 
@@ -32,7 +32,8 @@ def fits(timeline: Timeline, start: int, end: int, piece: Piece, most: int) -> i
     found = 0
     for count in range(1, (1 if piece is None else most) + 1):
         added = (
-            Entry(start, end, lane, amounts(count, piece)) for lane in range(timeline.unit.lanes)
+            Entry(start, end, lane, total_amounts(count, piece))
+            for lane in range(timeline.unit.lanes)
         )
         if all(wrong(timeline.unit, [*timeline.entries, each]) for each in added):
             break
@@ -71,11 +72,16 @@ def can_have(
 
 
 def with_picks(
-    timelines: Sequence[Timeline], picks: Iterable[UnitPick], start: int, end: int, piece: Piece
+    timelines: Sequence[Timeline],
+    picks: Iterable[AllocationChoice],
+    start: int,
+    end: int,
+    piece: Piece,
 ) -> list[Timeline]:
     """Return timelines with what was chosen."""
     added = {
-        each.unit_id: Entry(start, end, each.lane, amounts(each.pieces, piece)) for each in picks
+        each.unit_id: Entry(start, end, each.lane, total_amounts(each.pieces, piece))
+        for each in picks
     }
     return [
         each.changed(each.unit, added=[added[each.unit.id]]) if each.unit.id in added else each

@@ -8,8 +8,8 @@ from sqlalchemy import orm
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.calendar import refusal
-from climate_core.calendar.model import Promise
+from climate_core.calendar import explain
+from climate_core.calendar.model import NewAllocation
 from climate_core.db import calendar as db_calendar
 from climate_core.db import engine
 from tests.support.world import executed
@@ -138,7 +138,7 @@ def test_refused_change_of_a_running_lease_says_when_it_would_do(any_hall: Hall)
     assert refused.value.available_from is None
 
 
-@pytest.mark.parametrize(('looks', 'later'), [(0, 8), (refusal.LOOKS, 3)])
+@pytest.mark.parametrize(('looks', 'later'), [(0, 8), (explain.MAX_CHECKS, 3)])
 def test_refused_change_of_a_running_lease_is_explained_outside_of_its_transaction(
     hall: Hall, monkeypatch: pytest.MonkeyPatch, looks: int, later: int
 ) -> None:
@@ -150,11 +150,11 @@ def test_refused_change_of_a_running_lease_is_explained_outside_of_its_transacti
             only = demand(matches=lambda each, unit_id=other: each.id == unit_id)
             hall.book(only, start=start, end=start + 1)
     hall.begin(25)
-    monkeypatch.setattr(refusal, 'LOOKS', looks)
+    monkeypatch.setattr(explain, 'MAX_CHECKS', looks)
     wanted = hall.wanted(mine.reservation_id, demand(2))
     times = hall.at(0), hall.at(9)
     with hall.database.writer() as session, pytest.raises(engine.TransactionRefused) as refused:
-        hall.calendar.replan(session, [wanted], *times, keep=True)
+        hall.calendar.reallocate(session, [wanted], *times, keep=True)
     error = refused.value.explain()
     assert isinstance(error, exceptions.NotEnough)
     assert error.available_from == dates.serialize(hall.at(later))
@@ -257,7 +257,7 @@ def test_what_others_promise_meanwhile_does_not_overlap_what_is_late(
     booked = []
 
     def write(session: orm.Session) -> None:
-        db_calendar.of_reservations(session, used, late=True)
+        db_calendar.allocations_of_reservations(session, used, late=True)
         if not booked:
             booked.extend(hall.book(demand(), start=1.5, end=9))
         if change == 'extend':
@@ -326,14 +326,14 @@ def test_move_of_a_running_lease_begins_now(hall: Hall) -> None:
     dead, *others = hall.units(3, capacity={'vcpus': 2})
     (mine, *_) = hall.book(shares(4, matches=lambda each: each.id != others[1]), end=3)
     hall.begin(25)
-    hall.move(Promise(**{**_values(mine), 'unit_id': dead}), shares(4))
+    hall.move(NewAllocation(**{**_values(mine), 'unit_id': dead}), shares(4))
     gone, kept, new = hall.promised()
     assert (gone[0], gone[1], kept) == (dead, 0, (others[0], 0, 3, 2, 0))
     assert 1 <= gone[2] == new[1] < 1.1
     assert (new[0], new[2], new[3]) == (others[1], 3, 2)
 
 
-def _values(promise: Promise) -> dict[str, object]:
+def _values(promise: NewAllocation) -> dict[str, object]:
     return {name: getattr(promise, name) for name in promise.__dataclass_fields__}
 
 
@@ -345,12 +345,12 @@ def test_changes_in_one_transaction_see_each_other(any_hall: Hall) -> None:
     def write(session: orm.Session) -> None:
         new = [hall.wanted(hall.reserve(session), demand())]
         with pytest.raises(engine.TransactionRefused):
-            hall.calendar.promise(session, new, hall.at(0), hall.at(1))
+            hall.calendar.allocate(session, new, hall.at(0), hall.at(1))
         hall.calendar.release(session, [old.reservation_id], hall.at(-1))
         two = [hall.wanted(hall.reserve(session), shares()) for _ in range(2)]
-        hall.calendar.promise(session, two, hall.at(0), hall.at(1))
-        hall.calendar.replan(session, two, hall.at(1), hall.at(3), keep=False)
-        hall.calendar.promise(session, new, hall.at(0), hall.at(1))
+        hall.calendar.allocate(session, two, hall.at(0), hall.at(1))
+        hall.calendar.reallocate(session, two, hall.at(1), hall.at(3), keep=False)
+        hall.calendar.allocate(session, new, hall.at(0), hall.at(1))
 
     hall.database.write(write)
     periods = [(unit, 0, 1, 1, 2), (unit, 1, 3, 1, 0), (unit, 1, 3, 1, 1)]
@@ -363,7 +363,7 @@ def test_promise_that_is_rolled_back_leaves_nothing(any_hall: Hall) -> None:
 
     def fail(session: orm.Session) -> None:
         new = [hall.wanted(hall.reserve(session), demand())]
-        hall.calendar.promise(session, new, hall.at(0), hall.at(1))
+        hall.calendar.allocate(session, new, hall.at(0), hall.at(1))
         raise RuntimeError
 
     with pytest.raises(RuntimeError):

@@ -3,16 +3,16 @@
 
 import pytest
 
-from climate_core.calendar import ends
-from climate_core.calendar.moments import time_of
-from climate_core.db.calendar import OwnPromise
+from climate_common.microseconds import from_microseconds
+from climate_core.calendar import transaction
+from climate_core.db.calendar import StoredAllocation
 
 SECOND = 1_000_000
 
 
-def own(end: int, *, piece: bool = False, released: bool = False) -> OwnPromise:
+def own(end: int, *, piece: bool = False, released: bool = False) -> StoredAllocation:
     amounts = {'vcpus': 1} if piece else None
-    return OwnPromise('r', 1, 1, 0, end * SECOND, 2, 3, amounts, released)
+    return StoredAllocation('r', 1, 1, 0, end * SECOND, 2, 3, amounts, released)
 
 
 @pytest.mark.parametrize(
@@ -31,11 +31,14 @@ def own(end: int, *, piece: bool = False, released: bool = False) -> OwnPromise:
     ],
 )
 def test_promise_is_moved_if_it_ends_at_another_time(promise, end, used, moved) -> None:
-    assert ends.is_moved(promise, 60 * SECOND, end * SECOND, used) is moved
+    assert transaction.moves_end(promise, 60 * SECOND, end * SECOND, used) is moved
 
 
 @pytest.mark.parametrize(('start', 'begins'), [(40, 40), (100, 100), (130, 100)])
 def test_later_promise_does_not_outlive_its_end(start, begins) -> None:
-    promise = ends.later(own(100, piece=True), start * SECOND)
-    assert (promise.start, promise.end) == (time_of(begins * SECOND), time_of(100 * SECOND))
+    promise = transaction.start_later(own(100, piece=True), start * SECOND)
+    assert (promise.start, promise.end) == (
+        from_microseconds(begins * SECOND),
+        from_microseconds(100 * SECOND),
+    )
     assert (promise.lane, promise.pieces, promise.piece) == (2, 3, {'vcpus': 1})

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from climate_core.calendar import extension, windows
-from climate_core.calendar.model import ReservationDemand
-from climate_core.calendar.rooms import UnitPick
+from climate_core.calendar import explain, windows
+from climate_core.calendar.model import AllocationRequest
+from climate_core.calendar.search import AllocationChoice
 from tests.unit.calendar.units import demand, search, timeline
 
 SECOND = 1_000_000
@@ -21,9 +21,9 @@ TIMELINES = [
 
 def extend(timelines, until, looks):
     """Return the search of later ends of a lease that ends at a second."""
-    dice = random.Random(0)
-    return extension.Extension(
-        lambda _kind: timelines, dice, until * SECOND, windows.SearchBudget(looks)
+    rng = random.Random(0)
+    return explain.ExtensionSearch(
+        lambda _kind: timelines, rng, until * SECOND, windows.SearchBudget(looks)
     )
 
 
@@ -31,7 +31,7 @@ def latest(*units, until=20, end=50, keep=True, after=0, looks=100):
     """Return until when reservations of one unit each could be extended, in seconds."""
     cleaning = datetime.timedelta(seconds=after)
     wanted = [
-        ReservationDemand(reservation_id='r', demand=demand(), field='end_date', after=cleaning)
+        AllocationRequest(reservation_id='r', demand=demand(), field='end_date', after=cleaning)
         for _ in units
     ]
     searches = [
@@ -39,7 +39,7 @@ def latest(*units, until=20, end=50, keep=True, after=0, looks=100):
             demand(),
             10 * SECOND,
             (end + after) * SECOND,
-            own={unit: UnitPick(unit, 1, 0)},
+            own={unit: AllocationChoice(unit, 1, 0)},
             keep=keep,
         )
         for unit in units
@@ -69,8 +69,8 @@ def test_lease_could_be_extended_until_others_have_its_units(values, seconds) ->
 
 def test_search_that_finds_enough_when_it_is_repeated_is_explained_all_the_same() -> None:
     """Several searches are ordered by chance, and may fail where another order would do."""
-    one = ReservationDemand(reservation_id='r', demand=demand(), field='end_date', noun='hosts')
-    free = search(demand(), 10 * SECOND, 50 * SECOND, own={1: UnitPick(1, 1, 0)})
+    one = AllocationRequest(reservation_id='r', demand=demand(), field='end_date', noun='hosts')
+    free = search(demand(), 10 * SECOND, 50 * SECOND, own={1: AllocationChoice(1, 1, 0)})
     told, parts = extend([timeline(1)], 20, 100).explain([one], [free], 0)
     assert told.startswith('This lease cannot be extended until 1970-01-01 00:00:50 UTC: hosts')
     assert parts == ['r']

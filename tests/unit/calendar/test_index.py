@@ -10,9 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.calendar.admission import Calendar
+from climate_core.calendar.calendar import Calendar, CalendarWarmup
 from climate_core.calendar.index import Index
-from climate_core.calendar.reader import CalendarReader
 from climate_core.db import calendar as db_calendar
 from climate_core.db import rows
 from tests.support.world import executed
@@ -49,20 +48,20 @@ def test_refresh_reads_again_only_what_changed(
     hall.database.read(index.refresh)
     before = index.snapshot.timelines
     (mine,) = hall.book(demand())
-    changed, units = db_calendar.changed, []
+    changed, units = db_calendar.read_changed_units, []
 
     def read(*args: Any) -> Any:
         now, found = changed(*args)
         units.append([row[0] for row in found])
         return now, found
 
-    monkeypatch.setattr(db_calendar, 'changed', read)
+    monkeypatch.setattr(db_calendar, 'read_changed_units', read)
     for number in (2, 1):
         seen = executed(hall.database, lambda: hall.database.read(index.refresh))
         assert len(seen) == number
     after = index.snapshot.timelines
     assert [unit for unit in after if after[unit] is not before[unit]] == [mine.unit_id]
-    assert index.snapshot.kinds['host'] == [*after.values()]
+    assert index.snapshot.by_kind['host'] == [*after.values()]
     # The units of this test changed just now, too, before the index was read for the first time.
     assert mine.unit_id in units[0]
     assert mine.unit_id not in units[1]
@@ -71,12 +70,12 @@ def test_refresh_reads_again_only_what_changed(
 def test_own_promises_are_known_when_they_are_committed(any_hall: Hall) -> None:
     hall = any_hall
     hall.units(3, lanes=2, capacity=CAPACITY)
-    hall.calendar.read()
+    hall.calendar.refresh()
     before = hall.calendar._index.snapshot
     promises = hall.book(demand(2), shares(2))
     assert len({each.unit_id for each in promises}) >= 2
     assert hall.calendar._index.snapshot is not before
-    assert len(executed(hall.database, hall.calendar.read)) == 1
+    assert len(executed(hall.database, hall.calendar.refresh)) == 1
     known, read = hall.calendar._index.snapshot, Index()
     hall.database.read(read.refresh)
     for unit_id, each in read.snapshot.timelines.items():
@@ -86,12 +85,12 @@ def test_own_promises_are_known_when_they_are_committed(any_hall: Hall) -> None:
 
 def test_promises_that_are_rolled_back_are_not_known(hall: Hall) -> None:
     hall.units()
-    hall.calendar.read()
+    hall.calendar.refresh()
     before = hall.calendar._index.snapshot.timelines
 
     def fail(session: orm.Session) -> None:
         wanted = [hall.wanted(hall.reserve(session), demand())]
-        hall.calendar.promise(session, wanted, hall.at(0), hall.at(1))
+        hall.calendar.allocate(session, wanted, hall.at(0), hall.at(1))
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -155,14 +154,14 @@ def test_texts_that_the_database_cut_off_are_not_read(
 def test_first_reading_is_done_once(hall: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
     hall.units()
     loads, began = [], threading.Event()
-    units = db_calendar.units
+    units = db_calendar.read_units
 
     def slow(session: orm.Session, ids: object = None) -> object:
         loads.append(ids)
         began.wait(10)
         return units(session)
 
-    monkeypatch.setattr(db_calendar, 'units', slow)
+    monkeypatch.setattr(db_calendar, 'read_units', slow)
     index = Index()
     threads = [
         threading.Thread(target=hall.database.read, args=(index.refresh,)) for _ in range(3)
@@ -173,12 +172,12 @@ def test_first_reading_is_done_once(hall: Hall, monkeypatch: pytest.MonkeyPatch)
     for each in threads:
         each.join()
     assert loads == [None]
-    assert index.snapshot.kinds
+    assert index.snapshot.by_kind
 
 
 def test_reader_has_it_read_before_the_first_request(hall: Hall) -> None:
     hall.units()
-    reader = CalendarReader(hall.calendar)
+    reader = CalendarWarmup(hall.calendar)
     reader.look()
     reads = [each for each, _ in executed(hall.database, lambda: hall.check(demand()))]
     assert len(reads) == 1
@@ -258,8 +257,8 @@ def test_a_refusal_in_a_transaction_that_has_written_is_verified_in_another(hall
         attempts.append(session)
         ours = demand(matches=lambda each: each.id == other)
         first, second = (hall.wanted(hall.reserve(session), each) for each in (ours, demand()))
-        hall.calendar.promise(session, [first], hall.at(1), hall.at(2))
-        hall.calendar.promise(session, [second], hall.at(0), hall.at(1))
+        hall.calendar.allocate(session, [first], hall.at(1), hall.at(2))
+        hall.calendar.allocate(session, [second], hall.at(0), hall.at(1))
 
     free_late(hall, unit)
     hall.database.write(write)

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from climate_core.calendar.lacking import lacking
-from climate_core.calendar.model import Lack, ReservationDemand
+from climate_core.calendar.explain import find_permanent_shortage
+from climate_core.calendar.model import AllocationRequest, Shortage
 from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeline
 
 
@@ -21,7 +21,9 @@ from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeli
             'no host is in a pool that may be used.',
         ),
         (
-            demand(matches=lambda _unit: False, lacking=lambda _units: Lack('no GPU', 'traits')),
+            demand(
+                matches=lambda _unit: False, lacking=lambda _units: Shortage('no GPU', 'traits')
+            ),
             GAPS,
             'no GPU.',
         ),
@@ -41,7 +43,9 @@ from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeli
     ],
 )
 def test_lacking_says_what_no_time_would_have(wanted, timelines, told) -> None:
-    one = ReservationDemand(reservation_id='r', demand=wanted, field='min', noun='hosts')
-    found = lacking([one], [search(wanted)], lambda _kind: timelines, random.Random(0))
+    one = AllocationRequest(reservation_id='r', demand=wanted, field='min', noun='hosts')
+    found = find_permanent_shortage(
+        [one], [search(wanted)], lambda _kind: timelines, random.Random(0)
+    )
     field = 'traits' if told == 'no GPU.' else None
-    assert found == (None if told is None else (one, Lack(told, field)))
+    assert found == (None if told is None else (one, Shortage(told, field)))

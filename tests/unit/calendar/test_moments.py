@@ -5,7 +5,7 @@ import datetime
 
 import pytest
 
-from climate_core.calendar import moments
+from climate_common import microseconds
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 LAST = datetime.datetime.max.replace(tzinfo=datetime.UTC)
@@ -21,10 +21,14 @@ LAST = datetime.datetime.max.replace(tzinfo=datetime.UTC)
     ],
 )
 def test_moment_and_time_are_inverse(time, number) -> None:
-    assert moments.moment(time) == number
-    assert moments.time_of(number) == time
+    assert microseconds.to_microseconds(time) == number
+    assert microseconds.from_microseconds(number) == time
 
 
 def test_time_of_forever_is_the_last_time() -> None:
-    assert moments.time_of(moments.FOREVER) == LAST
-    assert moments.NEVER < moments.moment(EPOCH.replace(year=1)) < moments.FOREVER
+    assert microseconds.from_microseconds(microseconds.FOREVER) == LAST
+    assert (
+        microseconds.NEVER
+        < microseconds.to_microseconds(EPOCH.replace(year=1))
+        < microseconds.FOREVER
+    )

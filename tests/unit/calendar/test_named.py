@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from climate_core.calendar import named
-from climate_core.calendar.model import Demand, ReservationDemand
-from climate_core.calendar.rooms import UnitPick
+from climate_core.calendar import explain
+from climate_core.calendar.model import AllocationRequest, Demand
+from climate_core.calendar.search import AllocationChoice
 from tests.unit.calendar.units import GAPS, demand, search, timeline
 
 
@@ -23,8 +23,8 @@ def naming(numbers: Collection[int], **more: Any) -> Demand:
     )
 
 
-def wanted(asked: Demand, field: str = 'names') -> ReservationDemand:
-    return ReservationDemand(reservation_id='r', demand=asked, field=field)
+def wanted(asked: Demand, field: str = 'names') -> AllocationRequest:
+    return AllocationRequest(reservation_id='r', demand=asked, field=field)
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,13 @@ def wanted(asked: Demand, field: str = 'names') -> ReservationDemand:
 def test_units_that_others_are_promised_are_named(
     asked: Demand, period: tuple[int, int], own: bool, names: list[str]
 ) -> None:
-    looked = search(asked, *period, own={1: UnitPick(1, 1, 0)})
-    assert named.taken(looked, lambda _kind: GAPS, own) == names
+    looked = search(asked, *period, own={1: AllocationChoice(1, 1, 0)})
+    assert explain.allocated_names(looked, lambda _kind: GAPS, own) == names
 
 
 def test_sentence_begins_with_the_units() -> None:
-    assert named.promised(['a']) == 'a is promised to another reservation'
-    assert named.promised(['a', 'b']).endswith(' are promised to other reservations')
+    assert explain.describe_allocated(['a']) == 'a is promised to another reservation'
+    assert explain.describe_allocated(['a', 'b']).endswith(' are promised to other reservations')
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_unit_that_a_request_names_twice_is_a_mistake(
 ) -> None:
     demands = [wanted(first, 'first'), wanted(second, 'second')]
     searches = [search(each.demand) for each in demands]
-    error = named.twice(demands, searches, 0, lambda _kind: GAPS)
+    error = explain.find_duplicate_units(demands, searches, 0, lambda _kind: GAPS)
     assert (error is None) == (told is None)
     if error is not None and told is not None:
         assert error.field == 'first'
@@ -85,5 +85,5 @@ def test_unit_that_a_request_names_twice_is_a_mistake(
 )
 def test_named_units_that_are_disabled_are_told(asked: Demand, text: str | None) -> None:
     units = [timeline(number, available=number > 2).unit for number in (1, 2, 3)]
-    lack = named.disabled(wanted(asked), units)
+    lack = explain.find_disabled_units(wanted(asked), units)
     assert (lack and lack.text) == text

@@ -29,7 +29,7 @@ class Looks:
 @pytest.mark.parametrize('count', [1, 2])
 def test_units_are_proposed_from_memory_alone(hall: Hall, count: int) -> None:
     (free,) = {*hall.units(2)} - {each.unit_id for each in hall.book(demand())}
-    hall.calendar.read()
+    hall.calendar.refresh()
     wanted = [hall.wanted('new', demand(count))]
     proposed = {free} if count == 1 else None
 
@@ -56,7 +56,7 @@ def test_promise_takes_others_if_a_proposed_unit_cannot_be_had(
 ) -> None:
     hall = any_hall
     proposed, other = hall.units(2)
-    hall.calendar.read()
+    hall.calendar.refresh()
     if missing == 'taken':
         hall.book(demand(matches=lambda each: each.id == proposed))
     elif missing == 'gone':
@@ -78,8 +78,8 @@ def test_promise_that_lost_a_race_looks_at_all_units(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids, looks = hall.units(2), Looks()
-    guard, wins = db_calendar.guard, [False, True, True]
-    monkeypatch.setattr(db_calendar, 'guard', lambda *args: wins.pop(0) and guard(*args))
+    guard, wins = db_calendar.guard_units, [False, True, True]
+    monkeypatch.setattr(db_calendar, 'guard_units', lambda *args: wins.pop(0) and guard(*args))
     hall.book(looks.demand(), proposed=ids[:1])
     assert looks.seen == {*ids}
     # The next one trusts what is proposed again.

@@ -5,7 +5,7 @@ import pytest
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.calendar.model import Demand, Lack, Unit, WaitingDemand, Window
+from climate_core.calendar.model import Demand, QueuedRequest, Shortage, Unit, Window
 from climate_core.db import calendar as db_calendar
 from tests.unit.calendar.hall import HOUR, Hall, demand, shares
 
@@ -81,7 +81,10 @@ def test_units_that_are_disabled_are_not_promised(hall: Hall) -> None:
             shares(3, most_per_unit=1),
             'there is room for 2 hosts in all, each on another host, not for 3.',
         ),
-        (demand(matches=no_unit, lacking=lambda units: Lack(f'{len(units)} lack it')), 'k it.'),
+        (
+            demand(matches=no_unit, lacking=lambda units: Shortage(f'{len(units)} lack it')),
+            'k it.',
+        ),
         (demand(admits=no_unit, matches=no_unit), 'no host is in a pool that may be used.'),
     ],
 )
@@ -105,7 +108,7 @@ def test_windows_are_the_earliest_times_with_enough_units(any_hall: Hall) -> Non
 
     def windows(length: float, latest: float, limit: int = 9) -> list[float]:
         times = length * HOUR, hall.at(0), hall.at(latest), limit
-        found = hall.calendar.windows(wanted, *times)
+        found = hall.calendar.find_windows(wanted, *times)
         assert all(each == Window(each.start, each.start + length * HOUR) for each in found)
         return [hall.hours(each.start) for each in found]
 
@@ -135,7 +138,7 @@ def test_preempted_leases_are_those_without_whose_promises_there_is_room(any_hal
     hall.units(3)
     booked = [hall.book(demand()) for _ in range(3)]
     ids = [mine.reservation_id for (mine,) in booked]
-    rows = hall.database.read(db_calendar.of_reservations, ids)
+    rows = hall.database.read(db_calendar.allocations_of_reservations, ids)
     promises = {key: [each for each in rows if each.reservation_id == key] for key in ids}
 
     def preempted(count: int) -> list[str]:
@@ -150,23 +153,23 @@ def test_leases_that_wait_and_have_enough_are_chosen_in_their_order(hall: Hall) 
     hall.units(2)
     hall.book(demand(), start=0, end=2)
 
-    def waits(name: str, count: int, latest: float = 0) -> WaitingDemand:
+    def waits(name: str, count: int, latest: float = 0) -> QueuedRequest:
         wanted = [hall.wanted(name, demand(count))]
         times = {'start': hall.at(0), 'end': hall.at(1), 'latest': latest * HOUR}
-        return WaitingDemand(id=name, project_id='p', wanted=wanted, **times)
+        return QueuedRequest(id=name, project_id='p', wanted=wanted, **times)
 
-    found = hall.calendar.fitting([waits('two', 2, 5), waits('one', 1), waits('none', 1)])
+    found = hall.calendar.find_startable([waits('two', 2, 5), waits('one', 1), waits('none', 1)])
     assert [(each.number, each.seconds) for each in found] == [(0, 7200), (1, 0), (2, None)]
-    assert [each.seconds for each in hall.calendar.fitting([waits('two', 2)])] == [None]
+    assert [each.seconds for each in hall.calendar.find_startable([waits('two', 2)])] == [None]
 
 
 def test_surplus_is_what_is_promised_of_a_unit_that_became_too_small(hall: Hall) -> None:
     (unit,) = hall.units()
     (_, late) = (hall.book(shares(2))[0] for _ in range(2))
-    hall.calendar.read()
-    assert hall.calendar.surplus('host') == []
+    hall.calendar.refresh()
+    assert hall.calendar.find_overcommits('host') == []
     hall.change_unit(unit, capacity={'vcpus': 3})
-    hall.calendar.read()
-    (found,) = hall.calendar.surplus('host')
+    hall.calendar.refresh()
+    (found,) = hall.calendar.find_overcommits('host')
     assert (found.unit_id, found.reservation_id) == (unit, late.reservation_id)
     assert found.short == {'vcpus': (3, 4)}

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from climate_core.calendar.model import Demand, Unit
-from climate_core.calendar.queue import QueuedLease, choose
-from climate_core.calendar.rooms import Search
+from climate_core.calendar.search import Search
 from climate_core.calendar.timeline import Entry, Timeline
+from climate_core.calendar.windows import QueuedSearch, backfill
 
 HOUR = 3_600_000_000
 FAR = 100 * HOUR
@@ -26,15 +26,15 @@ def timelines(*busy: int) -> list[Timeline]:
     return made
 
 
-def wanting(count: int, hours: int, latest: int = FAR) -> QueuedLease:
+def wanting(count: int, hours: int, latest: int = FAR) -> QueuedSearch:
     demand = Demand(kind='room', least=count, most=count)
-    return QueuedLease([Search(demand=demand, start=0, end=hours * HOUR)], latest)
+    return QueuedSearch([Search(demand=demand, start=0, end=hours * HOUR)], latest)
 
 
 def hours(
-    units: Sequence[Timeline], *waiting: QueuedLease, looks: int = 1_000_000
+    units: Sequence[Timeline], *waiting: QueuedSearch, looks: int = 1_000_000
 ) -> list[int | None]:
-    found = choose(waiting, lambda _kind: units, random.Random(1), looks)
+    found = backfill(waiting, lambda _kind: units, random.Random(1), looks)
     return [None if each.delay is None else each.delay // HOUR for each in found]
 
 
@@ -52,7 +52,7 @@ def hours(
     ],
 )
 def test_leases_that_wait_start_in_the_expected_order(
-    busy: list[int], waiting: list[QueuedLease], expected: list[int | None]
+    busy: list[int], waiting: list[QueuedSearch], expected: list[int | None]
 ) -> None:
     assert hours(timelines(*busy), *waiting) == expected
 
@@ -68,20 +68,20 @@ def test_projects_have_equal_shares_of_the_looks() -> None:
     ours, others = (
         [dataclasses.replace(wanting(1, 1), project_id=each) for _ in range(6)] for each in 'ab'
     )
-    found = choose([*ours, *others], lambda _kind: units, random.Random(1), 80)
+    found = backfill([*ours, *others], lambda _kind: units, random.Random(1), 80)
     assert [each.number for each in found] == [0, 1, 6, 7]
 
 
 def test_turn_says_who_is_searched_and_not_who_comes_first() -> None:
     units = timelines(*[0] * 40)
     waiting = [dataclasses.replace(wanting(1, 1), turn=each) for each in (0, 3, 2, 1)]
-    found = choose(waiting, lambda _kind: units, random.Random(1), 20)
+    found = backfill(waiting, lambda _kind: units, random.Random(1), 20)
     assert [each.number for each in found] == [0, 3]
 
 
 def test_what_one_cannot_have_is_left_for_the_next_one() -> None:
     delays = []
-    for each in choose(
+    for each in backfill(
         [wanting(1, 1, latest=0)] * 3, lambda _: timelines(0), random.Random(1), 1000
     ):
         delays.append(each.delay)

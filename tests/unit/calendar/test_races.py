@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_core.calendar import queries, work
-from climate_core.calendar.admission import Calendar
-from climate_core.calendar.model import Demand, Promise
+from climate_core.calendar import calendar_reads, transaction
+from climate_core.calendar.calendar import Calendar
+from climate_core.calendar.model import Demand, NewAllocation
 from climate_core.db import calendar as db_calendar
 from tests.unit.calendar.hall import Hall, demand, shares
 
@@ -52,11 +52,11 @@ def test_many_promises_at_once(any_hall: Hall, one_manager: bool) -> None:
     hall.units(5, lanes=3)
 
     def books(number: int) -> Callable[[], list[Any]]:
-        dice = random.Random(number)
-        calendar = hall.calendar if one_manager else Calendar(hall.database, dice)
+        rng = random.Random(number)
+        calendar = hall.calendar if one_manager else Calendar(hall.database, rng)
 
         def book() -> list[Any]:
-            return [_try(hall, calendar, dice) for _ in range(12)]
+            return [_try(hall, calendar, rng) for _ in range(12)]
 
         return book
 
@@ -66,11 +66,11 @@ def test_many_promises_at_once(any_hall: Hall, one_manager: bool) -> None:
     assert not hall.wrong()
 
 
-def _try(hall: Hall, calendar: Calendar, dice: random.Random) -> list[Promise]:
-    least, start = dice.randint(1, 2), dice.randint(0, 6)
-    wanted = demand(least) if dice.random() < 0.4 else shares(least, 3)
+def _try(hall: Hall, calendar: Calendar, rng: random.Random) -> list[NewAllocation]:
+    least, start = rng.randint(1, 2), rng.randint(0, 6)
+    wanted = demand(least) if rng.random() < 0.4 else shares(least, 3)
     try:
-        return hall.book(wanted, start=start, end=start + dice.randint(1, 4), calendar=calendar)
+        return hall.book(wanted, start=start, end=start + rng.randint(1, 4), calendar=calendar)
     except exceptions.NotEnough:
         return []
 
@@ -79,32 +79,32 @@ def test_who_loses_races_draws_from_more_units(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hall.units()
-    guard, find = db_calendar.guard, queries.find_together
+    guard, find = db_calendar.guard_units, calendar_reads.find_together
     wins, scattered = [False, False, True, True], []
-    monkeypatch.setattr(db_calendar, 'guard', lambda *args: wins.pop(0) and guard(*args))
+    monkeypatch.setattr(db_calendar, 'guard_units', lambda *args: wins.pop(0) and guard(*args))
 
     def seen(searches: Any, *args: Any) -> Any:
         scattered.append(searches[0].scatter)
         return find(searches, *args)
 
-    monkeypatch.setattr(queries, 'find_together', seen)
+    monkeypatch.setattr(calendar_reads, 'find_together', seen)
     hall.book(demand())
     hall.book(demand(), start=1, end=2)
     assert scattered == [0, 1, 2, 0]
 
 
 def _no_guard(session: Any, units: Any, steps: Any) -> bool:
-    db_calendar.count_up(session, units)
+    db_calendar.raise_generations(session, units)
     return True
 
 
-def _no_key(added: Sequence[Promise], generations: Any) -> list[dict[str, Any]]:
+def _no_key(added: Sequence[NewAllocation], generations: Any) -> list[dict[str, Any]]:
     # Generations that no promise has.
     written = work_rows(added, generations)
     return [row | {'unit_generation': random.randrange(10**6, 10**9)} for row in written]
 
 
-work_rows = work._rows
+work_rows = transaction._allocation_rows
 
 
 @pytest.mark.parametrize('database', ['mariadb', 'postgresql'])
@@ -124,9 +124,9 @@ def test_guard_and_key_each_prevent_promises_of_the_same(
     rival = Calendar(hall.database)
     hall.check(demand())
     if not guard:
-        monkeypatch.setattr(db_calendar, 'guard', _no_guard)
+        monkeypatch.setattr(db_calendar, 'guard_units', _no_guard)
     if not key:
-        monkeypatch.setattr(work, '_rows', _no_key)
+        monkeypatch.setattr(transaction, '_allocation_rows', _no_key)
     between = [lambda: hall.book(shares(3), calendar=rival)]
     _while_searching(monkeypatch, between)
     wanted: Demand = shares(2)
@@ -142,7 +142,7 @@ def test_guard_and_key_each_prevent_promises_of_the_same(
 
 def _while_searching(monkeypatch: pytest.MonkeyPatch, between: list[Callable[[], Any]]) -> None:
     """Have something done once between a search and what is written of it."""
-    find_together = queries.find_together
+    find_together = calendar_reads.find_together
 
     def find(*args: Any) -> Any:
         found = find_together(*args)
@@ -150,7 +150,7 @@ def _while_searching(monkeypatch: pytest.MonkeyPatch, between: list[Callable[[],
             between.pop()()
         return found
 
-    monkeypatch.setattr(queries, 'find_together', find)
+    monkeypatch.setattr(calendar_reads, 'find_together', find)
 
 
 @pytest.mark.parametrize('database', ['mariadb', 'postgresql'])

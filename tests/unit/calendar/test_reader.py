@@ -3,13 +3,13 @@
 
 from unittest import mock
 
-from climate_core.calendar.reader import CalendarReader
+from climate_core.calendar.calendar import CalendarWarmup
 
 
 def test_reader_reads_at_each_look_and_says_so_once(caplog) -> None:
     calendar = mock.Mock()
-    reader = CalendarReader(calendar)
+    reader = CalendarWarmup(calendar)
     with caplog.at_level('INFO'):
         assert [reader.look(), reader.look()] == [None, None]
-    assert calendar.read.call_count == 2
+    assert calendar.refresh.call_count == 2
     assert caplog.messages == ['The calendar is in memory']

@@ -6,19 +6,19 @@ import random
 import pytest
 
 from climate_core import exceptions
-from climate_core.calendar import refusal
-from climate_core.calendar.model import ReservationDemand
-from climate_core.calendar.together import NotFitting
+from climate_core.calendar import explain
+from climate_core.calendar.model import AllocationRequest
+from climate_core.calendar.search import InsufficientCapacity
 from tests.unit.calendar.units import GAPS, demand, search, timeline
 
 SECOND = 1_000_000
 
 
 def refused(wanted, timelines, count=0, field='min', noun='hosts'):
-    one = ReservationDemand(reservation_id='r', demand=wanted, field=field, noun=noun)
+    one = AllocationRequest(reservation_id='r', demand=wanted, field=field, noun=noun)
     place = search(wanted, 10 * SECOND, 20 * SECOND)
-    return refusal.refusal(
-        [one], [place], NotFitting(0, count), lambda _kind: timelines, random.Random(0)
+    return explain.explain_rejection(
+        [one], [place], InsufficientCapacity(0, count), lambda _kind: timelines, random.Random(0)
     )
 
 

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from climate_core.calendar import rooms
+from climate_core.calendar import search as calendar_search
 from climate_core.calendar.model import Order
-from climate_core.calendar.rooms import UnitPick
+from climate_core.calendar.search import AllocationChoice
 from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeline
 
 
@@ -19,23 +19,23 @@ from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeli
         (demand(order=Order.SPREAD), {}, GAPS, [(3, 1), (2, 1), (1, 1)]),
         (demand(order=Order.PACK, piece=VCPU), {}, SHARES, [(1, 1), (2, 2), (3, 4)]),
         # Its own units come first, and then those that fewer others can have.
-        (demand(), {'own': {3: UnitPick(3, 1, 0)}}, GAPS, [(3, 1), (1, 1), (2, 1)]),
-        (demand(), {'rivals': {1: 2, 2: 1, 3: 2}}, GAPS, [(2, 1), (1, 1), (3, 1)]),
+        (demand(), {'own': {3: AllocationChoice(3, 1, 0)}}, GAPS, [(3, 1), (1, 1), (2, 1)]),
+        (demand(), {'contention': {1: 2, 2: 1, 3: 2}}, GAPS, [(2, 1), (1, 1), (3, 1)]),
         (demand(matches=lambda unit: unit.id == 2), {}, GAPS, [(2, 1)]),
         (demand(), {}, [timeline(1, (15, 16)), timeline(2, available=False)], []),
     ],
 )
 def test_rooms_yields_units_best_first(wanted, more, timelines, units) -> None:
     wanted = dataclasses.replace(wanted, order=wanted.order or Order.FIT)
-    found = rooms.rooms(search(wanted, **more), timelines, random.Random(0))
+    found = calendar_search.find_candidates(search(wanted, **more), timelines, random.Random(0))
     assert [(each.unit_id, each.fits) for each in found] == units
 
 
 def test_shifted_search_keeps_its_length() -> None:
-    later = rooms.shifted(search(demand()), 7)
+    later = calendar_search.shift_search(search(demand()), 7)
     assert (later.start, later.end, later.length) == (17, 27, 10)
 
 
 def test_entry_of_search_that_has_begun_starts_now() -> None:
-    entry = search(demand(piece=VCPU), now=12).entry(UnitPick(1, 3, 2))
+    entry = search(demand(piece=VCPU), now=12).entry(AllocationChoice(1, 3, 2))
     assert (entry.start, entry.end, entry.lane, entry.amounts) == (12, 20, 2, {'vcpus': 3})

@@ -9,21 +9,20 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from climate_core.calendar import rooms
+from climate_core.calendar import search as calendar_search
 from climate_core.calendar.model import Demand, Order
-from climate_core.calendar.rooms import UnitPick
-from climate_core.calendar.search import TooFew, find
+from climate_core.calendar.search import AllocationChoice, InsufficientUnits, choose_units
 from climate_core.calendar.timeline import Timeline
 from tests.unit.calendar import drawn, slow
 from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeline
 
-dice = st.integers(0, 9).map(random.Random)
+rng = st.integers(0, 9).map(random.Random)
 
 
 def chosen(
     wanted: Demand, timelines: Sequence[Timeline], number: int = 0, **more: Any
 ) -> Mapping[int, int]:
-    found = find(search(wanted, **more), timelines, random.Random(number))
+    found = choose_units(search(wanted, **more), timelines, random.Random(number))
     return {pick.unit_id: pick.pieces for pick in found}
 
 
@@ -85,15 +84,15 @@ def test_the_past_is_no_gap() -> None:
 
 
 def test_a_sample_is_not_all_that_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rooms, 'SAMPLE', 10)
+    monkeypatch.setattr(calendar_search, 'SAMPLE', 10)
     many = [timeline(number, *([] if number % 7 == 0 else [(0, 30)])) for number in range(100)]
     assert sum(chosen(demand(15), many).values()) == 15
-    with pytest.raises(TooFew) as missing:
+    with pytest.raises(InsufficientUnits) as missing:
         chosen(demand(16), many)
     assert missing.value.count == 15
 
 
-OWN = {1: UnitPick(1, 1, 2), 3: UnitPick(3, 2, 5)}
+OWN = {1: AllocationChoice(1, 1, 2), 3: AllocationChoice(3, 2, 5)}
 
 
 @pytest.mark.parametrize(
@@ -114,36 +113,38 @@ def test_reservation_keeps_its_own_units_and_lanes(
     wanted: Demand, keep: bool, units: Mapping[int, int] | None
 ) -> None:
     if units is None:
-        with pytest.raises(TooFew):
+        with pytest.raises(InsufficientUnits):
             chosen(wanted, SHARES, own=OWN, keep=keep)
         return
-    found = find(search(wanted, own=OWN, keep=keep), SHARES, random.Random(0))
+    found = choose_units(search(wanted, own=OWN, keep=keep), SHARES, random.Random(0))
     assert {pick.unit_id: pick.pieces for pick in found} == units
     # A lane that is open already stays the same.
     assert all(pick.lane == OWN[pick.unit_id].lane for pick in found if pick.unit_id in OWN)
 
 
-@pytest.mark.parametrize('own', [UnitPick(1, 2, 2), UnitPick(1, 1, 0), UnitPick(9, 1, 0)])
-def test_own_units_that_must_stay_and_cannot(own: UnitPick) -> None:
-    with pytest.raises(TooFew):
+@pytest.mark.parametrize(
+    'own', [AllocationChoice(1, 2, 2), AllocationChoice(1, 1, 0), AllocationChoice(9, 1, 0)]
+)
+def test_own_units_that_must_stay_and_cannot(own: AllocationChoice) -> None:
+    with pytest.raises(InsufficientUnits):
         chosen(demand(1, 9, piece=VCPU), SHARES, own={own.unit_id: own}, keep=True)
 
 
-@given(drawn.timelines(), drawn.demands(), drawn.periods(), dice, st.integers(0, 2))
+@given(drawn.timelines(), drawn.demands(), drawn.periods(), rng, st.integers(0, 2))
 def test_search_agrees_with_the_slow_one(
     timelines: list[Timeline],
     wanted: Demand,
     period: tuple[int, int],
-    dice: random.Random,
+    rng: random.Random,
     scatter: int,
 ) -> None:
     possible = slow.most_of(wanted, *period, timelines)
     if possible < wanted.least:
-        with pytest.raises(TooFew) as missing:
-            find(search(wanted, *period, scatter=scatter), timelines, dice)
+        with pytest.raises(InsufficientUnits) as missing:
+            choose_units(search(wanted, *period, scatter=scatter), timelines, rng)
         assert missing.value.count == possible
         return
-    picks = find(search(wanted, *period, scatter=scatter), timelines, dice)
+    picks = choose_units(search(wanted, *period, scatter=scatter), timelines, rng)
     assert sum(pick.pieces for pick in picks) == possible
     assert all(pick.pieces <= (wanted.most_per_unit or drawn.MOST) for pick in picks)
     assert len(picks) == 1 or not wanted.one_unit
@@ -153,14 +154,14 @@ def test_search_agrees_with_the_slow_one(
         assert not slow.wrong(each.unit, each.entries)
 
 
-@given(drawn.timelines(), drawn.demands(), drawn.periods(), dice)
+@given(drawn.timelines(), drawn.demands(), drawn.periods(), rng)
 def test_search_among_what_was_found_finds_as_much(
-    timelines: list[Timeline], wanted: Demand, period: tuple[int, int], dice: random.Random
+    timelines: list[Timeline], wanted: Demand, period: tuple[int, int], rng: random.Random
 ) -> None:
     """So a transaction need not look at all units again."""
     assume(slow.most_of(wanted, *period, timelines) >= wanted.least)
-    picks = find(search(wanted, *period), timelines, dice)
+    picks = choose_units(search(wanted, *period), timelines, rng)
     chosen = {pick.unit_id for pick in picks}
     among = [each for each in timelines if each.unit.id in chosen]
-    again = find(search(wanted, *period), among, dice)
+    again = choose_units(search(wanted, *period), among, rng)
     assert sum(pick.pieces for pick in again) == sum(pick.pieces for pick in picks)

@@ -6,8 +6,8 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from climate_core.calendar.steps import Step, series
-from climate_core.db.capacity import EqualPromises, EqualUnits
+from climate_core.calendar.capacity_series import Step, build_series
+from climate_core.db.capacity import EqualAllocations, EqualUnits
 
 SINCE, UNTIL = 10, 20
 CPUS = 8
@@ -50,7 +50,7 @@ def grouped(units):
             found[key][0] += 1
             found[key][1] += 1
     promised = [
-        EqualPromises(
+        EqualAllocations(
             equal(capacity, available, rows),
             unit_id,
             start,
@@ -83,7 +83,7 @@ def slow(units, time, whole):
 
 @given(UNITS)
 def test_steps_are_the_sum_of_all_promises_at_each_time(units):
-    found = series(*grouped(units), SINCE, UNTIL)
+    found = build_series(*grouped(units), SINCE, UNTIL)
     assert [(each.kind, each.pool, each.unit) for each in found] == [
         ('host', 'default', 'host'),
         ('host', 'default', 'vcpus'),
@@ -101,14 +101,14 @@ def test_steps_are_the_sum_of_all_promises_at_each_time(units):
 
 
 def test_nothing_promised_is_one_step():
-    (found,) = series([equal({}, True, 3), equal({}, False, 1)], [], SINCE, UNTIL)
+    (found,) = build_series([equal({}, True, 3), equal({}, False, 1)], [], SINCE, UNTIL)
     assert found.steps == [Step(SINCE, 4, 0, 0, 3)]
 
 
 def test_promises_of_many_equal_units_are_counted_together():
     units = equal({'vcpus': CPUS}, True, 1000)
-    promise = EqualPromises(units._replace(number=600), None, 12, 15, None, 600, True)
-    hosts, cpus = series([units], [promise], SINCE, UNTIL)
+    promise = EqualAllocations(units._replace(number=600), None, 12, 15, None, 600, True)
+    hosts, cpus = build_series([units], [promise], SINCE, UNTIL)
     assert hosts.steps == [
         Step(SINCE, 1000, 0, 0, 1000),
         Step(12, 1000, 600, 600, 400),

@@ -3,12 +3,12 @@
 
 import pytest
 
+from climate_common.microseconds import NEVER
+from climate_core.calendar.calendar_reads import Overcommit, unit_overcommits
 from climate_core.calendar.model import Unit
-from climate_core.calendar.moments import NEVER
-from climate_core.calendar.surplus import Surplus, surplus
 from climate_core.calendar.timeline import Timeline
-from climate_core.calendar.work import entry
-from climate_core.db.calendar import OwnPromise
+from climate_core.calendar.transaction import stored_entry
+from climate_core.db.calendar import StoredAllocation
 from tests.unit.calendar.hall import Hall, demand, shares
 
 NOW = 5
@@ -16,10 +16,12 @@ NOW = 5
 
 def promised(
     number: int, start: int, end: int, pieces: int | None, released: bool = False
-) -> OwnPromise:
+) -> StoredAllocation:
     """Return the promise of this number: the oldest one has the least."""
     piece = None if pieces is None else {'vcpus': 1, 'disk_gb': 0}
-    return OwnPromise(f'r{number}', 1, number, start, end, number, pieces or 1, piece, released)
+    return StoredAllocation(
+        f'r{number}', 1, number, start, end, number, pieces or 1, piece, released
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,27 +47,27 @@ def test_promises_beyond_the_capacity_are_found_as_surplus(
 ) -> None:
     unit = Unit(id=1, kind='host', pool='', capacity={'vcpus': 4}, lanes=9)
     own = [promised(*each) for each in rows]  # type: ignore[arg-type]
-    expected = [Surplus(1, name, {'vcpus': (4, most)}) for name, most in found.items()]
-    assert surplus(unit, own, NOW) == expected
-    assert Timeline.of(unit, map(entry, own)).over_until == until
+    expected = [Overcommit(1, name, {'vcpus': (4, most)}) for name, most in found.items()]
+    assert unit_overcommits(unit, own, NOW) == expected
+    assert Timeline.of(unit, map(stored_entry, own)).overcommitted_until == until
 
 
 def test_unit_that_is_withheld_is_not_too_small() -> None:
     unit = Unit(id=1, kind='host', pool='', capacity={'vcpus': 0})
-    assert Timeline.of(unit, [entry(promised(1, 10, 20, 1))]).over_until == NEVER
+    assert Timeline.of(unit, [stored_entry(promised(1, 10, 20, 1))]).overcommitted_until == NEVER
 
 
 def test_calendar_finds_it_until_it_is_moved_or_over(hall: Hall) -> None:
     small, other = hall.units(2)
     (mine,) = hall.book(shares(3, matches=lambda each: each.id == small))
     hall.book(demand(matches=lambda each: each.id == other), start=1)
-    assert hall.calendar.surplus('host') == []
+    assert hall.calendar.find_overcommits('host') == []
     hall.change_unit(small, capacity={'vcpus': 2})
-    hall.calendar.read()
-    found = [Surplus(small, mine.reservation_id, {'vcpus': (2, 3)})]
-    assert hall.calendar.surplus('host') == found
+    hall.calendar.refresh()
+    found = [Overcommit(small, mine.reservation_id, {'vcpus': (2, 3)})]
+    assert hall.calendar.find_overcommits('host') == found
     assert [each.unit_id for each in hall.move(mine, shares(3))] == [other]
-    assert hall.calendar.surplus('host') == []
+    assert hall.calendar.find_overcommits('host') == []
 
 
 def test_move_keeps_what_is_on_other_units_that_became_too_small(hall: Hall) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from climate_common.microseconds import FOREVER, NEVER
 from climate_core.calendar.model import Unit
-from climate_core.calendar.moments import FOREVER, NEVER
 from climate_core.calendar.timeline import Entry, Timeline
 
 SMALL = {'vcpus': 2, 'memory_mb': 1}
@@ -71,7 +71,7 @@ def test_gap_is_what_is_free_around_a_period(
 def test_free_at_returns_the_first_time_that_is_long_enough(
     timeline: Timeline, start: int, length: int, now: int, free: int
 ) -> None:
-    assert timeline.free_at(start, length, now) == free
+    assert timeline.next_free(start, length, now) == free
 
 
 @pytest.mark.parametrize(

@@ -7,25 +7,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from climate_core.calendar import together
+from climate_core.calendar import search as calendar_search
 from climate_core.calendar.model import Demand, Order, Unit
-from climate_core.calendar.rooms import UnitPick
+from climate_core.calendar.search import (
+    AllocationChoice,
+    InsufficientCapacity,
+    choose_units_jointly,
+)
 from climate_core.calendar.timeline import Timeline
-from climate_core.calendar.together import NotFitting, find_together
 from tests.unit.calendar import drawn, slow
 from tests.unit.calendar.units import VCPU, demand, search, timeline
 
-dice = st.integers(0, 9).map(random.Random)
+rng = st.integers(0, 9).map(random.Random)
 
 
-@given(drawn.timelines(), st.lists(drawn.demands(), min_size=2, max_size=3), drawn.periods(), dice)
+@given(drawn.timelines(), st.lists(drawn.demands(), min_size=2, max_size=3), drawn.periods(), rng)
 def test_demands_of_a_request_do_not_take_the_same(
-    timelines: list[Timeline], wanted: list[Demand], period: tuple[int, int], dice: random.Random
+    timelines: list[Timeline], wanted: list[Demand], period: tuple[int, int], rng: random.Random
 ) -> None:
     searches = [search(each, *period) for each in wanted]
     try:
-        found = find_together(searches, lambda _kind: timelines, dice)
-    except NotFitting:
+        found = choose_units_jointly(searches, lambda _kind: timelines, rng)
+    except InsufficientCapacity:
         return
     for each, picks in zip(wanted, found, strict=True):
         assert each.least <= sum(pick.pieces for pick in picks) <= each.most
@@ -37,10 +40,12 @@ def test_demand_that_has_few_units_to_choose_from_comes_first() -> None:
     small, large = timeline(1, capacity={'vcpus': 1}), timeline(2, capacity={'vcpus': 4})
     any_unit = demand(order=Order.SPREAD, piece=VCPU)
     searches = [search(any_unit), search(demand(piece={'vcpus': 4}))]
-    found = find_together(searches, lambda _kind: [small, large], random.Random(0))
+    found = choose_units_jointly(searches, lambda _kind: [small, large], random.Random(0))
     assert [[pick.unit_id for pick in picks] for picks in found] == [[1], [2]]
-    with pytest.raises(NotFitting) as missing:
-        find_together([*searches, searches[0]], lambda _kind: [small, large], random.Random(0))
+    with pytest.raises(InsufficientCapacity) as missing:
+        choose_units_jointly(
+            [*searches, searches[0]], lambda _kind: [small, large], random.Random(0)
+        )
     assert missing.value.index == 1
 
 
@@ -52,11 +57,11 @@ def test_demand_takes_last_what_another_one_can_have() -> None:
         search(demand(2, matches=lambda unit: unit.id < 4)),
         search(demand(2, matches=lambda unit: unit.id > 1)),
     ]
-    first, second = find_together(searches, lambda _kind: timelines, random.Random(0))
+    first, second = choose_units_jointly(searches, lambda _kind: timelines, random.Random(0))
     assert (first[0].unit_id, second[-1].unit_id) == (1, 4)
 
 
-@pytest.mark.parametrize(('units', 'tries'), [(40, 1), (30, together.TRIES)])
+@pytest.mark.parametrize(('units', 'tries'), [(40, 1), (30, calendar_search.MAX_ORDERS)])
 def test_many_demands_look_at_each_unit_a_few_times(units: int, tries: int) -> None:
     looks = 0
 
@@ -68,9 +73,9 @@ def test_many_demands_look_at_each_unit_a_few_times(units: int, tries: int) -> N
     timelines = [timeline(number) for number in range(units)]
     searches = [search(demand(matches=matches)) for _ in range(40)]
     try:
-        find_together(searches, lambda _kind: timelines, random.Random(0))
+        choose_units_jointly(searches, lambda _kind: timelines, random.Random(0))
         assert tries == 1
-    except NotFitting:
+    except InsufficientCapacity:
         assert tries > 1
     assert looks <= 2 * tries * len(searches) * units
 
@@ -78,16 +83,16 @@ def test_many_demands_look_at_each_unit_a_few_times(units: int, tries: int) -> N
 @pytest.mark.parametrize('keep', [False, True])
 def test_own_unit_that_another_demand_needs(keep: bool) -> None:
     timelines = [timeline(1), timeline(2)]
-    own = {1: UnitPick(1, 1, 0)}
+    own = {1: AllocationChoice(1, 1, 0)}
     searches = [
         search(demand(), own=own, keep=keep),
         search(demand(matches=lambda unit: unit.id == 1)),
     ]
     if keep:
-        with pytest.raises(NotFitting):
-            find_together(searches, lambda _kind: timelines, random.Random(0))
+        with pytest.raises(InsufficientCapacity):
+            choose_units_jointly(searches, lambda _kind: timelines, random.Random(0))
     else:
-        found = find_together(searches, lambda _kind: timelines, random.Random(0))
+        found = choose_units_jointly(searches, lambda _kind: timelines, random.Random(0))
         assert [[pick.unit_id for pick in picks] for picks in found] == [[2], [1]]
 
 
@@ -95,15 +100,15 @@ def test_own_unit_that_another_demand_needs(keep: bool) -> None:
     drawn.timelines(only_whole=True),
     st.lists(drawn.demands(only_whole=True), min_size=2, max_size=2),
     drawn.periods(),
-    dice,
+    rng,
 )
 def test_whole_units_for_two_demands_are_found_if_there_are_any(
-    timelines: list[Timeline], wanted: list[Demand], period: tuple[int, int], dice: random.Random
+    timelines: list[Timeline], wanted: list[Demand], period: tuple[int, int], rng: random.Random
 ) -> None:
     searches = [search(each, *period) for each in wanted]
     try:
-        find_together(searches, lambda _kind: timelines, dice)
+        choose_units_jointly(searches, lambda _kind: timelines, rng)
         found = True
-    except NotFitting:
+    except InsufficientCapacity:
         found = False
     assert found == slow.can_have(wanted, *period, timelines)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from climate_core.calendar import windows
 from climate_core.calendar.model import Demand, Unit
-from climate_core.calendar.rooms import Search
+from climate_core.calendar.search import Search
 from climate_core.calendar.timeline import Entry, Timeline
 from tests.unit.calendar import drawn, slow
 
@@ -22,7 +22,7 @@ def seen(searches: list[Search], timelines: list[Timeline], looks: int = 1000) -
     room, found = False, []
     left = windows.SearchBudget(looks)
     changes = dict(
-        windows.changes(searches, lambda _kind: timelines, LATEST, random.Random(0), left)
+        windows.capacity_changes(searches, lambda _kind: timelines, LATEST, random.Random(0), left)
     )
     for delay in range(LATEST + 1):
         room = changes.get(delay, room)

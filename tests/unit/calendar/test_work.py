@@ -3,11 +3,11 @@
 
 import pytest
 
-from climate_core.calendar import work
-from climate_core.calendar.model import Promise
-from climate_core.calendar.moments import time_of
+from climate_common.microseconds import from_microseconds
+from climate_core.calendar import transaction
+from climate_core.calendar.model import NewAllocation
 from climate_core.calendar.timeline import Entry
-from climate_core.db.calendar import OwnPromise
+from climate_core.db.calendar import StoredAllocation
 
 
 @pytest.mark.parametrize(
@@ -16,14 +16,14 @@ from climate_core.db.calendar import OwnPromise
 )
 def test_promises_that_are_read_and_made_have_the_same_entry(pieces, piece, amounts) -> None:
     entry = Entry(5, 20, 7, amounts)
-    assert work.entry(OwnPromise('r', 1, 1, 5, 20, 7, pieces, piece)) == entry
-    made = Promise(
+    assert transaction.stored_entry(StoredAllocation('r', 1, 1, 5, 20, 7, pieces, piece)) == entry
+    made = NewAllocation(
         unit_id=1,
         reservation_id='r',
-        start=time_of(5),
-        end=time_of(20),
+        start=from_microseconds(5),
+        end=from_microseconds(20),
         pieces=pieces,
         piece=piece,
         lane=7,
     )
-    assert work.promised(made) == entry
+    assert transaction.new_entry(made) == entry

@@ -4,7 +4,7 @@
 from typing import Any
 
 from climate_core.calendar.model import Demand, Unit
-from climate_core.calendar.rooms import Search
+from climate_core.calendar.search import Search
 from climate_core.calendar.timeline import Entry, Timeline
 
 VCPU = {'vcpus': 1}

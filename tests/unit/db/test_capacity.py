@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from climate_common import microseconds
 from climate_core import exceptions
-from climate_core.calendar import moments
 from climate_core.db import bars, capacity, rows, tables
 from climate_core.db.engine import Database
 from climate_core.lease import model
@@ -36,7 +36,7 @@ def ask(project_id: str = 'other', limit: int = 100, **more: Any) -> capacity.Ca
 
 
 def read(world: World, *args: Any, **more: Any) -> Any:
-    return world.database.read(capacity.read, ask(*args, **more))
+    return world.database.read(capacity.read_capacity, ask(*args, **more))
 
 
 def test_equal_units_and_promises_are_put_together(any_world: World) -> None:
@@ -53,7 +53,10 @@ def test_equal_units_and_promises_are_put_together(any_world: World) -> None:
     assert {(each.available, each.access, each.capacity['vcpus']) for each in units} == {
         (True, None, 64)
     }
-    times = moments.moment(lease.start_date), moments.moment(lease.end_date)
+    times = (
+        microseconds.to_microseconds(lease.start_date),
+        microseconds.to_microseconds(lease.end_date),
+    )
     (found,) = promises
     assert found.units.number == found.pieces == 3
     assert (found.start, found.end) == times
@@ -123,7 +126,7 @@ def test_promises_of_a_time_are_found_by_their_index(any_world: World) -> None:
         is_mysql = world.database.engine.dialect.name == 'mysql'
         connection.exec_driver_sql('ANALYZE TABLE allocations' if is_mysql else 'ANALYZE')
     assert len(read(world)[1]) == 1
-    (shown,) = plans(world.database, capacity.read, ask(), settings=())
+    (shown,) = plans(world.database, capacity.read_capacity, ask(), settings=())
     assert 'allocations_time_idx' in shown
     # MariaDB names what it could have used, too.
     assert '"key": "allocations_time_idx"' in shown or not is_mysql

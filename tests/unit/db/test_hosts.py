@@ -116,17 +116,17 @@ def test_listing_of_hosts_has_pages_and_filters(any_world: World) -> None:
 def test_promises_of_a_host_are_found(any_world: World) -> None:
     database = any_world.database
     host_id, other = add(database), add(database, 'cn2')
-    assert database.read(allocations.last_promise, host_id) is None
+    assert database.read(allocations.find_last_allocation, host_id) is None
     lease = hosts.promise(database, host_id)
-    assert database.read(allocations.last_promise, host_id) == (1, lease.end_date)
-    assert database.read(allocations.last_promise, other) is None
+    assert database.read(allocations.find_last_allocation, host_id) == (1, lease.end_date)
+    assert database.read(allocations.find_last_allocation, other) is None
     (found,) = database.read(db.promised, [host_id, other])
     assert (found.host_id, found.lease_id, found.end_date) == (host_id, lease.id, lease.end_date)
     over = tables.RESERVATIONS.update().values(status='deleted')
     with database.writer() as session:
         session.execute(over)
     assert database.read(db.promised, [host_id]) == []
-    assert database.read(allocations.last_promise, host_id) is None
+    assert database.read(allocations.find_last_allocation, host_id) is None
     database.write(db.delete, host_id)
 
 

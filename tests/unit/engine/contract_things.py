@@ -10,7 +10,7 @@ from oslo_utils import uuidutils
 
 from climate_common import resource_types
 from climate_core import exceptions
-from climate_core.calendar.model import Demand, ReservationDemand
+from climate_core.calendar.model import AllocationRequest, Demand
 from climate_core.context import RequestContext
 from climate_core.engine import retry
 from climate_core.lease import model
@@ -202,9 +202,9 @@ class PromisedThings(Others):
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         return {'servers': 1}
 
-    def wanted(self, reservation: model.Reservation) -> ReservationDemand:
+    def wanted(self, reservation: model.Reservation) -> AllocationRequest:
         demand = Demand(kind='room', least=1, most=1)
-        return ReservationDemand(
+        return AllocationRequest(
             reservation_id=reservation.id, demand=demand, field='min', noun='rooms'
         )
 

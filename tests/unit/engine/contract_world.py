@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import exceptions, test_points
-from climate_core.calendar.admission import Calendar
+from climate_core.calendar.calendar import Calendar
 from climate_core.db import events, tables
 from climate_core.lease import changes, model, states
 from climate_core.operations.draft import Draft

@@ -9,21 +9,21 @@ import pytest
 
 from climate_common import limits
 from climate_core import exceptions
-from climate_core.calendar.model import Demand, ReservationDemand
+from climate_core.calendar.model import AllocationRequest, Demand
 from climate_core.lease.errors import RAISE_FIRST
 from climate_core.operations.allocation_service import AllocationService
 from tests.support.world import NOON
 
 
-def _wanted(reservation: Any) -> ReservationDemand:
+def _wanted(reservation: Any) -> AllocationRequest:
     demand = Demand(kind='host', least=1, most=1)
-    return ReservationDemand(reservation_id=reservation.id, demand=demand, field='min')
+    return AllocationRequest(reservation_id=reservation.id, demand=demand, field='min')
 
 
 @pytest.mark.parametrize('asked', ['check', 'windows', 'promise'])
 def test_one_request_asks_for_so_many_at_most(asked: str) -> None:
     calendar = mock.Mock()
-    calendar.promise.return_value = ()
+    calendar.allocate.return_value = ()
     plugin: Any = SimpleNamespace(wanted=_wanted)
     allocation_service = AllocationService(calendar, {'physical:host': plugin})
     lease: Any = SimpleNamespace(start_date=NOON, end_date=NOON, reservations=())

@@ -89,7 +89,7 @@ def test_another_manager_took_the_last_host_meanwhile(world: World) -> None:
     for each in (world, other):
         each.conf.register_opts(HostPlugin.options, group=kind)
         each.plugins[kind] = HostPlugin(each.conf, cast(Cloud, None))
-        each.calendar.read()
+        each.calendar.refresh()
     other.operations.create_lease(user(), body)
     with pytest.raises(exceptions.NotEnough):
         world.operations.create_lease(user(), body)

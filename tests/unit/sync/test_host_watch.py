@@ -5,7 +5,7 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core import exceptions
-from climate_core.calendar.admission import Calendar
+from climate_core.calendar.calendar import Calendar
 from climate_core.db import leases as db_leases
 from climate_core.db import tables
 from climate_core.db.engine import TransactionRefused
@@ -116,14 +116,14 @@ def test_trouble_with_one_lease_does_not_keep_the_others(hosts, watch, monkeypat
     hosts.conf.set_override('max_down_share', 1.0, group='hosts')
     for number in range(2):
         silence(hosts, number=number)
-    real = watch._calendar.move
+    real = watch._calendar.replace_unit
 
     def move(session, wanted, unit_id):
         if unit_id == hosts.ids[0]:
             raise exceptions.BadRequest('A filter without meaning.')
         return real(session, wanted, unit_id)
 
-    monkeypatch.setattr(watch._calendar, 'move', move)
+    monkeypatch.setattr(watch._calendar, 'replace_unit', move)
     watch.watch()
     found = [hosts.database.read(db_leases.get, each.id) for each in (first, second)]
     assert [each.degraded for each in found] == [False, True]
@@ -283,7 +283,7 @@ def test_host_that_becomes_free_while_it_is_found_out_that_one_lacks_is_looked_a
     promise(hosts.database, hosts.ids[0])
     silence(hosts)
     monkeypatch.setattr(watch, 'nudge', lambda: nudges.append(1))
-    monkeypatch.setattr(watch._calendar, 'move', refuse)
+    monkeypatch.setattr(watch._calendar, 'replace_unit', refuse)
     watch.look()
     assert nudges
 

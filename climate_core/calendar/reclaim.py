@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the preemptible leases whose promises another lease takes. Pure."""
+"""Choose what is released: the leases that are preempted, the pieces that are returned. Pure."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 T = TypeVar('T')
 
 #: So many sets of leases are looked at to find one with fewer.
-_LOOKS: Final = 100
+_MAX_COMPARED: Final = 100
 
 
-def choose(candidates: Sequence[T], is_enough: Callable[[Sequence[T]], bool]) -> list[T]:
+def choose_preempted(candidates: Sequence[T], is_enough: Callable[[Sequence[T]], bool]) -> list[T]:
     """Choose as few as there must be, and the youngest of them.
 
     :param candidates: the youngest first
@@ -33,7 +33,7 @@ def choose(candidates: Sequence[T], is_enough: Callable[[Sequence[T]], bool]) ->
     return _without_spared(chosen, chosen[-2::-1], is_enough)
 
 
-def choose_fewest(
+def choose_fewest_preempted(
     candidates: Sequence[T],
     is_enough: Callable[[Sequence[T]], bool],
     may_compare: Callable[[], bool] = lambda: True,
@@ -45,8 +45,8 @@ def choose_fewest(
 
     :param may_compare: tells whether one more set may be compared with what :func:`choose` found
     """
-    chosen = choose(candidates, is_enough)
-    left = _LOOKS
+    chosen = choose_preempted(candidates, is_enough)
+    left = _MAX_COMPARED
     for number in range(1, len(chosen)):
         for some in itertools.combinations(candidates, number):
             if not left or not may_compare():
@@ -76,3 +76,36 @@ def _without_spared(
     for part in (block[:middle], block[middle:]):
         chosen = _without_spared(chosen, part, is_enough)
     return chosen
+
+
+class PiecesInUse(Exception):
+    """More pieces are in use than may be left.
+
+    :ivar count: so many are
+    """
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.count = count
+
+
+def choose_retained(own: Mapping[int, int], used: Mapping[int, int], most: int) -> dict[int, int]:
+    """Return how many pieces of each unit stay, by the ids of the units.
+
+    Units of which nothing is used are given back first, of these the ones with the fewest pieces.
+
+    :param own: how many pieces it has
+    :param used: how many of them are in use
+    :param most: so many stay at most
+    :raises InUse: more are in use
+    """
+    in_use = {unit_id: min(pieces, used.get(unit_id, 0)) for unit_id, pieces in own.items()}
+    if sum(in_use.values()) > most:
+        raise PiecesInUse(sum(in_use.values()))
+    left = dict(own)
+    too_many = sum(own.values()) - most
+    for unit_id in sorted(own, key=lambda each: (in_use[each] > 0, own[each], -each)):
+        less = min(own[unit_id] - in_use[unit_id], max(0, too_many))
+        left[unit_id] -= less
+        too_many -= less
+    return left

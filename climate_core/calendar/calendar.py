@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Promise units to reservations, and free them: proposed in memory, judged by the database.
+"""Allocate units to reservations, and release them: chosen in memory, guarded by the database.
 
-A promise is a search in the index and one guarded write in the caller's transaction. If others
-were faster, the transaction is run again (:class:`climate_core.db.engine.Stale`) and searches
-anew. Callers that change or free what a lease has must have locked the lease.
+An allocation is a search in the index and one guarded write in the caller's transaction. If
+another transaction changed the units first, the caller repeats the transaction
+(:class:`climate_core.db.engine.Stale`), which searches again. Callers that change or release
+the allocations of a lease must have locked the lease.
 """
 
 import collections
@@ -11,48 +12,51 @@ import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
+from typing import ClassVar, Final
 
+from oslo_log import log
 from sqlalchemy import orm
 
-from climate_core.calendar import ends
-from climate_core.calendar.model import KeptPieces, Promise, ReservationDemand, Unit
-from climate_core.calendar.moments import duration, moment, time_of
-from climate_core.calendar.queries import CalendarQueries, searches_of
-from climate_core.calendar.rooms import Search, UnitPick
-from climate_core.calendar.work import CalendarTransaction
+from climate_common.microseconds import delta_to_microseconds, from_microseconds, to_microseconds
+from climate_core.calendar import transaction
+from climate_core.calendar.calendar_reads import CalendarReads, searches_for
+from climate_core.calendar.model import AllocationRequest, NewAllocation, RetainedAllocation, Unit
+from climate_core.calendar.search import AllocationChoice, Search
+from climate_core.calendar.transaction import CalendarTransaction
 from climate_core.db import calendar
-from climate_core.db.calendar import OwnPromise
-from climate_core.db.engine import Stale
+from climate_core.db.calendar import StoredAllocation
+from climate_core.db.engine import TROUBLE, Stale
+from climate_core.threads import Worker
 
 #: The number of lost races after which a search draws from no more units.
 _MOST_LOST = 6
 
 
-class Calendar(CalendarQueries):
+class Calendar(CalendarReads):
     """Write what is promised into the calendar of a process. Any thread may use it."""
 
-    def promise(
+    def allocate(
         self,
         session: orm.Session,
-        wanted: Sequence[ReservationDemand],
+        wanted: Sequence[AllocationRequest],
         start: datetime,
         end: datetime,
-        opened: Collection[int] = (),
+        forced_available: Collection[int] = (),
         proposed: Collection[int] = (),
-    ) -> list[Promise]:
+    ) -> list[NewAllocation]:
         """Promise units to new reservations, which are written already: all of them or none.
 
-        :param opened: units that take no promises otherwise
+        :param forced_available: units that take no promises otherwise
         :param proposed: units of :meth:`propose`; others are only looked at if these do not have
             all that may be promised by now, or others were faster
         :raises climate_core.exceptions.NotEnough: there is no room
         :raises climate_core.db.engine.Stale: others were faster; run the transaction again
         """
         work = self._work(session)
-        searches = self._scattered(searches_of(work.now, wanted, start, end))
+        searches = self._scattered(searches_for(work.now, wanted, start, end))
         found = self._find_proposed(work, searches, proposed)
         if found is None:
-            found = self._find(work, wanted, searches, opened=opened)
+            found = self._find(work, wanted, searches, forced_available=forced_available)
         added = [
             _promise(one, search, pick)
             for one, search, picks in zip(wanted, searches, found, strict=True)
@@ -61,19 +65,19 @@ class Calendar(CalendarQueries):
         self._write(work, added=added)
         return added
 
-    def unit(self, session: orm.Session, unit_id: int) -> Unit:
+    def get_unit(self, session: orm.Session, unit_id: int) -> Unit:
         """Return a unit that this transaction has promised."""
         return self._work(session).unit(unit_id)
 
-    def replan(
+    def reallocate(
         self,
         session: orm.Session,
-        wanted: Sequence[ReservationDemand],
+        wanted: Sequence[AllocationRequest],
         start: datetime,
         end: datetime,
         keep: bool,
-        less: Mapping[str, KeptPieces] = MappingProxyType({}),
-    ) -> list[Promise]:
+        less: Mapping[str, RetainedAllocation] = MappingProxyType({}),
+    ) -> list[NewAllocation]:
         """Replace what reservations are promised by what they demand now.
 
         :param keep: whether they must have the units that they have in the end, too, whatever
@@ -92,11 +96,13 @@ class Calendar(CalendarQueries):
                 own=_left(_picks(own[one.reservation_id]), less.get(one.reservation_id)),
                 keep=keep,
             )
-            for one, search in zip(wanted, searches_of(work.now, wanted, start, end), strict=True)
+            for one, search in zip(wanted, searches_for(work.now, wanted, start, end), strict=True)
         ]
         return self._change(work, wanted, searches, own, less=less)
 
-    def move(self, session: orm.Session, wanted: ReservationDemand, unit_id: int) -> list[Promise]:
+    def replace_unit(
+        self, session: orm.Session, wanted: AllocationRequest, unit_id: int
+    ) -> list[NewAllocation]:
         """Replace a unit that a reservation cannot keep by others.
 
         It keeps its other units in any case. Of a lease that runs the old promise ends and the new
@@ -140,24 +146,24 @@ class Calendar(CalendarQueries):
             before, and is not one of them, is left as it is
         :param after: how long units that were in use are cleaned
         """
-        begun, end = moment(now), moment(now + after)
-        own = calendar.of_reservations(session, used, late=True)
+        begun, end = to_microseconds(now), to_microseconds(now + after)
+        own = calendar.allocations_of_reservations(session, used, late=True)
         gone = [each for each in own if each.start >= begun]
         old = [
             each
             for each in own
             if each.start < begun
-            and ends.is_moved(each, begun, end, each.unit_id in used[each.reservation_id])
+            and transaction.moves_end(each, begun, end, each.unit_id in used[each.reservation_id])
         ]
         if not gone and not old:
             return
         ended = [each._replace(end=end) for each in old]
-        calendar.count_up(session, {each.unit_id for each in (*gone, *ended)})
-        calendar.delete(session, gone)
+        calendar.raise_generations(session, {each.unit_id for each in (*gone, *ended)})
+        calendar.delete_allocations(session, gone)
         for released in (True, None):
             alike = [each for each in ended if bool(each.released) is bool(released)]
-            calendar.end(session, alike, now + after, released)
-        waiting, earlier = ends.let_begin(session, old, end)
+            calendar.end_allocations(session, alike, now + after, released)
+        waiting, earlier = transaction.shift_next_start(session, old, end)
         gone, ended = [*gone, *waiting], [*ended, *earlier]
         work = session.info.get(self._index)
         if work is None:
@@ -176,21 +182,21 @@ class Calendar(CalendarQueries):
         :param used: the ids of the units by that of the reservation
         :raises climate_core.db.engine.Stale: others were faster; run the transaction again
         """
-        last = moment(until)
+        last = to_microseconds(until)
         kept = [
             each
-            for each in calendar.of_reservations(session, used, late=True)
+            for each in calendar.allocations_of_reservations(session, used, late=True)
             if not each.released and each.end < last and each.unit_id in used[each.reservation_id]
         ]
         if not kept:
             return
         work = self._work(session)
         whole = {each.unit_id: each.end for each in kept if each.piece is None}
-        first = time_of(min(whole.values(), default=last))
-        found = calendar.beginning(session, whole, first, until) if whole else []
+        first = from_microseconds(min(whole.values(), default=last))
+        found = calendar.allocations_starting(session, whole, first, until) if whole else []
         later = [each for each in found if each.start >= whole[each.unit_id]]
-        work.check_beginning(whole, last, later)
-        added = [ends.later(each, last) for each in later]
+        work.check_starting(whole, last, later)
+        added = [transaction.start_later(each, last) for each in later]
         longer = [
             each._replace(end=last if each.piece is None else work.lasts(each, last))
             for each in kept
@@ -199,11 +205,13 @@ class Calendar(CalendarQueries):
         self._write(work, gone=later, ended=ended, added=added)
 
     def _own(
-        self, session: orm.Session, wanted: Sequence[ReservationDemand]
-    ) -> collections.defaultdict[str, list[OwnPromise]]:
+        self, session: orm.Session, wanted: Sequence[AllocationRequest]
+    ) -> collections.defaultdict[str, list[StoredAllocation]]:
         """Read what reservations have, and have not given up."""
-        found: collections.defaultdict[str, list[OwnPromise]] = collections.defaultdict(list)
-        for each in calendar.of_reservations(session, [one.reservation_id for one in wanted]):
+        found: collections.defaultdict[str, list[StoredAllocation]] = collections.defaultdict(list)
+        for each in calendar.allocations_of_reservations(
+            session, [one.reservation_id for one in wanted]
+        ):
             if not each.released:
                 found[each.reservation_id].append(each)
         return found
@@ -211,19 +219,19 @@ class Calendar(CalendarQueries):
     def _change(
         self,
         work: CalendarTransaction,
-        wanted: Sequence[ReservationDemand],
+        wanted: Sequence[AllocationRequest],
         searches: Sequence[Search],
-        own: collections.defaultdict[str, list[OwnPromise]],
+        own: collections.defaultdict[str, list[StoredAllocation]],
         excluded: int | None = None,
-        less: Mapping[str, KeptPieces] = MappingProxyType({}),
-    ) -> list[Promise]:
+        less: Mapping[str, RetainedAllocation] = MappingProxyType({}),
+    ) -> list[NewAllocation]:
         rows = [each for rows in own.values() for each in rows]
         found = self._find(work, wanted, self._scattered(searches), rows, excluded)
         gone, ended, added = [], [], []
         for one, search, picks in zip(wanted, searches, found, strict=True):
             before = {each.unit_id: each for each in own[one.reservation_id]}
             given = less.get(one.reservation_id)
-            cleaned = duration(one.after if given is None else given.cleaning)
+            cleaned = delta_to_microseconds(one.after if given is None else given.cleaning)
             for pick in picks:
                 old = before.pop(pick.unit_id, None)
                 new = _promise(one, search, pick, old)
@@ -249,9 +257,9 @@ class Calendar(CalendarQueries):
     def _write(
         self,
         work: CalendarTransaction,
-        gone: Sequence[OwnPromise] = (),
-        ended: Sequence[OwnPromise] = (),
-        added: Sequence[Promise] = (),
+        gone: Sequence[StoredAllocation] = (),
+        ended: Sequence[StoredAllocation] = (),
+        added: Sequence[NewAllocation] = (),
     ) -> None:
         try:
             work.write(gone, ended, added)
@@ -261,11 +269,13 @@ class Calendar(CalendarQueries):
         self._thread.lost = 0
 
 
-def _picks(rows: Iterable[OwnPromise]) -> dict[int, UnitPick]:
-    return {each.unit_id: UnitPick(each.unit_id, each.pieces, each.lane) for each in rows}
+def _picks(rows: Iterable[StoredAllocation]) -> dict[int, AllocationChoice]:
+    return {each.unit_id: AllocationChoice(each.unit_id, each.pieces, each.lane) for each in rows}
 
 
-def _left(picks: Mapping[int, UnitPick], less: KeptPieces | None) -> Mapping[int, UnitPick]:
+def _left(
+    picks: Mapping[int, AllocationChoice], less: RetainedAllocation | None
+) -> Mapping[int, AllocationChoice]:
     """Return what a reservation keeps of its own."""
     if less is None:
         return picks
@@ -274,26 +284,54 @@ def _left(picks: Mapping[int, UnitPick], less: KeptPieces | None) -> Mapping[int
 
 
 def _promise(
-    one: ReservationDemand, search: Search, pick: UnitPick, old: OwnPromise | None = None
-) -> Promise:
+    one: AllocationRequest,
+    search: Search,
+    pick: AllocationChoice,
+    old: StoredAllocation | None = None,
+) -> NewAllocation:
     """Return a promise. One that has begun keeps its start, whatever the lease's is."""
     begun = old is not None and old.start <= search.now
-    return Promise(
+    return NewAllocation(
         unit_id=pick.unit_id,
         reservation_id=one.reservation_id,
-        start=time_of(old.start if begun and old else search.begin),
-        end=time_of(search.end),
+        start=from_microseconds(old.start if begun and old else search.begin),
+        end=from_microseconds(search.end),
         pieces=pick.pieces,
         piece=search.demand.piece,
         lane=pick.lane,
     )
 
 
-def _same(old: OwnPromise, new: Promise) -> bool:
+def _same(old: StoredAllocation, new: NewAllocation) -> bool:
     return (old.start, old.end, old.lane, old.pieces, old.piece) == (
-        moment(new.start),
-        moment(new.end),
+        to_microseconds(new.start),
+        to_microseconds(new.end),
         new.lane,
         new.pieces,
         new.piece,
     )
+
+
+LOG = log.getLogger(__name__)
+
+#: Seconds between two looks: what changed in an hour is read faster than what changed in a month.
+_WARMUP_INTERVAL: Final = 600.0
+
+
+class CalendarWarmup(Worker):
+    """Read the calendar at the start, and now and then what changed, in a thread of its own."""
+
+    name = 'calendar'
+    trouble: ClassVar[tuple[type[Exception], ...]] = TROUBLE
+    complaint = 'The calendar was not read; each request that needs it reads it'
+
+    def __init__(self, calendar: Calendar) -> None:
+        super().__init__(_WARMUP_INTERVAL)
+        self._calendar = calendar
+        self._told = False
+
+    def look(self) -> None:
+        self._calendar.refresh()
+        if not self._told:
+            self._told = True
+            LOG.info('The calendar is in memory')

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from climate_core.db.capacity import EqualPromises, EqualUnits
+from climate_core.db.capacity import EqualAllocations, EqualUnits
 
 
 class Step(NamedTuple):
@@ -46,8 +46,8 @@ _Amounts = list[int]
 _Changes = dict[_Key, dict[int, _Amounts]]
 
 
-def series(
-    units: Iterable[EqualUnits], promises: Sequence[EqualPromises], since: int, until: int
+def build_series(
+    units: Iterable[EqualUnits], promises: Sequence[EqualAllocations], since: int, until: int
 ) -> list[Series]:
     """Return the steps of all amounts from a time until another, in the order of their names.
 
@@ -77,7 +77,7 @@ def _order(key: _Key) -> tuple[str, str, list[str], str]:
     return kind, pool, [each or '' for each in properties], unit
 
 
-def _add_amounts(changes: _Changes, promise: EqualPromises) -> None:
+def _add_amounts(changes: _Changes, promise: EqualAllocations) -> None:
     """Add what promises take of each amount; of all of a unit, and the whole units, too."""
     units, spans = promise.units, [(promise.start, promise.end)]
     piece, number = promise.piece, promise.pieces
@@ -113,10 +113,10 @@ def _add(
 
 
 def _spans_of_units(
-    promises: Iterable[EqualPromises],
+    promises: Iterable[EqualAllocations],
 ) -> Iterator[tuple[_Key, bool, list[_Span], list[_Span]]]:
     """Yield when something is promised of each unit that is promised in shares, and to the own."""
-    shares: dict[int, list[EqualPromises]] = defaultdict(list)
+    shares: dict[int, list[EqualAllocations]] = defaultdict(list)
     for each in promises:
         if each.unit_id is not None:
             shares[each.unit_id].append(each)
@@ -127,7 +127,7 @@ def _spans_of_units(
         yield key, units.available, every, own
 
 
-def _union(promises: Iterable[EqualPromises]) -> list[_Span]:
+def _union(promises: Iterable[EqualAllocations]) -> list[_Span]:
     """Return the times of promises without what they share, in order."""
     spans: list[_Span] = []
     for start, end in sorted((each.start, each.end) for each in promises):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hold what one transaction sees of the calendar and writes into it."""
+"""The view that one transaction has of the calendar, and its changes of allocations."""
 
 import collections
 import dataclasses
@@ -8,12 +8,13 @@ from typing import Any
 
 from sqlalchemy import orm
 
+from climate_common.microseconds import from_microseconds, to_microseconds
 from climate_core.calendar.index import Index
-from climate_core.calendar.model import Promise, Unit
-from climate_core.calendar.moments import moment, time_of
-from climate_core.calendar.timeline import Entry, Timeline, amounts
-from climate_core.calendar.together import Kinds
+from climate_core.calendar.model import NewAllocation, Unit
+from climate_core.calendar.search import TimelineSource
+from climate_core.calendar.timeline import Entry, Timeline, total_amounts
 from climate_core.db import calendar
+from climate_core.db.calendar import StoredAllocation
 from climate_core.db.engine import Stale, after_commit
 
 #: Nothing of a promise that begins within so many microseconds is changed but by its own lease:
@@ -36,7 +37,7 @@ class CalendarTransaction:
         :param reader: another transaction to read it with, if this one has written already
         """
         now, self.verified = index.refresh(reader or session)
-        self.now = moment(now)
+        self.now = to_microseconds(now)
         self._index = index
         # What is searched and what is written are of one moment, whatever other threads read.
         self._snapshot = index.snapshot
@@ -60,12 +61,12 @@ class CalendarTransaction:
             self._snapshot = self._index.snapshot
         return missed
 
-    def kinds(
+    def timeline_source(
         self,
-        own: Iterable[calendar.OwnPromise] = (),
+        own: Iterable[calendar.StoredAllocation] = (),
         excluded: int | None = None,
         needed: Iterable[tuple[int, int, int, int]] = (),
-    ) -> Kinds:
+    ) -> TimelineSource:
         """Return a function that returns the timelines of a kind.
 
         :param own: promises that they shall not have
@@ -84,7 +85,7 @@ class CalendarTransaction:
             changed[unit_id] = timeline.changed(timeline.unit, *zip(*moved, strict=True))
 
         def of_kind(kind: str) -> Sequence[Timeline]:
-            timelines = snapshot.kinds.get(kind, ())
+            timelines = snapshot.by_kind.get(kind, ())
             if not changed and excluded is None:
                 return timelines
             return [
@@ -93,17 +94,17 @@ class CalendarTransaction:
 
         return of_kind
 
-    def among(self, unit_ids: Iterable[int]) -> Kinds:
+    def among(self, unit_ids: Iterable[int]) -> TimelineSource:
         """Return a function that returns the timelines of a kind, only of some units."""
         self._moved = collections.defaultdict(list)
         there = self._snapshot.timelines
         seen = [self._written.get(each) or there.get(each) for each in sorted(unit_ids)]
         return lambda kind: [each for each in seen if each and each.unit.kind == kind]
 
-    def _without(self, own: Iterable[calendar.OwnPromise]) -> dict[int, Timeline]:
+    def _without(self, own: Iterable[calendar.StoredAllocation]) -> dict[int, Timeline]:
         gone = collections.defaultdict(list)
         for each in own:
-            gone[each.unit_id].append(entry(each))
+            gone[each.unit_id].append(stored_entry(each))
         found = {}
         for unit_id, entries in gone.items():
             timeline = self._timeline(unit_id)
@@ -114,9 +115,9 @@ class CalendarTransaction:
 
     def write(
         self,
-        gone: Sequence[calendar.OwnPromise] = (),
-        ended: Sequence[calendar.OwnPromise] = (),
-        added: Sequence[Promise] = (),
+        gone: Sequence[calendar.StoredAllocation] = (),
+        ended: Sequence[calendar.StoredAllocation] = (),
+        added: Sequence[NewAllocation] = (),
     ) -> None:
         """Change what is promised: all of it in three statements at most, or nothing.
 
@@ -131,11 +132,11 @@ class CalendarTransaction:
         before = {unit_id: self._timeline(unit_id) for unit_id in touched}
         generations = {unit_id: each.unit.generation for unit_id, each in before.items()}
         if not (
-            calendar.guard(self._session, generations, steps)
+            calendar.guard_units(self._session, generations, steps)
             and all(self._move(unit_id) for unit_id in steps)
-            and calendar.delete(self._session, gone)
+            and calendar.delete_allocations(self._session, gone)
             and self._end(ended)
-            and calendar.insert(self._session, _rows(added, generations))
+            and calendar.insert_allocations(self._session, _allocation_rows(added, generations))
         ):
             raise self._lost(touched)
         if not self._written:
@@ -146,8 +147,8 @@ class CalendarTransaction:
         """Return a unit as it is here."""
         return self._timeline(unit_id).unit
 
-    def check_beginning(
-        self, ends: Mapping[int, int], last: int, found: Collection[calendar.OwnPromise]
+    def check_starting(
+        self, ends: Mapping[int, int], last: int, found: Collection[calendar.StoredAllocation]
     ) -> None:
         """Check that a statement has found all that begins on units of which this writes.
 
@@ -168,17 +169,17 @@ class CalendarTransaction:
         if known != {each for each in seen if each[2] > self.now}:
             raise self._lost(sorted(ends))
 
-    def lasts(self, own: calendar.OwnPromise, until: int) -> int:
+    def lasts(self, own: calendar.StoredAllocation, until: int) -> int:
         """Return how long a promise can last without taking anything from another one.
 
         :param until: no longer than that
         """
         timeline = self._timeline(own.unit_id)
-        kept = timeline.changed(timeline.unit, without=[entry(own)])
-        return kept.room_until(entry(own)._replace(start=max(own.end, self.now), end=until))
+        kept = timeline.changed(timeline.unit, without=[stored_entry(own)])
+        return kept.fits_until(stored_entry(own)._replace(start=max(own.end, self.now), end=until))
 
     def freed(
-        self, gone: Sequence[calendar.OwnPromise], ended: Sequence[calendar.OwnPromise]
+        self, gone: Sequence[calendar.StoredAllocation], ended: Sequence[calendar.StoredAllocation]
     ) -> None:
         """Note what this transaction has freed without asking here.
 
@@ -195,18 +196,18 @@ class CalendarTransaction:
 
     def _apply(
         self,
-        gone: Sequence[calendar.OwnPromise],
-        ended: Sequence[calendar.OwnPromise],
-        added: Sequence[Promise] = (),
+        gone: Sequence[calendar.StoredAllocation],
+        ended: Sequence[calendar.StoredAllocation],
+        added: Sequence[NewAllocation] = (),
     ) -> None:
         without: dict[int, list[Entry]] = collections.defaultdict(list)
         new: dict[int, list[Entry]] = collections.defaultdict(list)
         for own in (*gone, *ended):
-            without[own.unit_id].append(entry(own))
+            without[own.unit_id].append(stored_entry(own))
         for own in ended:
-            new[own.unit_id].append(entry(own))
+            new[own.unit_id].append(stored_entry(own))
         for promise in added:
-            new[promise.unit_id].append(promised(promise))
+            new[promise.unit_id].append(new_entry(promise))
         for unit_id in {each.unit_id for each in added}:
             without[unit_id] += [before for before, _ in self._moved[unit_id]]
             new[unit_id] += [after for _, after in self._moved[unit_id]]
@@ -220,19 +221,19 @@ class CalendarTransaction:
     def _move(self, unit_id: int) -> bool:
         return all(
             calendar.change_lane(
-                self._session, unit_id, time_of(before.start), before.lane, after.lane
+                self._session, unit_id, from_microseconds(before.start), before.lane, after.lane
             )
             for before, after in self._moved[unit_id]
         )
 
-    def _end(self, ended: Sequence[calendar.OwnPromise]) -> bool:
-        alike: dict[tuple[int, bool | None], list[calendar.OwnPromise]] = collections.defaultdict(
-            list
+    def _end(self, ended: Sequence[calendar.StoredAllocation]) -> bool:
+        alike: dict[tuple[int, bool | None], list[calendar.StoredAllocation]] = (
+            collections.defaultdict(list)
         )
         for each in ended:
             alike[each.end, each.released].append(each)
         return all(
-            calendar.end(self._session, own, time_of(end), released)
+            calendar.end_allocations(self._session, own, from_microseconds(end), released)
             for (end, released), own in alike.items()
         )
 
@@ -247,18 +248,20 @@ class CalendarTransaction:
         return Stale(f'units {unit_ids[:10]}')
 
 
-def entry(own: calendar.OwnPromise) -> Entry:
+def stored_entry(own: calendar.StoredAllocation) -> Entry:
     """Return what a timeline has of a promise that was read."""
-    return Entry(own.start, own.end, own.lane, amounts(own.pieces, own.piece))
+    return Entry(own.start, own.end, own.lane, total_amounts(own.pieces, own.piece))
 
 
-def promised(promise: Promise) -> Entry:
+def new_entry(promise: NewAllocation) -> Entry:
     """Return what a timeline has of a promise."""
-    taken = amounts(promise.pieces, promise.piece)
-    return Entry(moment(promise.start), moment(promise.end), promise.lane, taken)
+    taken = total_amounts(promise.pieces, promise.piece)
+    return Entry(to_microseconds(promise.start), to_microseconds(promise.end), promise.lane, taken)
 
 
-def _rows(added: Sequence[Promise], generations: dict[int, int]) -> list[dict[str, Any]]:
+def _allocation_rows(
+    added: Sequence[NewAllocation], generations: dict[int, int]
+) -> list[dict[str, Any]]:
     """Return rows; several of one unit have one generation after the other."""
     last = dict(generations)
     written = []
@@ -266,3 +269,65 @@ def _rows(added: Sequence[Promise], generations: dict[int, int]) -> list[dict[st
         last[each.unit_id] += 1
         written.append({**dataclasses.asdict(each), 'unit_generation': last[each.unit_id]})
     return written
+
+
+#: What is freed within so many microseconds of its time is not late.
+_ON_TIME = 5_000_000
+
+
+def moves_end(own: StoredAllocation, now: int, end: int, used: bool) -> bool:
+    """Tell whether a promise that is freed has another end by that.
+
+    A piece of a unit is not cleaned for longer than it was promised: others are there, too.
+
+    :param used: whether the unit was used until now
+    """
+    late = used and own.end + _ON_TIME < end and end > now
+    return own.end > end or (late and own.piece is None and not own.released)
+
+
+def shift_next_start(
+    session: orm.Session, old: Iterable[StoredAllocation], end: int
+) -> tuple[list[StoredAllocation], list[StoredAllocation]]:
+    """Move the starts of promises that wait for whole units to when these are free.
+
+    :param old: what is freed, as it was
+    :param end: when the units are free
+    :returns: what waited, as it was and as it is
+    """
+    ends = {each.unit_id: each.end for each in old if each.piece is None and not each.released}
+    if not ends:
+        return [], []
+    first, last = min(end, *ends.values()), max(end, *ends.values())
+    # No promise can be added meanwhile: the generations of the units were raised, so they are
+    # locked.
+    waiting = calendar.allocations_starting(
+        session, ends, from_microseconds(first), from_microseconds(last), lock=True
+    )
+    start_dates = calendar.lease_start_dates(session, waiting)
+    before, after = [], []
+    for each in waiting:
+        old_end = ends[each.unit_id]
+        # What was held up begins when its lease does, or as soon as it can. The lease may be
+        # younger than what this transaction sees.
+        start_date = start_dates.get(each.reservation_id)
+        start = max(end, each.start if start_date is None else to_microseconds(start_date))
+        if min(old_end, end) <= each.start <= max(old_end, end) and start != each.start:
+            start = min(start, each.end)
+            calendar.set_start(session, each, from_microseconds(start))
+            before.append(each)
+            after.append(each._replace(start=start))
+    return before, after
+
+
+def start_later(own: StoredAllocation, start: int) -> NewAllocation:
+    """Return a promise that begins later, which it does not outlive."""
+    return NewAllocation(
+        unit_id=own.unit_id,
+        reservation_id=own.reservation_id,
+        start=from_microseconds(min(start, own.end)),
+        end=from_microseconds(own.end),
+        pieces=own.pieces,
+        piece=own.piece,
+        lane=own.lane,
+    )

@@ -14,24 +14,24 @@ NEVER: Final = -(2**62)
 FOREVER: Final = 2**62
 
 
-def duration(delta: datetime.timedelta) -> int:
+def delta_to_microseconds(delta: datetime.timedelta) -> int:
     """Return a duration in microseconds."""
     return delta // _MICROSECOND
 
 
-def moment(time: datetime.datetime) -> int:
+def to_microseconds(time: datetime.datetime) -> int:
     """Return a time as a number."""
-    return duration(time - _EPOCH)
+    return delta_to_microseconds(time - _EPOCH)
 
 
-_LAST = moment(datetime.datetime.max.replace(tzinfo=datetime.UTC))
+_LAST = to_microseconds(datetime.datetime.max.replace(tzinfo=datetime.UTC))
 
 
-def time_of(moment: int) -> datetime.datetime:
+def from_microseconds(moment: int) -> datetime.datetime:
     """Return the UTC time of a number; the last one that there is for what is later."""
     return _EPOCH + datetime.timedelta(microseconds=min(moment, _LAST))
 
 
-def text(moment: int) -> str:
+def format_microseconds(moment: int) -> str:
     """Return a number as a time for users."""
-    return dates.sentence(time_of(moment))
+    return dates.sentence(from_microseconds(moment))
