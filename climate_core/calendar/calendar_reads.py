@@ -16,7 +16,7 @@ from sqlalchemy import orm
 
 from climate_common.microseconds import delta_to_microseconds, from_microseconds, to_microseconds
 from climate_core.calendar import reclaim, windows
-from climate_core.calendar.explain import explain_rejection, find_request_error
+from climate_core.calendar.explain import RejectedRequest
 from climate_core.calendar.index import Index
 from climate_core.calendar.model import AllocationRequest, QueuedRequest, Unit, Window
 from climate_core.calendar.search import (
@@ -25,6 +25,7 @@ from climate_core.calendar.search import (
     Search,
     TimelineSource,
     choose_units_jointly,
+    find_missing,
 )
 from climate_core.calendar.timeline import Timeline, usage_levels
 from climate_core.calendar.transaction import CalendarTransaction, stored_entry
@@ -34,10 +35,10 @@ from climate_core.db.engine import Database, TransactionRefused
 
 
 class Overcommit(NamedTuple):
-    """A promise that does not fit.
+    """An allocation that exceeds the capacity of its unit, which became smaller.
 
-    :param short: the names of the amounts that are short -> what the unit has, and the most that
-        is promised of it in the time of this promise
+    :param short: name of an amount -> capacity of the unit, and the most that is allocated of it
+        during this allocation
     """
 
     unit_id: int
@@ -46,44 +47,42 @@ class Overcommit(NamedTuple):
 
 
 def unit_overcommits(unit: Unit, rows: Sequence[StoredAllocation], now: int) -> list[Overcommit]:
-    """Return the promises for which a unit has no room beside older ones.
+    """Return the allocations for which a unit lacks capacity beside older allocations.
 
-    Those that have begun come first, then the oldest ones.
+    Allocations that have started come first, then the oldest.
 
-    :param rows: all that is promised of it and is not over
+    :param rows: all allocations of the unit that have not ended
     """
     kept = Timeline(unit)
-    found = []
-    for own in sorted(rows, key=lambda each: (each.start > now, each.unit_generation)):
-        # What was given up is left as it is until it is empty.
-        if own.piece is None or own.released or _fits(kept, own):
-            kept = kept.changed(unit, added=[stored_entry(own)])
+    overcommits = []
+    for row in sorted(rows, key=lambda row: (row.start > now, row.unit_generation)):
+        fits = kept.fits(row.start, row.end, row.piece, row.pieces) >= row.pieces
+        # A released allocation stays as it is until it is empty.
+        if fits or row.piece is None or row.released:
+            kept = kept.changed(unit, added=[stored_entry(row)])
         else:
-            found.append(Overcommit(unit.id, own.reservation_id, _short_amounts(unit, rows, own)))
-    return found
-
-
-def _fits(kept: Timeline, own: StoredAllocation) -> bool:
-    return kept.fits(own.start, own.end, own.piece, own.pieces) >= own.pieces
+            short = _short_amounts(unit, rows, row)
+            overcommits.append(Overcommit(unit.id, row.reservation_id, short))
+    return overcommits
 
 
 def _short_amounts(
-    unit: Unit, rows: Sequence[StoredAllocation], own: StoredAllocation
+    unit: Unit, rows: Sequence[StoredAllocation], overcommitted: StoredAllocation
 ) -> dict[str, tuple[int, int]]:
-    most: dict[str, int] = {}
+    peak: dict[str, int] = {}
     for start, end, used in usage_levels(map(stored_entry, rows)):
-        if start < own.end and end > own.start:
-            most |= {name: max(each, most.get(name, 0)) for name, each in used.items()}
-    has = {name: unit.capacity.get(name, 0) for name in own.piece or ()}
-    return {name: (each, most[name]) for name, each in has.items() if most[name] > each}
+        if start < overcommitted.end and end > overcommitted.start:
+            peak |= {name: max(amount, peak.get(name, 0)) for name, amount in used.items()}
+    has = {name: unit.capacity.get(name, 0) for name in overcommitted.piece or ()}
+    return {name: (total, peak[name]) for name, total in has.items() if peak[name] > total}
 
 
-#: How many looks at units a search for windows may take: a second or two.
+#: Maximum number of units that a search over time checks: a second or two.
 MAX_CHECKS = 150_000
 
 
 class CalendarReads:
-    """Ask the calendar of a process. Any thread may do so."""
+    """Answer questions about the calendar. Threads may share it."""
 
     def __init__(self, database: Database, rng: random.Random | None = None) -> None:
         self._database = database
@@ -96,34 +95,34 @@ class CalendarReads:
         self._database.read(self._index.refresh)
 
     def propose(
-        self, wanted: Sequence[AllocationRequest], start: datetime, end: datetime, now: datetime
+        self, requests: Sequence[AllocationRequest], start: datetime, end: datetime, now: datetime
     ) -> frozenset[int] | None:
-        """Choose units by what is in memory, which may be old; no statement.
+        """Choose units in memory, which may be outdated; no statement.
 
-        :returns: their ids; None if there is no room
+        :returns: their ids; None if capacity is insufficient
         """
-        searches = searches_for(to_microseconds(now), wanted, start, end)
+        searches = searches_for(to_microseconds(now), requests, start, end)
         snapshot = self._index.snapshot
         try:
-            found = choose_units_jointly(
+            choices = choose_units_jointly(
                 searches, lambda kind: snapshot.by_kind.get(kind, ()), self._rng
             )
         except InsufficientCapacity:
             return None
-        return frozenset(pick.unit_id for picks in found for pick in picks)
+        return frozenset(choice.unit_id for chosen in choices for choice in chosen)
 
     def check_capacity(
-        self, wanted: Sequence[AllocationRequest], start: datetime, end: datetime
+        self, requests: Sequence[AllocationRequest], start: datetime, end: datetime
     ) -> None:
-        """Tell whether there is room for reservations, in a transaction that only reads.
+        """Check that there is sufficient capacity for reservations, in a reading transaction.
 
-        :param start: of the lease; what its units need before comes in addition
-        :raises climate_core.exceptions.NotEnough: there is not
+        :param start: of the lease; the time to prepare its units comes in addition
+        :raises climate_core.exceptions.NotEnough: capacity is insufficient
         """
         with self._database.reader() as session:
             work = self._work(session)
             try:
-                self._find(work, wanted, searches_for(work.now, wanted, start, end))
+                self._find(work, requests, searches_for(work.now, requests, start, end))
             except TransactionRefused as exc:
                 refused = exc
             else:
@@ -132,58 +131,50 @@ class CalendarReads:
 
     def find_preempted(
         self,
-        wanted: Sequence[AllocationRequest],
+        requests: Sequence[AllocationRequest],
         start: datetime,
         end: datetime,
-        promises: Mapping[str, Sequence[StoredAllocation]],
+        preemptible: Mapping[str, Sequence[StoredAllocation]],
     ) -> list[str]:
-        """Find the leases without whose promises there would be room; see :mod:`.preemption`.
+        """Find the leases whose preemption provides sufficient capacity; see :mod:`.reclaim`.
 
-        :param promises: what leases are promised that may be taken, the youngest first
-        :returns: their ids; nothing if there would be none without all of them either
+        :param preemptible: lease id -> its allocations, the youngest lease first
+        :returns: their ids; nothing if capacity is insufficient without all of them, too
         """
         with self._database.reader() as session:
             work = self._work(session)
             work.verify()
-            searches = searches_for(work.now, wanted, start, end)
+            searches = searches_for(work.now, requests, start, end)
 
             def is_enough(leases: Sequence[str]) -> bool:
                 timelines_of = work.timeline_source(
-                    [own for lease_id in leases for own in promises[lease_id]]
+                    [row for lease_id in leases for row in preemptible[lease_id]]
                 )
-                try:
-                    choose_units_jointly(searches, timelines_of, self._rng)
-                except InsufficientCapacity:
-                    return False
-                return True
+                return find_missing(searches, timelines_of, self._rng) is None
 
-            return reclaim.choose_preempted(list(promises), is_enough)
+            return reclaim.choose_preempted(list(preemptible), is_enough)
 
     def shortage(
-        self, wanted: AllocationRequest, start: datetime, end: datetime
+        self, request: AllocationRequest, start: datetime, end: datetime
     ) -> tuple[int, set[int]]:
         """Count the pieces that a reservation lacks.
 
-        :returns: how many, and the ids of the units that would do if they took promises
+        :returns: how many, and the ids of the units that would do if they were available
         """
         with self._database.reader() as session:
             work = self._work(session)
             work.verify()
-        timelines_of, demand = work.timeline_source(), wanted.demand
-        missing = 0
-        try:
-            choose_units_jointly(
-                searches_for(work.now, [wanted], start, end), timelines_of, self._rng
-            )
-        except InsufficientCapacity as exc:
-            missing = demand.least - exc.count
-        units = (each.unit for each in timelines_of(demand.kind))
-        return missing, {each.id for each in units if not each.available and demand.matches(each)}
+        timelines_of, demand = work.timeline_source(), request.demand
+        searches = searches_for(work.now, [request], start, end)
+        missing = find_missing(searches, timelines_of, self._rng)
+        units = (timeline.unit for timeline in timelines_of(demand.kind))
+        closed = {unit.id for unit in units if not unit.available and demand.matches(unit)}
+        return (demand.least - missing.count if missing else 0), closed
 
     def find_overcommits(self, kind: str) -> list[Overcommit]:
-        """Find what is promised of units that became too small for it; see :meth:`refresh`.
+        """Find the allocations of units that became too small for them; see :meth:`refresh`.
 
-        No statement if none is known to be.
+        No statement if no such unit is known.
         """
         if not self._index.overcommitted_units(kind):
             return []
@@ -193,83 +184,84 @@ class CalendarReads:
             rows = calendar.allocations_of_units(session, unit_ids)
         timelines = self._index.snapshot.timelines
         return [
-            each
+            overcommit
             for unit_id in unit_ids
             if unit_id in timelines
-            for each in unit_overcommits(
+            for overcommit in unit_overcommits(
                 timelines[unit_id].unit,
-                [own for own in rows if own.unit_id == unit_id],
+                [row for row in rows if row.unit_id == unit_id],
                 to_microseconds(now),
             )
         ]
 
     def find_windows(
         self,
-        wanted: Sequence[AllocationRequest],
+        requests: Sequence[AllocationRequest],
         length: timedelta,
         earliest: datetime,
         latest: datetime,
         limit: int,
     ) -> list[Window]:
-        """Find the earliest times at which there would be room for reservations together.
+        """Find the earliest times with sufficient capacity for all reservations of a lease.
 
         :param length: of the lease
         :param latest: when it ends at the latest
-        :param limit: so many at most; each is the first one of those that follow each other
-            without a break. Where very much is promised it is not looked at all of the time.
-        :raises climate_core.exceptions.ClimateError: there never is: what is wanted names a pool
-            or a property that nothing has which could be promised to those who ask
+        :param limit: maximum number of windows. Of consecutive start times only the first is a
+            window. If very much is allocated, the search ends before ``latest``.
+        :raises climate_core.exceptions.ClimateError: no time has: a request names an unknown pool
+            or property
         """
         with self._database.reader() as session:
             work = self._work(session)
             work.verify()
-        searches = searches_for(work.now, wanted, earliest, earliest + length)
+        searches = searches_for(work.now, requests, earliest, earliest + length)
         most = delta_to_microseconds(latest - earliest - length)
         found = []
         first = to_microseconds(earliest)
         budget = windows.SearchBudget(MAX_CHECKS)
-        for delay, room in windows.capacity_changes(
+        for delay, is_sufficient in windows.capacity_changes(
             searches, work.timeline_source(), most, self._rng, budget
         ):
-            if room:
+            if is_sufficient:
                 begin = from_microseconds(first + delay)
                 found.append(Window(begin, begin + length))
                 if len(found) == limit:
                     break
         if not found:
-            for index in range(len(wanted)):
-                wrong = find_request_error(wanted, searches, index, work.timeline_source())
-                if wrong is not None:
-                    raise wrong
+            rejected = RejectedRequest(requests, searches, work.timeline_source(), self._rng)
+            for index in range(len(requests)):
+                error = rejected.find_error(index)
+                if error is not None:
+                    raise error
         return found
 
-    def find_startable(self, waiting: Iterable[QueuedRequest]) -> Iterator[windows.SearchResult]:
-        """Find which of the leases that wait have enough now, in their order; see :mod:`.queue`.
+    def find_startable(self, queued: Iterable[QueuedRequest]) -> Iterator[windows.SearchResult]:
+        """Find the queued leases that have sufficient capacity now; see :mod:`.windows`.
 
-        Where very much waits, the last ones of a project are not searched: nothing is yielded.
+        Of a project with very many queued leases the last are not searched, and not yielded.
         """
         with self._database.reader() as session:
             work = self._work(session)
             work.verify()
         searched = [
             windows.QueuedSearch(
-                searches_for(work.now, each.wanted, each.start, each.end),
-                delta_to_microseconds(each.latest),
-                each.project_id,
-                each.turn,
+                searches_for(work.now, lease.wanted, lease.start, lease.end),
+                delta_to_microseconds(lease.latest),
+                lease.project_id,
+                lease.turn,
             )
-            for each in waiting
+            for lease in queued
         ]
         yield from windows.backfill(searched, work.timeline_source(), self._rng, MAX_CHECKS)
 
     def _work(self, session: orm.Session) -> CalendarTransaction:
-        """Return what this transaction has seen and written, in all its calls."""
+        """Return the view of a transaction, which all calls in the transaction share."""
         work: CalendarTransaction | None = session.info.get(self._index)
         if work is not None:
             return work
         freed = session.info.get(self, ())
         if freed:
-            # The index must not see what this transaction wrote.
+            # The index must not read what this transaction wrote.
             with self._database.reader() as other:
                 work = CalendarTransaction(self._index, session, other)
         else:
@@ -282,7 +274,7 @@ class CalendarReads:
     def _find_proposed(
         self, work: CalendarTransaction, searches: Sequence[Search], proposed: Collection[int]
     ) -> list[list[AllocationChoice]] | None:
-        """Choose among units that were proposed; None if others are to be looked at, too."""
+        """Choose among proposed units; None if the search must include all units."""
         if not proposed or getattr(self._thread, 'lost', 0) > 0:
             return None
         try:
@@ -294,22 +286,23 @@ class CalendarReads:
     def _find(
         self,
         work: CalendarTransaction,
-        wanted: Sequence[AllocationRequest],
+        requests: Sequence[AllocationRequest],
         searches: Sequence[Search],
         own: Sequence[StoredAllocation] = (),
         excluded: int | None = None,
         forced_available: Collection[int] = (),
     ) -> list[list[AllocationChoice]]:
-        """Choose units; what reservations have themselves is free for them, but for one unit.
+        """Choose units for requests, whose own allocations count as free.
 
-        :raises climate_core.db.engine.TransactionRefused: there is no room; the error that is to
-            explain it is made after the rollback
+        :param excluded: a unit that is not chosen
+        :raises climate_core.db.engine.TransactionRefused: capacity is insufficient; the error is
+            built after the rollback
         """
         open_lanes = (
-            (pick.unit_id, pick.lane, search.begin, search.end)
+            (choice.unit_id, choice.lane, search.begin, search.end)
             for search in searches
             if search.keep
-            for pick in search.own.values()
+            for choice in search.own.values()
         )
         timelines_of = _force_available(
             work.timeline_source(own, excluded, open_lanes), forced_available
@@ -319,56 +312,54 @@ class CalendarReads:
         except InsufficientCapacity as exc:
             missing = exc
         if not work.verified and work.verify():
-            return self._find(work, wanted, searches, own, excluded, forced_available)
+            return self._find(work, requests, searches, own, excluded, forced_available)
         self._thread.lost = 0
-        blamed = wanted[missing.index].reservation_id
-        ends = [each.end for each in own if each.reservation_id == blamed]
-        until = min(ends or (each.end for each in own), default=0)
-        raise TransactionRefused(
-            lambda: explain_rejection(wanted, searches, missing, timelines_of, self._rng, until),
-            blamed,
-        )
+        blamed = requests[missing.index].reservation_id
+        ends = [row.end for row in own if row.reservation_id == blamed]
+        until = min(ends or (row.end for row in own), default=0)
+        rejected = RejectedRequest(requests, searches, timelines_of, self._rng)
+        raise TransactionRefused(lambda: rejected.explain(missing, until), blamed)
 
 
 def _is_complete(searches: Sequence[Search], found: Sequence[Sequence[AllocationChoice]]) -> bool:
-    """Tell whether searches have found as much as they may have."""
+    """Return whether searches found as much as they may have."""
     return all(
-        sum(pick.pieces for pick in picks) == search.demand.most
-        for search, picks in zip(searches, found, strict=True)
+        sum(choice.pieces for choice in choices) == search.demand.most
+        for search, choices in zip(searches, found, strict=True)
     )
 
 
 def _force_available(
     timelines_of: TimelineSource, forced_available: Collection[int]
 ) -> TimelineSource:
-    """Return a function whose timelines have units of these ids that take promises."""
+    """Return a source of the same timelines, in which these units are available."""
     if not forced_available:
         return timelines_of
 
     def of_kind(kind: str) -> Sequence[Timeline]:
         return [
-            each.changed(dataclasses.replace(each.unit, available=True))
-            if each.unit.id in forced_available
-            else each
-            for each in timelines_of(kind)
+            timeline.changed(dataclasses.replace(timeline.unit, available=True))
+            if timeline.unit.id in forced_available
+            else timeline
+            for timeline in timelines_of(kind)
         ]
 
     return of_kind
 
 
 def searches_for(
-    now: int, wanted: Sequence[AllocationRequest], start: datetime, end: datetime
+    now: int, requests: Sequence[AllocationRequest], start: datetime, end: datetime
 ) -> list[Search]:
-    """Return the search of each demand, with the time before and after it that it keeps free.
+    """Return the search of each request, with the time that prepares and cleans its units.
 
-    :param now: the moment from which on units can be had
+    :param now: the time from which units can be allocated
     """
     return [
         Search(
-            demand=one.demand,
-            start=to_microseconds(start) - delta_to_microseconds(one.before),
-            end=to_microseconds(end) + delta_to_microseconds(one.after),
+            demand=request.demand,
+            start=to_microseconds(start) - delta_to_microseconds(request.before),
+            end=to_microseconds(end) + delta_to_microseconds(request.after),
             now=now,
         )
-        for one in wanted
+        for request in requests
     ]

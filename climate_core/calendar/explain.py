@@ -4,7 +4,7 @@
 import dataclasses
 import random
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from climate_common import dates, words
@@ -20,441 +20,404 @@ from climate_core.calendar.search import (
     InsufficientCapacity,
     Search,
     TimelineSource,
-    choose_units_jointly,
+    find_missing,
 )
 from climate_core.calendar.timeline import Timeline
 
-#: How far ahead, in microseconds, a time is searched at which there would be enough.
+#: How far ahead, in microseconds, a time with sufficient capacity is searched.
 HORIZON = 366 * 86_400 * 1_000_000
-#: How many looks at units that search may take.
+#: Maximum number of units that an explanation checks.
 MAX_CHECKS = 25_000
 #: The field of a request that moves the end of a lease.
 _END_FIELD: Final = 'end_date'
-
-
-def explain_rejection(
-    wanted: Sequence[AllocationRequest],
-    searches: Sequence[Search],
-    missing: InsufficientCapacity,
-    timelines_of: TimelineSource,
-    rng: random.Random,
-    until: int = 0,
-) -> exceptions.ClimateError:
-    """Return the error that a user reads; it says nothing of what others have.
-
-    :param timelines_of: as they were searched
-    :param until: when what a lease that is to be changed has so far ends
-    """
-    wrong = find_request_error(wanted, searches, missing.index, timelines_of)
-    if wrong is not None:
-        return wrong
-    # Only a lease that is to end later, and nothing else, is to blame for that.
-    if all(one.field == _END_FIELD for one in wanted):
-        return _reject_extension(wanted, searches, missing, timelines_of, rng, until)
-    blamed, search = wanted[missing.index], searches[missing.index]
-    begin = search.start + delta_to_microseconds(blamed.before)
-    end = search.end - delta_to_microseconds(blamed.after)
-    times = format_microseconds(begin), format_microseconds(end)
-    sentence = _describe_missing(missing.count, search, blamed.noun, times, timelines_of)
-    if any(each.keep for each in searches):
-        last = min(until - delta_to_microseconds(blamed.after), end)
-        return _reject_change(sentence, blamed, search, searches, timelines_of, rng, last)
-    later = _next_delay(searches, timelines_of, rng)
-    if later is not None:
-        return _reject_for_now(
-            f'{sentence}. There is enough for the same duration', blamed, begin + later
-        )
-    never = _reject_for_ever(wanted, searches, timelines_of, rng)
-    return never or exceptions.NotEnough(
-        f'{sentence}, and no time was found in the next year at which there is enough.',
-        field=blamed.field,
-    )
-
-
-def _reject_for_ever(
-    wanted: Sequence[AllocationRequest],
-    searches: Sequence[Search],
-    timelines_of: TimelineSource,
-    rng: random.Random,
-) -> exceptions.NotEnough | None:
-    """Return the refusal of what no time would have; None: some would."""
-    found = find_permanent_shortage(wanted, searches, timelines_of, rng)
-    if found is None:
-        return None
-    blamed, lack = found
-    return exceptions.NotEnough(
-        f'There will not be enough at any time: {lack.text}', field=_field_of(blamed, lack)
-    )
-
-
-def _reject_extension(
-    wanted: Sequence[AllocationRequest],
-    searches: Sequence[Search],
-    missing: InsufficientCapacity,
-    timelines_of: TimelineSource,
-    rng: random.Random,
-    until: int,
-) -> exceptions.NotEnough:
-    """Return the refusal of a later end: for each part until when it could be extended."""
-    runs, blamed = any(each.keep for each in searches), wanted[missing.index]
-    later = None if runs else _next_delay(searches, timelines_of, rng)
-    never = (
-        None
-        if runs or later is not None
-        else _reject_for_ever(wanted, searches, timelines_of, rng)
-    )
-    if never is not None:
-        return never
-    lasts, budget = until - delta_to_microseconds(blamed.after), windows.SearchBudget(MAX_CHECKS)
-    later_ends = ExtensionSearch(timelines_of, rng, lasts, budget)
-    told, parts = later_ends.explain(wanted, searches, missing.index)
-    available = None
-    if later is not None:
-        available = searches[missing.index].start + delta_to_microseconds(blamed.before) + later
-        told += f' With its new length it could begin at {format_microseconds(available)}.'
-    return exceptions.NotEnough(
-        told,
-        blamed.field,
-        None if available is None else dates.serialize(from_microseconds(available)),
-        parts,
-    )
-
-
-def _reject_for_now(
-    sentence: str, blamed: AllocationRequest, available: int
-) -> exceptions.NotEnough:
-    return exceptions.NotEnough(
-        f'{sentence} from {format_microseconds(available)} on.',
-        field=blamed.field,
-        available_from=dates.serialize(from_microseconds(available)),
-    )
-
-
-def _reject_change(
-    sentence: str,
-    blamed: AllocationRequest,
-    missed: Search,
-    searches: Sequence[Search],
-    timelines_of: TimelineSource,
-    rng: random.Random,
-    until: int,
-) -> exceptions.NotEnough:
-    """Return the refusal of a change of a lease that runs.
-
-    :param missed: the search of what is blamed
-    :param until: when the lease ends, as it is and as it is asked for
-    """
-    begin = max(each.begin for each in searches)
-    budget = windows.SearchBudget(MAX_CHECKS)
-    times = sorted(
-        {
-            time
-            for search in searches
-            for timeline in _useful_timelines(search, timelines_of)
-            for time in timeline.ends(begin, until)
-        }
-    )
-    # A search looks at all units, which is quick for each of them.
-    cost = sum(len(timelines_of(each.demand.kind)) for each in searches) // windows.UNITS_PER_CHECK
-
-    def fits(time: int) -> bool:
-        later = [dataclasses.replace(each, start=max(each.start, time)) for each in searches]
-        try:
-            choose_units_jointly(later, timelines_of, rng)
-        except InsufficientCapacity:
-            return False
-        return True
-
-    # What fits at one time fits at all later ones: less time is left, and nothing is added.
-    if not times or not fits(times[-1]):
-        never = find_unit_shortage(
-            blamed, [each.unit for each in _admitted_timelines(missed, timelines_of)]
-        )
-        told = f': {never.text}' if never else ''
-        return exceptions.NotEnough(
-            f'{sentence}, and there will not be enough at any time until the lease ends{told}.',
-            field=_field_of(blamed, never),
-        )
-    # The earliest one, or when all looks are taken one at which there is enough, too.
-    first, last = 0, len(times) - 1
-    while first < last and budget.spend(cost):
-        middle = (first + last) // 2
-        first, last = (first, middle) if fits(times[middle]) else (middle + 1, last)
-    return _reject_for_now(f'{sentence}. Ask again later: there is enough', blamed, times[last])
-
-
-def find_request_error(
-    wanted: Sequence[AllocationRequest],
-    searches: Sequence[Search],
-    index: int,
-    timelines_of: TimelineSource,
-) -> exceptions.ClimateError | None:
-    """Return what is wrong with a demand at any time.
-
-    It names a pool or property of nothing, or units that another one of the request names.
-
-    :param index: the place of the demand, and of its search
-    :param timelines_of: as they were searched
-    """
-    blamed, search = wanted[index], searches[index]
-    pool = search.demand.pool
-    if pool and not any(
-        each.unit.pool == pool for each in _admitted_timelines(search, timelines_of)
-    ):
-        # One that is for others is told like one that is not there.
-        field = _sibling_field(blamed, 'pool')
-        told = f'{field}: there is no pool {pool} with {blamed.noun}.'
-        return exceptions.HostPoolNotFound(told, field=field)
-    unknown = _unknown_property(search, timelines_of)
-    if unknown is not None:
-        name, field = unknown
-        field = _sibling_field(blamed, field)
-        return search.demand.unknown(f'{field}: there is no property {name}.', field=field)
-    return find_duplicate_units(wanted, searches, index, timelines_of)
-
-
-def _field_of(blamed: AllocationRequest, lack: Shortage | None) -> str:
-    """Return the field that asks for what is lacking; if no single one does, the amount."""
-    return _sibling_field(blamed, lack.field) if lack and lack.field else blamed.field
-
-
-def _sibling_field(blamed: AllocationRequest, field: str) -> str:
-    """Return the place in the request of another field of the same reservation."""
-    place = blamed.field.rpartition('.')[0]
-    return f'{place}.{field}' if place else field
-
-
-def _useful_timelines(search: Search, timelines_of: TimelineSource) -> Iterator[Timeline]:
-    """Yield the timelines of units that a search may find something of."""
-    demand = search.demand
-    return (
-        each
-        for each in timelines_of(demand.kind)
-        if each.unit.id in search.own or (each.unit.available and demand.matches(each.unit))
-    )
-
-
-def _admitted_timelines(search: Search, timelines_of: TimelineSource) -> Iterator[Timeline]:
-    admits = search.demand.admits
-    return (each for each in timelines_of(search.demand.kind) if admits(each.unit))
-
-
-def _unknown_property(search: Search, timelines_of: TimelineSource) -> tuple[str, str] | None:
-    """Return the name of a property that no unit has, and the field that names it."""
-    names = search.demand.names
-    timelines = list(_admitted_timelines(search, timelines_of)) if names else []
-    missing = set(names) if timelines else set()
-    for each in timelines:
-        if not missing:
-            return None
-        missing -= each.unit.properties.keys()
-    return next(((name, names[name]) for name in sorted(missing)), None)
-
-
-def _describe_missing(
-    count: int, search: Search, noun: str, times: tuple[str, str], timelines_of: TimelineSource
-) -> str:
-    """Return the beginning of a sentence: what is not free, and when.
-
-    :param count: how much there is
-    :param times: between which it is demanded
-    """
-    taken = allocated_names(search, timelines_of, own=search.keep)
-    if taken:
-        return f'{describe_allocated(taken)} between {" and ".join(times)}'
-    return f'{_describe_count(count, search.demand, noun)} from {" to ".join(times)}'
-
-
-def _describe_count(count: int, demand: Demand, noun: str) -> str:
-    """Return the beginning of a sentence: how much there is of what is demanded."""
-    least = demand.least
-    if demand.piece is not None:
-        shape = 'of this shape'
-        if least == 1:
-            return f'There is no room for a {noun.removesuffix("s")} {shape}'
-        if demand.one_unit:
-            return f'There is no room for {least} {noun} {shape} on one {demand.kind}'
-        some = f'room for {count}' if count else 'no room for any'
-        return f'There is {some} of {least} {noun} {shape}'
-    if not count:
-        return (
-            f'None of the {noun} that would do are free'
-            if least == 1
-            else f'At least {least} {noun} are needed, and none is free'
-        )
-    return f'Only {count} of at least {least} {noun} {"is" if count == 1 else "are"} free'
-
-
-def _next_delay(
-    searches: Sequence[Search], timelines_of: TimelineSource, rng: random.Random
-) -> int | None:
-    return windows.find_next_delay(
-        searches, 0, timelines_of, HORIZON, rng, windows.SearchBudget(MAX_CHECKS)
-    )
-
-
 #: Times are shown in whole seconds, and must not be shown as later than they are.
 _SECOND: Final = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ExtensionSearch:
-    """Search later ends of a lease.
+class RejectedRequest:
+    """A request for which the calendar lacks capacity.
 
-    :param until: when the lease ends as it is
-    :param budget: how much may still be searched
+    :param searches: the search for each of the requests
+    :param timelines_of: returns the timelines that were searched
     """
 
+    requests: Sequence[AllocationRequest]
+    searches: Sequence[Search]
     timelines_of: TimelineSource
     rng: random.Random
-    until: int
-    budget: windows.SearchBudget
 
-    def explain(
-        self, wanted: Sequence[AllocationRequest], searches: Sequence[Search], refused: int
+    def explain(self, missing: InsufficientCapacity, until: int = 0) -> exceptions.ClimateError:
+        """Return the error that the user reads.
+
+        :param until: when the allocations end that a lease has so far
+        """
+        error = self.find_error(missing.index)
+        if error is not None:
+            return error
+        # Nothing else is requested than a later end, so that alone is the invalid field.
+        if all(request.field == _END_FIELD for request in self.requests):
+            return self._reject_extension(missing.index, until)
+        request, search = self.requests[missing.index], self.searches[missing.index]
+        start = search.start + delta_to_microseconds(request.before)
+        end = search.end - delta_to_microseconds(request.after)
+        problem = self._describe_problem(missing, start, end)
+        if self._is_running:
+            last = min(until - delta_to_microseconds(request.after), end)
+            return self._reject_change(problem, missing.index, last)
+        delay = self._find_next_delay()
+        if delay is not None:
+            return exceptions.NotEnough(
+                f'{problem}. There is enough for the same duration from '
+                f'{format_microseconds(start + delay)} on.',
+                field=request.field,
+                available_from=_serialize(start + delay),
+            )
+        return self._reject_for_ever() or exceptions.NotEnough(
+            f'{problem}, and no time was found in the next year at which there is enough.',
+            field=request.field,
+        )
+
+    def find_error(self, index: int) -> exceptions.ClimateError | None:
+        """Return the error of a request that is invalid at any time.
+
+        It names an unknown pool or property, or units that another request names, too.
+
+        :param index: the place of the request
+        """
+        request, demand = self.requests[index], self.searches[index].demand
+        units = [timeline.unit for timeline in self._admitted(index)]
+        if demand.pool and all(unit.pool != demand.pool for unit in units):
+            # The pools of other projects are as unknown as pools that do not exist.
+            field = _sibling_field(request, 'pool')
+            return exceptions.HostPoolNotFound(
+                f'{field}: there is no pool {demand.pool} with {request.noun}.', field=field
+            )
+        unknown = _find_unknown_property(demand.names, units)
+        if unknown is not None:
+            field = _sibling_field(request, demand.names[unknown])
+            return demand.unknown(f'{field}: there is no property {unknown}.', field=field)
+        return self._find_duplicate_units(index)
+
+    def _find_duplicate_units(self, index: int) -> exceptions.BadRequest | None:
+        """Return the error of a request that names units which another request needs."""
+        request, mine = self.requests[index], self._named_units(index)
+        for number, other in enumerate(self.requests):
+            if number == index or other.demand.kind != request.demand.kind:
+                continue
+            theirs = self._named_units(number)
+            both = mine.keys() & theirs.keys()
+            needed = other.demand.least + request.demand.least
+            if both and needed > len(mine.keys() | theirs.keys()):
+                names = _unit_names([mine[unit_id] for unit_id in sorted(both)], request.demand)
+                return exceptions.BadRequest(
+                    f'{request.field}: the request names {words.listed(names)} twice, here and '
+                    f'in {other.field}. Name each once.',
+                    field=request.field,
+                )
+        return None
+
+    def find_permanent_shortage(self) -> tuple[AllocationRequest, Shortage] | None:
+        """Return what a request lacks even if nothing is allocated; None: other times may do.
+
+        Units that a request may not have are ignored.
+        """
+        missing = self._without_allocations(enabled=False)._find_missing()
+        if missing is None:
+            return None
+        request = self.requests[missing.index]
+        units = [timeline.unit for timeline in self._admitted(missing.index)]
+        disabled = find_disabled_units(request, units)
+        shortage = (
+            _find_unit_shortage(request, units)
+            or disabled
+            or _describe_total(request, missing.count)
+        )
+        text = f'{shortage.text}.'
+        if shortage is not disabled and (
+            self._without_allocations(enabled=True)._find_missing() is None
+        ):
+            text += ' More would do, but are disabled or serve ordinary servers at the moment.'
+        return request, shortage._replace(text=text)
+
+    def _without_allocations(self, enabled: bool) -> 'RejectedRequest':
+        """Return the same request of units of which nothing is allocated.
+
+        :param enabled: whether disabled units accept allocations, too
+        """
+        timelines = {
+            kind: [
+                Timeline(
+                    dataclasses.replace(timeline.unit, available=timeline.unit.lanes > 0)
+                    if enabled
+                    else timeline.unit
+                )
+                for timeline in self.timelines_of(kind)
+            ]
+            for kind in {search.demand.kind for search in self.searches}
+        }
+        searches = [dataclasses.replace(each, own={}, keep=False) for each in self.searches]
+        return dataclasses.replace(self, searches=searches, timelines_of=timelines.__getitem__)
+
+    def explain_extension(
+        self, index: int, until: int, budget: windows.SearchBudget
     ) -> tuple[str, list[str]]:
-        """Return until when a lease, and each part of it that is in the way, could be extended.
+        """Return until when the lease, and each reservation in the way, could be extended.
 
-        :param searches: for the time with the end that is asked for, which is too late
-        :param refused: the search that found too little
+        :param index: the place of the request that lacks capacity
+        :param until: when the lease ends as it is
         :returns: sentences, and the ids of the reservations that cannot be extended so far
         """
-        # The rng may have found now what they did not find before.
-        found = self._in_the_way(searches) or [refused]
+        # The repeated search may succeed: its order is random.
+        obstacles = self._find_obstacles() or [index]
         parts = []
-        for index in found:
-            one, search = wanted[index], searches[index]
-            latest = self.latest_end([one], [search])
+        for number in obstacles:
+            request, search = self.requests[number], self.searches[number]
+            latest = self._only([number]).find_latest_end(until, budget)
             names = allocated_names(search, self.timelines_of, own=True)
-            noun = one.noun.removesuffix('s') if len(names) == 1 else one.noun
+            noun = request.noun.removesuffix('s') if len(names) == 1 else request.noun
             what = f'{noun} {words.listed(names)}' if names else noun
-            longer = 'not be kept any longer'
-            if latest is not None:
-                longer = f'be kept until {format_microseconds(latest)}'
-            parts.append(f'{what} (reservation {one.reservation_id}) could {longer}')
-        end = format_microseconds(
-            searches[found[0]].end - delta_to_microseconds(wanted[found[0]].after)
-        )
-        told = f'This lease cannot be extended until {end}: {"; ".join(parts)}.'
-        whole = self.latest_end(wanted, searches)
-        if whole is not None:
-            told += f' This lease could be extended until {format_microseconds(whole)}.'
-        return told, [wanted[index].reservation_id for index in found]
+            what = f'{what} (reservation {request.reservation_id})'
+            parts.append(
+                f'{what} could not be kept any longer'
+                if latest is None
+                else f'{what} could be kept until {format_microseconds(latest)}'
+            )
+        request, search = self.requests[obstacles[0]], self.searches[obstacles[0]]
+        end = format_microseconds(search.end - delta_to_microseconds(request.after))
+        message = f'This lease cannot be extended until {end}: {"; ".join(parts)}.'
+        latest = self.find_latest_end(until, budget)
+        if latest is not None:
+            message += f' This lease could be extended until {format_microseconds(latest)}.'
+        return message, [self.requests[number].reservation_id for number in obstacles]
 
-    def _in_the_way(self, searches: Sequence[Search]) -> list[int]:
-        """Return which of the searches there must not be for the others to find enough."""
-        found: list[int] = []
-        left = list(range(len(searches)))
+    def _find_obstacles(self) -> list[int]:
+        """Return the requests without which the other requests find sufficient capacity."""
+        obstacles: list[int] = []
+        left = list(range(len(self.searches)))
         while left:
-            missing = self._missing([searches[index] for index in left])
+            missing = self._only(left)._find_missing()
             if missing is None:
                 break
-            found.append(left.pop(missing))
-        return sorted(found)
+            obstacles.append(left.pop(missing.index))
+        return sorted(obstacles)
 
-    def latest_end(
-        self, wanted: Sequence[AllocationRequest], searches: Sequence[Search]
-    ) -> int | None:
-        """Return a later end that a lease could have, the latest that is found.
+    def find_latest_end(self, until: int, budget: windows.SearchBudget) -> int | None:
+        """Return the latest end that is found for the lease.
 
-        :param searches: for the time with the end that is asked for, which is too late
-        :returns: None: it cannot end any later, or all looks are taken
+        :param until: when the lease ends as it is
+        :returns: None: it cannot end later, or the budget is spent
         """
-        afters = [delta_to_microseconds(one.after) for one in wanted]
+        afters = [delta_to_microseconds(request.after) for request in self.requests]
         ends: set[int] = set()
-        for search, after in zip(searches, afters, strict=True):
-            for each in self.timelines_of(search.demand.kind):
-                first = bisect_right(each.starts, self.until + after)
-                starts = each.starts[first : bisect_left(each.starts, search.end)]
+        for search, after in zip(self.searches, afters, strict=True):
+            for timeline in self.timelines_of(search.demand.kind):
+                first = bisect_right(timeline.starts, until + after)
+                starts = timeline.starts[first : bisect_left(timeline.starts, search.end)]
                 ends.update((start - after) // _SECOND * _SECOND for start in starts)
-        # What fits until one time fits until all earlier ones.
-        times = sorted(end for end in ends if end > self.until)
-        cost = (
-            sum(len(self.timelines_of(each.demand.kind)) for each in searches)
-            // windows.UNITS_PER_CHECK
-        )
-        found, first, last = None, 0, len(times)
-        while first < last and self.budget.spend(cost):
+        # What fits until one time fits until all earlier times.
+        times = sorted(end for end in ends if end > until)
+        latest, first, last = None, 0, len(times)
+        while first < last and budget.spend(self._cost):
             middle = (first + last) // 2
             shorter = [
                 dataclasses.replace(search, end=times[middle] + after)
-                for search, after in zip(searches, afters, strict=True)
+                for search, after in zip(self.searches, afters, strict=True)
             ]
-            if self._missing(shorter) is None:
-                found, first = times[middle], middle + 1
+            if dataclasses.replace(self, searches=shorter)._find_missing() is None:
+                latest, first = times[middle], middle + 1
             else:
                 last = middle
-        return found
+        return latest
 
-    def _missing(self, searches: Sequence[Search]) -> int | None:
-        """Return which of the searches finds too little; None if all find enough."""
-        try:
-            choose_units_jointly(searches, self.timelines_of, self.rng)
-        except InsufficientCapacity as exc:
-            return exc.index
-        return None
+    def _reject_for_ever(self) -> exceptions.NotEnough | None:
+        """Return the error if no time would have sufficient capacity."""
+        permanent = self.find_permanent_shortage()
+        if permanent is None:
+            return None
+        request, shortage = permanent
+        return exceptions.NotEnough(
+            f'There will not be enough at any time: {shortage.text}',
+            field=_field_of(request, shortage),
+        )
+
+    def _reject_extension(self, index: int, until: int) -> exceptions.NotEnough:
+        """Return the error of a later end: until when each reservation could be extended."""
+        request, delay = self.requests[index], None
+        if not self._is_running:
+            delay = self._find_next_delay()
+            error = self._reject_for_ever() if delay is None else None
+            if error is not None:
+                return error
+        until -= delta_to_microseconds(request.after)
+        budget = windows.SearchBudget(MAX_CHECKS)
+        message, reservation_ids = self.explain_extension(index, until, budget)
+        available_from = None
+        if delay is not None:
+            start = self.searches[index].start + delta_to_microseconds(request.before) + delay
+            message += f' With its new length it could begin at {format_microseconds(start)}.'
+            available_from = _serialize(start)
+        return exceptions.NotEnough(message, request.field, available_from, reservation_ids)
+
+    def _reject_change(self, problem: str, index: int, until: int) -> exceptions.NotEnough:
+        """Return the error of a change of a running lease.
+
+        :param until: the earlier one of its end and the requested end
+        """
+        request = self.requests[index]
+        begin = max(search.begin for search in self.searches)
+        budget = windows.SearchBudget(MAX_CHECKS)
+        times = sorted(
+            {
+                time
+                for number in range(len(self.searches))
+                for timeline in self._usable(number)
+                for time in timeline.ends(begin, until)
+            }
+        )
+
+        def fits(time: int) -> bool:
+            later = [
+                dataclasses.replace(search, start=max(search.start, time))
+                for search in self.searches
+            ]
+            return dataclasses.replace(self, searches=later)._find_missing() is None
+
+        # What fits at one time fits at all later times: less time is left, nothing is added.
+        if not times or not fits(times[-1]):
+            units = [timeline.unit for timeline in self._admitted(index)]
+            shortage = _find_unit_shortage(request, units)
+            reason = f': {shortage.text}' if shortage else ''
+            return exceptions.NotEnough(
+                f'{problem}, and there will not be enough at any time until the lease ends'
+                f'{reason}.',
+                field=_field_of(request, shortage),
+            )
+        # The earliest time, or when the budget is spent a later time that has enough, too.
+        first, last = 0, len(times) - 1
+        while first < last and budget.spend(self._cost):
+            middle = (first + last) // 2
+            first, last = (first, middle) if fits(times[middle]) else (middle + 1, last)
+        return exceptions.NotEnough(
+            f'{problem}. Ask again later: there is enough from '
+            f'{format_microseconds(times[last])} on.',
+            field=request.field,
+            available_from=_serialize(times[last]),
+        )
+
+    def _describe_problem(self, missing: InsufficientCapacity, start: int, end: int) -> str:
+        """Return the beginning of a sentence: what is not free, and when."""
+        request, search = self.requests[missing.index], self.searches[missing.index]
+        first, last = format_microseconds(start), format_microseconds(end)
+        names = allocated_names(search, self.timelines_of, own=search.keep)
+        if names:
+            return describe_allocated(names, f'between {first} and {last}')
+        return _describe_count(
+            missing.count, search.demand, request.noun, f'from {first} to {last}'
+        )
+
+    @property
+    def _is_running(self) -> bool:
+        return any(search.keep for search in self.searches)
+
+    @property
+    def _cost(self) -> int:
+        """Return what one search costs: it checks all units, which is quick for each unit."""
+        units = sum(len(self.timelines_of(search.demand.kind)) for search in self.searches)
+        return units // windows.UNITS_PER_CHECK
+
+    def _only(self, indexes: Sequence[int]) -> 'RejectedRequest':
+        """Return a part of the requests."""
+        return dataclasses.replace(
+            self,
+            requests=[self.requests[index] for index in indexes],
+            searches=[self.searches[index] for index in indexes],
+        )
+
+    def _find_missing(self) -> InsufficientCapacity | None:
+        """Return for which of the searches capacity is insufficient; None for none."""
+        return find_missing(self.searches, self.timelines_of, self.rng)
+
+    def _find_next_delay(self) -> int | None:
+        budget = windows.SearchBudget(MAX_CHECKS)
+        return windows.find_next_delay(
+            self.searches, 0, self.timelines_of, HORIZON, self.rng, budget
+        )
+
+    def _admitted(self, index: int) -> Iterator[Timeline]:
+        """Yield the timelines of the units that a request may have."""
+        demand = self.searches[index].demand
+        return (each for each in self.timelines_of(demand.kind) if demand.admits(each.unit))
+
+    def _usable(self, index: int) -> Iterator[Timeline]:
+        """Yield the timelines of the units that a search may choose."""
+        search = self.searches[index]
+        demand = search.demand
+        return (
+            each
+            for each in self.timelines_of(demand.kind)
+            if each.unit.id in search.own or (each.unit.available and demand.matches(each.unit))
+        )
+
+    def _named_units(self, index: int) -> dict[int, Unit]:
+        demand = self.searches[index].demand
+        if not demand.named:
+            return {}
+        units = (timeline.unit for timeline in self.timelines_of(demand.kind))
+        return {unit.id: unit for unit in units if demand.matches(unit)}
 
 
-def find_permanent_shortage(
-    wanted: Sequence[AllocationRequest],
-    searches: Sequence[Search],
-    timelines_of: TimelineSource,
-    rng: random.Random,
-) -> tuple[AllocationRequest, Shortage] | None:
-    """Return for which demand something is lacking at any time; None: other times would do.
+def allocated_names(search: Search, timelines_of: TimelineSource, own: bool) -> list[str]:
+    """Return the names of the requested units that other reservations have at that time.
 
-    Units that a demand may not have are not spoken of.
-
-    :param timelines_of: as they were searched
+    :param own: whether units that the reservation has are requested, too
+    :returns: nothing if users know no names of them
     """
-    bare = [dataclasses.replace(each, own={}, keep=False) for each in searches]
+    demand = search.demand
 
-    def try_all(change: Callable[[Unit], Unit]) -> InsufficientCapacity | None:
-        empty = {
-            kind: [Timeline(change(each.unit)) for each in timelines_of(kind)]
-            for kind in {each.demand.kind for each in searches}
-        }
-        try:
-            choose_units_jointly(bare, empty.__getitem__, rng)
-        except InsufficientCapacity as exc:
-            return exc
-        return None
+    def is_requested(unit: Unit) -> bool:
+        return (own and unit.id in search.own) or (demand.named and demand.matches(unit))
 
-    missing = try_all(lambda unit: unit)
-    if missing is None:
-        return None
-    one, search = wanted[missing.index], searches[missing.index]
     units = [
-        each.unit for each in timelines_of(search.demand.kind) if search.demand.admits(each.unit)
+        timeline.unit
+        for timeline in timelines_of(demand.kind)
+        if is_requested(timeline.unit)
+        and not timeline.fits(search.begin, search.end, demand.piece, 1)
     ]
-    disabled = find_disabled_units(one, units)
-    lack = find_unit_shortage(one, units) or disabled or _count_shortage(one, missing.count)
-    told = f'{lack.text}.'
-    if lack is not disabled and try_all(_enabled) is None:
-        told += ' More would do, but are disabled or serve ordinary servers at the moment.'
-    return one, lack._replace(text=told)
+    return _unit_names(units, demand)
 
 
-def _enabled(unit: Unit) -> Unit:
-    return dataclasses.replace(unit, available=unit.lanes > 0)
+def find_disabled_units(request: AllocationRequest, units: Sequence[Unit]) -> Shortage | None:
+    """Return which units that a request names accept no allocations; None: all do.
+
+    :param units: the units that the request may have
+    """
+    demand = request.demand
+    if not demand.named:
+        return None
+    disabled = [unit for unit in units if not unit.available and demand.matches(unit)]
+    names = _unit_names(disabled, demand)
+    if not names:
+        return None
+    return Shortage(f'{words.listed(names)} {"is" if len(names) == 1 else "are"} disabled')
 
 
-def find_unit_shortage(wanted: AllocationRequest, units: Sequence[Unit]) -> Shortage | None:
+def _find_unit_shortage(request: AllocationRequest, units: Sequence[Unit]) -> Shortage | None:
     """Return why no single unit would do, or not all that are named; None: some would.
 
-    :param units: those that the demand may have
+    :param units: the units that the request may have
     """
-    demand = wanted.demand
-    pool = [each for each in units if demand.pool in (None, each.pool)]
-    fitting = [each for each in pool if demand.matches(each)]
+    demand = request.demand
+    pool = [unit for unit in units if demand.pool in (None, unit.pool)]
+    fitting = [unit for unit in pool if demand.matches(unit)]
     if not pool:
         return Shortage(f'no {demand.kind} is in a pool that may be used')
     if not fitting or (demand.named and len(fitting) < demand.least):
         return demand.lacking(pool) or Shortage(f'no {demand.kind} would do')
     pieces = demand.least if demand.one_unit else 1
     for name, size in (demand.piece or {}).items():
-        # A unit with an inventory of nothing is withheld by Nova for a time.
-        largest = max(each.capacity.get(name, 0) for each in fitting)
+        # Nova withholds a unit whose inventory is empty for a time.
+        largest = max(unit.capacity.get(name, 0) for unit in fitting)
         if 0 < largest < size * pieces:
             return Shortage(
                 f'no {demand.kind} has {size * pieces} {name}; the largest has {largest}'
@@ -462,93 +425,67 @@ def find_unit_shortage(wanted: AllocationRequest, units: Sequence[Unit]) -> Shor
     return None
 
 
-def _count_shortage(wanted: AllocationRequest, count: int) -> Shortage:
+def _describe_total(request: AllocationRequest, count: int) -> Shortage:
+    """Return the shortage of a request that all units together do not satisfy."""
+    demand = request.demand
     if not count:
-        return Shortage(f'no {wanted.demand.kind} would do')
-    room = words.counted(count, wanted.noun.removesuffix('s'))
-    demand = wanted.demand
+        return Shortage(f'no {demand.kind} would do')
+    pieces = words.counted(count, request.noun.removesuffix('s'))
     apart = f', each on another {demand.kind}' if demand.most_per_unit == 1 else ''
-    return Shortage(f'there is room for {room} in all{apart}, not for {demand.least}')
+    return Shortage(f'there is room for {pieces} in all{apart}, not for {demand.least}')
 
 
-def allocated_names(search: Search, timelines_of: TimelineSource, own: bool) -> list[str]:
-    """Return the names of the units of a search that others are promised in its time.
-
-    They are those that its request names.
-
-    :param own: whether they are those that it has, too
-    :returns: nothing if users know no names of them
-    """
-    demand = search.demand
-
-    def is_asked_for(unit: Unit) -> bool:
-        return (own and unit.id in search.own) or (demand.named and demand.matches(unit))
-
-    found = [
-        each.unit
-        for each in timelines_of(demand.kind)
-        if is_asked_for(each.unit) and not _is_free(each, search)
-    ]
-    return _unit_names(found, demand)
+def describe_allocated(names: Sequence[str], period: str) -> str:
+    """Return the beginning of a sentence: which units other reservations have."""
+    if len(names) == 1:
+        return f'{names[0]} is promised to another reservation {period}'
+    return f'{words.listed(names)} are promised to other reservations {period}'
 
 
-def _is_free(timeline: Timeline, search: Search) -> bool:
-    return timeline.fits(search.begin, search.end, search.demand.piece, 1) > 0
+def _describe_count(count: int, demand: Demand, noun: str, period: str) -> str:
+    """Return the beginning of a sentence: how much capacity is free of what is requested."""
+    least, kind = demand.least, demand.kind
+    if demand.piece is not None:
+        if least == 1:
+            return f'There is no room for a {noun.removesuffix("s")} of this shape {period}'
+        if demand.one_unit:
+            return f'There is no room for {least} {noun} of this shape on one {kind} {period}'
+        if not count:
+            return f'There is no room for any of {least} {noun} of this shape {period}'
+        return f'There is room for {count} of {least} {noun} of this shape {period}'
+    if not count:
+        if least == 1:
+            return f'None of the {noun} that would do are free {period}'
+        return f'At least {least} {noun} are needed, and none is free {period}'
+    return f'Only {count} of at least {least} {noun} {"is" if count == 1 else "are"} free {period}'
+
+
+def _find_unknown_property(names: Mapping[str, str], units: Sequence[Unit]) -> str | None:
+    """Return the first name of a property that no unit has; None if there are no units."""
+    missing = set(names) if units else set()
+    for unit in units:
+        if not missing:
+            return None
+        missing -= unit.properties.keys()
+    return min(missing, default=None)
 
 
 def _unit_names(units: Sequence[Unit], demand: Demand) -> list[str]:
-    return [each for each in map(demand.name, units) if each]
+    return [name for name in map(demand.name, units) if name]
 
 
-def describe_allocated(names: Sequence[str]) -> str:
-    """Return the beginning of a sentence: which units others are promised."""
-    if len(names) == 1:
-        return f'{names[0]} is promised to another reservation'
-    return f'{words.listed(names)} are promised to other reservations'
+def _field_of(request: AllocationRequest, shortage: Shortage | None) -> str:
+    """Return the field that requests what is short; if no single field does, the amount."""
+    if shortage and shortage.field:
+        return _sibling_field(request, shortage.field)
+    return request.field
 
 
-def find_duplicate_units(
-    wanted: Sequence[AllocationRequest],
-    searches: Sequence[Search],
-    index: int,
-    timelines_of: TimelineSource,
-) -> exceptions.BadRequest | None:
-    """Return what is wrong with a request that names units of one of its demands twice."""
-    blamed, mine = wanted[index], _named_units(searches[index], timelines_of)
-    for number, other in enumerate(searches):
-        if number == index or other.demand.kind != searches[index].demand.kind:
-            continue
-        theirs = _named_units(other, timelines_of)
-        both = mine.keys() & theirs.keys()
-        needed = other.demand.least + blamed.demand.least
-        if both and needed > len(mine.keys() | theirs.keys()):
-            names = _unit_names([mine[each] for each in sorted(both)], blamed.demand)
-            there, here = wanted[number].field, blamed.field
-            return exceptions.BadRequest(
-                f'{here}: the request names {words.listed(names)} twice, here and in {there}. '
-                'Name each once.',
-                field=here,
-            )
-    return None
+def _sibling_field(request: AllocationRequest, field: str) -> str:
+    """Return the place in the request of another field of the same reservation."""
+    place = request.field.rpartition('.')[0]
+    return f'{place}.{field}' if place else field
 
 
-def _named_units(search: Search, timelines_of: TimelineSource) -> dict[int, Unit]:
-    demand = search.demand
-    if not demand.named:
-        return {}
-    return {e.unit.id: e.unit for e in timelines_of(demand.kind) if demand.matches(e.unit)}
-
-
-def find_disabled_units(wanted: AllocationRequest, units: Sequence[Unit]) -> Shortage | None:
-    """Return which units that a demand names take no promises; None: all do.
-
-    :param units: those that the demand may have
-    """
-    demand = wanted.demand
-    if not demand.named:
-        return None
-    found = [each for each in units if not each.available and demand.matches(each)]
-    names = _unit_names(found, demand)
-    if not names:
-        return None
-    return Shortage(f'{words.listed(names)} {"is" if len(names) == 1 else "are"} disabled')
+def _serialize(time: int) -> str | None:
+    return dates.serialize(from_microseconds(time))

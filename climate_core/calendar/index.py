@@ -3,8 +3,8 @@
 
 Only a cache: what it has missed costs a search that is repeated, never a promise that is made
 twice. It reads what changed by the clock of the database. A change that took too long to commit
-(:data:`climate_core.db.calendar.COMMIT_DELAY`) is not noticed then, but when the guard of a promise fails
-for it, and before anything is refused.
+(:data:`climate_core.db.calendar.COMMIT_DELAY`) is only read when the guard of an allocation fails
+for it, and before anything is rejected.
 
 A transaction that reads must not have written what is read here: it may be rolled back.
 """

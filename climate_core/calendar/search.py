@@ -43,8 +43,8 @@ class Search:
     :param firm: whether it keeps them also if they have become too small
     :param now: what is before this time is of no use to anybody
     :param scatter: how often others were faster: so many more units are drawn from
-    :param contention: of the units that do for demands of the same request, their own one included:
-        unit id -> for how many; what does for most of them is taken last
+    :param contention: unit id -> number of demands of the same request that the unit satisfies,
+        this one included; units that satisfy most demands are chosen last
     """
 
     demand: Demand
@@ -386,6 +386,17 @@ def choose_units_jointly(
             order.insert(0, exc.index)
     assert missing is not None, 'there are searches'  # nosec B101 # for mypy: it holds already
     raise missing
+
+
+def find_missing(
+    searches: Sequence[Search], timelines_of: TimelineSource, rng: random.Random
+) -> InsufficientCapacity | None:
+    """Return for which of the searches capacity is insufficient; None for none."""
+    try:
+        choose_units_jointly(searches, timelines_of, rng)
+    except InsufficientCapacity as exc:
+        return exc
+    return None
 
 
 def _contention(

@@ -23,6 +23,7 @@ from climate_core.calendar.search import (
     Search,
     TimelineSource,
     choose_units_jointly,
+    find_missing,
     shift_search,
 )
 from climate_core.calendar.timeline import Timeline
@@ -58,20 +59,20 @@ def capacity_changes(
     rng: random.Random,
     budget: SearchBudget,
 ) -> Iterator[tuple[int, bool]]:
-    """Yield after which delays all searches begin to find enough, or cease to.
+    """Yield the delays after which capacity becomes sufficient for all searches, or ceases to be.
 
     :param latest: the longest delay, in microseconds
-    :returns: delays in microseconds and whether there is room from then on; the first says that
-        there is
+    :returns: delays in microseconds, and whether capacity is sufficient from then on; the first
+        is sufficient
     """
     delay: int | None = 0
-    room = False
-    cost = sum(len(timelines_of(each.demand.kind)) for each in searches) // UNITS_PER_CHECK
+    is_sufficient = False
+    cost = sum(len(timelines_of(search.demand.kind)) for search in searches) // UNITS_PER_CHECK
     while delay is not None and delay <= latest and budget.spend(cost):
         change = _next_start(searches, delay, timelines_of, rng)
-        if (change is not None) != room:
-            room = not room
-            yield delay, room
+        if (change is not None) != is_sufficient:
+            is_sufficient = not is_sufficient
+            yield delay, is_sufficient
         if change is None:
             change = find_next_delay(searches, delay, timelines_of, latest, rng, budget)
         delay = change
@@ -80,7 +81,7 @@ def capacity_changes(
 def _next_start(
     searches: Sequence[Search], delay: int, timelines_of: TimelineSource, rng: random.Random
 ) -> int | None:
-    """Return after which delay what is found now is not free any more; None: nothing is found."""
+    """Return the delay after which the units chosen now are not free; None: none are chosen."""
     later = [shift_search(each, delay) for each in searches]
     try:
         found = choose_units_jointly(later, timelines_of, rng)
@@ -90,7 +91,7 @@ def _next_start(
     for search, picks in zip(later, found, strict=True):
         chosen = {pick.unit_id for pick in picks}
         ours = (each for each in timelines_of(search.demand.kind) if each.unit.id in chosen)
-        entered = min((each.next_start(search.end) for each in ours), default=FOREVER)
+        entered = min((timeline.next_start(search.end) for timeline in ours), default=FOREVER)
         taken = min(taken, entered - search.end)
     return delay + taken + 1
 
@@ -103,18 +104,18 @@ def find_next_delay(
     rng: random.Random,
     budget: SearchBudget,
 ) -> int | None:
-    """Return the next delay at which there is enough, in microseconds; None if there is none.
+    """Return the next delay with sufficient capacity, in microseconds; None for none.
 
-    :param delay: of when there is not, in microseconds
-    :param latest: the longest delay that would do, in microseconds
+    :param delay: a delay without sufficient capacity, in microseconds
+    :param latest: the longest acceptable delay, in microseconds
     """
-    watched = _UnitChecks([shift_search(each, delay) for each in searches], timelines_of)
+    checks = _UnitChecks([shift_search(each, delay) for each in searches], timelines_of)
     missing = [1 if each.demand.one_unit else each.demand.least for each in searches]
-    for later, number, more in watched.checks(latest - delay, budget):
+    for later, number, more in checks.run(latest - delay, budget):
         missing[number] -= more
         if (
             later > 0
-            and watched.next_check > later
+            and checks.next_check > later
             and max(missing) <= 0
             and _all_fit(searches, delay + later, timelines_of, rng)
         ):
@@ -123,10 +124,10 @@ def find_next_delay(
 
 
 class _UnitChecks:
-    """Looks at units in the order of the moments at which something may change.
+    """Check units in the order of the times at which their free capacity may change.
 
-    :ivar next_check: the delay of the next look that may find less than there is now: of one
-        search a look at a unit that was looked at before, of several each of them
+    :ivar next_check: delay of the next check that may find less than now: of one search the check
+        of a unit that was checked before, of several searches any check
     """
 
     def __init__(self, searches: Sequence[Search], timelines_of: TimelineSource) -> None:
@@ -135,8 +136,8 @@ class _UnitChecks:
         self._starts = list(accumulate(map(len, self._timelines), initial=0))
         self.next_check = 0
 
-    def checks(self, latest: int, budget: SearchBudget) -> Iterator[tuple[int, int, int]]:
-        """Yield delays, for which search it is, and how many more pieces fit from then on."""
+    def run(self, latest: int, budget: SearchBudget) -> Iterator[tuple[int, int, int]]:
+        """Yield a delay, the number of a search, and how many more pieces fit from then on."""
         firsts = [
             first
             for search, timelines in zip(self._searches, self._timelines, strict=True)
@@ -169,7 +170,7 @@ class _UnitChecks:
 
 
 def _first_checks(search: Search, timelines: Sequence[Timeline]) -> list[int]:
-    """Return before which delay a look at each of the units is in vain."""
+    """Return the delay for each of the units before which a check finds nothing."""
     if search.demand.piece is not None:
         return [0] * len(timelines)
     # Without a call for each: there may be ten thousand.
@@ -183,7 +184,7 @@ def _first_checks(search: Search, timelines: Sequence[Timeline]) -> list[int]:
 
 
 def _check_unit(search: Search, timeline: Timeline, delay: int) -> tuple[int, int]:
-    """Return what fits into the window of a delay, and after which one that may be different."""
+    """Return the number of pieces that fit after a delay, and the delay at which it may change."""
     demand, unit = search.demand, timeline.unit
     if not unit.available or not demand.matches(unit):
         return 0, FOREVER
@@ -208,24 +209,21 @@ def _all_fit(
 ) -> bool:
     if len(searches) < 2:
         return True
-    try:
-        choose_units_jointly([shift_search(each, delay) for each in searches], timelines_of, rng)
-    except InsufficientCapacity:
-        return False
-    return True
+    later = [shift_search(search, delay) for search in searches]
+    return find_missing(later, timelines_of, rng) is None
 
 
-#: Leases of a project that are searched whatever they cost: those of its first turn.
+#: Leases of a project that are searched whatever they cost: the leases of its first turns.
 _ALWAYS_SEARCHED = 2
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QueuedSearch:
-    """Describe what one of those that wait looks for.
+    """The searches of one queued lease.
 
-    :param searches: as if it began now, or at its start date
-    :param latest: by how many microseconds it may begin later; 0: its time is fixed
-    :param turn: its place among those that are searched, if not all can be
+    :param searches: as if the lease started now, or at its start date
+    :param latest: maximum delay of its start in microseconds; 0: its time is fixed
+    :param turn: its place among the searched leases, if not all can be searched
     """
 
     searches: Sequence[Search]

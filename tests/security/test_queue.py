@@ -282,7 +282,7 @@ def test_leases_above_the_limits_are_searched_once(
         return choose_units_jointly(*args)
 
     monkeypatch.setattr(hotel.world.operations.queue, 'grant', limited)
-    monkeypatch.setattr(windows, 'find_together', search)
+    monkeypatch.setattr(windows, 'choose_units_jointly', search)
     hotel.look()
     assert hotel.status(mine, ids[-1], other) == ['WAITING', 'WAITING', 'PENDING']
     assert len(searches) == 51

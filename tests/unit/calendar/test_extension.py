@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from climate_core.calendar import explain, windows
+from climate_core.calendar import windows
+from climate_core.calendar.explain import RejectedRequest
 from climate_core.calendar.model import AllocationRequest
 from climate_core.calendar.search import AllocationChoice
 from tests.unit.calendar.units import demand, search, timeline
@@ -17,14 +18,6 @@ TIMELINES = [
     timeline(1, (30 * SECOND + 500_000, 60 * SECOND)),
     timeline(2, (40 * SECOND, 60 * SECOND)),
 ]
-
-
-def extend(timelines, until, looks):
-    """Return the search of later ends of a lease that ends at a second."""
-    rng = random.Random(0)
-    return explain.ExtensionSearch(
-        lambda _kind: timelines, rng, until * SECOND, windows.SearchBudget(looks)
-    )
 
 
 def latest(*units, until=20, end=50, keep=True, after=0, looks=100):
@@ -44,7 +37,9 @@ def latest(*units, until=20, end=50, keep=True, after=0, looks=100):
         )
         for unit in units
     ]
-    found = extend(TIMELINES, until, looks).latest_end(wanted, searches)
+    found = RejectedRequest(
+        wanted, searches, lambda _kind: TIMELINES, random.Random(0)
+    ).find_latest_end(until * SECOND, windows.SearchBudget(looks))
     return None if found is None else found / SECOND
 
 
@@ -71,6 +66,8 @@ def test_search_that_finds_enough_when_it_is_repeated_is_explained_all_the_same(
     """Several searches are ordered by chance, and may fail where another order would do."""
     one = AllocationRequest(reservation_id='r', demand=demand(), field='end_date', noun='hosts')
     free = search(demand(), 10 * SECOND, 50 * SECOND, own={1: AllocationChoice(1, 1, 0)})
-    told, parts = extend([timeline(1)], 20, 100).explain([one], [free], 0)
+    told, parts = RejectedRequest(
+        [one], [free], lambda _kind: [timeline(1)], random.Random(0)
+    ).explain_extension(0, 20 * SECOND, windows.SearchBudget(100))
     assert told.startswith('This lease cannot be extended until 1970-01-01 00:00:50 UTC: hosts')
     assert parts == ['r']

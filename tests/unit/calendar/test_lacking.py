@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from climate_core.calendar.explain import find_permanent_shortage
+from climate_core.calendar.explain import RejectedRequest
 from climate_core.calendar.model import AllocationRequest, Shortage
 from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeline
 
@@ -44,8 +44,7 @@ from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeli
 )
 def test_lacking_says_what_no_time_would_have(wanted, timelines, told) -> None:
     one = AllocationRequest(reservation_id='r', demand=wanted, field='min', noun='hosts')
-    found = find_permanent_shortage(
-        [one], [search(wanted)], lambda _kind: timelines, random.Random(0)
-    )
+    request = RejectedRequest([one], [search(wanted)], lambda _kind: timelines, random.Random(0))
+    found = request.find_permanent_shortage()
     field = 'traits' if told == 'no GPU.' else None
     assert found == (None if told is None else (one, Shortage(told, field)))

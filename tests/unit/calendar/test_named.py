@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a refusal says of units that a request names one by one."""
 
+import random
 from collections.abc import Collection
 from typing import Any
 
@@ -48,8 +49,10 @@ def test_units_that_others_are_promised_are_named(
 
 
 def test_sentence_begins_with_the_units() -> None:
-    assert explain.describe_allocated(['a']) == 'a is promised to another reservation'
-    assert explain.describe_allocated(['a', 'b']).endswith(' are promised to other reservations')
+    assert explain.describe_allocated(['a'], 'now') == ('a is promised to another reservation now')
+    assert explain.describe_allocated(['a', 'b'], 'now').endswith(
+        ' are promised to other reservations now'
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,7 +70,9 @@ def test_unit_that_a_request_names_twice_is_a_mistake(
 ) -> None:
     demands = [wanted(first, 'first'), wanted(second, 'second')]
     searches = [search(each.demand) for each in demands]
-    error = explain.find_duplicate_units(demands, searches, 0, lambda _kind: GAPS)
+    error = explain.RejectedRequest(
+        demands, searches, lambda _kind: GAPS, random.Random(0)
+    ).find_error(0)
     assert (error is None) == (told is None)
     if error is not None and told is not None:
         assert error.field == 'first'

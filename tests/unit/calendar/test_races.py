@@ -79,7 +79,7 @@ def test_who_loses_races_draws_from_more_units(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hall.units()
-    guard, find = db_calendar.guard_units, calendar_reads.find_together
+    guard, find = db_calendar.guard_units, calendar_reads.choose_units_jointly
     wins, scattered = [False, False, True, True], []
     monkeypatch.setattr(db_calendar, 'guard_units', lambda *args: wins.pop(0) and guard(*args))
 
@@ -87,7 +87,7 @@ def test_who_loses_races_draws_from_more_units(
         scattered.append(searches[0].scatter)
         return find(searches, *args)
 
-    monkeypatch.setattr(calendar_reads, 'find_together', seen)
+    monkeypatch.setattr(calendar_reads, 'choose_units_jointly', seen)
     hall.book(demand())
     hall.book(demand(), start=1, end=2)
     assert scattered == [0, 1, 2, 0]
@@ -142,15 +142,15 @@ def test_guard_and_key_each_prevent_promises_of_the_same(
 
 def _while_searching(monkeypatch: pytest.MonkeyPatch, between: list[Callable[[], Any]]) -> None:
     """Have something done once between a search and what is written of it."""
-    find_together = calendar_reads.find_together
+    choose = calendar_reads.choose_units_jointly
 
     def find(*args: Any) -> Any:
-        found = find_together(*args)
+        found = choose(*args)
         if between:
             between.pop()()
         return found
 
-    monkeypatch.setattr(calendar_reads, 'find_together', find)
+    monkeypatch.setattr(calendar_reads, 'choose_units_jointly', find)
 
 
 @pytest.mark.parametrize('database', ['mariadb', 'postgresql'])

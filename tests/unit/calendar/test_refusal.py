@@ -6,7 +6,7 @@ import random
 import pytest
 
 from climate_core import exceptions
-from climate_core.calendar import explain
+from climate_core.calendar.explain import RejectedRequest
 from climate_core.calendar.model import AllocationRequest
 from climate_core.calendar.search import InsufficientCapacity
 from tests.unit.calendar.units import GAPS, demand, search, timeline
@@ -17,9 +17,8 @@ SECOND = 1_000_000
 def refused(wanted, timelines, count=0, field='min', noun='hosts'):
     one = AllocationRequest(reservation_id='r', demand=wanted, field=field, noun=noun)
     place = search(wanted, 10 * SECOND, 20 * SECOND)
-    return explain.explain_rejection(
-        [one], [place], InsufficientCapacity(0, count), lambda _kind: timelines, random.Random(0)
-    )
+    request = RejectedRequest([one], [place], lambda _kind: timelines, random.Random(0))
+    return request.explain(InsufficientCapacity(0, count))
 
 
 @pytest.mark.parametrize(
