@@ -28,108 +28,116 @@ from climate_core.db.calendar import StoredAllocation
 from climate_core.db.engine import TROUBLE, Stale
 from climate_core.threads import Worker
 
-#: The number of lost races after which a search draws from no more units.
-_MOST_LOST = 6
+LOG = log.getLogger(__name__)
+
+#: Maximum number of lost races by which a search draws from more units.
+_MAX_LOST_RACES = 6
+#: Seconds between two reads: few changes are read faster than the changes of a month.
+_WARMUP_INTERVAL: Final = 600.0
 
 
 class Calendar(CalendarReads):
-    """Write what is promised into the calendar of a process. Any thread may use it."""
+    """Allocate units, and change and release allocations. Threads may share it."""
 
     def allocate(
         self,
         session: orm.Session,
-        wanted: Sequence[AllocationRequest],
+        requests: Sequence[AllocationRequest],
         start: datetime,
         end: datetime,
         forced_available: Collection[int] = (),
         proposed: Collection[int] = (),
     ) -> list[NewAllocation]:
-        """Promise units to new reservations, which are written already: all of them or none.
+        """Allocate units to new reservations, whose rows exist: to all of them or to none.
 
-        :param forced_available: units that take no promises otherwise
-        :param proposed: units of :meth:`propose`; others are only looked at if these do not have
-            all that may be promised by now, or others were faster
-        :raises climate_core.exceptions.NotEnough: there is no room
-        :raises climate_core.db.engine.Stale: others were faster; run the transaction again
+        :param forced_available: units that accept no allocations otherwise
+        :param proposed: units of :meth:`propose`; other units are only searched if these do not
+            have all that may be allocated, or after a lost race
+        :raises climate_core.exceptions.NotEnough: capacity is insufficient
+        :raises climate_core.db.engine.Stale: the race is lost; run the transaction again
         """
         work = self._work(session)
-        searches = self._scattered(searches_for(work.now, wanted, start, end))
+        searches = self._scattered(searches_for(work.now, requests, start, end))
         found = self._find_proposed(work, searches, proposed)
         if found is None:
-            found = self._find(work, wanted, searches, forced_available=forced_available)
+            found = self._find(work, requests, searches, forced_available=forced_available)
         added = [
-            _promise(one, search, pick)
-            for one, search, picks in zip(wanted, searches, found, strict=True)
-            for pick in picks
+            _new_allocation(request, search, choice)
+            for request, search, choices in zip(requests, searches, found, strict=True)
+            for choice in choices
         ]
         self._write(work, added=added)
         return added
 
     def get_unit(self, session: orm.Session, unit_id: int) -> Unit:
-        """Return a unit that this transaction has promised."""
+        """Return a unit that this transaction has allocated."""
         return self._work(session).unit(unit_id)
 
     def reallocate(
         self,
         session: orm.Session,
-        wanted: Sequence[AllocationRequest],
+        requests: Sequence[AllocationRequest],
         start: datetime,
         end: datetime,
         keep: bool,
         less: Mapping[str, RetainedAllocation] = MappingProxyType({}),
     ) -> list[NewAllocation]:
-        """Replace what reservations are promised by what they demand now.
+        """Replace the allocations of reservations by what they request now.
 
-        :param keep: whether they must have the units that they have in the end, too, whatever
-            these are like by now: the lease runs. What is too much is given up, and what is added
-            begins now. Else they have their units if these are free and would do.
-        :param less: what reservations keep that give pieces back, by their ids
+        :param keep: whether the lease is running: the reservations keep their units, whatever has
+            become of these. Surplus pieces are released, and added pieces start now. Else the
+            reservations prefer their units if these are free and satisfy the request.
+        :param less: id of a reservation that returns pieces -> what it keeps
         :returns: what is new or changed
-        :raises climate_core.exceptions.NotEnough: there is no room; nothing is changed
-        :raises climate_core.db.engine.Stale: others were faster; run the transaction again
+        :raises climate_core.exceptions.NotEnough: capacity is insufficient; nothing is changed
+        :raises climate_core.db.engine.Stale: the race is lost; run the transaction again
         """
         work = self._work(session)
-        own = self._own(session, wanted)
+        own = self._own(session, requests)
         searches = [
             dataclasses.replace(
                 search,
-                own=_left(_picks(own[one.reservation_id]), less.get(one.reservation_id)),
+                own=_keep_only(
+                    _choices(own[request.reservation_id]), less.get(request.reservation_id)
+                ),
                 keep=keep,
             )
-            for one, search in zip(wanted, searches_for(work.now, wanted, start, end), strict=True)
+            for request, search in zip(
+                requests, searches_for(work.now, requests, start, end), strict=True
+            )
         ]
-        return self._change(work, wanted, searches, own, less=less)
+        return self._change(work, requests, searches, own, less=less)
 
     def replace_unit(
-        self, session: orm.Session, wanted: AllocationRequest, unit_id: int
+        self, session: orm.Session, request: AllocationRequest, unit_id: int
     ) -> list[NewAllocation]:
-        """Replace a unit that a reservation cannot keep by others.
+        """Replace a unit that a reservation cannot keep by other units.
 
-        It keeps its other units in any case. Of a lease that runs the old promise ends and the new
-        one begins now.
+        It keeps its other units in any case. If the lease is running, the old allocation ends and
+        the new allocation starts now.
 
         :returns: what is new or changed; nothing if it does not have the unit
-        :raises climate_core.exceptions.NotEnough: there is no other one; nothing is changed
-        :raises climate_core.db.engine.Stale: others were faster; run the transaction again
+        :raises climate_core.exceptions.NotEnough: no other unit is free; nothing is changed
+        :raises climate_core.db.engine.Stale: the race is lost; run the transaction again
         """
         work = self._work(session)
-        own = self._own(session, [wanted])
-        rows = own[wanted.reservation_id]
-        lost = [each for each in rows if each.unit_id == unit_id]
+        own = self._own(session, [request])
+        rows = own[request.reservation_id]
+        lost = [row for row in rows if row.unit_id == unit_id]
         if not lost:
             return []
-        pieces = sum(each.pieces for each in rows)
-        demand = dataclasses.replace(wanted.demand, least=pieces, most=pieces)
+        pieces = sum(row.pieces for row in rows)
+        demand = dataclasses.replace(request.demand, least=pieces, most=pieces)
         search = Search(
             demand=demand,
             start=lost[0].start,
             end=lost[0].end,
-            own=_picks(each for each in rows if each.unit_id != unit_id),
+            own=_choices(row for row in rows if row.unit_id != unit_id),
             keep=True,
             firm=True,
             now=work.now,
         )
-        return self._change(work, [wanted], [search], own, excluded=unit_id)
+        return self._change(work, [request], [search], own, excluded=unit_id)
 
     def release(
         self,
@@ -138,30 +146,30 @@ class Calendar(CalendarReads):
         now: datetime,
         after: timedelta = timedelta(0),
     ) -> None:
-        """Free what reservations have by now; nothing is refused or raised.
+        """Release the allocations of reservations. It always succeeds.
 
-        What has not begun is deleted.
+        Allocations that have not started are deleted.
 
-        :param used: reservation id -> the ids of the units that it used until now; what ended
-            before, and is not one of them, is left as it is
+        :param used: reservation id -> the ids of the units that it used until now; allocations of
+            other units that ended before stay as they are
         :param after: how long units that were in use are cleaned
         """
-        begun, end = to_microseconds(now), to_microseconds(now + after)
+        begin, end = to_microseconds(now), to_microseconds(now + after)
         own = calendar.allocations_of_reservations(session, used, late=True)
-        gone = [each for each in own if each.start >= begun]
+        gone = [row for row in own if row.start >= begin]
         old = [
-            each
-            for each in own
-            if each.start < begun
-            and transaction.moves_end(each, begun, end, each.unit_id in used[each.reservation_id])
+            row
+            for row in own
+            if row.start < begin
+            and transaction.moves_end(row, begin, end, row.unit_id in used[row.reservation_id])
         ]
         if not gone and not old:
             return
-        ended = [each._replace(end=end) for each in old]
-        calendar.raise_generations(session, {each.unit_id for each in (*gone, *ended)})
+        ended = [row._replace(end=end) for row in old]
+        calendar.raise_generations(session, {row.unit_id for row in (*gone, *ended)})
         calendar.delete_allocations(session, gone)
         for released in (True, None):
-            alike = [each for each in ended if bool(each.released) is bool(released)]
+            alike = [row for row in ended if bool(row.released) is bool(released)]
             calendar.end_allocations(session, alike, now + after, released)
         waiting, earlier = transaction.shift_next_start(session, old, end)
         gone, ended = [*gone, *waiting], [*ended, *earlier]
@@ -174,68 +182,67 @@ class Calendar(CalendarReads):
     def extend(
         self, session: orm.Session, used: Mapping[str, Collection[int]], until: datetime
     ) -> None:
-        """Extend the promises of reservations that are over by the units that they still use.
+        """Extend the allocations of units that ended reservations still use.
 
-        The next promise of a whole unit begins so much later: it could not be used before. Pieces
-        are kept as long as nobody else is promised their room.
+        The next allocation of a whole unit starts later by that: it cannot use the unit before.
+        Pieces are extended until another reservation has their capacity.
 
-        :param used: the ids of the units by that of the reservation
-        :raises climate_core.db.engine.Stale: others were faster; run the transaction again
+        :param used: reservation id -> the ids of the units that it uses
+        :raises climate_core.db.engine.Stale: the race is lost; run the transaction again
         """
         last = to_microseconds(until)
         kept = [
-            each
-            for each in calendar.allocations_of_reservations(session, used, late=True)
-            if not each.released and each.end < last and each.unit_id in used[each.reservation_id]
+            row
+            for row in calendar.allocations_of_reservations(session, used, late=True)
+            if not row.released and row.end < last and row.unit_id in used[row.reservation_id]
         ]
         if not kept:
             return
         work = self._work(session)
-        whole = {each.unit_id: each.end for each in kept if each.piece is None}
+        whole = {row.unit_id: row.end for row in kept if row.piece is None}
         first = from_microseconds(min(whole.values(), default=last))
         found = calendar.allocations_starting(session, whole, first, until) if whole else []
-        later = [each for each in found if each.start >= whole[each.unit_id]]
+        later = [row for row in found if row.start >= whole[row.unit_id]]
         work.check_starting(whole, last, later)
-        added = [transaction.start_later(each, last) for each in later]
+        added = [transaction.start_later(row, last) for row in later]
         longer = [
-            each._replace(end=last if each.piece is None else work.lasts(each, last))
-            for each in kept
+            row._replace(end=last if row.piece is None else work.lasts(row, last)) for row in kept
         ]
         ended = [new for new, old in zip(longer, kept, strict=True) if new != old]
         self._write(work, gone=later, ended=ended, added=added)
 
     def _own(
-        self, session: orm.Session, wanted: Sequence[AllocationRequest]
+        self, session: orm.Session, requests: Sequence[AllocationRequest]
     ) -> collections.defaultdict[str, list[StoredAllocation]]:
-        """Read what reservations have, and have not given up."""
+        """Read the allocations of reservations that are not released."""
         found: collections.defaultdict[str, list[StoredAllocation]] = collections.defaultdict(list)
-        for each in calendar.allocations_of_reservations(
-            session, [one.reservation_id for one in wanted]
+        for row in calendar.allocations_of_reservations(
+            session, [request.reservation_id for request in requests]
         ):
-            if not each.released:
-                found[each.reservation_id].append(each)
+            if not row.released:
+                found[row.reservation_id].append(row)
         return found
 
     def _change(
         self,
         work: CalendarTransaction,
-        wanted: Sequence[AllocationRequest],
+        requests: Sequence[AllocationRequest],
         searches: Sequence[Search],
         own: collections.defaultdict[str, list[StoredAllocation]],
         excluded: int | None = None,
         less: Mapping[str, RetainedAllocation] = MappingProxyType({}),
     ) -> list[NewAllocation]:
-        rows = [each for rows in own.values() for each in rows]
-        found = self._find(work, wanted, self._scattered(searches), rows, excluded)
+        rows = [row for rows in own.values() for row in rows]
+        found = self._find(work, requests, self._scattered(searches), rows, excluded)
         gone, ended, added = [], [], []
-        for one, search, picks in zip(wanted, searches, found, strict=True):
-            before = {each.unit_id: each for each in own[one.reservation_id]}
-            given = less.get(one.reservation_id)
-            cleaned = delta_to_microseconds(one.after if given is None else given.cleaning)
-            for pick in picks:
-                old = before.pop(pick.unit_id, None)
-                new = _promise(one, search, pick, old)
-                if old is not None and _same(old, new):
+        for request, search, choices in zip(requests, searches, found, strict=True):
+            before = {row.unit_id: row for row in own[request.reservation_id]}
+            given = less.get(request.reservation_id)
+            cleaned = delta_to_microseconds(request.after if given is None else given.cleaning)
+            for choice in choices:
+                old = before.pop(choice.unit_id, None)
+                new = _new_allocation(request, search, choice, old)
+                if old is not None and _is_same(old, new):
                     continue
                 added.append(new)
                 if old is not None:
@@ -250,9 +257,9 @@ class Calendar(CalendarReads):
         return added
 
     def _scattered(self, searches: Sequence[Search]) -> list[Search]:
-        """Return searches that draw from the more units the more races were lost just now."""
+        """Return searches that draw from more units the more races this thread just lost."""
         lost = getattr(self._thread, 'lost', 0)
-        return [dataclasses.replace(each, scatter=lost) for each in searches]
+        return [dataclasses.replace(search, scatter=lost) for search in searches]
 
     def _write(
         self,
@@ -264,45 +271,47 @@ class Calendar(CalendarReads):
         try:
             work.write(gone, ended, added)
         except Stale:
-            self._thread.lost = min(_MOST_LOST, getattr(self._thread, 'lost', 0) + 1)
+            self._thread.lost = min(_MAX_LOST_RACES, getattr(self._thread, 'lost', 0) + 1)
             raise
         self._thread.lost = 0
 
 
-def _picks(rows: Iterable[StoredAllocation]) -> dict[int, AllocationChoice]:
-    return {each.unit_id: AllocationChoice(each.unit_id, each.pieces, each.lane) for each in rows}
+def _choices(rows: Iterable[StoredAllocation]) -> dict[int, AllocationChoice]:
+    return {row.unit_id: AllocationChoice(row.unit_id, row.pieces, row.lane) for row in rows}
 
 
-def _left(
-    picks: Mapping[int, AllocationChoice], less: RetainedAllocation | None
+def _keep_only(
+    choices: Mapping[int, AllocationChoice], less: RetainedAllocation | None
 ) -> Mapping[int, AllocationChoice]:
-    """Return what a reservation keeps of its own."""
+    """Return what a reservation keeps of its units."""
     if less is None:
-        return picks
-    left = (pick._replace(pieces=less.left.get(pick.unit_id, 0)) for pick in picks.values())
-    return {pick.unit_id: pick for pick in left if pick.pieces}
+        return choices
+    left = (
+        choice._replace(pieces=less.left.get(choice.unit_id, 0)) for choice in choices.values()
+    )
+    return {choice.unit_id: choice for choice in left if choice.pieces}
 
 
-def _promise(
-    one: AllocationRequest,
+def _new_allocation(
+    request: AllocationRequest,
     search: Search,
-    pick: AllocationChoice,
+    choice: AllocationChoice,
     old: StoredAllocation | None = None,
 ) -> NewAllocation:
-    """Return a promise. One that has begun keeps its start, whatever the lease's is."""
-    begun = old is not None and old.start <= search.now
+    """Return an allocation. If it has started, it keeps its start, whatever that of the lease."""
+    started = old is not None and old.start <= search.now
     return NewAllocation(
-        unit_id=pick.unit_id,
-        reservation_id=one.reservation_id,
-        start=from_microseconds(old.start if begun and old else search.begin),
+        unit_id=choice.unit_id,
+        reservation_id=request.reservation_id,
+        start=from_microseconds(old.start if started and old else search.begin),
         end=from_microseconds(search.end),
-        pieces=pick.pieces,
+        pieces=choice.pieces,
         piece=search.demand.piece,
-        lane=pick.lane,
+        lane=choice.lane,
     )
 
 
-def _same(old: StoredAllocation, new: NewAllocation) -> bool:
+def _is_same(old: StoredAllocation, new: NewAllocation) -> bool:
     return (old.start, old.end, old.lane, old.pieces, old.piece) == (
         to_microseconds(new.start),
         to_microseconds(new.end),
@@ -312,14 +321,8 @@ def _same(old: StoredAllocation, new: NewAllocation) -> bool:
     )
 
 
-LOG = log.getLogger(__name__)
-
-#: Seconds between two looks: what changed in an hour is read faster than what changed in a month.
-_WARMUP_INTERVAL: Final = 600.0
-
-
 class CalendarWarmup(Worker):
-    """Read the calendar at the start, and now and then what changed, in a thread of its own."""
+    """Read the calendar at the start, and its changes every few minutes, in a dedicated thread."""
 
     name = 'calendar'
     trouble: ClassVar[tuple[type[Exception], ...]] = TROUBLE
@@ -328,10 +331,10 @@ class CalendarWarmup(Worker):
     def __init__(self, calendar: Calendar) -> None:
         super().__init__(_WARMUP_INTERVAL)
         self._calendar = calendar
-        self._told = False
+        self._logged = False
 
     def look(self) -> None:
         self._calendar.refresh()
-        if not self._told:
-            self._told = True
+        if not self._logged:
+            self._logged = True
             LOG.info('The calendar is in memory')

@@ -17,11 +17,11 @@ from climate_core.calendar.model import Demand, Order
 from climate_core.calendar.timeline import Entry, Timeline, total_amounts
 from climate_core.concurrency import check_deadline
 
-#: A search takes the best of so many units, and of so many for each piece.
+#: A search takes the best of this number of units, and of this number for each piece.
 SAMPLE: Final = 1000
 SAMPLE_OF_PIECE: Final = 10
 
-#: The spare of a unit, what fits, and its timeline, as in :class:`FittingUnit`.
+#: The spare of a unit, what fits, and its timeline, as in :class:`Candidate`.
 _RatedUnit = tuple[tuple[int, int], int, Timeline]
 
 
@@ -35,14 +35,14 @@ class AllocationChoice(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """A search for one reservation, whose own promises are not in the timelines.
+    """A search for one reservation, whose own allocations are not in the timelines.
 
     :param start: of the time that must be free
-    :param own: the units that it has by now
-    :param keep: whether it must have them in the end, too; else it has them if they are free
-    :param firm: whether it keeps them also if they have become too small
-    :param now: what is before this time is of no use to anybody
-    :param scatter: how often others were faster: so many more units are drawn from
+    :param own: the units that the reservation has
+    :param keep: whether it must keep these units; else it prefers them if they are free
+    :param firm: whether it keeps units that became too small, too
+    :param now: no unit can be allocated before this time
+    :param scatter: number of lost races: the choice is drawn from that many times more units
     :param contention: unit id -> number of demands of the same request that the unit satisfies,
         this one included; units that satisfy most demands are chosen last
     """
@@ -59,31 +59,31 @@ class Search:
 
     @property
     def begin(self) -> int:
-        """Return when that time begins that is not past."""
+        """Return the start, but not before now."""
         return max(self.start, self.now)
 
     @property
     def length(self) -> int:
-        """Return how long that time is, past or not."""
+        """Return the duration, past or not."""
         return self.end - self.start
 
-    def entry(self, pick: AllocationChoice) -> Entry:
-        """Return what a timeline keeps of a pick."""
+    def entry(self, choice: AllocationChoice) -> Entry:
+        """Return a choice as an entry of a timeline."""
         return Entry(
-            self.begin, self.end, pick.lane, total_amounts(pick.pieces, self.demand.piece)
+            self.begin, self.end, choice.lane, total_amounts(choice.pieces, self.demand.piece)
         )
 
 
 def shift_search(search: Search, delay: int) -> Search:
-    """Return the same search so many microseconds later."""
+    """Return the same search after a delay in microseconds."""
     return dataclasses.replace(search, start=search.start + delay, end=search.end + delay)
 
 
 class Candidate(NamedTuple):
-    """A unit that has room.
+    """A unit with free capacity.
 
-    :param fits: so many pieces
-    :param spare: how much it has for others: pieces for shares, and the gap around the time
+    :param fits: number of pieces that fit
+    :param spare: what it has left: pieces of shares, and the gap around the time
     """
 
     timeline: Timeline
@@ -99,10 +99,10 @@ class Candidate(NamedTuple):
 def find_candidates(
     search: Search, timelines: Sequence[Timeline], rng: random.Random
 ) -> Iterator[Candidate]:
-    """Yield the units that have room and would do: its own ones, then the best of the others.
+    """Yield the units that satisfy a search: first the units it has, then the best of the rest.
 
-    Of very many it is the best of a part of them that begins somewhere, then the best of the next
-    part: that is quick, and two searches at the same time do not take the same one.
+    Of very many units the best of a random part come first, then the best of the next part. That
+    is quick, and concurrent searches choose different units.
 
     :param timelines: of all units of the kind
     """
@@ -121,7 +121,7 @@ def find_candidates(
 
 
 def _slice_around(timelines: Sequence[Timeline], first: int, size: int) -> Sequence[Timeline]:
-    """Return so many timelines from one on; after the last one comes the first."""
+    """Return a number of timelines from a place on; after the last timeline comes the first."""
     first %= len(timelines)
     return [*timelines[first : first + size], *timelines[: max(0, first + size - len(timelines))]]
 
@@ -139,16 +139,20 @@ def _ranked(
         rng.shuffle(found)
     else:
         found.sort(key=itemgetter(0), reverse=search.demand.order == Order.SPREAD)
-    found.sort(key=lambda room: room[2].unit.asleep)
+    found.sort(key=lambda candidate: candidate[2].unit.asleep)
     if search.contention:
-        found.sort(key=lambda room: search.contention.get(room[2].unit.id, 0))
-    # Few of them are taken.
+        found.sort(key=lambda candidate: search.contention.get(candidate[2].unit.id, 0))
+    # A generator, since few candidates are used.
     return (Candidate(timeline, fits, spare) for spare, fits, timeline in found)
 
 
 def _matching(search: Search, found: Iterable[Candidate]) -> Iterator[Candidate]:
     matches = search.demand.matches
-    return (room for room in found if room.timeline.unit.available and matches(room.timeline.unit))
+    return (
+        candidate
+        for candidate in found
+        if candidate.timeline.unit.available and matches(candidate.timeline.unit)
+    )
 
 
 def _rate_whole_units(search: Search, timelines: Iterable[Timeline]) -> list[_RatedUnit]:
@@ -171,183 +175,31 @@ def _rate_shared_units(search: Search, timelines: Iterable[Timeline]) -> Iterato
 
 
 def _scatter(found: Iterator[Candidate], ahead: int, rng: random.Random) -> Iterator[Candidate]:
-    """Yield rooms in an order that is by chance, but none much earlier than it was."""
+    """Yield candidates in random order, but none much earlier than before."""
     if not ahead:
         yield from found
         return
     drawn: list[Candidate] = []
-    for room in found:
-        drawn.append(room)
+    for candidate in found:
+        drawn.append(candidate)
         if len(drawn) > ahead:
             yield drawn.pop(rng.randrange(len(drawn)))
     rng.shuffle(drawn)
     yield from drawn
 
 
-#: Whole units that are promised within so many microseconds of each other get different lanes.
+#: Allocations of a whole unit within this number of microseconds get different lanes.
 LANE_MARGIN: Final = 3_600_000_000
 
-_Chosen = Mapping[int, AllocationChoice]
+_Choices = Mapping[int, AllocationChoice]
 _Shares = Iterator[tuple[Candidate, int]]
 
 
-class InsufficientUnits(Exception):
-    """There are not enough pieces.
-
-    :ivar count: so many there are
-    """
-
-    def __init__(self, count: int) -> None:
-        super().__init__(count)
-        self.count = count
-
-
-def choose_units(
-    search: Search, timelines: Sequence[Timeline], rng: random.Random
-) -> list[AllocationChoice]:
-    """Choose units for one demand.
-
-    :param timelines: of all units of the kind, in any order
-    :returns: at least as many pieces as are demanded, by unit
-    :raises TooFew: there are not enough, or what it has cannot stay
-    :raises climate_core.exceptions.ServiceUnavailable: the caller waits no longer
-    """
-    check_deadline()
-    demand = search.demand
-    chosen = _retained(search, timelines) if search.keep else {}
-    missing = demand.most - _count_pieces(chosen)
-    if missing > 0:
-        found = find_candidates(search, timelines, rng)
-        for room, pieces in list(_distribution(demand)(search, chosen, found, missing)):
-            had = chosen.get(room.unit_id) or AllocationChoice(
-                room.unit_id, 0, _choose_lane(search, room.timeline)
-            )
-            chosen[room.unit_id] = had._replace(pieces=had.pieces + pieces)
-    if _count_pieces(chosen) < demand.least:
-        raise InsufficientUnits(_count_pieces(chosen))
-    return sorted(chosen.values())
-
-
-def _count_pieces(chosen: _Chosen) -> int:
-    return sum(pick.pieces for pick in chosen.values())
-
-
-def _retained(search: Search, timelines: Sequence[Timeline]) -> dict[int, AllocationChoice]:
-    """Return what stays of the reservation's own.
-
-    What is too much is given up where there is the least of it.
-
-    :raises TooFew: it cannot stay
-    """
-    too_many = _count_pieces(search.own) - search.demand.most
-    kept = {}
-    for pick in sorted(search.own.values(), key=lambda pick: (pick.pieces, -pick.unit_id)):
-        less = min(pick.pieces, max(0, too_many))
-        too_many -= less
-        if less < pick.pieces:
-            kept[pick.unit_id] = pick._replace(pieces=pick.pieces - less)
-    staying = {
-        each.unit.id: kept[each.unit.id]
-        for each in timelines
-        if each.unit.id in kept and (search.firm or _stays(search, each, kept[each.unit.id]))
-    }
-    if len(staying) < len(kept):
-        raise InsufficientUnits(_count_pieces(staying))
-    return kept
-
-
-def _stays(search: Search, timeline: Timeline, pick: AllocationChoice) -> bool:
-    begin, end, piece = search.begin, search.end, search.demand.piece
-    return (
-        timeline.lane(begin, end, pick.lane) == pick.lane
-        and timeline.fits(begin, end, piece, pick.pieces) >= pick.pieces
-    )
-
-
-def _choose_lane(search: Search, timeline: Timeline) -> int:
-    own = search.own.get(timeline.unit.id)
-    liked = own.lane if own else None
-    if own is None and search.demand.piece is None:
-        # Not the lane of what comes right before or after: it is prepared while that one runs.
-        liked = timeline.lane(search.begin - LANE_MARGIN, search.end + LANE_MARGIN)
-    lane = timeline.lane(search.begin, search.end, liked)
-    assert lane is not None, 'a unit without a free lane has no room'  # nosec B101 # for mypy: it holds already
-    return lane
-
-
-def _distribution(
-    demand: Demand,
-) -> Callable[[Search, _Chosen, Iterator[Candidate], int], _Shares]:
-    """Return how pieces are shared out among units."""
-    if demand.one_unit:
-        return _choose_one_unit
-    return _spread_out if demand.order == Order.SPREAD else _pack
-
-
-def _max_more_pieces(search: Search, chosen: _Chosen, room: Candidate) -> int:
-    """Return how many more pieces of a unit there may be."""
-    own, demand = chosen.get(room.unit_id), search.demand
-    most = min(room.fits, demand.most)
-    if demand.most_per_unit is not None:
-        most = min(most, demand.most_per_unit)
-    return most - (own.pieces if own else 0)
-
-
-def _pack(search: Search, chosen: _Chosen, found: Iterator[Candidate], missing: int) -> _Shares:
-    for room in found:
-        pieces = min(_max_more_pieces(search, chosen, room), missing)
-        if pieces > 0:
-            yield room, pieces
-            missing -= pieces
-        if not missing:
-            return
-
-
-def _spread_out(
-    search: Search, chosen: _Chosen, found: Iterator[Candidate], missing: int
-) -> _Shares:
-    """Share the pieces out one by one, each to a unit that has the fewest."""
-    listed = list(found)
-    queue = []
-    for rank, room in enumerate(listed):
-        own = chosen.get(room.unit_id)
-        queue.append((own.pieces if own else 0, rank, _max_more_pieces(search, chosen, room)))
-    heapq.heapify(queue)
-    given = [0] * len(listed)
-    while missing and queue:
-        pieces, rank, limit = heapq.heappop(queue)
-        if given[rank] < limit:
-            given[rank] += 1
-            missing -= 1
-            heapq.heappush(queue, (pieces + 1, rank, limit))
-    yield from ((room, pieces) for room, pieces in zip(listed, given, strict=True) if pieces)
-
-
-def _choose_one_unit(
-    search: Search, chosen: _Chosen, found: Iterator[Candidate], missing: int
-) -> _Shares:
-    best: tuple[Candidate, int] | None = None
-    for room in found:
-        pieces = min(_max_more_pieces(search, chosen, room), missing)
-        if pieces > (best[1] if best else 0) and (not chosen or room.unit_id in chosen):
-            best = room, pieces
-        if best and best[1] == missing:
-            break
-    if best:
-        yield best
-
-
-#: Returns the timelines of all units of a kind.
-TimelineSource = Callable[[str], Sequence[Timeline]]
-#: How many orders are tried in which searches choose.
-MAX_ORDERS: Final = 8
-
-
 class InsufficientCapacity(Exception):
-    """Not enough is free for one of the searches.
+    """Capacity is insufficient for a search.
 
-    :ivar index: which one
-    :ivar count: how many pieces there are for it
+    :ivar index: the place of the search among searches for a joint choice
+    :ivar count: number of pieces that are free for it
     """
 
     def __init__(self, index: int, count: int) -> None:
@@ -356,31 +208,174 @@ class InsufficientCapacity(Exception):
         self.count = count
 
 
+def choose_units(
+    search: Search, timelines: Sequence[Timeline], rng: random.Random
+) -> list[AllocationChoice]:
+    """Choose units for one search.
+
+    :param timelines: of all units of the kind, in any order
+    :returns: at least the demanded number of pieces, by unit
+    :raises InsufficientCapacity: too few are free, or the search cannot keep what it has
+    :raises climate_core.exceptions.ServiceUnavailable: the deadline of the caller has passed
+    """
+    check_deadline()
+    demand = search.demand
+    chosen = _retained(search, timelines) if search.keep else {}
+    missing = demand.most - _count_pieces(chosen)
+    if missing > 0:
+        found = find_candidates(search, timelines, rng)
+        for candidate, pieces in list(_distribution(demand)(search, chosen, found, missing)):
+            had = chosen.get(candidate.unit_id) or AllocationChoice(
+                candidate.unit_id, 0, _choose_lane(search, candidate.timeline)
+            )
+            chosen[candidate.unit_id] = had._replace(pieces=had.pieces + pieces)
+    if _count_pieces(chosen) < demand.least:
+        raise InsufficientCapacity(0, _count_pieces(chosen))
+    return sorted(chosen.values())
+
+
+def _count_pieces(chosen: _Choices) -> int:
+    return sum(choice.pieces for choice in chosen.values())
+
+
+def _retained(search: Search, timelines: Sequence[Timeline]) -> dict[int, AllocationChoice]:
+    """Return what the reservation keeps of its units.
+
+    Surplus pieces are released first from the units that have the fewest.
+
+    :raises InsufficientCapacity: it cannot keep them
+    """
+    too_many = _count_pieces(search.own) - search.demand.most
+    kept = {}
+    for choice in sorted(search.own.values(), key=lambda choice: (choice.pieces, -choice.unit_id)):
+        less = min(choice.pieces, max(0, too_many))
+        too_many -= less
+        if less < choice.pieces:
+            kept[choice.unit_id] = choice._replace(pieces=choice.pieces - less)
+    staying = {
+        each.unit.id: kept[each.unit.id]
+        for each in timelines
+        if each.unit.id in kept and (search.firm or _stays(search, each, kept[each.unit.id]))
+    }
+    if len(staying) < len(kept):
+        raise InsufficientCapacity(0, _count_pieces(staying))
+    return kept
+
+
+def _stays(search: Search, timeline: Timeline, choice: AllocationChoice) -> bool:
+    begin, end, piece = search.begin, search.end, search.demand.piece
+    return (
+        timeline.lane(begin, end, choice.lane) == choice.lane
+        and timeline.fits(begin, end, piece, choice.pieces) >= choice.pieces
+    )
+
+
+def _choose_lane(search: Search, timeline: Timeline) -> int:
+    own = search.own.get(timeline.unit.id)
+    liked = own.lane if own else None
+    if own is None and search.demand.piece is None:
+        # Not the lane of the allocation right before or after: that runs during the preparation.
+        liked = timeline.lane(search.begin - LANE_MARGIN, search.end + LANE_MARGIN)
+    lane = timeline.lane(search.begin, search.end, liked)
+    assert lane is not None, 'a unit without a free lane is no candidate'  # nosec B101 # for mypy: it holds already
+    return lane
+
+
+def _distribution(
+    demand: Demand,
+) -> Callable[[Search, _Choices, Iterator[Candidate], int], _Shares]:
+    """Return how pieces are distributed among units."""
+    if demand.one_unit:
+        return _choose_one_unit
+    return _spread_out if demand.order == Order.SPREAD else _pack
+
+
+def _max_more_pieces(search: Search, chosen: _Choices, candidate: Candidate) -> int:
+    """Return how many more pieces of a unit may be chosen."""
+    own, demand = chosen.get(candidate.unit_id), search.demand
+    most = min(candidate.fits, demand.most)
+    if demand.most_per_unit is not None:
+        most = min(most, demand.most_per_unit)
+    return most - (own.pieces if own else 0)
+
+
+def _pack(search: Search, chosen: _Choices, found: Iterator[Candidate], missing: int) -> _Shares:
+    for candidate in found:
+        pieces = min(_max_more_pieces(search, chosen, candidate), missing)
+        if pieces > 0:
+            yield candidate, pieces
+            missing -= pieces
+        if not missing:
+            return
+
+
+def _spread_out(
+    search: Search, chosen: _Choices, found: Iterator[Candidate], missing: int
+) -> _Shares:
+    """Distribute the pieces one by one, always to a unit that has the fewest."""
+    listed = list(found)
+    queue = []
+    for rank, candidate in enumerate(listed):
+        own = chosen.get(candidate.unit_id)
+        queue.append((own.pieces if own else 0, rank, _max_more_pieces(search, chosen, candidate)))
+    heapq.heapify(queue)
+    given = [0] * len(listed)
+    while missing and queue:
+        pieces, rank, limit = heapq.heappop(queue)
+        if given[rank] < limit:
+            given[rank] += 1
+            missing -= 1
+            heapq.heappush(queue, (pieces + 1, rank, limit))
+    yield from (
+        (candidate, pieces) for candidate, pieces in zip(listed, given, strict=True) if pieces
+    )
+
+
+def _choose_one_unit(
+    search: Search, chosen: _Choices, found: Iterator[Candidate], missing: int
+) -> _Shares:
+    best: tuple[Candidate, int] | None = None
+    for candidate in found:
+        pieces = min(_max_more_pieces(search, chosen, candidate), missing)
+        if pieces > (best[1] if best else 0) and (not chosen or candidate.unit_id in chosen):
+            best = candidate, pieces
+        if best and best[1] == missing:
+            break
+    if best:
+        yield best
+
+
+#: Returns the timelines of all units of a kind.
+TimelineSource = Callable[[str], Sequence[Timeline]]
+#: Maximum number of orders in which searches choose.
+MAX_ORDERS: Final = 8
+
+
 def choose_units_jointly(
     searches: Sequence[Search], timelines_of: TimelineSource, rng: random.Random
 ) -> list[list[AllocationChoice]]:
-    """Choose units for each of the searches.
+    """Choose units for all searches, none of which takes a unit that another one chose.
 
-    Each takes what no other one could have before it takes the rest: of whole units for two
-    searches that finds whatever there is. What has too little is tried again as the first one,
-    :data:`TRIES` times at most: the time that it takes is that of so many searches.
+    A search prefers units that no other search can use: for two searches for whole units that
+    finds any solution. A search that lacks capacity goes first in the next order, of at most
+    :data:`MAX_ORDERS`.
 
-    :raises NotFitting: not enough is free; nothing is chosen
+    :raises InsufficientCapacity: nothing is chosen
     """
     if len(searches) < 2:
-        return [_choose(0, each, timelines_of, {}, rng) for each in searches]
+        return [_choose(0, search, timelines_of, rng) for search in searches]
     order = list(range(len(searches)))
-    names = {each.demand.kind for each in searches}
-    contention = {kind: _contention(kind, searches, timelines_of) for kind in names}
+    kinds = {search.demand.kind for search in searches}
+    contention = {kind: _contention(kind, searches, timelines_of) for kind in kinds}
     contested = [
         dataclasses.replace(each, contention=contention[each.demand.kind]) for each in searches
     ]
     missing: InsufficientCapacity | None = None
     for _ in searches[:MAX_ORDERS]:
         try:
-            return _in_order(contested, order, timelines_of, rng)
+            return _choose_in_order(contested, order, timelines_of, rng)
         except InsufficientCapacity as exc:
-            # The refusal of the first search is the one that a user understands.
+            # Users understand the error of the first order.
             missing = missing or exc
             order.remove(exc.index)
             order.insert(0, exc.index)
@@ -402,7 +397,7 @@ def find_missing(
 def _contention(
     kind: str, searches: Sequence[Search], timelines_of: TimelineSource
 ) -> dict[int, int]:
-    """Return for how many of the searches each unit of a kind would do; for one, nothing."""
+    """Return the number of searches that each unit of a kind satisfies; of one search, nothing."""
     demands = [each.demand for each in searches if each.demand.kind == kind]
     if len(demands) < 2:
         return {}
@@ -410,68 +405,67 @@ def _contention(
     return {unit.id: sum(each.matches(unit) for each in demands) for unit in units}
 
 
-def _in_order(
+def _choose_in_order(
     searches: Sequence[Search],
     order: Sequence[int],
     timelines_of: TimelineSource,
     rng: random.Random,
 ) -> list[list[AllocationChoice]]:
-    taken: dict[int, Timeline] = {}
-    found: dict[int, list[AllocationChoice]] = {}
+    remaining = RemainingTimelines(timelines_of)
+    chosen: dict[int, list[AllocationChoice]] = {}
     for index in order:
         search = searches[index]
-        kept = sum(pick.pieces for pick in search.own.values()) if search.keep else 0
+        kept = _count_pieces(search.own) if search.keep else 0
         enough = max(search.demand.least, min(search.demand.most, kept))
         demand = dataclasses.replace(search.demand, most=enough)
         least = dataclasses.replace(search, demand=demand)
-        found[index] = _choose(index, least, timelines_of, taken, rng)
-        _occupy(search, found[index], timelines_of, taken)
-    # All searches have their least number by now; those that may have more share what is left.
+        chosen[index] = _choose(index, least, remaining, rng)
+        remaining.occupy(search, chosen[index])
+    # All searches have their least number by now; searches that may have more share what is left.
     for index in order:
-        search, picks = searches[index], found[index]
-        if sum(pick.pieces for pick in picks) < search.demand.most:
-            _vacate(search, picks, taken)
-            own = {pick.unit_id: pick for pick in picks}
+        search, choices = searches[index], chosen[index]
+        if sum(choice.pieces for choice in choices) < search.demand.most:
+            remaining.vacate(search, choices)
+            own = {choice.unit_id: choice for choice in choices}
             more = dataclasses.replace(search, own=own, keep=True, contention={})
-            found[index] = _choose(index, more, timelines_of, taken, rng)
-            _occupy(search, found[index], timelines_of, taken)
-    return [found[index] for index in range(len(searches))]
+            chosen[index] = _choose(index, more, remaining, rng)
+            remaining.occupy(search, chosen[index])
+    return [chosen[index] for index in range(len(searches))]
 
 
 def _choose(
-    index: int,
-    search: Search,
-    timelines_of: TimelineSource,
-    taken: dict[int, Timeline],
-    rng: random.Random,
+    index: int, search: Search, timelines_of: TimelineSource, rng: random.Random
 ) -> list[AllocationChoice]:
     try:
-        return choose_units(search, _current_timelines(search, timelines_of, taken), rng)
-    except InsufficientUnits as exc:
+        return choose_units(search, timelines_of(search.demand.kind), rng)
+    except InsufficientCapacity as exc:
         raise InsufficientCapacity(index, exc.count) from exc
 
 
-def _current_timelines(
-    search: Search, timelines_of: TimelineSource, taken: dict[int, Timeline]
-) -> Sequence[Timeline]:
-    timelines = timelines_of(search.demand.kind)
-    return [taken.get(each.unit.id, each) for each in timelines] if taken else timelines
+class RemainingTimelines:
+    """A source of timelines that contain the choices of earlier searches, too."""
 
+    def __init__(self, timelines_of: TimelineSource) -> None:
+        self._timelines_of = timelines_of
+        self._changed: dict[int, Timeline] = {}
 
-def _occupy(
-    search: Search,
-    picks: Sequence[AllocationChoice],
-    timelines_of: TimelineSource,
-    taken: dict[int, Timeline],
-) -> None:
-    by_id = {pick.unit_id: search.entry(pick) for pick in picks}
-    for each in _current_timelines(search, timelines_of, taken):
-        entry = by_id.get(each.unit.id)
-        if entry is not None:
-            taken[each.unit.id] = each.changed(each.unit, added=[entry])
+    def __call__(self, kind: str) -> Sequence[Timeline]:
+        """Return the timelines of all units of a kind."""
+        timelines, changed = self._timelines_of(kind), self._changed
+        return [changed.get(each.unit.id, each) for each in timelines] if changed else timelines
 
+    def occupy(self, search: Search, choices: Iterable[AllocationChoice]) -> None:
+        """Add the choices of a search."""
+        entries = {choice.unit_id: search.entry(choice) for choice in choices}
+        for timeline in self(search.demand.kind):
+            unit = timeline.unit
+            entry = entries.get(unit.id)
+            if entry is not None:
+                self._changed[unit.id] = timeline.changed(unit, added=[entry])
 
-def _vacate(search: Search, picks: Sequence[AllocationChoice], taken: dict[int, Timeline]) -> None:
-    for pick in picks:
-        each = taken[pick.unit_id]
-        taken[pick.unit_id] = each.changed(each.unit, without=[search.entry(pick)])
+    def vacate(self, search: Search, choices: Iterable[AllocationChoice]) -> None:
+        """Remove the choices of a search that were added."""
+        for choice in choices:
+            timeline = self._changed[choice.unit_id]
+            without = [search.entry(choice)]
+            self._changed[choice.unit_id] = timeline.changed(timeline.unit, without=without)

@@ -17,16 +17,17 @@ from climate_core.db import calendar
 from climate_core.db.calendar import StoredAllocation
 from climate_core.db.engine import Stale, after_commit
 
-#: Nothing of a promise that begins within so many microseconds is changed but by its own lease:
-#: it may be about to begin.
+#: Only its own lease changes an allocation that starts within this number of microseconds.
 _SOON = 60_000_000
+#: A release within this number of microseconds of its time is not late.
+_ON_TIME = 5_000_000
 
 
 class CalendarTransaction:
-    """The index as it was at the first look, and what the transaction itself has written since.
+    """A snapshot of the index, and what the transaction itself has written since.
 
-    :ivar now: the time of the first look
-    :ivar verified: nothing that was committed before is overlooked
+    :ivar now: the time of the snapshot
+    :ivar verified: whether the snapshot contains all that was committed before
     """
 
     def __init__(
@@ -34,23 +35,23 @@ class CalendarTransaction:
     ) -> None:
         """Take a snapshot of the index.
 
-        :param reader: another transaction to read it with, if this one has written already
+        :param reader: another transaction that reads it, if this one has written
         """
         now, self.verified = index.refresh(reader or session)
         self.now = to_microseconds(now)
         self._index = index
-        # What is searched and what is written are of one moment, whatever other threads read.
+        # Searches and writes use the same snapshot, whatever other threads read.
         self._snapshot = index.snapshot
         self._session = session
         self._written: dict[int, Timeline] = {}
-        #: Whether the database has judged all that is written here by the generations.
+        #: Whether the generations guarded all that is written here.
         self._guarded = True
         self._moved: dict[int, list[tuple[Entry, Entry]]] = collections.defaultdict(list)
 
     def verify(self) -> bool:
-        """Find what was overlooked; tell whether there was anything.
+        """Read the changes that the snapshot lacks; return whether there were any.
 
-        :raises climate_core.db.engine.Stale: that needs a transaction that has written nothing
+        :raises climate_core.db.engine.Stale: the transaction has written, so it cannot
         """
         if self._written:
             self._index.doubt()
@@ -67,13 +68,13 @@ class CalendarTransaction:
         excluded: int | None = None,
         needed: Iterable[tuple[int, int, int, int]] = (),
     ) -> TimelineSource:
-        """Return a function that returns the timelines of a kind.
+        """Return a source of the timelines as this transaction sees them.
 
-        :param own: promises that they shall not have
-        :param excluded: a unit that shall not be there
-        :param needed: lanes of units (unit, lane, start, end) that are open: what is promised in
-            them for later takes other ones, if something is written for the unit
-        :raises climate_core.db.engine.Stale: such a promise is not there any more
+        :param own: allocations that they do not contain
+        :param excluded: a unit that the source does not contain
+        :param needed: lanes of units (unit, lane, start, end) that are in use: later allocations
+            in them move to other lanes, if something is written for the unit
+        :raises climate_core.db.engine.Stale: an own allocation has changed
         """
         changed = {**self._written, **self._without(own)}
         snapshot = self._snapshot
@@ -95,23 +96,23 @@ class CalendarTransaction:
         return of_kind
 
     def among(self, unit_ids: Iterable[int]) -> TimelineSource:
-        """Return a function that returns the timelines of a kind, only of some units."""
+        """Return a source of the timelines of some units only."""
         self._moved = collections.defaultdict(list)
-        there = self._snapshot.timelines
-        seen = [self._written.get(each) or there.get(each) for each in sorted(unit_ids)]
+        known = self._snapshot.timelines
+        seen = [self._written.get(unit_id) or known.get(unit_id) for unit_id in sorted(unit_ids)]
         return lambda kind: [each for each in seen if each and each.unit.kind == kind]
 
     def _without(self, own: Iterable[calendar.StoredAllocation]) -> dict[int, Timeline]:
-        gone = collections.defaultdict(list)
-        for each in own:
-            gone[each.unit_id].append(stored_entry(each))
-        found = {}
-        for unit_id, entries in gone.items():
+        without = collections.defaultdict(list)
+        for row in own:
+            without[row.unit_id].append(stored_entry(row))
+        timelines = {}
+        for unit_id, entries in without.items():
             timeline = self._timeline(unit_id)
             if not all(map(timeline.has, entries)):
-                raise self._lost([unit_id])
-            found[unit_id] = timeline.changed(timeline.unit, without=entries)
-        return found
+                raise self._doubt([unit_id])
+            timelines[unit_id] = timeline.changed(timeline.unit, without=entries)
+        return timelines
 
     def write(
         self,
@@ -119,14 +120,13 @@ class CalendarTransaction:
         ended: Sequence[calendar.StoredAllocation] = (),
         added: Sequence[NewAllocation] = (),
     ) -> None:
-        """Change what is promised: all of it in three statements at most, or nothing.
+        """Change allocations in at most three statements: all changes or none.
 
-        :param ended: what ends at the time that it says here
-        :raises climate_core.db.engine.Stale: what is promised of a unit has changed meanwhile
+        :param ended: allocations with their new ends
+        :raises climate_core.db.engine.Stale: another transaction changed the units
         """
-        steps = collections.Counter(each.unit_id for each in added)
-        old = [*gone, *ended]
-        touched = sorted({each.unit_id for each in old} | steps.keys())
+        steps = collections.Counter(allocation.unit_id for allocation in added)
+        touched = sorted({row.unit_id for row in (*gone, *ended)} | steps.keys())
         if not touched:
             return
         before = {unit_id: self._timeline(unit_id) for unit_id in touched}
@@ -138,7 +138,7 @@ class CalendarTransaction:
             and self._end(ended)
             and calendar.insert_allocations(self._session, _allocation_rows(added, generations))
         ):
-            raise self._lost(touched)
+            raise self._doubt(touched)
         if not self._written:
             after_commit(self._session, self._learn)
         self._apply(gone, ended, added)
@@ -150,14 +150,14 @@ class CalendarTransaction:
     def check_starting(
         self, ends: Mapping[int, int], last: int, found: Collection[calendar.StoredAllocation]
     ) -> None:
-        """Check that a statement has found all that begins on units of which this writes.
+        """Check that a statement has read all allocations that start on units.
 
-        The index may know of promises that a transaction does not see that began before them.
+        The index may contain allocations that are newer than the snapshot of the database.
 
-        :param ends: since when, by the ids of the units
+        :param ends: id of a unit -> since when
         :param last: until when
-        :param found: what the statement found
-        :raises climate_core.db.engine.Stale: it has not
+        :param found: the result of the statement
+        :raises climate_core.db.engine.Stale: the result lacks allocations
         """
         known = {
             (unit_id, each.start, each.end, each.lane)
@@ -167,12 +167,12 @@ class CalendarTransaction:
         }
         seen = {(each.unit_id, each.start, each.end, each.lane) for each in found}
         if known != {each for each in seen if each[2] > self.now}:
-            raise self._lost(sorted(ends))
+            raise self._doubt(sorted(ends))
 
     def lasts(self, own: calendar.StoredAllocation, until: int) -> int:
-        """Return how long a promise can last without taking anything from another one.
+        """Return how long an allocation can be extended beside the other allocations.
 
-        :param until: no longer than that
+        :param until: the end at most
         """
         timeline = self._timeline(own.unit_id)
         kept = timeline.changed(timeline.unit, without=[stored_entry(own)])
@@ -181,7 +181,7 @@ class CalendarTransaction:
     def freed(
         self, gone: Sequence[calendar.StoredAllocation], ended: Sequence[calendar.StoredAllocation]
     ) -> None:
-        """Note what this transaction has freed without asking here.
+        """Add what this transaction has released without this view.
 
         :param gone: as it was
         :param ended: as it is now
@@ -190,7 +190,7 @@ class CalendarTransaction:
         self._apply(gone, ended)
 
     def _learn(self) -> None:
-        """Pass what was committed to the index, so that it need not be read."""
+        """Pass the committed changes to the index, which then need not read them."""
         if self._guarded:
             self._index.learn(self._written)
 
@@ -206,8 +206,8 @@ class CalendarTransaction:
             without[own.unit_id].append(stored_entry(own))
         for own in ended:
             new[own.unit_id].append(stored_entry(own))
-        for promise in added:
-            new[promise.unit_id].append(new_entry(promise))
+        for allocation in added:
+            new[allocation.unit_id].append(new_entry(allocation))
         for unit_id in {each.unit_id for each in added}:
             without[unit_id] += [before for before, _ in self._moved[unit_id]]
             new[unit_id] += [after for _, after in self._moved[unit_id]]
@@ -240,94 +240,93 @@ class CalendarTransaction:
     def _timeline(self, unit_id: int) -> Timeline:
         found = self._written.get(unit_id) or self._snapshot.timelines.get(unit_id)
         if found is None:
-            raise self._lost([unit_id])
+            raise self._doubt([unit_id])
         return found
 
-    def _lost(self, unit_ids: Sequence[int]) -> Stale:
+    def _doubt(self, unit_ids: Sequence[int]) -> Stale:
         self._index.doubt(unit_ids)
         return Stale(f'units {unit_ids[:10]}')
 
 
 def stored_entry(own: calendar.StoredAllocation) -> Entry:
-    """Return what a timeline has of a promise that was read."""
+    """Return the entry of a stored allocation in a timeline."""
     return Entry(own.start, own.end, own.lane, total_amounts(own.pieces, own.piece))
 
 
-def new_entry(promise: NewAllocation) -> Entry:
-    """Return what a timeline has of a promise."""
-    taken = total_amounts(promise.pieces, promise.piece)
-    return Entry(to_microseconds(promise.start), to_microseconds(promise.end), promise.lane, taken)
+def new_entry(allocation: NewAllocation) -> Entry:
+    """Return the entry of a new allocation in a timeline."""
+    taken = total_amounts(allocation.pieces, allocation.piece)
+    return Entry(
+        to_microseconds(allocation.start), to_microseconds(allocation.end), allocation.lane, taken
+    )
 
 
 def _allocation_rows(
     added: Sequence[NewAllocation], generations: dict[int, int]
 ) -> list[dict[str, Any]]:
-    """Return rows; several of one unit have one generation after the other."""
+    """Return the rows; the rows of a unit have consecutive generations."""
     last = dict(generations)
-    written = []
-    for each in added:
-        last[each.unit_id] += 1
-        written.append({**dataclasses.asdict(each), 'unit_generation': last[each.unit_id]})
-    return written
+    rows = []
+    for allocation in added:
+        last[allocation.unit_id] += 1
+        generation = last[allocation.unit_id]
+        rows.append({**dataclasses.asdict(allocation), 'unit_generation': generation})
+    return rows
 
 
-#: What is freed within so many microseconds of its time is not late.
-_ON_TIME = 5_000_000
+def moves_end(row: StoredAllocation, now: int, end: int, used: bool) -> bool:
+    """Return whether the end of an allocation changes when it is released.
 
-
-def moves_end(own: StoredAllocation, now: int, end: int, used: bool) -> bool:
-    """Tell whether a promise that is freed has another end by that.
-
-    A piece of a unit is not cleaned for longer than it was promised: others are there, too.
+    A piece of a unit is not cleaned for longer than allocated: other pieces are in use, too.
 
     :param used: whether the unit was used until now
     """
-    late = used and own.end + _ON_TIME < end and end > now
-    return own.end > end or (late and own.piece is None and not own.released)
+    late = used and row.end + _ON_TIME < end and end > now
+    return row.end > end or (late and row.piece is None and not row.released)
 
 
 def shift_next_start(
-    session: orm.Session, old: Iterable[StoredAllocation], end: int
+    session: orm.Session, released: Iterable[StoredAllocation], end: int
 ) -> tuple[list[StoredAllocation], list[StoredAllocation]]:
-    """Move the starts of promises that wait for whole units to when these are free.
+    """Move the starts of allocations that wait for whole units to when the units are free.
 
-    :param old: what is freed, as it was
+    :param released: what is released, as it was
     :param end: when the units are free
-    :returns: what waited, as it was and as it is
+    :returns: the waiting allocations, as they were and as they are
     """
-    ends = {each.unit_id: each.end for each in old if each.piece is None and not each.released}
+    ends = {row.unit_id: row.end for row in released if row.piece is None and not row.released}
     if not ends:
         return [], []
     first, last = min(end, *ends.values()), max(end, *ends.values())
-    # No promise can be added meanwhile: the generations of the units were raised, so they are
-    # locked.
+    # No allocation can be added concurrently: the units are locked, since their generations were
+    # raised.
     waiting = calendar.allocations_starting(
         session, ends, from_microseconds(first), from_microseconds(last), lock=True
     )
     start_dates = calendar.lease_start_dates(session, waiting)
     before, after = [], []
-    for each in waiting:
-        old_end = ends[each.unit_id]
-        # What was held up begins when its lease does, or as soon as it can. The lease may be
-        # younger than what this transaction sees.
-        start_date = start_dates.get(each.reservation_id)
-        start = max(end, each.start if start_date is None else to_microseconds(start_date))
-        if min(old_end, end) <= each.start <= max(old_end, end) and start != each.start:
-            start = min(start, each.end)
-            calendar.set_start(session, each, from_microseconds(start))
-            before.append(each)
-            after.append(each._replace(start=start))
+    for row in waiting:
+        old_end = ends[row.unit_id]
+        # A delayed allocation starts with its lease, or as soon as possible. The lease may be
+        # newer than the snapshot of this transaction.
+        start_date = start_dates.get(row.reservation_id)
+        start = max(end, row.start if start_date is None else to_microseconds(start_date))
+        if min(old_end, end) <= row.start <= max(old_end, end) and start != row.start:
+            start = min(start, row.end)
+            calendar.set_start(session, row, from_microseconds(start))
+            before.append(row)
+            after.append(row._replace(start=start))
     return before, after
 
 
-def start_later(own: StoredAllocation, start: int) -> NewAllocation:
-    """Return a promise that begins later, which it does not outlive."""
+def start_later(row: StoredAllocation, start: int) -> NewAllocation:
+    """Return an allocation that starts later, but not after its end."""
     return NewAllocation(
-        unit_id=own.unit_id,
-        reservation_id=own.reservation_id,
-        start=from_microseconds(min(start, own.end)),
-        end=from_microseconds(own.end),
-        pieces=own.pieces,
-        piece=own.piece,
-        lane=own.lane,
+        unit_id=row.unit_id,
+        reservation_id=row.reservation_id,
+        start=from_microseconds(min(start, row.end)),
+        end=from_microseconds(row.end),
+        pieces=row.pieces,
+        piece=row.piece,
+        lane=row.lane,
     )

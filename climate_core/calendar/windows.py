@@ -20,6 +20,7 @@ from climate_common.microseconds import FOREVER
 from climate_core.calendar.search import (
     AllocationChoice,
     InsufficientCapacity,
+    RemainingTimelines,
     Search,
     TimelineSource,
     choose_units_jointly,
@@ -29,7 +30,7 @@ from climate_core.calendar.search import (
 from climate_core.calendar.timeline import Timeline
 from climate_core.concurrency import check_deadline
 
-#: A search through units takes as long as checks at so many fewer.
+#: A search through this number of units takes as long as one check of a unit.
 UNITS_PER_CHECK = 4
 
 
@@ -143,8 +144,8 @@ class _UnitChecks:
             for search, timelines in zip(self._searches, self._timelines, strict=True)
             for first in _first_checks(search, timelines)
         ]
-        # Numbers, and no pairs but of units that were looked at: there may be ten thousand units,
-        # and few checks.
+        # Numbers, and pairs only of units that were checked: there may be ten thousand units, and
+        # few checks.
         waiting = sorted(range(len(firsts)), key=firsts.__getitem__, reverse=True)
         queue: list[tuple[int, int]] = []
         counts: dict[int, int] = {}
@@ -253,75 +254,65 @@ class SearchResult:
 
 
 def backfill(
-    waiting: Sequence[QueuedSearch], timelines_of: TimelineSource, rng: random.Random, looks: int
+    queued: Sequence[QueuedSearch], timelines_of: TimelineSource, rng: random.Random, checks: int
 ) -> Iterator[SearchResult]:
-    """Yield what there is for each lease that is searched, in the order in which they wait.
+    """Yield the result for each lease that is searched, in the order of the queue.
 
-    Each project has the same share of the looks: one half for searches, one half to find the
+    Each project has the same share of the checks: one half for searches, one half to find the
     capacity that is kept for leases. A project that needs more takes nothing from other projects.
     """
-    share = looks // max(1, len({each.project_id for each in waiting})) // 2
-    rooms = {each.project_id: SearchBudget(share) for each in waiting}
-    taken: dict[int, Timeline] = {}
-
-    def remaining(kind: str) -> Sequence[Timeline]:
-        timelines = timelines_of(kind)
-        return [taken.get(each.unit.id, each) for each in timelines] if taken else timelines
-
-    for number in _within_budget(waiting, timelines_of, share):
-        one = waiting[number]
+    share = checks // max(1, len({lease.project_id for lease in queued})) // 2
+    budgets = {lease.project_id: SearchBudget(share) for lease in queued}
+    remaining = RemainingTimelines(timelines_of)
+    for number in _within_budget(queued, timelines_of, share):
+        lease = queued[number]
         try:
-            picks = choose_units_jointly(one.searches, remaining, rng)
+            choices = choose_units_jointly(lease.searches, remaining, rng)
         except InsufficientCapacity:
-            left = rooms[one.project_id]
-            delay = _reserve_capacity(one, remaining, taken, rng, left) if one.latest else None
+            budget = budgets[lease.project_id]
+            delay = _reserve_capacity(lease, remaining, rng, budget) if lease.latest else None
             yield SearchResult(number, delay)
         else:
-            found = SearchResult(number, 0)
-            yield found
-            if found.is_taken:
-                _occupy(one.searches, picks, remaining, taken)
+            result = SearchResult(number, 0)
+            yield result
+            if result.is_taken:
+                _occupy(lease.searches, choices, remaining)
 
 
 def _within_budget(
-    waiting: Sequence[QueuedSearch], timelines_of: TimelineSource, share: int
+    queued: Sequence[QueuedSearch], timelines_of: TimelineSource, share: int
 ) -> list[int]:
-    """Return the numbers of the leases that are searched, in the order in which they wait."""
-    budgets = {each.project_id: SearchBudget(share) for each in waiting}
+    """Return the numbers of the leases that are searched, in the order of the queue."""
+    budgets = {lease.project_id: SearchBudget(share) for lease in queued}
     counts = Counter[str]()
-    found = []
-    for number in sorted(range(len(waiting)), key=lambda each: waiting[each].turn):
-        one = waiting[number]
-        cost = sum(len(timelines_of(each.demand.kind)) for each in one.searches) // UNITS_PER_CHECK
-        if budgets[one.project_id].spend(cost) or counts[one.project_id] < _ALWAYS_SEARCHED:
-            counts[one.project_id] += 1
-            found.append(number)
-    return sorted(found)
+    numbers = []
+    for number in sorted(range(len(queued)), key=lambda place: queued[place].turn):
+        lease = queued[number]
+        cost = sum(len(timelines_of(s.demand.kind)) for s in lease.searches) // UNITS_PER_CHECK
+        if budgets[lease.project_id].spend(cost) or counts[lease.project_id] < _ALWAYS_SEARCHED:
+            counts[lease.project_id] += 1
+            numbers.append(number)
+    return sorted(numbers)
 
 
 def _reserve_capacity(
-    one: QueuedSearch,
-    timelines_of: TimelineSource,
-    taken: dict[int, Timeline],
+    lease: QueuedSearch,
+    remaining: RemainingTimelines,
     rng: random.Random,
     budget: SearchBudget,
 ) -> int | None:
-    delay = find_next_delay(one.searches, 0, timelines_of, one.latest, rng, budget)
+    """Keep the earliest capacity that a lease can have; return its delay."""
+    delay = find_next_delay(lease.searches, 0, remaining, lease.latest, rng, budget)
     if delay is not None:
-        later = [shift_search(each, delay) for each in one.searches]
-        _occupy(later, choose_units_jointly(later, timelines_of, rng), timelines_of, taken)
+        later = [shift_search(search, delay) for search in lease.searches]
+        _occupy(later, choose_units_jointly(later, remaining, rng), remaining)
     return delay
 
 
 def _occupy(
     searches: Sequence[Search],
-    found: Sequence[Sequence[AllocationChoice]],
-    timelines_of: TimelineSource,
-    taken: dict[int, Timeline],
+    choices: Sequence[Sequence[AllocationChoice]],
+    remaining: RemainingTimelines,
 ) -> None:
-    for search, picks in zip(searches, found, strict=True):
-        entries = {pick.unit_id: search.entry(pick) for pick in picks}
-        for each in timelines_of(search.demand.kind):
-            entry = entries.get(each.unit.id)
-            if entry is not None:
-                taken[each.unit.id] = each.changed(each.unit, added=[entry])
+    for search, chosen in zip(searches, choices, strict=True):
+        remaining.occupy(search, chosen)

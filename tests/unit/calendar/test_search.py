@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from climate_core.calendar import search as calendar_search
 from climate_core.calendar.model import Demand, Order
-from climate_core.calendar.search import AllocationChoice, InsufficientUnits, choose_units
+from climate_core.calendar.search import AllocationChoice, InsufficientCapacity, choose_units
 from climate_core.calendar.timeline import Timeline
 from tests.unit.calendar import drawn, slow
 from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeline
@@ -87,7 +87,7 @@ def test_a_sample_is_not_all_that_is_looked_at(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(calendar_search, 'SAMPLE', 10)
     many = [timeline(number, *([] if number % 7 == 0 else [(0, 30)])) for number in range(100)]
     assert sum(chosen(demand(15), many).values()) == 15
-    with pytest.raises(InsufficientUnits) as missing:
+    with pytest.raises(InsufficientCapacity) as missing:
         chosen(demand(16), many)
     assert missing.value.count == 15
 
@@ -113,7 +113,7 @@ def test_reservation_keeps_its_own_units_and_lanes(
     wanted: Demand, keep: bool, units: Mapping[int, int] | None
 ) -> None:
     if units is None:
-        with pytest.raises(InsufficientUnits):
+        with pytest.raises(InsufficientCapacity):
             chosen(wanted, SHARES, own=OWN, keep=keep)
         return
     found = choose_units(search(wanted, own=OWN, keep=keep), SHARES, random.Random(0))
@@ -126,7 +126,7 @@ def test_reservation_keeps_its_own_units_and_lanes(
     'own', [AllocationChoice(1, 2, 2), AllocationChoice(1, 1, 0), AllocationChoice(9, 1, 0)]
 )
 def test_own_units_that_must_stay_and_cannot(own: AllocationChoice) -> None:
-    with pytest.raises(InsufficientUnits):
+    with pytest.raises(InsufficientCapacity):
         chosen(demand(1, 9, piece=VCPU), SHARES, own={own.unit_id: own}, keep=True)
 
 
@@ -140,7 +140,7 @@ def test_search_agrees_with_the_slow_one(
 ) -> None:
     possible = slow.most_of(wanted, *period, timelines)
     if possible < wanted.least:
-        with pytest.raises(InsufficientUnits) as missing:
+        with pytest.raises(InsufficientCapacity) as missing:
             choose_units(search(wanted, *period, scatter=scatter), timelines, rng)
         assert missing.value.count == possible
         return
