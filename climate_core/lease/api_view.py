@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from climate_common import dates
 from climate_core.lease import events, model, serialize, webhook
-from climate_core.lease.changes import early_ends
 from climate_core.lease.listed import ListedEvent, ListedLease, ListedReservation, Time
 
 #: Each release may show a lease in another way. An API asks a manager of the same one to show it.
@@ -35,7 +34,7 @@ def lease(
     :param position: its place in the queue, if it waits
     :param viewer_id: the user who reads it: only the owner reads the whole URL of the webhook
     """
-    early = early_ends.times(one)
+    early = one.early_ends
     return {
         **serialize.lease(one),
         'before_end_date': dates.serialize(one.before_end_date),
@@ -62,7 +61,7 @@ def reservation(one: model.Reservation, of: model.Lease | None = None) -> dict[s
 
     :param of: its lease: a reservation that ends before that has an end date of its own
     """
-    return _of_lease(one, {} if of is None else early_ends.times(of))
+    return _of_lease(one, {} if of is None else of.early_ends)
 
 
 def _of_lease(

@@ -86,6 +86,17 @@ class ListedLease(NamedTuple):
         return [each for each in self.reservations if each.status in states.LIVE]
 
     @property
+    def early_ends(self) -> Mapping[str, Time]:
+        """Return the ends of reservations that end before the lease, by their ids."""
+        ends = [each for each in self.events_of(model.END_RESERVATION) if each.open]
+        if not ends:
+            return {}
+        staying = {
+            each.id for each in self.live if each.status != states.ReservationStatus.DELETING
+        }
+        return {e.reservation_id: e.time for e in ends if e.reservation_id in staying}
+
+    @property
     def next_retry_at(self) -> Time | None:
         """Return when a lease that waits is tried again; None if it does not wait."""
         if self.status != states.LeaseStatus.WAITING:

@@ -7,13 +7,12 @@ lease then, by the event ``end_reservation``. It stays so when the end date chan
 that is not later than its own end, or a change with ``partial`` gets more for it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, overload
+from typing import Any
 
 from climate_core import exceptions
 from climate_core.lease import model, schedule, states
-from climate_core.lease.listed import ListedEvent, ListedLease, Time
 from climate_core.lease.model import Lease
 
 _FOLLOWS = 'It ends with its lease.'
@@ -35,24 +34,15 @@ def read(values: Mapping[str, Any]) -> bool:
     return partial
 
 
-@overload
-def times(lease: Lease) -> dict[str, datetime]: ...
-@overload
-def times(lease: ListedLease) -> dict[str, Time]: ...
-def times(lease: Lease | ListedLease) -> Mapping[str, Time]:
-    """Return when resources end that end before their lease, by the ids of their reservations."""
-    ends = _events(lease)
-    if not ends:
-        # Of nearly all leases, and all that are listed are asked.
-        return {}
-    leaving = {each.id for each in lease.live if each.status != states.ReservationStatus.DELETING}
-    return {each.reservation_id: each.time for each in ends if each.reservation_id in leaving}
+def times(lease: Lease) -> Mapping[str, datetime]:
+    """Return the ends of reservations that end before their lease, by their ids."""
+    return lease.early_ends
 
 
 def resumed(before: Lease, after: Lease) -> set[str]:
     """Return the ids of the reservations that end with their lease again after a change."""
     kept = {each.id for each in after.live if each.status != states.ReservationStatus.DELETING}
-    return kept & (times(before).keys() - times(after).keys())
+    return kept & (before.early_ends.keys() - after.early_ends.keys())
 
 
 def follow(before: Lease, after: Lease, partial: bool, now: datetime) -> Lease:
@@ -65,11 +55,12 @@ def follow(before: Lease, after: Lease, partial: bool, now: datetime) -> Lease:
         raise exceptions.BadRequest(
             'partial: must be left out: the lease does not end later.', field='partial'
         )
-    early = times(after)
+    early = after.early_ends
     again = [
         each
-        for each in _events(after)
-        if each.reservation_id in early
+        for each in after.events_of(model.END_RESERVATION)
+        if each.open
+        and each.reservation_id in early
         and each.time > now
         and (partial or after.end_date <= each.time)
     ]
@@ -78,7 +69,7 @@ def follow(before: Lease, after: Lease, partial: bool, now: datetime) -> Lease:
 
 def add(before: Lease, after: Lease, reservation_ids: Iterable[str], now: datetime) -> Lease:
     """Return a lease some of whose resources keep the end that they had before a change."""
-    had = times(before)
+    had = before.early_ends
     return after.with_events(
         *(
             model.new_event(
@@ -87,11 +78,3 @@ def add(before: Lease, after: Lease, reservation_ids: Iterable[str], now: dateti
             for each in sorted(reservation_ids)
         )
     )
-
-
-@overload
-def _events(lease: Lease) -> list[model.Event]: ...
-@overload
-def _events(lease: Lease | ListedLease) -> list[model.Event | ListedEvent]: ...
-def _events(lease: Lease | ListedLease) -> Sequence[model.Event | ListedEvent]:
-    return [each for each in lease.events_of(model.END_RESERVATION) if each.open]

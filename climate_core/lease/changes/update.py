@@ -3,9 +3,9 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from climate_common import dates
 from climate_core import exceptions
@@ -25,7 +25,13 @@ from climate_core.lease.model import Lease
 from climate_core.lease.results import Change
 
 _TIMES = ('start_date', 'end_date', 'before_end_date')
-_PLAIN = ('name', 'start_policy', 'before_start', 'priority')
+#: What has no time -> the function that reads it.
+_PLAIN: Final[Mapping[str, Callable[[Any], Any]]] = {
+    'name': request.name,
+    'start_policy': request.start_policy,
+    'before_start': request.before_start,
+    'priority': request.priority,
+}
 _CHANGEABLE = {*_PLAIN, *_TIMES, 'duration', 'events', 'reservations', 'webhook'}
 _WAITING = states.LeaseStatus.WAITING
 _BEFORE_START = (*states.UNGRANTED, states.LeaseStatus.PENDING)
@@ -103,10 +109,7 @@ def _with_duration(lease: Lease, wanted: Mapping[str, Any]) -> Lease:
 
 def _plain(lease: Lease, wanted: Mapping[str, Any], rules: UpdateRules) -> Lease:
     """Change what has no time."""
-    new: dict[str, Any] = {}
-    for field in _PLAIN:
-        if field in wanted:
-            new[field] = getattr(request, field)(wanted[field])
+    new = {field: read(wanted[field]) for field, read in _PLAIN.items() if field in wanted}
     if 'webhook' in wanted:
         new['webhook'] = request.read_webhook(wanted['webhook'], rules.webhooks)
     for field in ('start_policy', 'before_start'):
