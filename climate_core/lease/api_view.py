@@ -5,9 +5,9 @@ So one answer has two formats of time: dates carry microseconds and a ``T``, ``c
 ``updated_at`` have neither. All are UTC.
 """
 
-import datetime
 import importlib.metadata
 from collections.abc import Mapping
+from datetime import UTC
 from typing import Any, Final
 
 from climate_common import dates
@@ -102,5 +102,5 @@ def stamp(time: Time | None) -> str | None:
     if isinstance(time, str):
         return time[:_SECONDS]
     # As in dates.serialize.
-    utc = time if time.tzinfo is datetime.UTC else time.astimezone(datetime.UTC)
+    utc = time if time.tzinfo is UTC else time.astimezone(UTC)
     return utc.isoformat(' ', 'seconds')[:_SECONDS]

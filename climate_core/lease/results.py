@@ -11,7 +11,9 @@ from climate_common import resource_types
 from climate_core.lease import model, states
 from climate_core.lease.model import Lease, Reservation
 
-_L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
+_L = states.LeaseStatus
+_R = states.ReservationStatus
+_E = states.EventStatus
 
 #: Why a lease whose time has come is PENDING.
 WAITS_FOR_USER: Final = 'Waiting to be started by its user.'

@@ -14,8 +14,8 @@ from typing import Any
 from climate_common import limits
 from climate_core import exceptions
 from climate_core.lease import addresses
+from climate_core.lease.addresses import Address
 
-Address = addresses.Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _PATTERN = re.compile(limits.WEBHOOK_EVENT_PATTERN)

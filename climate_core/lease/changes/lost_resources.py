@@ -10,7 +10,8 @@ from climate_core.lease.events import end, prepare
 from climate_core.lease.model import Lease, Reservation
 from climate_core.lease.results import Change
 
-_L, _R = states.LeaseStatus, states.ReservationStatus
+_L = states.LeaseStatus
+_R = states.ReservationStatus
 #: How late the notifications about members of a stack may come after the lease freed it.
 _LATE = timedelta(hours=1)
 _BY_STACK = 'It was deleted, by its stack or by hand.'

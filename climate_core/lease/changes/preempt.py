@@ -9,7 +9,8 @@ from climate_core.lease.events import preempt
 from climate_core.lease.model import Lease
 from climate_core.lease.results import Change
 
-_L, _R = states.LeaseStatus, states.ReservationStatus
+_L = states.LeaseStatus
+_R = states.ReservationStatus
 
 
 def apply(lease: Lease, time: datetime, earliest: datetime, now: datetime) -> Change | None:

@@ -10,7 +10,9 @@ from climate_core.lease.changes import wait
 from climate_core.lease.events import prepare
 from climate_core.lease.results import Change
 
-_L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
+_L = states.LeaseStatus
+_R = states.ReservationStatus
+_E = states.EventStatus
 
 
 def apply(lease: model.Lease, reservation_id: str, now: datetime) -> Change:

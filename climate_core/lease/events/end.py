@@ -11,7 +11,9 @@ from climate_core.lease.events import base, start
 from climate_core.lease.model import Event, Lease, Reservation
 from climate_core.lease.results import Change, EventWork, Outcome, Result
 
-_L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
+_L = states.LeaseStatus
+_R = states.ReservationStatus
+_E = states.EventStatus
 
 DONE: Final = 'lease.event.end_lease'
 #: The reason of a lease that was over before its start.

@@ -17,7 +17,8 @@ from climate_core.lease.events import base, wait_again
 from climate_core.lease.model import Event, Lease, Reservation
 from climate_core.lease.results import Change, EventWork
 
-_L, _R = states.LeaseStatus, states.ReservationStatus
+_L = states.LeaseStatus
+_R = states.ReservationStatus
 
 #: The notification that it has given up what it had: the lease is WAITING.
 DONE: Final = 'lease.event.preempt_lease'

@@ -20,7 +20,9 @@ from climate_core.lease.events import base, wait_again
 from climate_core.lease.model import Event, Lease, Reservation
 from climate_core.lease.results import Change, EventWork, Outcome, Result
 
-_L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
+_L = states.LeaseStatus
+_R = states.ReservationStatus
+_E = states.EventStatus
 
 #: The reason to skip a preparation.
 START_FIRST: Final = 'The start came first.'

@@ -14,7 +14,8 @@ from climate_core.lease.events import base
 from climate_core.lease.model import Event, Lease, Reservation
 from climate_core.lease.results import Change, EventWork, Outcome, Result
 
-_L, _R = states.LeaseStatus, states.ReservationStatus
+_L = states.LeaseStatus
+_R = states.ReservationStatus
 
 
 class ReallocateReservation(base.EventHandler):

@@ -10,7 +10,9 @@ from climate_core.lease.events import base, notices, prepare
 from climate_core.lease.model import Event, Lease
 from climate_core.lease.results import Change, EventWork, Outcome, Result
 
-_L, _R, _E = states.LeaseStatus, states.ReservationStatus, states.EventStatus
+_L = states.LeaseStatus
+_R = states.ReservationStatus
+_E = states.EventStatus
 
 DONE: Final = 'lease.event.start_lease'
 FAILED: Final = 'lease.event.start_lease.error'

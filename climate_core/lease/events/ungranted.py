@@ -10,7 +10,8 @@ from climate_core.lease.events import base
 from climate_core.lease.model import Event, Lease
 from climate_core.lease.results import Change, EventWork, Outcome
 
-_R, _E = states.ReservationStatus, states.EventStatus
+_R = states.ReservationStatus
+_E = states.EventStatus
 
 
 class UngrantedEvent(base.EventHandler):

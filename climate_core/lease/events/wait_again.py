@@ -15,7 +15,8 @@ from climate_core.lease import model, schedule, states
 from climate_core.lease.events import base
 from climate_core.lease.model import Event, Lease, Reservation
 
-_L, _R = states.LeaseStatus, states.ReservationStatus
+_L = states.LeaseStatus
+_R = states.ReservationStatus
 
 #: Until the next try; a forecast that errs always makes no servers without a pause.
 PAUSE: Final = timedelta(seconds=60)
