@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from climate_common import amounts, limits, resource_types
 from climate_core import exceptions
-from climate_core.lease.errors import within
+from climate_core.lease.errors import prefix_field
 
 #: The fields that give the size of the servers.
 _SIZES: Final = frozenset({amounts.VCPUS, amounts.MEMORY_MB, amounts.DISK_GB})
@@ -33,7 +33,7 @@ def reservations(listed: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Convert each item of a list with :func:`reservation`; errors name its place."""
     found = []
     for number, values in enumerate(listed):
-        with within(f'reservations[{number}]'):
+        with prefix_field(f'reservations[{number}]'):
             found.append(reservation(values))
     return found
 

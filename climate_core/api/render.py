@@ -7,7 +7,7 @@ from typing import Any, Final
 from oslo_serialization import jsonutils
 
 from climate_common import dates
-from climate_core.lease import api_view
+from climate_core.lease import views
 from climate_hosts.db.hosts import HostPromise
 from climate_hosts.domain import hosts
 from climate_networks.domain.floatingips import FloatingIp
@@ -49,8 +49,8 @@ def host(one: hosts.Host, hidden: Collection[str]) -> dict[str, Any]:
         'shared': one.is_shared,
         'power': one.power_state,
         'kept_on': one.kept_on,
-        'created_at': api_view.stamp(one.created_at),
-        'updated_at': api_view.stamp(one.updated_at),
+        'created_at': views.format_stamp(one.created_at),
+        'updated_at': views.format_stamp(one.updated_at),
     }
 
 
@@ -73,7 +73,7 @@ def floatingip(one: FloatingIp) -> dict[str, Any]:
         'subnet_id': one.subnet_id,
         'floating_ip_address': one.address,
         'reservable': one.available,
-        'created_at': api_view.stamp(one.created_at),
+        'created_at': views.format_stamp(one.created_at),
     }
 
 
@@ -94,8 +94,8 @@ def network(one: RegisteredSegment, is_operator: bool, hidden: Collection[str]) 
         **one.segment.facts,
         'reservable': one.available,
         **(projects if is_operator else {}),
-        'created_at': api_view.stamp(one.created_at),
-        'updated_at': api_view.stamp(one.updated_at),
+        'created_at': views.format_stamp(one.created_at),
+        'updated_at': views.format_stamp(one.updated_at),
     }
 
 

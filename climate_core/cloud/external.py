@@ -20,7 +20,7 @@ from climate_common import resource_types
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.conf import limits as conf_group
-from climate_core.lease import model, serialize
+from climate_core.lease import model, views
 
 if TYPE_CHECKING:
     from climate_core.cloud.connect import Cloud
@@ -164,7 +164,7 @@ def to_body(lease: model.Lease) -> dict[str, Any]:
 def _reservation(reservation: model.Reservation) -> dict[str, Any]:
     allocation = {'id': reservation.resource_id, **reservation.amounts}
     return {
-        **serialize.params(reservation),
+        **views.visible_params(reservation),
         'id': reservation.id,
         'resource_type': resource_types.api_name(reservation.resource_type),
         'resource_id': reservation.resource_id,

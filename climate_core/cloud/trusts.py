@@ -17,7 +17,7 @@ from climate_core.cloud import errors
 from climate_core.cloud.connect import Cloud
 from climate_core.cloud.services import Service
 from climate_core.context import UNKNOWN_TRUST
-from climate_core.lease.trust_scope import TrustScope
+from climate_core.lease.model import TrustScope
 
 if TYPE_CHECKING:
     import requests

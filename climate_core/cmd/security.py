@@ -115,7 +115,7 @@ def check_webhooks(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Find private networks that webhooks reach."""
     if conf.webhooks.enabled:
         allowed = networks(conf.webhooks.allowed_networks)
-        opened = ', '.join(str(each) for each in allowed if webhook.opens_private(each))
+        opened = ', '.join(str(each) for each in allowed if webhook.overlaps_private(each))
         if opened:
             yield f'[webhooks] allowed_networks opens private networks to all users: {opened}.'
 

@@ -24,7 +24,7 @@ _IS_OPEN = _EVENT.c.status.in_(sorted(states.OPEN))
 
 #: The signal that an event of a lease may be due.
 DUE: Final = 'events.due'
-_START: Final = events.of(model.START).priority
+_START: Final = events.get_handler(model.START).priority
 #: Of more than can be taken so many times as many are looked at, from either end.
 _LOOKED_AT: Final = 8
 #: The signal that the queue of leases that wait is not what it was.
@@ -315,7 +315,7 @@ def delete(session: orm.Session, events: list[model.Event]) -> None:
 
 def columns(event: model.Event) -> dict[str, Any]:
     """Return what the table keeps of an event."""
-    return rows.values(_EVENT, event) | {'priority': events.of(event.event_type).priority}
+    return rows.values(_EVENT, event) | {'priority': events.get_handler(event.event_type).priority}
 
 
 def update(session: orm.Session, before: model.Event, after: model.Event) -> bool:

@@ -38,7 +38,7 @@ def add(
 def _limit_repeatable(
     session: orm.Session, entry: history.HistoryEntry | None, generation: int
 ) -> history.HistoryEntry | None:
-    most = history.MOST_REPEATABLE
+    most = history.MAX_REPEATABLE
     # A change of a lease writes about two entries: those of few changes need not be counted.
     if entry is None or entry.action not in history.REPEATABLE or 2 * generation + 1 < most:
         return entry
@@ -47,7 +47,9 @@ def _limit_repeatable(
         return None
     if count < most - 1:
         return entry
-    return dataclasses.replace(entry, reason=' '.join(filter(None, (entry.reason, history.LAST))))
+    return dataclasses.replace(
+        entry, reason=' '.join(filter(None, (entry.reason, history.LAST_REASON)))
+    )
 
 
 def _count(session: orm.Session, lease_id: str, actions: Collection[str]) -> int:

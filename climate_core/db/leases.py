@@ -14,8 +14,8 @@ from climate_core.db import allocations, owner_trusts, packed_rows, rows, secret
 from climate_core.db import reservations as db_reservations
 from climate_core.db.engine import Database
 from climate_core.lease import states
-from climate_core.lease.listed import ListedLease
 from climate_core.lease.model import Event, Key, Lease, Reservation, queue_order
+from climate_core.lease.views import LeaseSummary
 
 _LEASE, _RESERVATION, _EVENT = tables.LEASES, tables.RESERVATIONS, tables.EVENTS
 
@@ -209,7 +209,7 @@ def is_any_waiting(session: orm.Session, priority: int) -> bool:
     return session.execute(query.limit(1)).first() is not None
 
 
-def queue_positions(session: orm.Session, found: Iterable[Lease | ListedLease]) -> dict[str, int]:
+def queue_positions(session: orm.Session, found: Iterable[Lease | LeaseSummary]) -> dict[str, int]:
     """Return the places in the queue of those leases that wait, from 1 on, by their ids.
 
     One statement if there are any, none otherwise.

@@ -70,8 +70,8 @@ def used(session: orm.Session, project_id: str) -> dict[str, int]:
     One statement, whose answer grows with the kinds of amounts and not with the leases.
     """
     counted = session.execute(_COUNT, {'project_id': project_id}).all()
-    units = [limits.times(each, count) for each, count in counted if each is not None]
-    return limits.total(units, sum(count for each, count in counted if each is None))
+    units = [limits.multiply_amounts(each, count) for each, count in counted if each is not None]
+    return limits.sum_units(units, sum(count for each, count in counted if each is None))
 
 
 def check(
@@ -88,7 +88,7 @@ def check(
     """
     if most is None:
         return None
-    return limits.with_more(most, used(session, project_id), adding)
+    return limits.add_usage(most, used(session, project_id), adding)
 
 
 def held(session: orm.Session, project_id: str) -> list[limits.HeldAmounts]:
@@ -106,4 +106,4 @@ def held(session: orm.Session, project_id: str) -> list[limits.HeldAmounts]:
     units: dict[tuple[str, datetime.datetime], list[Mapping[str, int]]] = defaultdict(list)
     for lease_id, end, amounts in session.execute(query):
         units[lease_id, end].append(amounts or {})
-    return [limits.HeldAmounts(end, limits.total(each, 1)) for (_, end), each in units.items()]
+    return [limits.HeldAmounts(end, limits.sum_units(each, 1)) for (_, end), each in units.items()]

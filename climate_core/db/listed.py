@@ -21,7 +21,7 @@ from sqlalchemy import orm
 
 from climate_core.db import allocations, packed_rows, secrets, sql_functions, tables
 from climate_core.db import rows as db_rows
-from climate_core.lease.listed import ListedEvent, ListedLease, ListedReservation
+from climate_core.lease.views import EventSummary, LeaseSummary, ReservationSummary
 
 #: Bytes of JSON of a page; more are not read. A page has one lease at least.
 MOST_BYTES: Final = 8 * 1024 * 1024
@@ -37,17 +37,17 @@ _BY_TIME: Final = operator.attrgetter('time', 'id')
 _PARAMS: Final = operator.attrgetter('params')
 
 
-_COLUMNS: Final = db_rows.columns(_LEASE, ListedLease)
+_COLUMNS: Final = db_rows.columns(_LEASE, LeaseSummary)
 #: By their names in the API.
 _PARTS: Final[Mapping[str, Sequence[sa.Column[Any]]]] = {
-    'reservations': db_rows.columns(tables.RESERVATIONS, ListedReservation),
-    'events': db_rows.columns(tables.EVENTS, ListedEvent),
+    'reservations': db_rows.columns(tables.RESERVATIONS, ReservationSummary),
+    'events': db_rows.columns(tables.EVENTS, EventSummary),
 }
 
 
 def read(
     session: orm.Session, select: sa.Select[Any], parts: Collection[str]
-) -> tuple[list[ListedLease], bool]:
+) -> tuple[list[LeaseSummary], bool]:
     """Return leases in the order of a query: two statements with PyMySQL, else one for each table.
 
     One more if the calendar promises something to one of them.
@@ -90,7 +90,7 @@ def _literal(text: str) -> sa.ColumnElement[str]:
 
 def _unpacked(
     session: orm.Session, select: sa.Select[Any], parts: Collection[str]
-) -> tuple[list[ListedLease], bool]:
+) -> tuple[list[LeaseSummary], bool]:
     """Read leases as such texts."""
     ids, more = db_rows.page_ids(session, _LEASE, select, _size(frozenset(parts)), MOST_BYTES)
     texts = session.execute(_texts(frozenset(parts)), {'ids': ids}) if ids else ()
@@ -120,7 +120,7 @@ def _unpack(text: str | None) -> list[Any] | None:
 
 def _assembled(
     session: orm.Session, select: sa.Select[Any], parts: Collection[str]
-) -> tuple[list[ListedLease], bool]:
+) -> tuple[list[LeaseSummary], bool]:
     """Read leases, and the rows of the other tables."""
     rows = session.execute(select.with_only_columns(*_COLUMNS, _size(frozenset(parts)))).all()
     found = db_rows.cut(((row[:-1], row[-1]) for row in rows), MOST_BYTES)
@@ -155,13 +155,13 @@ def _select(part: str) -> sa.Select[Any]:
 
 def _lease(
     row: Sequence[Any], held: Iterable[Sequence[Any]], events: Iterable[Sequence[Any]]
-) -> ListedLease:
-    reservations = sorted(itertools.starmap(ListedReservation, held), key=_BY_CREATION)
-    in_order = sorted(itertools.starmap(ListedEvent, events), key=_BY_TIME)
-    return ListedLease._make([*row, reservations, in_order])
+) -> LeaseSummary:
+    reservations = sorted(itertools.starmap(ReservationSummary, held), key=_BY_CREATION)
+    in_order = sorted(itertools.starmap(EventSummary, events), key=_BY_TIME)
+    return LeaseSummary._make([*row, reservations, in_order])
 
 
-def _opened(session: orm.Session, found: Iterable[ListedLease]) -> Iterator[ListedLease]:
+def _opened(session: orm.Session, found: Iterable[LeaseSummary]) -> Iterator[LeaseSummary]:
     """Yield leases with their secrets in plain."""
     for lease in found:
         changes: dict[str, Any] = {}
@@ -175,7 +175,7 @@ def _opened(session: orm.Session, found: Iterable[ListedLease]) -> Iterator[List
         yield lease._replace(**changes) if changes else lease
 
 
-def _promised(session: orm.Session, found: list[ListedLease]) -> list[ListedLease]:
+def _promised(session: orm.Session, found: list[LeaseSummary]) -> list[LeaseSummary]:
     """Return leases with what the calendar promises to their reservations."""
     held = (each for lease in found for each in lease.reservations)
     ids = [each.id for each in held if each.unit_kind is not None]

@@ -17,7 +17,7 @@ from climate_common import resource_types
 from climate_core import exceptions
 from climate_core.db import leases, listed, packed_rows, tables, utcnow
 from climate_core.lease import model
-from climate_core.lease.listed import ListedLease
+from climate_core.lease.views import LeaseSummary
 
 _LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
 
@@ -76,7 +76,7 @@ def page(session: orm.Session, query: LeaseQuery) -> tuple[list[model.Lease], bo
     return leases.assemble(session, rows[: query.limit], query.parts), len(rows) > query.limit
 
 
-def shown(session: orm.Session, query: LeaseQuery) -> tuple[list[ListedLease], bool]:
+def shown(session: orm.Session, query: LeaseQuery) -> tuple[list[LeaseSummary], bool]:
     """Read what a list shows of a page of leases, as :func:`page` does.
 
     A page may end before its limit, see :data:`.listed.MOST_BYTES`.

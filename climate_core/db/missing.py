@@ -9,10 +9,11 @@ from sqlalchemy import orm
 
 from climate_core.db import events, leases, reservations, rows, store, tables, utcnow
 from climate_core.db.engine import Database
-from climate_core.lease import changes, states
+from climate_core.lease import states
+from climate_core.lease.changes import failures
 from climate_core.lease.history import Cause
 from climate_core.lease.model import PREEMPT, REPORTED, Lease, Reservation
-from climate_core.lease.results import Change
+from climate_core.lease.transitions import Change
 
 _FOUND = Cause('resource.lost')
 #: A service has reported wrong amounts.
@@ -33,7 +34,7 @@ def mark_lost(
 def lost(session: orm.Session, lease_id: str, ids: Collection[str]) -> set[str]:
     """Return those reservations whose resource is gone that :func:`mark_lost` would note."""
     lease = _going_on(session, lease_id)
-    found = [] if lease is None else changes.lost_resources.find(lease, ids)
+    found = [] if lease is None else failures.find_lost(lease, ids)
     return {each.id for each in found}
 
 
@@ -197,7 +198,7 @@ def _mark_lost(
     if lease is None:
         return False
     now = utcnow.read(session)
-    change = changes.lost_resources.apply(lease, reasons, now)
+    change = failures.record_lost(lease, reasons, now)
     if change.lease == lease:
         return False
     store.save(session, lease, change, now, cause)

@@ -25,7 +25,7 @@ from sqlalchemy import orm
 
 from climate_core.db import rows, tables, utcnow
 from climate_core.lease import states
-from climate_core.lease.trust_scope import TrustScope
+from climate_core.lease.model import TrustScope
 
 _TRUST, _LEASE = tables.OWNER_TRUSTS, tables.LEASES
 

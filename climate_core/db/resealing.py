@@ -74,7 +74,7 @@ def _url(lease_id: str, value: str, change: Change) -> str:
 
 def _entry(lease_id: str, value: str, change: Change) -> str:
     # Entries of earlier releases have whole URLs.
-    is_origin = value == webhook.origin(value)
+    is_origin = value == webhook.url_origin(value)
     return value if is_origin else _url(lease_id, value, change)
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import orm
 
 from climate_core.db import tables, utcnow
 from climate_core.lease import events, states
-from climate_core.lease.changes import start_trouble
+from climate_core.lease.changes import failures
 
 _EVENT, _LEASE, _RESERVATION = tables.EVENTS, tables.LEASES, tables.RESERVATIONS
 _STARTS: Final = [each for each in events.TABLE if each.done_when_awake]
@@ -58,7 +58,7 @@ def to_tell(
     :param is_told: whether they say already that their start will fail
     """
     event = _starts(session.info.get(utcnow.CLOCK), seconds)
-    told = sa.func.coalesce(_LEASE.c.status_reason, '').contains(start_trouble.TOLD)
+    told = sa.func.coalesce(_LEASE.c.status_reason, '').contains(failures.START_WILL_FAIL)
     query = _of_leases(sa.select(_LEASE.c.id), event, types)
     mine = query.where(_LEASE.c.trust_id == trust_id, told if is_told else ~told)
     return list(session.scalars(mine.order_by(event.c.next_at, _LEASE.c.id).limit(limit)))

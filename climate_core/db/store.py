@@ -21,8 +21,8 @@ from climate_core.db import (
 )
 from climate_core.db.engine import Stale, signal
 from climate_core.lease import model, states
-from climate_core.lease.history import Cause, entry
-from climate_core.lease.results import Change
+from climate_core.lease.history import Cause, describe_change
+from climate_core.lease.transitions import Change
 
 
 class NewLease(NamedTuple):
@@ -69,7 +69,7 @@ def _create_contents(session: orm.Session, new: Sequence[NewLease]) -> None:
     reservations.insert(session, [r for each in new for r in each.lease.reservations])
     events.insert(session, [e for each in new for e in each.lease.events])
     for lease, now, cause in new:
-        history.add(session, entry(None, lease, cause, now))
+        history.add(session, describe_change(None, lease, cause, now))
         _tell(session, lease, {'lease.create': None}, now)
         if lease.status == states.LeaseStatus.WAITING:
             signal(session, events.QUEUED)
@@ -102,7 +102,7 @@ def save(
     changed = [(old_ones[r.id], r) for r in after.reservations if r.id in old_ones]
     reservations.update(session, [(old, new) for old, new in changed if old != new])
     reservations.insert(session, [r for r in after.reservations if r.id not in old_ones])
-    history.add(session, entry(before, after, cause, now), after.generation)
+    history.add(session, describe_change(before, after, cause, now), after.generation)
     if before.status == states.LeaseStatus.IN_PROGRESS != after.status:
         # Hosts that were emptied for it may be given back.
         signal(session, calendar.FREED)
@@ -119,7 +119,7 @@ def _tell(
     now: datetime.datetime,
 ) -> None:
     """Write notifications to the outbox, and for the webhook of the lease."""
-    told = [notifications.make(kind, lease, now, why) for kind, why in notices.items()]
+    told = [notifications.build(kind, lease, now, why) for kind, why in notices.items()]
     deliveries.add(session, lease, outbox.add(session, told, now), now)
 
 

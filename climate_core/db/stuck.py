@@ -16,9 +16,9 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core.db import history, leases, store, tables, utcnow
-from climate_core.lease import events, model, schedule, states
-from climate_core.lease.history import DONE, Cause, HistoryEntry, entry
-from climate_core.lease.results import Change
+from climate_core.lease import events, model, states, transitions
+from climate_core.lease.history import DONE, Cause, HistoryEntry, describe_change
+from climate_core.lease.transitions import Change
 
 _LEASE, _EVENT = tables.LEASES, tables.EVENTS
 _BUSY, _WAITING = states.EventStatus.IN_PROGRESS, states.EventStatus.UNDONE
@@ -138,18 +138,18 @@ def note(
     reason: str,
 ) -> None:
     """Write a repair into the history, unless it was written with the change of the lease."""
-    if entry(before, after, cause, now) is None:
+    if describe_change(before, after, cause, now) is None:
         told = HistoryEntry(after.id, now, cause.action, DONE, reason, cause.user_id, None, {})
         history.add(session, told)
 
 
 def _unstick(lease: model.Lease, found: Stuck, now: datetime.datetime) -> model.Lease:
     if found.kind is StuckKind.TRUST_KEPT:
-        return events.of(model.RELEASE_TRUST).after_termination(lease, now)
+        return events.get_handler(model.RELEASE_TRUST).after_termination(lease, now)
     if found.kind is StuckKind.NO_END:
         time = max(lease.end_date, now)
         end = lease.event(model.END)
-        again = schedule.reschedule(end, time, now) if end else None
+        again = transitions.reschedule_event(end, time, now) if end else None
         return lease.with_events(again or model.new_event(lease.id, model.END, time, now))
     wanted = _PUSHED.get(found.kind)
     event = lease.event(wanted) if wanted else _event(lease, found.event_id)
@@ -168,7 +168,7 @@ def _reschedule(lease: model.Lease, event: model.Event, now: datetime.datetime) 
     waits = event.next_at is not None and event.next_at > now
     if not event.open or (event.status == _BUSY and waits) or event.next_at == now:
         return lease
-    return lease.with_events(schedule.reschedule(event, now, now))
+    return lease.with_events(transitions.reschedule_event(event, now, now))
 
 
 def _events(

@@ -15,7 +15,7 @@ from sqlalchemy import orm
 from climate_common import amounts
 from climate_core.db import allocations, events, rows, tables
 from climate_core.lease import model, states, usage
-from climate_core.lease.events import preempt
+from climate_core.lease.events import queue
 
 _LEASE, _RESERVATION, _PERIOD = tables.LEASES, tables.RESERVATIONS, tables.USAGE_PERIODS
 _ALLOCATION = tables.ALLOCATIONS
@@ -70,7 +70,7 @@ _IS_GIVEN_UP = sa.and_(
     _LEASE.c.preemptible.is_(True),
     _RESERVATION.c.status == states.ReservationStatus.DELETED,
     sa.func.coalesce(
-        _RESERVATION.c.given_up, _RESERVATION.c.status_reason.startswith(preempt.GIVEN_UP)
+        _RESERVATION.c.given_up, _RESERVATION.c.status_reason.startswith(queue.GIVEN_UP_REASON)
     ),
 )
 _HAS_AGAIN = events.first_over(_LEASE.c.id, model.RETRY, _RESERVATION.c.freed_at)

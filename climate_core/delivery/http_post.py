@@ -134,7 +134,7 @@ def _allowed(found: Sequence[Any], rules: webhook.WebhookRules) -> Sequence[Any]
         address = ipaddress.ip_address(sockaddr[0])
         if _is_local(family, sockaddr):
             rules = dataclasses.replace(rules, hosts={*rules.hosts, address})
-        if webhook.forbidden(address, rules):
+        if webhook.is_forbidden(address, rules):
             raise CallFailed('Its address is not allowed for webhooks.')
     return found[:_ADDRESSES]
 

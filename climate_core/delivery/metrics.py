@@ -225,7 +225,7 @@ def _seconds(now: datetime.datetime, since: datetime.datetime) -> float:
 
 def _label(event_type: str) -> str:
     """Return one label for all types that users name: each would be a time series."""
-    return events.of(event_type).event_type
+    return events.get_handler(event_type).event_type
 
 
 class BadAddress(Exception):

@@ -21,7 +21,7 @@ from oslo_config import cfg
 from oslo_log import log
 
 from climate_core import exceptions
-from climate_core.lease import addresses
+from climate_core.lease import webhook
 
 LOG = log.getLogger(__name__)
 
@@ -102,12 +102,12 @@ class CloudHosts:
         self._catalog_urls = catalog_urls
         self._resolver = resolver
         self._lock = threading.Lock()
-        self._refresh: futures.Future[Set[addresses.Address]] | None = None
-        self._known: frozenset[addresses.Address] = frozenset()
+        self._refresh: futures.Future[Set[webhook.Address]] | None = None
+        self._known: frozenset[webhook.Address] = frozenset()
         self._seconds = _FRESH
         self._until = 0.0
 
-    def find_addresses(self, seconds: float) -> Set[addresses.Address]:
+    def find_addresses(self, seconds: float) -> Set[webhook.Address]:
         """Return the addresses. They are resolved again every ten minutes.
 
         After ten seconds if the service catalog could not be read: a manager that starts while
@@ -130,7 +130,7 @@ class CloudHosts:
         except TimeoutError:
             raise NotResolved('Its address could not be checked in time.') from None
 
-    def _run_refresh(self, refresh: futures.Future[Set[addresses.Address]]) -> None:
+    def _run_refresh(self, refresh: futures.Future[Set[webhook.Address]]) -> None:
         self._seconds = _FRESH
         try:
             self._known = frozenset(self._resolve_hosts())
@@ -142,7 +142,7 @@ class CloudHosts:
             self._until = time.monotonic() + self._seconds
             refresh.set_result(self._known)
 
-    def _resolve_hosts(self) -> Iterator[addresses.Address]:
+    def _resolve_hosts(self) -> Iterator[webhook.Address]:
         urls = set(configured_urls(self._conf))
         try:
             urls.update(self._catalog_urls())

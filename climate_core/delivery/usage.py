@@ -11,13 +11,13 @@ import random
 from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
+from climate_core import notifications as notice
 from climate_core.conf import usage as conf_group
 from climate_core.db import outbox
 from climate_core.db import usage as db
 from climate_core.db.clock import Clock
 from climate_core.db.engine import TROUBLE, Database
 from climate_core.lease import usage
-from climate_core.notifications import usage as notice
 from climate_core.threads import Worker
 
 #: How many leases are put into the outbox at once.
@@ -65,7 +65,7 @@ class UsageReporter(Worker):
             return early
         db.take(session, period)
         uses = itertools.groupby(db.uses_by_lease(session, period), lambda use: use.lease_id)
-        told = ((notice.TYPE, notice.payload(list(each), period)) for _, each in uses)
+        told = ((notice.USAGE, notice.usage_payload(list(each), period)) for _, each in uses)
         while batch := list(itertools.islice(told, _BATCH)):
             outbox.add(session, batch, now, are_many=True)
         return 0.0

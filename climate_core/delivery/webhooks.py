@@ -26,7 +26,7 @@ from climate_core.db.engine import TROUBLE, Database
 from climate_core.delivery import http_post, name_resolution
 from climate_core.lease import webhook
 from climate_core.lease.history import FAILED, Cause, HistoryEntry
-from climate_core.lease.results import Change
+from climate_core.lease.transitions import Change
 from climate_core.threads import PoolWorker
 
 LOG = log.getLogger(__name__)

@@ -20,7 +20,7 @@ from climate_core.db import looks
 from climate_core.db.clock import Clock
 from climate_core.db.events import Due
 from climate_core.engine import retry
-from climate_core.lease import events, model, results, states
+from climate_core.lease import events, model, states, transitions
 from climate_core.plugins.base import ResourcePlugin
 
 LOG = log.getLogger(__name__)
@@ -39,9 +39,9 @@ class AwakeStart:
 
     lease: model.Lease
     event: model.Event
-    outcomes: Mapping[str, results.Outcome]
+    outcomes: Mapping[str, transitions.Outcome]
 
-    def settle(self, lease: model.Lease | None, clock: Clock) -> results.Change | None:
+    def settle(self, lease: model.Lease | None, clock: Clock) -> transitions.Change | None:
         """Return what the lease is now; None if it is not what it was.
 
         :param lease: as it was read, locked
@@ -51,7 +51,7 @@ class AwakeStart:
         if _waiting(lease, self.event.id, self.event.generation - 1) is None:
             return None
         claimed = lease.with_events(self.event)
-        return events.of(self.event.event_type).settle(
+        return events.get_handler(self.event.event_type).settle(
             claimed, self.event, self.outcomes, clock.now()
         )
 
@@ -81,7 +81,7 @@ class AwakeStarts:
 
     def keep(self, lease: model.Lease, event: model.Event) -> None:
         """Keep a lease whose start goes on later, unless it has more than one resource."""
-        handler = events.of(event.event_type)
+        handler = events.get_handler(event.event_type)
         goes_on = event.status == states.EventStatus.UNDONE
         if not (handler.done_when_awake and goes_on and len(lease.reservations) == 1):
             return
@@ -116,7 +116,7 @@ class AwakeStarts:
         now = self._clock.now()
         if event.next_at is None or event.next_at <= now:
             return None
-        priority = events.of(event.event_type).priority
+        priority = events.get_handler(event.event_type).priority
         values = event.id, lease.id, event.event_type, event.generation, priority, event.next_at
         return looks.brought_forward(Due(*values), event.updated_at, 1, now)
 
@@ -134,7 +134,7 @@ class AwakeStarts:
             event, status=states.EventStatus.IN_PROGRESS, generation=event.generation + 1
         )
         claimed = lease.with_events(event)
-        work = events.of(event.event_type).begin(claimed, event, self._clock.now())
+        work = events.get_handler(event.event_type).begin(claimed, event, self._clock.now())
         if work.lease != claimed or work.skip_reason is not None or len(work.reservations) != 1:
             return None
         (reservation,) = work.reservations
@@ -143,7 +143,7 @@ class AwakeStarts:
             return None
         if not self._is_awake(plugin, claimed, reservation):
             return None
-        return AwakeStart(lease, event, {reservation.id: results.DONE})
+        return AwakeStart(lease, event, {reservation.id: transitions.DONE})
 
     def _is_awake(
         self, plugin: ResourcePlugin, lease: model.Lease, reservation: model.Reservation

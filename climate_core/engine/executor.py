@@ -29,8 +29,8 @@ from climate_core.engine.awake import AwakeStart, AwakeStarts
 from climate_core.engine.claims import ClaimLost, Claims, EventClaim
 from climate_core.engine.group_commit import Write
 from climate_core.engine.steps import CALLS, Result, Step, Work
-from climate_core.lease import events, history, model, results, states
-from climate_core.lease.events import wait_again
+from climate_core.lease import events, history, model, states, transitions
+from climate_core.lease.events import queue
 from climate_core.plugins.base import Done, ResourcePlugin, Wait
 
 LOG = log.getLogger(__name__)
@@ -50,7 +50,7 @@ class _Begun:
     """
 
     claim: EventClaim
-    work: results.EventWork
+    work: transitions.EventWork
     known: Mapping[str, datetime.datetime | None]
 
 
@@ -212,9 +212,9 @@ class EventExecutor:
         )
         lease = lease.with_events(event)
         now = self.clock.now()
-        handler = events.of(event.event_type)
+        handler = events.get_handler(event.event_type)
         work = handler.begin(lease, event, now)
-        change = results.Change(work.lease, work.notifications)
+        change = transitions.Change(work.lease, work.notifications)
         if work.skip_reason is not None:
             change = handler.skip(work.lease, event, work.skip_reason, now)
         cause = _cause(claim.event_id, claim.event_type)
@@ -224,7 +224,7 @@ class EventExecutor:
     def _finish(
         self,
         claim: EventClaim,
-        outcomes: Mapping[str, results.Outcome],
+        outcomes: Mapping[str, transitions.Outcome],
         session: orm.Session,
         lease: model.Lease | None,
     ) -> model.Lease:
@@ -232,14 +232,14 @@ class EventExecutor:
         event = claims.mine(lease, claim)
         assert lease is not None  # nosec B101 # for mypy: it holds already
         now = self.clock.now()
-        change = events.of(event.event_type).settle(lease, event, outcomes, now)
+        change = events.get_handler(event.event_type).settle(lease, event, outcomes, now)
         return self._save(session, lease, change, claim.event_id, claim.event_type)
 
     def _save(
         self,
         session: orm.Session,
         lease: model.Lease,
-        change: results.Change,
+        change: transitions.Change,
         event_id: str,
         event_type: str,
     ) -> model.Lease:
@@ -251,23 +251,25 @@ class EventExecutor:
         self.allocations.update(session, lease, after, next_look, now)
         return after
 
-    def _act(self, claim: EventClaim, work: results.EventWork) -> dict[str, results.Outcome]:
-        handler = events.of(claim.event_type)
+    def _act(
+        self, claim: EventClaim, work: transitions.EventWork
+    ) -> dict[str, transitions.Outcome]:
+        handler = events.get_handler(claim.event_type)
         if handler.lease_call is None:
             return self._in_order(claim, handler, work)
         call = functools.partial(self.lease_calls[handler.lease_call], work.lease)
         return {claim.event_id: self._try(claim, work.lease, call)}
 
     def _in_order(
-        self, claim: EventClaim, handler: events.EventHandler, work: results.EventWork
-    ) -> dict[str, results.Outcome]:
+        self, claim: EventClaim, handler: events.EventHandler, work: transitions.EventWork
+    ) -> dict[str, transitions.Outcome]:
         """Call the plugins rank by rank; the next rank waits until the one before is settled."""
-        outcomes: dict[str, results.Outcome] = {}
-        tried: list[tuple[model.Reservation, results.Outcome]] = []
+        outcomes: dict[str, transitions.Outcome] = {}
+        tried: list[tuple[model.Reservation, transitions.Outcome]] = []
         for rank in ranks.in_order(work.reservations, self.plugins, handler.ascending):
             now = self.clock.now()
             # Plugins see what became of the ranks before theirs.
-            lease = results.apply_outcomes(work.lease, outcomes, handler.done_status, now)
+            lease = transitions.apply_outcomes(work.lease, outcomes, handler.done_status, now)
             before = tuple(tried)
             for each in rank:
                 blocked = self._blocked(each, before, lease, handler)
@@ -299,10 +301,10 @@ class EventExecutor:
     def _blocked(
         self,
         reservation: model.Reservation,
-        tried: Sequence[tuple[model.Reservation, results.Outcome]],
+        tried: Sequence[tuple[model.Reservation, transitions.Outcome]],
         lease: model.Lease,
         handler: events.EventHandler,
-    ) -> results.Outcome | None:
+    ) -> transitions.Outcome | None:
         """Return the outcome of a reservation that may not be tried now; None if it may."""
         outcomes = ranks.blocking(reservation, tried, self.plugins)
         return retry.blocked(outcomes, lease, handler.until_end, self.clock.now())
@@ -313,7 +315,7 @@ class EventExecutor:
         lease: model.Lease,
         call: Callable[[], Wait | Done | None],
         reservation: model.Reservation | None = None,
-    ) -> results.Outcome:
+    ) -> transitions.Outcome:
         """Make one remote call. Its failure is an outcome: the other resources go on."""
         if claim.lost:
             raise ClaimLost
@@ -333,21 +335,23 @@ class EventExecutor:
             return retry.bug(exc, event, self.backoff)
         test_points.reached('remote.after', **info)
         if result is None:
-            return results.DONE
+            return transitions.DONE
         if isinstance(result, Done):
-            return dataclasses.replace(results.DONE, progress=result.progress)
+            return dataclasses.replace(transitions.DONE, progress=result.progress)
         if result.repair is not None and reservation is not None and self.seen_by:
             self.seen_by.repaired(reservation.resource_type, result.repair)
-        wait = results.Result.WAIT
-        return results.Outcome(
+        wait = transitions.Result.WAIT
+        return transitions.Outcome(
             wait, result.seconds, result.reason, result.progress, result.resource_id
         )
 
-    def _failed(self, exc: Exception, event: model.Event, lease: model.Lease) -> results.Outcome:
+    def _failed(
+        self, exc: Exception, event: model.Event, lease: model.Lease
+    ) -> transitions.Outcome:
         """Return the outcome of an expected failure; one for lack of room may pass."""
         now = self.clock.now()
         outcome = retry.decide(exc, event, lease, now, self.backoff)
-        if not outcome.is_no_room or not wait_again.is_possible(lease, others_give_way=True):
+        if not outcome.is_no_room or not queue.can_requeue(lease, others_give_way=True):
             return outcome
         try:
             return dataclasses.replace(outcome, others_give_way=self.give_way(lease))

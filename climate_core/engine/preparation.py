@@ -22,7 +22,7 @@ from climate_core.db import leases, starts, store
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
 from climate_core.lease import model
-from climate_core.lease.changes import start_trouble
+from climate_core.lease.changes import failures
 from climate_core.lease.history import Cause
 from climate_core.threads import Worker
 
@@ -210,7 +210,7 @@ class Preparation(Worker):
         lease = leases.find(session, lease_id, lock=True)
         if lease is None or lease.trust_id != trust_id:
             return
-        change = start_trouble.apply(lease, reason)
+        change = failures.record_start_warning(lease, reason)
         if change.lease is lease:
             return
         cause = (

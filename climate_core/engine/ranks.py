@@ -8,7 +8,7 @@ can still be woken. And a plugin may say which resources it blocks, as a stack d
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from climate_core.lease import model, results
+from climate_core.lease import model, transitions
 from climate_core.plugins.base import ResourcePlugin
 
 
@@ -35,9 +35,9 @@ def in_order(
 
 def blocking(
     reservation: model.Reservation,
-    tried: Iterable[tuple[model.Reservation, results.Outcome]],
+    tried: Iterable[tuple[model.Reservation, transitions.Outcome]],
     plugins: Mapping[str, ResourcePlugin],
-) -> Sequence[results.Outcome]:
+) -> Sequence[transitions.Outcome]:
     """Return the outcomes of the reservations that block this one and are not done.
 
     :param tried: what was tried of the ranks before, not what only waited for others: a
@@ -48,4 +48,4 @@ def blocking(
         plugin = plugins.get(own.resource_type)
         return plugin is None or plugin.blocks(own, reservation)
 
-    return [o for own, o in tried if o.result is not results.Result.DONE and blocks(own)]
+    return [o for own, o in tried if o.result is not transitions.Result.DONE and blocks(own)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from climate_core import exceptions
 from climate_core.backoff import Backoff
-from climate_core.lease import events, model, results
+from climate_core.lease import events, model, transitions
 
 #: The expected failures of plugins and cloud calls. That a resource is gone
 #: (``cloud.errors.Gone``) is not among them: only the plugin knows whether that is a success.
@@ -25,7 +25,7 @@ def decide(
     lease: model.Lease,
     now: datetime.datetime,
     backoff: Backoff,
-) -> results.Outcome:
+) -> transitions.Outcome:
     """Decide whether and when to retry after an expected failure.
 
     A start is retried until the lease is about to be over, with waits that grow shorter again
@@ -33,25 +33,27 @@ def decide(
     after a permanent failure rarely, for an operator may repair it.
     """
     permanent = isinstance(exc, exceptions.Permanent)
-    handler = events.of(event.event_type)
+    handler = events.get_handler(event.event_type)
     if permanent and not handler.retries_forever(lease, event):
         no_room = isinstance(exc, exceptions.NoRoom)
-        return results.Outcome(results.Result.FAILED, reason=reason(exc), is_no_room=no_room)
+        return transitions.Outcome(
+            transitions.Result.FAILED, reason=reason(exc), is_no_room=no_room
+        )
     least = exc.retry_after if isinstance(exc, exceptions.Transient) else 0.0
     delay = backoff.most if permanent else backoff.delay(event.attempts, least)
     if handler.until_end:
         if _late(lease, now):
             return _too_late(reason(exc))
         delay = min(delay, (lease.end_date - now).total_seconds() / 2)
-    return results.Outcome(results.Result.RETRY, delay, reason(exc))
+    return transitions.Outcome(transitions.Result.RETRY, delay, reason(exc))
 
 
 def blocked(
-    outcomes: Sequence[results.Outcome],
+    outcomes: Sequence[transitions.Outcome],
     lease: model.Lease,
     until_end: bool,
     now: datetime.datetime,
-) -> results.Outcome | None:
+) -> transitions.Outcome | None:
     """Decide about what comes after others that are not done.
 
     What is woken when the lease is about to be over would be ended as if it had been used.
@@ -60,12 +62,12 @@ def blocked(
     :param until_end: whether it is tried until the end of the lease, as a start
     :returns: that it waits, or that it failed, too; None if it may be tried
     """
-    waits = [each.seconds for each in outcomes if each.result is not results.Result.FAILED]
+    waits = [each.seconds for each in outcomes if each.result is not transitions.Result.FAILED]
     if waits:
-        return results.Outcome(results.Result.WAIT, min(waits))
+        return transitions.Outcome(transitions.Result.WAIT, min(waits))
     if not until_end:
         return None
-    failed = any(outcome.result is results.Result.FAILED for outcome in outcomes)
+    failed = any(outcome.result is transitions.Result.FAILED for outcome in outcomes)
     return _too_late('What it may use was not there.') if failed and _late(lease, now) else None
 
 
@@ -73,16 +75,18 @@ def _late(lease: model.Lease, now: datetime.datetime) -> bool:
     return (lease.end_date - now).total_seconds() < TOO_LATE
 
 
-def _too_late(why: str) -> results.Outcome:
+def _too_late(why: str) -> transitions.Outcome:
     told = f'It could not be started before the end of the lease: {why}'
-    return results.Outcome(results.Result.FAILED, reason=told)
+    return transitions.Outcome(transitions.Result.FAILED, reason=told)
 
 
-def bug(exc: Exception, event: model.Event, backoff: Backoff) -> results.Outcome:
+def bug(exc: Exception, event: model.Event, backoff: Backoff) -> transitions.Outcome:
     """Decide what follows from a bug of a plugin: permanent, as for a start, or retried."""
-    if events.of(event.event_type).bug_is_permanent:
-        return results.Outcome(results.Result.FAILED, reason=reason(exc))
-    return results.Outcome(results.Result.RETRY, backoff.delay(event.attempts), reason(exc))
+    if events.get_handler(event.event_type).bug_is_permanent:
+        return transitions.Outcome(transitions.Result.FAILED, reason=reason(exc))
+    return transitions.Outcome(
+        transitions.Result.RETRY, backoff.delay(event.attempts), reason(exc)
+    )
 
 
 def reason(exc: Exception) -> str:

@@ -52,7 +52,7 @@ RAISE_FIRST = _RaiseFirst()
 
 
 @contextlib.contextmanager
-def within(field: str) -> Iterator[None]:
+def prefix_field(field: str) -> Iterator[None]:
     """Prefix the field of an error in the block with its place, as ``reservations[2]``."""
     try:
         yield

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 _BYTES: Final = 32
 _TOKEN: Final = re.compile(r'([0-9a-f]{32})([A-Za-z0-9_-]{43})', re.ASCII)
 #: The digest of no secret.
-_NONE: Final = '0' * 64
+_NO_DIGEST: Final = '0' * 64
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,11 +55,11 @@ class Token(NamedTuple):
 
     def opens(self, feed: Feed | None) -> bool:
         """Tell whether it is that of a feed, in the same time whether it is or not."""
-        kept = _NONE if feed is None else feed.secret_digest
+        kept = _NO_DIGEST if feed is None else feed.secret_digest
         return hmac.compare_digest(self.digest, kept)
 
 
-def new_token() -> Token:
+def create_token() -> Token:
     """Make a token of a new feed."""
     return Token(str(uuid.uuid4()), secrets.token_urlsafe(_BYTES))
 
@@ -69,7 +69,7 @@ def redact(text: str) -> str:
     return _TOKEN.sub(r'\1***', text)
 
 
-def read_token(text: str) -> Token | None:
+def parse_token(text: str) -> Token | None:
     """Read a token; None: it is none."""
     match = _TOKEN.fullmatch(text)
     return None if match is None else Token(str(uuid.UUID(match[1])), match[2])

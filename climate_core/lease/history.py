@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from climate_common import dates, resource_types
 from climate_core.context import RequestContext
-from climate_core.lease import events, model, serialize, states, webhook
+from climate_core.lease import events, model, states, views, webhook
 from climate_core.lease.model import Event, Lease, Reservation
 
 DONE: Final = 'done'
@@ -39,10 +39,10 @@ REPEATABLE: Final = frozenset(
     }
 )
 #: The most entries of :data:`REPEATABLE` changes in the history of a lease.
-MOST_REPEATABLE: Final = 10_000
+MAX_REPEATABLE: Final = 10_000
 #: The reason of the last one of them.
-LAST: Final = (
-    f'It is one of {MOST_REPEATABLE} entries about additions and removals of reservations; the '
+LAST_REASON: Final = (
+    f'It is one of {MAX_REPEATABLE} entries about additions and removals of reservations; the '
     'history shows no more of them.'
 )
 
@@ -115,7 +115,7 @@ _LEASE_FIELDS = (
 _RESERVATION_FIELDS = ('status', 'status_reason', 'params')
 
 
-def entry(
+def describe_change(
     before: Lease | None, after: Lease, cause: Cause, now: datetime.datetime
 ) -> HistoryEntry | None:
     """Return the entry for a change; None when nothing is worth it.
@@ -158,7 +158,7 @@ def _event(lease: Lease | None, cause: Cause) -> Event | None:
 
 def _changes(before: Lease | None, after: Lease) -> Iterator[tuple[str, Any]]:
     yield from _differences(before, after, _LEASE_FIELDS)
-    given = [_given(before), _given(after)]
+    given = [_user_events(before), _user_events(after)]
     if given[0] != given[1]:
         yield 'events', given
     olds = {r.id: r for r in before.reservations} if before is not None else {}
@@ -167,12 +167,12 @@ def _changes(before: Lease | None, after: Lease) -> Iterator[tuple[str, Any]]:
         yield 'reservations', {key: value for key, value in changed.items() if value}
 
 
-def _given(lease: Lease | None) -> list[str]:
+def _user_events(lease: Lease | None) -> list[str]:
     """Return the events that a user gave."""
     return [
         f'{e.event_type} {dates.serialize(e.time)}'
         for e in (lease.events if lease is not None else ())
-        if events.named_by_user(e.event_type)
+        if events.is_user_event(e.event_type)
     ]
 
 
@@ -204,7 +204,7 @@ def _serialize_field(one: Any, field: str) -> Any:
     if isinstance(value, datetime.datetime):
         return dates.serialize(value)
     if field == 'webhook' and value is not None:
-        return webhook.origin(value['url'])
+        return webhook.url_origin(value['url'])
     if field == 'params' and value is not None:
-        return serialize.params(one)
+        return views.visible_params(one)
     return list(value) if isinstance(value, tuple) else value

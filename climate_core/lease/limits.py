@@ -38,14 +38,14 @@ def check_length(start: datetime.datetime, end: datetime.datetime, most: float) 
     seconds = (end - start).total_seconds()
     if most and seconds > most:
         # Rounded up: what is a part of a second too long would look like what is allowed.
-        message = f'A lease may be {_span(most)} long at most, not {_span(math.ceil(seconds))}.'
+        message = f'A lease may be {_format_seconds(most)} long at most, not {_format_seconds(math.ceil(seconds))}.'
         raise exceptions.LeaseTooLong(message, field='end_date')
 
 
 def check_ahead(start: datetime.datetime, now: datetime.datetime, most: float) -> None:
     """Refuse a start that is more than ``most`` seconds ahead, if not 0, by LeaseTooFarAhead."""
     if most and (start - now).total_seconds() > most:
-        message = f'A lease may start {_span(most)} from now at most.'
+        message = f'A lease may start {_format_seconds(most)} from now at most.'
         raise exceptions.LeaseTooFarAhead(message, field='start_date')
 
 
@@ -75,15 +75,15 @@ def check_events(lease: model.Lease, before: model.Lease | None, most: int) -> N
 
 
 def _count_given_events(lease: model.Lease) -> int:
-    return sum(events.named_by_user(each.event_type) for each in lease.events)
+    return sum(events.is_user_event(each.event_type) for each in lease.events)
 
 
-def amounts(reservations: Iterable[model.Reservation], leases: int = 0) -> dict[str, int]:
+def sum_amounts(reservations: Iterable[model.Reservation], leases: int = 0) -> dict[str, int]:
     """Add up what reservations, and leases, hold, by the names of the limits."""
-    return total([each.amounts for each in reservations], leases)
+    return sum_units([each.amounts for each in reservations], leases)
 
 
-def total(units: Iterable[Amounts], leases: int = 0) -> dict[str, int]:
+def sum_units(units: Iterable[Amounts], leases: int = 0) -> dict[str, int]:
     """Add up amounts by unit (``vcpus``), giving amounts by limit (``reserved_vcpus``)."""
     added = dict.fromkeys(NAMES, 0) | {LEASES: leases}
     for each in units:
@@ -93,14 +93,14 @@ def total(units: Iterable[Amounts], leases: int = 0) -> dict[str, int]:
     return added
 
 
-def times(units: Amounts, count: int) -> dict[str, int]:
+def multiply_amounts(units: Amounts, count: int) -> dict[str, int]:
     """Return amounts so many times."""
     return {unit: int(number) * count for unit, number in units.items()}
 
 
-def check(limits: Amounts, used: Amounts, adding: Amounts) -> None:
+def enforce_limits(limits: Amounts, used: Amounts, adding: Amounts) -> None:
     """Refuse what would exceed a limit, by LimitExceeded; an addition of 0 is never refused."""
-    if over := _over(limits, used, adding):
+    if over := _exceeded(limits, used, adding):
         told = '; '.join(
             f'{name}: {adding[name]} more would exceed the limit of {limits[name]}, '
             f'{used.get(name, 0)} in use'
@@ -110,15 +110,15 @@ def check(limits: Amounts, used: Amounts, adding: Amounts) -> None:
         raise exceptions.LimitExceeded(message, field=over[0])
 
 
-def fits(limits: Amounts, used: Amounts, adding: Amounts) -> bool:
+def fits_limits(limits: Amounts, used: Amounts, adding: Amounts) -> bool:
     """Tell whether :func:`check` would accept an addition."""
-    return not _over(limits, used, adding)
+    return not _exceeded(limits, used, adding)
 
 
-def with_more(most: Amounts | None, used: Amounts, adding: Amounts) -> Amounts:
+def add_usage(most: Amounts | None, used: Amounts, adding: Amounts) -> Amounts:
     """Return what is used with an addition; LimitExceeded as :func:`check` if there are limits."""
     if most is not None:
-        check(most, used, adding)
+        enforce_limits(most, used, adding)
     return {name: used.get(name, 0) + number for name, number in adding.items()}
 
 
@@ -133,14 +133,14 @@ def available_from(
     used = {name: sum(each.amounts.get(name, 0) for each in going) for name in adding}
     time = now
     for each in going:
-        if fits(limits, used, adding):
+        if fits_limits(limits, used, adding):
             return time
         used = {name: used[name] - each.amounts.get(name, 0) for name in used}
         time = max(now, each.end)
-    return time if fits(limits, used, adding) else None
+    return time if fits_limits(limits, used, adding) else None
 
 
-def _over(limits: Amounts, used: Amounts, adding: Amounts) -> list[str]:
+def _exceeded(limits: Amounts, used: Amounts, adding: Amounts) -> list[str]:
     return [
         name
         for name in adding
@@ -150,6 +150,6 @@ def _over(limits: Amounts, used: Amounts, adding: Amounts) -> list[str]:
     ]
 
 
-def _span(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     """Write seconds for people, as ``1 day, 2:03:04``."""
     return str(datetime.timedelta(seconds=round(seconds)))

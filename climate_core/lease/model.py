@@ -6,6 +6,8 @@ All times are timezone-aware UTC with microseconds. The statuses are the ones of
 """
 
 import dataclasses
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -325,7 +327,7 @@ def reservation_not_found(lease_id: str, reservation_id: str) -> exceptions.Rese
     return exceptions.ReservationNotFound(f'Lease {lease_id} has no reservation {reservation_id}.')
 
 
-def in_order(
+def order_joining(
     present: Sequence[Reservation], joining: Iterable[Reservation]
 ) -> tuple[Reservation, ...]:
     """Return reservations that join others, with times of creation that keep their order.
@@ -382,3 +384,25 @@ def new_reservation(
         parent_id=parent_id,
         unit_kind=unit_kind,
     )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TrustScope:
+    """Say what a trust delegates, and to whom.
+
+    :param user_id: the owner, who delegates
+    :param project_id: the project in which
+    :param trustee_id: the service user: with another one a trust is of no use
+    :param roles: the names of the roles, sorted
+    """
+
+    user_id: str
+    project_id: str
+    trustee_id: str
+    roles: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """Return 64 hexadecimal digits that only an equal scope has."""
+        text = json.dumps([self.user_id, self.project_id, self.trustee_id, *self.roles])
+        return hashlib.sha256(text.encode()).hexdigest()

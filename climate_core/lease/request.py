@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read what a user asks for: texts in, values with UTC times out, or an error that names a field.
+"""Read what a user asks for."""
 
-The shape of the request has been checked by JSON Schema; here is what a schema cannot say.
-"""
-
+import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from climate_common import dates, durations, limits
+from climate_common import dates, durations, limits, sealing
 from climate_core import exceptions
-from climate_core.lease import states, times, webhook
+from climate_core.lease import model, states, webhook
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
 
 T = TypeVar('T')
@@ -69,13 +70,13 @@ class RequestRules:
     """
 
     minutes_before_end: int = 60
-    webhooks: webhook.WebhookRules = webhook.DEFAULT
+    webhooks: webhook.WebhookRules = webhook.DEFAULT_RULES
     late_start_seconds: int = 300
     max_retries: int = limits.RETRIES
     best_effort_timeout: int = limits.BEST_EFFORT_SECONDS
 
 
-def read_request(
+def read_lease_request(
     values: Mapping[str, Any],
     now: datetime,
     rules: RequestRules,
@@ -95,32 +96,32 @@ def read_request(
         errors.add(exceptions.InvalidDate(told, field='end_date'))
     get = errors.get
     asked = LeaseRequest(
-        name=get('', name, values.get('name')),
+        name=get('', read_name, values.get('name')),
         start=start,
         end=end,
-        before_end=get(None, _before_end, values, start, end, now, rules.minutes_before_end),
+        before_end=get(None, _read_before_end, values, start, end, now, rules.minutes_before_end),
         start_is_relative=dates.is_relative(values.get('start_date') or 'now'),
-        events=get((), events, values.get('events') or (), end, now),
+        events=get((), read_events, values.get('events') or (), end, now),
         lasts=lasts,
         end_is_relative=dates.is_relative(values.get('end_date')),
-        start_policy=get(None, start_policy, values.get('start_policy')),
-        before_start=get(None, before_start, values.get('before_start')),
+        start_policy=get(None, read_start_policy, values.get('start_policy')),
+        before_start=get(None, read_before_start, values.get('before_start')),
         webhook=get(None, read_webhook, values.get('webhook'), rules.webhooks),
         identified=bool({'id', 'idempotency_key'} & values.keys()),
         may_join=values.get('may_join', True),
-        kind=get(None, kind, values.get('kind')),
-        max_retries=get(None, max_retries, values.get('max_retries'), values.get('kind')),
-        priority=get(None, _priority_of, values.get('priority'), values.get('kind')),
+        kind=get(None, read_kind, values.get('kind')),
+        max_retries=get(None, read_max_retries, values.get('max_retries'), values.get('kind')),
+        priority=get(None, _read_priority_of_kind, values.get('priority'), values.get('kind')),
         best_effort_timeout=get(
-            None, best_effort_timeout, values.get('best_effort_timeout'), values.get('kind')
+            None, read_best_effort_timeout, values.get('best_effort_timeout'), values.get('kind')
         ),
-        preemptible=get(False, preemptible, values.get('preemptible')),
+        preemptible=get(False, read_preemptible, values.get('preemptible')),
     )
     if new:
         _check_time(asked, now, rules, errors)
         for field in ('max_retries', 'best_effort_timeout'):
             with errors.collected():
-                _check_most(getattr(asked, field), getattr(rules, field), field)
+                _check_maximum(getattr(asked, field), getattr(rules, field), field)
     return asked
 
 
@@ -130,15 +131,15 @@ def _check_time(
     """Refuse a time that is past, or a start that is too late."""
     earliest = now - timedelta(seconds=rules.late_start_seconds)
     if asked.start < earliest:
-        errors.add(times.past('start', 'start_date', now))
+        errors.add(past_date_error('start', 'start_date', now))
     for number, (kind, time) in enumerate(asked.events):
         if time < earliest:
-            errors.add(times.past(f'time of the event {kind}', f'events[{number}].time', now))
+            errors.add(past_date_error(f'time of the event {kind}', f'events[{number}].time', now))
     if asked.end <= now:
         errors.add(exceptions.InvalidDate('The end must be in the future.', 'end_date'))
 
 
-def _check_most(asked: int | None, most: int, field: str) -> None:
+def _check_maximum(asked: int | None, most: int, field: str) -> None:
     """Refuse more than the operator allows."""
     if asked is not None and asked > most:
         raise exceptions.BadRequest(f'It must be at most {most} here.', field=field)
@@ -154,29 +155,29 @@ def _read_period(
             'Exactly one of end_date and duration must be given.',
             field='duration' if given else 'end_date',
         )
-    with times.in_field('start_date'):
+    with name_field('start_date'):
         start = dates.parse(values.get('start_date') or 'now', now)
     if given == ['end_date']:
-        with times.in_field('end_date'):
+        with name_field('end_date'):
             return start, dates.parse(values['end_date'], now), None
-    with times.in_field('duration'):
+    with name_field('duration'):
         lasts = durations.parse(values['duration'])
         return start, durations.end(start, lasts), lasts
 
 
-def name(value: Any) -> str:
+def read_name(value: Any) -> str:
     """Read the name of a lease; BadRequest if it is no text, blank or too long."""
-    return _checked(limits.check_name, value, 'name')
+    return _read_by(limits.check_name, value, 'name')
 
 
-def start_policy(value: Any) -> str | None:
+def read_start_policy(value: Any) -> str | None:
     """Read who starts the lease, None if nothing is said; BadRequest if it is no policy."""
     if value is not None and value not in list(states.StartPolicy):
         raise exceptions.BadRequest('It must be auto or manual.', field='start_policy')
     return value if value is None else str(value)
 
 
-def kind(value: Any) -> str | None:
+def read_kind(value: Any) -> str | None:
     """Read the kind of a lease, None if nothing is said; BadRequest if there is no such kind."""
     if value is not None and value not in list(states.LeaseKind):
         known = ', '.join(states.LeaseKind)
@@ -184,7 +185,7 @@ def kind(value: Any) -> str | None:
     return value if value is None else str(value)
 
 
-def max_retries(value: Any, of_kind: Any) -> int | None:
+def read_max_retries(value: Any, of_kind: Any) -> int | None:
     """Read how often a lease of a kind may be tried again, None if nothing is said.
 
     :raises climate_core.exceptions.BadRequest: it is no such number, or the kind is not retry
@@ -202,7 +203,7 @@ def max_retries(value: Any, of_kind: Any) -> int | None:
     return value
 
 
-def priority(value: Any) -> int | None:
+def read_priority(value: Any) -> int | None:
     """Read the priority of a lease that may wait, None if nothing is said.
 
     :raises climate_core.exceptions.BadRequest: it is no such number
@@ -215,15 +216,15 @@ def priority(value: Any) -> int | None:
     return value
 
 
-def _priority_of(value: Any, of_kind: Any) -> int | None:
+def _read_priority_of_kind(value: Any, of_kind: Any) -> int | None:
     if value is not None and of_kind != states.LeaseKind.RETRY:
         raise exceptions.BadRequest(
             'It is for the kind retry: leases of other kinds do not wait.', field='priority'
         )
-    return priority(value)
+    return read_priority(value)
 
 
-def preemptible(value: Any) -> bool:
+def read_preemptible(value: Any) -> bool:
     """Read whether what a lease is promised may be promised to others; by default it may not.
 
     :raises climate_core.exceptions.BadRequest: it is neither true nor false
@@ -233,7 +234,7 @@ def preemptible(value: Any) -> bool:
     return bool(value)
 
 
-def best_effort_timeout(value: Any, of_kind: Any) -> int | None:
+def read_best_effort_timeout(value: Any, of_kind: Any) -> int | None:
     """Read how many seconds it may take to empty hosts for a lease of a kind; None: not said.
 
     :raises climate_core.exceptions.BadRequest: it is no such number, or the kind is not
@@ -252,18 +253,18 @@ def best_effort_timeout(value: Any, of_kind: Any) -> int | None:
     return value
 
 
-def before_start(value: Any) -> tuple[int, ...] | None:
+def read_before_start(value: Any) -> tuple[int, ...] | None:
     """Read how many seconds before its start a lease is told, longest first; None if not said.
 
     :raises climate_core.exceptions.BadRequest: it is no list of such numbers
     """
     if value is None:
         return None
-    seconds = _checked(limits.check_start_notices, value, 'before_start')
+    seconds = _read_by(limits.check_start_notices, value, 'before_start')
     return tuple(sorted(set(seconds), reverse=True))
 
 
-def _checked(check: Callable[[Any], T], value: Any, field: str) -> T:
+def _read_by(check: Callable[[Any], T], value: Any, field: str) -> T:
     try:
         return check(value)
     except ValueError as error:
@@ -271,11 +272,11 @@ def _checked(check: Callable[[Any], T], value: Any, field: str) -> T:
 
 
 def read_webhook(value: Any, rules: webhook.WebhookRules) -> dict[str, Any] | None:
-    """Read the webhook of a lease, see :func:`climate_core.lease.webhook.read`; None for none."""
-    return None if value is None else webhook.read(value, rules)
+    """Read the webhook of a lease, see :func:`climate_core.lease.webhook.read_webhook`; None for none."""
+    return None if value is None else webhook.read_webhook(value, rules)
 
 
-def _before_end(
+def _read_before_end(
     values: Mapping[str, Any],
     start: datetime,
     end: datetime,
@@ -284,7 +285,7 @@ def _before_end(
 ) -> datetime | None:
     for field in ('before_end_date', 'before_end_notification'):
         if values.get(field):
-            return check_before_end(times.date(values[field], now, field), start, end, field)
+            return check_before_end(read_date(values[field], now, field), start, end, field)
     if not minutes:
         return None
     return max(start, end - timedelta(minutes=minutes))
@@ -309,21 +310,102 @@ def check_before_end(
     return time
 
 
-def events(
+def read_events(
     given: Sequence[Mapping[str, Any]], end: datetime, now: datetime
 ) -> tuple[tuple[str, datetime], ...]:
     """Read types and times of the events that a user gives; BadRequest if one may not be."""
-    return tuple(_event(item, f'events[{n}]', end, now) for n, item in enumerate(given))
+    return tuple(_read_event(item, f'events[{n}]', end, now) for n, item in enumerate(given))
 
 
-def _event(
+def _read_event(
     item: Mapping[str, Any], field: str, end: datetime, now: datetime
 ) -> tuple[str, datetime]:
-    kind = _checked(limits.check_event_type, item.get('event_type'), f'{field}.event_type')
-    time = times.date(item.get('time') or item.get('event_date'), now, f'{field}.time')
+    kind = _read_by(limits.check_event_type, item.get('event_type'), f'{field}.event_type')
+    time = read_date(item.get('time') or item.get('event_date'), now, f'{field}.time')
     if time > end:
         raise exceptions.InvalidDate(
             f'The event {kind} must not be after the end of the lease ({dates.sentence(end)}).',
             field=f'{field}.time',
         )
     return kind, time
+
+
+def read_date(value: object, now: datetime, field: str) -> datetime:
+    """Read a date of a request; InvalidDate names its field."""
+    with name_field(field):
+        return dates.parse(value, now)
+
+
+def read_duration(value: object, field: str = 'duration') -> timedelta:
+    """Read a duration of a request; InvalidDuration names its field."""
+    with name_field(field):
+        return durations.parse(value)
+
+
+def end_after(start: datetime, duration: timedelta, field: str = 'duration') -> datetime:
+    """Return when something ends that lasts so long; InvalidDuration: that is too late."""
+    with name_field(field):
+        return durations.end(start, duration)
+
+
+def past_date_error(what: str, field: str, now: datetime) -> exceptions.InvalidDate:
+    """Return the error of a time that is past; it says what time it is."""
+    # In whole seconds that have come: a sentence rounds up, and would name the next one.
+    shown = dates.sentence(now.replace(microsecond=0))
+    text = f'The {what} must not be in the past: it is {shown} now.'
+    return exceptions.InvalidDate(text, field=field)
+
+
+@contextlib.contextmanager
+def name_field(name: str) -> Iterator[None]:
+    """Name the field of the request in an error of the grammar.
+
+    :raises climate_core.exceptions.InvalidDate: the block raised that of ``dates``
+    :raises climate_core.exceptions.InvalidDuration: the block raised that of ``durations``
+    """
+    try:
+        yield
+    except dates.DateError as error:
+        raise exceptions.InvalidDate(str(error), field=name) from None
+    except durations.DurationError as error:
+        raise exceptions.InvalidDuration(str(error), field=name) from None
+
+
+#: Must never change: with another one the keys that were used would name other leases.
+_NAMESPACE = uuid.UUID('4d9a5c1e-0c57-4f3b-8a3d-5d1f0b6a9e27')
+#: The values that are added to a request and do not count for its equality.
+_NOT_COMPARED = frozenset({'idempotency_key', 'may_join', 'api_release'})
+
+
+def id_of_key(project_id: str | None, key: str) -> str:
+    """Return the id that the lease of this key has."""
+    return str(uuid.uuid5(_NAMESPACE, f'{project_id}\n{key}'))
+
+
+def chosen_id(project_id: str | None, values: Mapping[str, Any]) -> str | None:
+    """Return the id that a request chooses for its lease, by ``id`` or by its key; None: none."""
+    key = values.get('idempotency_key')
+    return values.get('id') if key is None else id_of_key(project_id, key)
+
+
+def request_digests(
+    values: Mapping[str, Any], lease_id: str | None, keys: Sequence[str]
+) -> Sequence[str]:
+    """Return the digests of a request with an Idempotency-Key; empty without.
+
+    :param lease_id: the id that it chooses
+    :param keys: those of the operator, see :func:`climate_common.sealing.digests`
+    :returns: the first is stored, all are compared; the last is that of the release before, so
+        that a request can be repeated across the upgrade
+    """
+    if 'idempotency_key' not in values or lease_id is None:
+        return ()
+    asked = {name: value for name, value in values.items() if name not in _NOT_COMPARED}
+    text = json.dumps(asked, sort_keys=True, separators=(',', ':'))
+    return [*sealing.digests(text, lease_id, keys), hashlib.sha256(text.encode()).hexdigest()]
+
+
+def check_repeated_request(present: model.Lease, digests_: Sequence[str]) -> None:
+    """Refuse an Idempotency-Key whose lease is deleted or was asked for by another request."""
+    if present.deleted_at is not None or present.request_digest not in digests_:
+        raise exceptions.IdempotencyConflict(field='Idempotency-Key')

@@ -1,20 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check the webhook that a user gives a lease, and the addresses it may have. Pure.
-
-Names are not resolved here: the sender checks their addresses then, with :func:`forbidden`.
-"""
+"""Check the webhook that a user gives a lease, and the addresses it may have. Pure."""
 
 import dataclasses
 import ipaddress
 import re
 import urllib.parse
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from climate_common import limits
 from climate_core import exceptions
-from climate_core.lease import addresses
-from climate_core.lease.addresses import Address
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_NAT64_LOCAL = ipaddress.IPv6Network('64:ff9b:1::/48')  # RFC 8215
+#: Networks whose addresses end with an IPv4 address.
+_IPV4_SUFFIXED = (
+    ipaddress.IPv6Network('::/96'),  # RFC 4291, 2.5.5.1
+    ipaddress.IPv6Network('::ffff:0:0:0/96'),  # RFC 2765, 2.1
+    ipaddress.IPv6Network('64:ff9b::/96'),  # RFC 6052, 2.1
+    _NAT64_LOCAL,
+)
+#: In a prefix of so many bits the IPv4 address is so far from the right (RFC 6052, 2.2); bits 64
+#: to 71 are left out of it.
+_LOCAL_LENGTHS = (48, 56, 64)
+
+
+def embedded_addresses(address: Address) -> Iterator[Address]:
+    """Return every address to which one may lead: itself, and what is written inside of it.
+
+    An IPv4-mapped address is the IPv4 address and nothing else.
+    """
+    if isinstance(address, ipaddress.IPv4Address):
+        yield address
+        return
+    if address.ipv4_mapped is not None:
+        yield address.ipv4_mapped
+        return
+    yield address
+    bits = int(address)
+    # :: and ::1 are themselves only. ISATAP: RFC 5214, 6.1.
+    ending = bits > 1 and any(address in network for network in _IPV4_SUFFIXED)
+    if ending or bits >> 32 & 0xFCFFFFFF == 0x5EFE:
+        yield _low_ipv4(bits)
+    if address in _NAT64_LOCAL:
+        # The length of the prefix is not known. One that is too long leaves nothing but zeros.
+        found = (_ipv4_behind_prefix(bits, length) for length in _LOCAL_LENGTHS)
+        yield from (each for each in found if int(each) >> 24)
+    if address.sixtofour is not None:
+        yield address.sixtofour
+    if address.teredo is not None:
+        yield from address.teredo
+
+
+def _low_ipv4(bits: int) -> ipaddress.IPv4Address:
+    return ipaddress.IPv4Address(bits & 0xFFFFFFFF)
+
+
+def _ipv4_behind_prefix(bits: int, length: int) -> ipaddress.IPv4Address:
+    without = (bits >> 64 << 56) | (bits & (1 << 56) - 1)
+    return _low_ipv4(without >> (120 - length - 32))
+
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -77,10 +123,12 @@ class WebhookRules:
     hosts: Set[Address] = frozenset()
 
 
-DEFAULT = WebhookRules()
+DEFAULT_RULES = WebhookRules()
 
 
-def read(given: Any, rules: WebhookRules = DEFAULT, field: str = 'webhook') -> dict[str, Any]:
+def read_webhook(
+    given: Any, rules: WebhookRules = DEFAULT_RULES, field: str = 'webhook'
+) -> dict[str, Any]:
     """Check what a user says and return what is kept: ``url``, ``secret``, ``events``.
 
     :param given: ``url``, ``secret``, perhaps ``events``: patterns of types of notifications
@@ -104,22 +152,22 @@ def read(given: Any, rules: WebhookRules = DEFAULT, field: str = 'webhook') -> d
     return {
         'url': read_url(given.get('url'), rules, f'{field}.url'),
         'secret': secret,
-        'events': _patterns(given.get('events'), f'{field}.events'),
+        'events': _read_patterns(given.get('events'), f'{field}.events'),
     }
 
 
-def read_url(url: Any, rules: WebhookRules = DEFAULT, field: str = 'webhook.url') -> str:
+def read_url(url: Any, rules: WebhookRules = DEFAULT_RULES, field: str = 'webhook.url') -> str:
     """Return a URL that may be called; InvalidWebhook if it may not."""
     most = limits.WEBHOOK_URL_LENGTH
     if not isinstance(url, str) or len(url) > most or not _PRINTABLE.fullmatch(url):
         raise exceptions.InvalidWebhook(
             f'It must be a URL of up to {most} ASCII characters without blanks.', field=field
         )
-    host = _host(url, field)
+    host = _read_host(url, field)
     if host == 'localhost' or host.endswith('.localhost'):
         host = '127.0.0.1'
-    address = _address(host, field)
-    if address is not None and forbidden(address, rules):
+    address = _read_address(host, field)
+    if address is not None and is_forbidden(address, rules):
         raise exceptions.InvalidWebhook(
             f'{address} is not allowed for webhooks: it must be a public address, and in no '
             'network that the operator refuses.',
@@ -128,7 +176,7 @@ def read_url(url: Any, rules: WebhookRules = DEFAULT, field: str = 'webhook.url'
     return url
 
 
-def origin(url: str) -> str:
+def url_origin(url: str) -> str:
     """Return scheme, host and port of a URL: path and query may hold what opens the receiver.
 
     Empty for an empty URL, which stands for one that no key opens.
@@ -137,26 +185,26 @@ def origin(url: str) -> str:
     return f'{parts.scheme}://{parts.netloc}' if url else ''
 
 
-def forbidden(address: Address, rules: WebhookRules = DEFAULT) -> bool:
+def is_forbidden(address: Address, rules: WebhookRules = DEFAULT_RULES) -> bool:
     """Return whether an address is forbidden: one that is not public, or of the cloud itself.
 
     The same holds for an IPv4 address that is written inside of an IPv6 address.
     """
-    return any(_forbidden(each, rules) for each in addresses.meant(address))
+    return any(_is_forbidden(each, rules) for each in embedded_addresses(address))
 
 
-def opens_private(network: Network) -> bool:
+def overlaps_private(network: Network) -> bool:
     """Return whether an allowed network has addresses that are rejected by default."""
     return any(network.version == each.version and network.overlaps(each) for each in _SPECIAL)
 
 
-def _forbidden(address: Address, rules: WebhookRules) -> bool:
+def _is_forbidden(address: Address, rules: WebhookRules) -> bool:
     refused = address in rules.hosts
     refused = refused or any(address in network for network in (*_SPECIAL, *rules.refused))
     return refused and not any(address in network for network in rules.allowed)
 
 
-def _host(url: str, field: str) -> str:
+def _read_host(url: str, field: str) -> str:
     try:
         parts = urllib.parse.urlsplit(url)
         host, _ = (parts.hostname or '').rstrip('.'), parts.port
@@ -176,7 +224,7 @@ def _host(url: str, field: str) -> str:
     return host
 
 
-def _address(host: str, field: str) -> Address | None:
+def _read_address(host: str, field: str) -> Address | None:
     """Return the address that is written there; None if it is a name."""
     try:
         return ipaddress.ip_address(host)
@@ -190,7 +238,7 @@ def _address(host: str, field: str) -> Address | None:
         return None
 
 
-def _patterns(given: Any, field: str) -> list[str]:
+def _read_patterns(given: Any, field: str) -> list[str]:
     if given is None:
         return ['*']
     fine = isinstance(given, Sequence) and not isinstance(given, str) and len(given)

@@ -13,7 +13,6 @@ from typing import Any
 from climate_core import notifications
 from climate_core.lease import events, states
 from climate_core.lease import usage as hours
-from climate_core.notifications import usage
 from climate_hosts import power_notifications as power_notices
 from climate_hosts.domain import power
 
@@ -186,7 +185,7 @@ class NotificationType:
     schema: Mapping[str, Any]
 
 
-def _kind(event_type: str, sent: str, fields: Mapping[str, Any] = _LEASE) -> NotificationType:
+def _type(event_type: str, sent: str, fields: Mapping[str, Any] = _LEASE) -> NotificationType:
     schema = {
         '$schema': 'https://json-schema.org/draft/2020-12/schema',
         'title': event_type,
@@ -196,7 +195,7 @@ def _kind(event_type: str, sent: str, fields: Mapping[str, Any] = _LEASE) -> Not
 
 
 #: The one of an event that a user gave, for which there is no name of its own.
-GIVEN = _kind(*next(iter(events.of(events.BY_USER).notifications.items())))
+GIVEN = _type(*next(iter(events.get_handler(events.BY_USER).notifications.items())))
 #: The payloads that have more than the lease, or a field in another way.
 _FIELDS: Mapping[str, Mapping[str, Any]] = {
     'lease.event.before_start_lease': {
@@ -215,39 +214,41 @@ _FIELDS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 
-KINDS: tuple[NotificationType, ...] = (
-    _kind('lease.create', 'a lease was made'),
-    _kind(
+TYPES: tuple[NotificationType, ...] = (
+    _type('lease.create', 'a lease was made'),
+    _type(
         'lease.update',
         'a lease was changed, or a resource joined or left it, or one of its resources was lost '
         'behind its back, or its webhook was taken away, or its end has begun with a grace for '
         'the servers on its hosts',
     ),
-    _kind('lease.delete', 'a lease was deleted, and its resources are freed'),
+    _type('lease.delete', 'a lease was deleted, and its resources are freed'),
     *(
-        _kind(event_type, sent, _FIELDS.get(event_type, _LEASE))
+        _type(event_type, sent, _FIELDS.get(event_type, _LEASE))
         for handler in events.TABLE
-        if not handler.hidden and not events.named_by_user(handler.event_type)
+        if not handler.hidden and not events.is_user_event(handler.event_type)
         for event_type, sent in handler.notifications.items()
         if event_type.startswith('lease.event.')
     ),
     GIVEN,
-    _kind(usage.TYPE, 'an hour or a day is over, for each lease that held something', _USAGE),
+    _type(
+        notifications.USAGE, 'an hour or a day is over, for each lease that held something', _USAGE
+    ),
     *(
-        _kind(f'{power_notices.PREFIX}{state}', sent, _POWER)
+        _type(f'{power_notices.PREFIX}{state}', sent, _POWER)
         for state, sent in _POWER_SENT.items()
     ),
-    _kind(
+    _type(
         power_notices.FAILED,
         'a host did not wake in time: others are promised in its place if there are any',
         _POWER,
     ),
 )
 
-_BY_TYPE = {kind.event_type: kind for kind in KINDS}
+_BY_TYPE = {kind.event_type: kind for kind in TYPES}
 
 
-def of(event_type: str) -> NotificationType:
+def get_type(event_type: str) -> NotificationType:
     """Find a type of notification.
 
     :raises KeyError: there is none

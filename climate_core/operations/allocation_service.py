@@ -25,9 +25,9 @@ from climate_core.calendar.model import (
 )
 from climate_core.db.calendar import StoredAllocation
 from climate_core.db.engine import TransactionRefused
-from climate_core.lease import changes, model, states
-from climate_core.lease.changes import early_ends
-from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, within
+from climate_core.lease import model, states
+from climate_core.lease.changes import queueing, update
+from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.operations.draft import Draft, Item
 from climate_core.plugins.base import ResourcePlugin
 
@@ -99,8 +99,8 @@ class AllocationService:
 
     def count_shortage(self, lease: model.Lease, now: datetime.datetime) -> tuple[int, set[int]]:
         """Count what the only reservation of a lease lacks, see :meth:`Calendar.shortage`."""
-        (wanted,) = self._read_demands(changes.wait.asleep(lease), {})
-        start, end = changes.wait.period(lease, now)
+        (wanted,) = self._read_demands(queueing.pending_reservations(lease), {})
+        start, end = queueing.granted_period(lease, now)
         return self.calendar.shortage(wanted, start, end)
 
     def read_waiting_demand(
@@ -111,9 +111,9 @@ class AllocationService:
         :param turn: its place among those that are searched, if not all can be
         :raises climate_core.exceptions.ClimateError: that is not known
         """
-        start, end = changes.wait.period(lease, now)
+        start, end = queueing.granted_period(lease, now)
         later = _LATEST_START if lease.duration is not None else datetime.timedelta(0)
-        wanted = self._read_demands(changes.wait.asleep(lease), {})
+        wanted = self._read_demands(queueing.pending_reservations(lease), {})
         return QueuedRequest(
             id=lease.id,
             project_id=lease.project_id,
@@ -284,7 +284,7 @@ class AllocationService:
             if each.unit_kind is None:
                 continue
             place = fields.get(each.id, '')
-            with within(place):
+            with prefix_field(place):
                 wanted = self._plugin(each).wanted(each)
             field = f'{place}.{wanted.field}' if place else wanted.field
             found.append(dataclasses.replace(wanted, field=field))
@@ -326,10 +326,10 @@ def _find_changed(before: model.Lease, after: model.Lease) -> list[model.Reserva
     if after.status in states.ENDING | states.UNGRANTED:
         return []
     old = {each.id: each for each in before.live}
-    asked = changes.early_ends.resumed(before, after)
-    if changes.update.moved_date(before, after) is not None:
+    asked = update.resumed_ends(before, after)
+    if update.moved_date(before, after) is not None:
         # A new date is for all but what ends before the lease.
-        asked |= old.keys() - changes.early_ends.times(after).keys()
+        asked |= old.keys() - after.early_ends.keys()
     return [
         r for r in after.live if r.id in old and (r.id in asked or r.params != old[r.id].params)
     ]
@@ -337,8 +337,8 @@ def _find_changed(before: model.Lease, after: model.Lease) -> list[model.Reserva
 
 def _find_blamed_dates(before: model.Lease, after: model.Lease) -> dict[str, str]:
     """Return the date that is to blame for what reservations demand that only move with it."""
-    date = changes.update.moved_date(before, after)
-    if changes.early_ends.resumed(before, after):
+    date = update.moved_date(before, after)
+    if update.resumed_ends(before, after):
         date = date or 'end_date'
     old = {each.id: each.params for each in before.live}
     same = (each.id for each in after.live if each.params == old.get(each.id))
@@ -358,8 +358,8 @@ def _is_partly_extended(before: model.Lease, after: model.Lease, refused: Collec
     :param refused: the ids of reservations
     """
     leaving = {e.id for e in after.live if e.status == states.ReservationStatus.DELETING}
-    later = before.end_date < after.end_date or early_ends.resumed(before, after)
-    rest = {each.id for each in after.live} - leaving - early_ends.times(after).keys()
+    later = before.end_date < after.end_date or update.resumed_ends(before, after)
+    rest = {each.id for each in after.live} - leaving - after.early_ends.keys()
     return bool(later and before.start_date == after.start_date and not rest <= {*refused})
 
 
@@ -377,7 +377,7 @@ def _explain_partial(
             return error
         if not _is_partly_extended(before, after, error.parts):
             return error
-        early = early_ends.times(before)
+        early = before.early_ends
         ends = {early.get(each, before.end_date) for each in error.parts}
         told = words.listed([dates.sentence(each) for each in sorted(ends)])
         return exceptions.NotEnough(

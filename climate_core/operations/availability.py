@@ -11,7 +11,7 @@ from climate_common import dates
 from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.db import leases
-from climate_core.lease import states, times
+from climate_core.lease import request, states
 from climate_core.lease.errors import ErrorCollector
 from climate_core.operations import pool_forecast, services
 from climate_core.operations.allocation_service import AllocationService
@@ -167,7 +167,7 @@ def find_windows(
     :raises climate_core.exceptions.BadRequest: naming the field
     """
     now = builder.clock.now()
-    length = times.duration(values['duration'])
+    length = request.read_duration(values['duration'])
     late = timedelta(seconds=builder.conf.manager.late_start_seconds)
     earliest, latest = _read_period(values, now, late, length)
     limit = values.get('limit', _DEFAULT_LIMIT)
@@ -200,13 +200,13 @@ def _read_period(
     :param late: how long ago the start may be
     :raises climate_core.exceptions.BadRequest: naming the field that was given
     """
-    since = times.date(values.get('from') or 'now', now, 'from')
+    since = request.read_date(values.get('from') or 'now', now, 'from')
     if since < now - late:
         # A lease could not start then either.
-        raise times.past('earliest start', 'from', now)
+        raise request.past_date_error('earliest start', 'from', now)
     # Clients show whole seconds, and the time between them is to be the duration.
     earliest = dates.round_up(max(now, since))
-    last = times.end_after(earliest, _MAX_PERIOD, 'from')
+    last = request.end_after(earliest, _MAX_PERIOD, 'from')
     to = values.get('to')
     if length > _MAX_PERIOD:
         told = f'duration: must be {_MAX_PERIOD.days} days at most.'
@@ -216,7 +216,7 @@ def _read_period(
             told = f'duration: must be {_DEFAULT_PERIOD.days} days at most if to is not given.'
             raise exceptions.InvalidDuration(told, field='duration')
         return earliest, earliest + _DEFAULT_PERIOD
-    latest, first = times.date(to, now, 'to'), earliest + length
+    latest, first = request.read_date(to, now, 'to'), earliest + length
     if not first <= latest <= last:
         raise exceptions.InvalidDate(
             f'to: must be from {dates.sentence(first)} to {dates.sentence(last)}: the duration '

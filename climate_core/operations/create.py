@@ -21,9 +21,10 @@ from climate_core.db import limits as db_limits
 from climate_core.db import owner_trusts as db_trusts
 from climate_core.db.engine import TROUBLE, Stale
 from climate_core.db.groups import Groups, Outcome
-from climate_core.lease import changes, limits, model, states
+from climate_core.lease import limits, model, states
+from climate_core.lease.changes import reservations as changes_reservations
 from climate_core.lease.history import LIMITED, Cause, join_cause, user_cause
-from climate_core.lease.results import Change
+from climate_core.lease.transitions import Change
 from climate_core.operations import pool_forecast, wait_queue
 from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.draft import Draft, Item, find_held
@@ -264,7 +265,7 @@ class LeaseWriter:
                 lease = self.evacuation_planner.add(session, draft, lease)
             elif draft.wait_reason or draft.may_wait:
                 lease = wait_queue.add(self._conf, draft, lease)
-            adding = limits.amounts(lease.live, leases=1)
+            adding = limits.sum_amounts(lease.live, leases=1)
             self.quota.note(project_id, db_limits.check(session, project_id, adding, most))
             shares = self._keep_trust(session, done)
             store.create(session, lease, draft.now, cause, shares)
@@ -279,10 +280,10 @@ class LeaseWriter:
         check_generation(lease, draft.generation)
         if cause.action in LIMITED:
             self.quota.check_changes(session, lease)
-        db_limits.check(session, project_id, limits.amounts(missing), most)
+        db_limits.check(session, project_id, limits.sum_amounts(missing), most)
         joining = {each.id for each in missing}
         preparing = {each: done.preparing[each] for each in joining & done.preparing.keys()}
-        change = changes.add_reservations.apply(lease, missing, draft.now, preparing)
+        change = changes_reservations.add_reservations(lease, missing, draft.now, preparing)
         self.quota.check_reservations(change.lease)
         after = store.save(session, lease, change, draft.now, cause)
         return self._allocate(session, draft, after, missing)
@@ -397,7 +398,7 @@ def _check_grouped(
     """
     if _shares(writing.done) and _trust_id(writing) not in live:
         raise db_trusts.Retired
-    return limits.with_more(writing.most, used, limits.amounts(lease.live, leases=1))
+    return limits.add_usage(writing.most, used, limits.sum_amounts(lease.live, leases=1))
 
 
 def _write_created_resources(

@@ -19,7 +19,7 @@ from climate_core.cloud.services import Lookups, TooManyLookups
 from climate_core.concurrency import check_deadline
 from climate_core.context import RequestContext
 from climate_core.lease import model, states
-from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, within
+from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.lease.limits import check_reservations
 from climate_core.lease.request import LeaseRequest
 from climate_core.plugins import rights, specified
@@ -256,7 +256,7 @@ class Reserver:
             check_deadline()
             where = f'{field}[{place}]' if field else ''
             with errors.collected():
-                with within(where):
+                with prefix_field(where):
                     if specified.MADE_FOR in values:
                         # It joins alone, as a service asks for it.
                         specified.check_made_for(self.context, None if where else self.present)

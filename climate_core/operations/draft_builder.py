@@ -20,7 +20,9 @@ from climate_core.context import RequestContext
 from climate_core.db import leases
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
-from climate_core.lease import changes, idempotency, model, request, states, webhook
+from climate_core.lease import model, request, states, webhook
+from climate_core.lease.changes import lifecycle
+from climate_core.lease.changes import reservations as changes_reservations
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
 from climate_core.lease.states import LeaseKind
 from climate_core.operations.draft import Draft, Item, Reserver
@@ -49,14 +51,14 @@ class DraftBuilder:
     ) -> Draft:
         """Build the lease of a request, or what joins the lease that has its id already."""
         now = self.clock.now()
-        chosen = idempotency.chosen_id(context.project_id, values)
-        digests = idempotency.digests(values, chosen, specified.digest_keys(self.conf))
+        chosen = request.chosen_id(context.project_id, values)
+        digests = request.request_digests(values, chosen, specified.digest_keys(self.conf))
         present = self.database.read(leases.find, chosen) if chosen else None
         if present is not None and digests:
             with errors.collected():
-                idempotency.check_repeated(present, digests)
+                request.check_repeated_request(present, digests)
             return Draft(present, (), now, present)
-        asked = request.read_request(values, now, self._rules(), errors, new=present is None)
+        asked = request.read_lease_request(values, now, self._rules(), errors, new=present is None)
         if present is not None:
             with errors.collected():
                 check_same_lease(asked, present, context.project_id)
@@ -81,9 +83,9 @@ class DraftBuilder:
         if present is not None:
             after = present
             with errors.collected():
-                after = changes.add_reservations.apply(present, new, now).lease
+                after = changes_reservations.add_reservations(present, new, now).lease
             return Draft(after, items, now, present, found, asked)
-        lease = changes.create.new_lease(
+        lease = lifecycle.new_lease(
             lease_id,
             asked,
             digests[0] if digests else None,
@@ -116,7 +118,7 @@ class DraftBuilder:
         if items:
             check_generation(lease, generation)
         new = [each.reservation for each in items]
-        after = changes.add_reservations.apply(lease, new, now).lease
+        after = changes_reservations.add_reservations(lease, new, now).lease
         return Draft(after, items, now, lease, found, generation=generation)
 
     def _rules(self) -> request.RequestRules:

@@ -49,7 +49,7 @@ class FeedOperations:
         user_id, project_id = str(context.user_id), str(context.project_id)
         # Before a trust is created; the transaction checks it again.
         self.database.read(db.check_count, user_id, project_id, most)
-        token = feeds.new_token()
+        token = feeds.create_token()
         roles = ['reader'] if 'reader' in context.roles else None
         trust_id = self.trusts.create(context, roles)
         feed = feeds.Feed(

@@ -20,7 +20,7 @@ from climate_core.context import RequestContext
 from climate_core.db import leases
 from climate_core.db.engine import Database
 from climate_core.lease import model
-from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, within
+from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.lease.request import LeaseRequest
 from climate_core.operations.draft import Draft
 
@@ -132,7 +132,7 @@ def check_unreserved(
                 f'{resource_types.api_name(key[0])} {key[1]} is already reserved by lease '
                 f'{holder.id}, from {start} to {end}.'
             )
-        with errors.collected(), within(item.field):
+        with errors.collected(), prefix_field(item.field):
             raise exceptions.ResourceReserved(message, field='resource_id')
 
 

@@ -17,8 +17,9 @@ from typing import Any
 
 from climate_core.calendar.calendar import Calendar
 from climate_core.context import RequestContext
-from climate_core.lease import api_view, changes, model, states
-from climate_core.lease.results import Change
+from climate_core.lease import model, states, views
+from climate_core.lease.changes import lifecycle, reservations
+from climate_core.lease.transitions import Change
 from climate_core.operations import availability
 from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.create import LeaseWriter
@@ -112,7 +113,7 @@ class LeaseOperations:
     @retry_if_lease_appeared
     def create_lease(
         self, context: RequestContext, values: Mapping[str, Any]
-    ) -> api_view.CreatedLease:
+    ) -> views.CreatedLease:
         """Create a lease with its reservations, all or nothing.
 
         With an ``idempotency_key`` of an earlier equal request, return its lease unchanged. With
@@ -131,8 +132,8 @@ class LeaseOperations:
         written = self.lease_writer.write_draft(context, draft)
         self.on_write(written.lease, draft.now)
         waits = written.lease.status == states.LeaseStatus.WAITING
-        if written.is_new and not waits and values.get('api_release') == api_view.RELEASE:
-            return api_view.lease(written.lease, viewer_id=context.user_id)
+        if written.is_new and not waits and values.get('api_release') == views.RELEASE:
+            return views.lease_view(written.lease, viewer_id=context.user_id)
         return written.lease.id
 
     def check_lease(self, context: RequestContext, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,7 +161,7 @@ class LeaseOperations:
             ``before_end_date``, ``start_policy``, ``before_start``, ``priority``, ``webhook``
             (None removes it), ``events`` (instead of the ones of earlier requests),
             ``reservations`` (each ``id`` and what changes), ``partial`` (with a later end: extend
-            what can be extended, see :mod:`climate_core.lease.changes.early_ends`)
+            what can be extended, see :mod:`climate_core.lease.changes.update`)
         :returns: the id of the lease
         """
         self.updater.update_lease(context, lease_id, values, generation)
@@ -173,7 +174,7 @@ class LeaseOperations:
         self.updater.write(
             'lease.delete',
             RequestedChange(
-                context, lease_rules.DELETE, lease_id, generation, changes.delete.apply
+                context, lease_rules.DELETE, lease_id, generation, lifecycle.delete_lease
             ),
         )
 
@@ -183,7 +184,9 @@ class LeaseOperations:
         """Start a lease that waits for its user; InvalidState if it does not, or not yet."""
         self.updater.write(
             'lease.start',
-            RequestedChange(context, lease_rules.START, lease_id, generation, changes.start.apply),
+            RequestedChange(
+                context, lease_rules.START, lease_id, generation, lifecycle.start_lease
+            ),
         )
 
     def end_lease(
@@ -192,7 +195,7 @@ class LeaseOperations:
         """End a lease now, or cancel it before its start; it stays readable."""
         self.updater.write(
             'lease.end',
-            RequestedChange(context, lease_rules.END, lease_id, generation, changes.end.apply),
+            RequestedChange(context, lease_rules.END, lease_id, generation, lifecycle.end_lease),
         )
 
     @retry_if_lease_appeared
@@ -237,7 +240,7 @@ class LeaseOperations:
         """Free one resource and remove it from a lease, which continues."""
 
         def change(lease: model.Lease, now: datetime.datetime) -> Change:
-            return changes.remove_reservation.apply(lease, reservation_id, now)
+            return reservations.remove_reservation(lease, reservation_id, now)
 
         rule = reservation_rules.DELETE
         requested = RequestedChange(context, rule, lease_id, generation, change)

@@ -18,7 +18,7 @@ from climate_core.db import reservations as db
 from climate_core.db.engine import Database
 from climate_core.lease import model, states
 from climate_core.lease.changes.update import moved_date
-from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, within
+from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.lease.model import PREPARE, Lease, Reservation
 from climate_core.operations.draft import Draft
 from climate_core.operations.services import UserConnector
@@ -190,7 +190,7 @@ def check_draft(
             )
     stacks = [item for item in draft.items if item.reservation.parts]
     if stacks:
-        with errors.collected(), within(stacks[0].field):
+        with errors.collected(), prefix_field(stacks[0].field):
             made = find_unmade(item.reservation for item in draft.items)
             wanted = [*made, *(item.reservation for item in stacks)]
             expectation.take(wanted, start, end, 'template')

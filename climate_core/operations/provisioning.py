@@ -22,9 +22,10 @@ from climate_core.context import RequestContext
 from climate_core.db import leases, migration, missing
 from climate_core.db import owner_trusts as db
 from climate_core.db.engine import TROUBLE, Database, after_commit
-from climate_core.lease import events, model
-from climate_core.lease.errors import within
-from climate_core.lease.trust_scope import TrustScope
+from climate_core.lease import model
+from climate_core.lease.errors import prefix_field
+from climate_core.lease.events import start
+from climate_core.lease.model import TrustScope
 from climate_core.operations.draft import Draft, Item
 from climate_core.operations.services import TrustService
 from climate_core.plugins.base import Claimed, ResourcePlugin
@@ -179,10 +180,10 @@ class Provisioned:
 
     def new_lease(self, draft: Draft) -> model.Lease:
         """Return the new lease of a draft with all of this."""
-        reservations = model.in_order((), (each.reservation for each in self.items))
+        reservations = model.order_joining((), (each.reservation for each in self.items))
         trust_id = self.trust.id if self.trust else None
         lease = dataclasses.replace(draft.lease, trust_id=trust_id, reservations=reservations)
-        return events.prepare.add(lease, self.preparing, draft.now)
+        return start.add_preparations(lease, self.preparing, draft.now)
 
     def wrote(self, draft: Draft, lease: model.Lease) -> bool:
         """Tell whether a lease is what was written of a draft, and not of an equal request.
@@ -215,7 +216,7 @@ class Provisioner:
             for item in draft.items:
                 if not done.made:
                     check_deadline()
-                with within(item.field):
+                with prefix_field(item.field):
                     self._make(context, draft.lease.id, item, done)
         except BaseException:
             self._discard_resources(done)

@@ -145,25 +145,25 @@ class Quota:
         if most is None:
             return None
         noted = self._noted.find(project_id) if creates_nothing else None
-        if noted is not None and limits.fits(most, noted, adding):
+        if noted is not None and limits.fits_limits(most, noted, adding):
             return most
         # The transaction checks again; this one spares a trust and a call of the external service.
         used = self.database.read(db.used, project_id)
         try:
-            limits.check(most, used, adding)
+            limits.enforce_limits(most, used, adding)
         except exceptions.LimitExceeded:
             # They may have been raised since.
             most = self.most.of(project_id) or {}
-            limits.check(most, used, adding)
+            limits.enforce_limits(most, used, adding)
         return most
 
 
 def count_added(lease: model.Lease, before: model.Lease | None) -> limits.Amounts:
     """Return what a lease adds to what its project holds, by the names of the limits."""
     if before is None:
-        return limits.amounts(lease.live, leases=1)
+        return limits.sum_amounts(lease.live, leases=1)
     known = {each.id for each in before.reservations}
-    new = limits.amounts([each for each in lease.live if each.id not in known])
-    kept = limits.amounts([each for each in lease.live if each.id in known])
-    held = limits.amounts(before.live)
+    new = limits.sum_amounts([each for each in lease.live if each.id not in known])
+    kept = limits.sum_amounts([each for each in lease.live if each.id in known])
+    held = limits.sum_amounts(before.live)
     return {name: number + max(0, kept[name] - held[name]) for name, number in new.items()}

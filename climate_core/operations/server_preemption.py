@@ -25,7 +25,8 @@ from climate_core.db import leases, preemptible
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
 from climate_core.db.preemptible import PreemptibleServers
-from climate_core.lease import changes, model, states
+from climate_core.lease import model, states
+from climate_core.lease.changes import queueing
 from climate_core.operations import pool_forecast
 from climate_core.operations.pool_forecast import require_cloud
 from climate_core.operations.services import UserConnector
@@ -93,7 +94,7 @@ class ServerPreemption:
             return None
         if not lease.live or len(_find_servers(lease)) < len(lease.live):
             return None
-        first, end = changes.wait.period(lease, now)
+        first, end = queueing.granted_period(lease, now)
         time, start = self._times(lease, first, now)
         if lease.duration is not None:
             end = max(end, start + datetime.timedelta(seconds=lease.duration))

@@ -11,8 +11,7 @@ from climate_core.calendar.calendar import Calendar
 from climate_core.context import RequestContext
 from climate_core.db.clock import Clock
 from climate_core.db.engine import Database
-from climate_core.lease.model import Lease
-from climate_core.lease.trust_scope import TrustScope
+from climate_core.lease.model import Lease, TrustScope
 from climate_core.plugins.base import ResourcePlugin
 
 if TYPE_CHECKING:

@@ -19,12 +19,13 @@ from climate_core.concurrency import check_deadline, deadline
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
 from climate_core.db import limits as db_limits
-from climate_core.lease import changes, model, states
-from climate_core.lease.errors import within
-from climate_core.lease.events import reallocate
+from climate_core.lease import model, states
+from climate_core.lease.changes import reservations, update
+from climate_core.lease.errors import prefix_field
+from climate_core.lease.events import reallocation
 from climate_core.lease.history import LIMITED, Cause, user_cause
 from climate_core.lease.limits import Amounts
-from climate_core.lease.results import Change
+from climate_core.lease.transitions import Change
 from climate_core.operations import pool_forecast
 from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.draft import check_owner, check_stored_bytes
@@ -108,7 +109,7 @@ class LeaseUpdater:
         generation: int | None,
     ) -> None:
         """Change a lease, see :meth:`.LeaseOperations.update_lease`."""
-        rules = changes.update.UpdateRules(
+        rules = update.UpdateRules(
             late=self._conf.manager.late_start_seconds,
             before_start=self._conf.manager.before_start_seconds,
             webhooks=webhook_rules(self._conf),
@@ -140,7 +141,7 @@ class LeaseUpdater:
 
         def change(lease: model.Lease, now: datetime.datetime) -> Change:
             normalized = normalize_values(self._plugins, context, lease, reservation_id, values)
-            changed = changes.change_reservation.apply(lease, reservation_id, normalized, now)
+            changed = reservations.change_reservation(lease, reservation_id, normalized, now)
             check_stored_bytes(lease, changed.lease)
             return recount_amounts(self._plugins, lease, changed, now)
 
@@ -212,8 +213,8 @@ class LeaseUpdater:
                 session, lease, after, now, fields, less, partial
             )
             if done.more or done.refused:
-                last = changes.early_ends.add(lease, after, done.refused, now)
-                awake = Change(reallocate.add(last, done.more, now))
+                last = update.add_early_ends(lease, after, done.refused, now)
+                awake = Change(reallocation.add_reallocations(last, done.more, now))
                 store.save(session, after, awake, now, cause)
             return None
 
@@ -223,7 +224,7 @@ class LeaseUpdater:
         self,
         context: RequestContext,
         values: Mapping[str, Any],
-        rules: changes.update.UpdateRules,
+        rules: update.UpdateRules,
         lease: model.Lease,
         now: datetime.datetime,
     ) -> Change:
@@ -231,7 +232,7 @@ class LeaseUpdater:
         items = []
         for place, item in enumerate(values.get('reservations') or ()):
             check_deadline()
-            with within(f'reservations[{place}]'):
+            with prefix_field(f'reservations[{place}]'):
                 try:
                     normalized = normalize_values(
                         self._plugins, context, lease, str(item.get('id')), item
@@ -241,7 +242,7 @@ class LeaseUpdater:
                     raise exceptions.BadRequest(exc.message, field='id') from exc
                 items.append({'id': item['id'], **normalized})
         asked = {**values, 'reservations': items} if items else values
-        changed = changes.update.apply(lease, asked, now, rules)
+        changed = update.update_lease(lease, asked, now, rules)
         self._quota.check_time(changed.lease, now, lease)
         self._quota.check_events(changed.lease, lease)
         check_stored_bytes(lease, changed.lease)

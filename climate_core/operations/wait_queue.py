@@ -26,8 +26,9 @@ from climate_core.db import events, leases, store
 from climate_core.db import limits as db_limits
 from climate_core.db.engine import TROUBLE, Stale, signal
 from climate_core.db.leases import QueueEntry
-from climate_core.lease import changes, limits, model, states
-from climate_core.lease.events import wait_again
+from climate_core.lease import limits, model, states
+from climate_core.lease.changes import queueing
+from climate_core.lease.events import queue as events_queue
 from climate_core.lease.history import Cause
 from climate_core.operations import pool_forecast
 from climate_core.operations.allocation_service import AllocationService
@@ -59,10 +60,10 @@ def add(conf: cfg.ConfigOpts, draft: Draft, lease: model.Lease) -> model.Lease:
     assert request is not None, 'only a request for a whole lease is queued'  # nosec B101 # for mypy: it holds already
     retries = request.max_retries or section.max_retries
     if lease.kind != states.LeaseKind.RETRY:
-        retries = wait_again.TRIES
+        retries = events_queue.PREEMPTOR_RETRIES
     if not draft.wait_reason:
-        return changes.wait.may_wait_again(lease, retries, request.lasts)
-    return changes.wait.wait(
+        return queueing.allow_requeue(lease, retries, request.lasts)
+    return queueing.queue_lease(
         lease, retries, request.lasts, draft.wait_reason, draft.now, section.retry_interval
     )
 
@@ -130,9 +131,9 @@ class WaitQueue:
 
         If they cannot it waits: its tries are counted, whatever its kind is.
         """
-        if lease.preemptible or wait_again.is_freeing(lease):
+        if lease.preemptible or events_queue.is_freeing(lease):
             return False
-        if not pool_forecast.find_unmade(changes.wait.asleep(lease)):
+        if not pool_forecast.find_unmade(queueing.pending_reservations(lease)):
             return False
         try:
             self._check_limits(lease)
@@ -207,7 +208,7 @@ class WaitQueue:
             expected.budget = budgets.get(lease.project_id, expected.budget)
             with self._refused(lease.id, done.refused):
                 one = self.allocation_service.read_waiting_demand(lease, now, turns[lease.id])
-                if one.start >= one.end or wait_again.is_freeing(lease):
+                if one.start >= one.end or events_queue.is_freeing(lease):
                     continue
                 made = pool_forecast.find_unplaced(lease)
                 if made:
@@ -246,7 +247,7 @@ class WaitQueue:
         holding = lease.with_reservations(
             *(
                 dataclasses.replace(each, amounts=amounts[each.id])
-                for each in changes.wait.asleep(lease)
+                for each in queueing.pending_reservations(lease)
             )
         )
         return self.quota.check_limits(holding, lease)
@@ -264,14 +265,14 @@ class WaitQueue:
         now = self.clock.now()
         db_limits.lock(session, project_id, most)
         lease = leases.find(session, lease_id, lock=True)
-        if lease is None or lease.status != status or wait_again.is_freeing(lease):
+        if lease is None or lease.status != status or events_queue.is_freeing(lease):
             return False
         amounts = self._amounts(lease)
-        change = changes.wait.grant(lease, amounts, now, self.conf.manager.before_start_seconds)
-        db_limits.check(session, project_id, limits.amounts(change.lease.live), most)
+        change = queueing.grant_lease(lease, amounts, now, self.conf.manager.before_start_seconds)
+        db_limits.check(session, project_id, limits.sum_amounts(change.lease.live), most)
         after = store.save(session, lease, change, now, _CAUSE)
         self.allocation_service.allocate(
-            session, after, changes.wait.asleep(after), {}, now, opened
+            session, after, queueing.pending_reservations(after), {}, now, opened
         )
         before_commit(session)
         signal(session, events.DUE)
@@ -281,7 +282,7 @@ class WaitQueue:
     def _amounts(self, lease: model.Lease) -> dict[str, Mapping[str, int]]:
         return {
             each.id: self.plugins[each.resource_type].amounts(each.params) or {}
-            for each in changes.wait.asleep(lease)
+            for each in queueing.pending_reservations(lease)
         }
 
 

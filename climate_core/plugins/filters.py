@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from climate_common import conditions, limits
 from climate_core import exceptions
 from climate_core.calendar.model import Shortage
-from climate_core.lease.nodes import number
+from climate_core.lease.unit_properties import parse_number
 
 #: Tells whether a host with these properties would do.
 Matches = Callable[[Mapping[str, Any]], bool]
@@ -134,7 +134,7 @@ class Clause(NamedTuple):
         text = f'no {noun}{among} has {self.text}'
         if self.size is None:
             return Shortage(text, self.field)
-        sizes = [number(host.get(self.size) or 0) for host in hosts]
+        sizes = [parse_number(host.get(self.size) or 0) for host in hosts]
         smallest, largest = min(sizes), max(sizes)
         if self.sign in ('>', '>='):
             told = f'the largest has {largest}'
@@ -333,7 +333,7 @@ def _plain(value: Any) -> Any:
         return str(value).lower()
     if isinstance(value, str) and value.lower() in ('true', 'false'):
         return value.lower()
-    return number(value)
+    return parse_number(value)
 
 
 def _texts(field: str, value: Any) -> Sequence[str]:

@@ -16,7 +16,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.db import allocations, calendar, rows, tables, utcnow
 from climate_core.db.engine import signal
-from climate_core.lease import nodes, states
+from climate_core.lease import states, unit_properties
 from climate_hosts.db import host_pools
 from climate_hosts.domain import hosts
 from climate_hosts.domain.power import PowerState
@@ -88,7 +88,7 @@ def insert(
     pool: str,
     provider_id: str,
     lane_ids: tuple[str, ...],
-    known: nodes.Node,
+    known: unit_properties.Node,
     extra: Mapping[str, Any],
     state: hosts.State = hosts.State.ENROLLED,
     available: bool = True,
@@ -147,7 +147,7 @@ def update(
     rows.change(session, sa.update(_HOST).where(_HOST.c.unit_id == host_id).values(stamped))
 
 
-def refresh(session: orm.Session, host_id: int, known: nodes.Node) -> None:
+def refresh(session: orm.Session, host_id: int, known: unit_properties.Node) -> None:
     """Write what Nova and Placement know of a host, if it is another than what is written."""
     host = get(session, host_id, lock=True)
     if host.knows(known):

@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from climate_core import exceptions
-from climate_core.lease import extra_properties
-from climate_core.lease.nodes import FACTS
+from climate_core.lease import unit_properties
+from climate_core.lease.unit_properties import NODE_FACTS
 from climate_hosts.domain.hosts import Host
 from climate_hosts.domain.power import PowerState
 
 #: What the API shows of a host, or its clients send, by other means than an extra property.
 OWN_FIELDS: Final = frozenset(
     {
-        *FACTS,
+        *NODE_FACTS,
         'id',
         'name',
         'pool',
@@ -94,4 +94,4 @@ def check_extra(extra: Mapping[str, Any]) -> None:
 
     :raises climate_core.exceptions.BadRequest: naming the field
     """
-    extra_properties.check(extra, OWN_FIELDS, 'comes from Nova or Placement')
+    unit_properties.check_extra_names(extra, OWN_FIELDS, 'comes from Nova or Placement')

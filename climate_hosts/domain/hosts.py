@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from climate_core.lease.nodes import Node
+from climate_core.lease.unit_properties import Node
 from climate_hosts.domain.power import AWAKE, PowerState
 
 #: The kind of the units of hosts.

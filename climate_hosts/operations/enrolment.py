@@ -21,7 +21,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.cloud import errors, hypervisors, placement
 from climate_core.db.engine import TROUBLE, Database, signal
-from climate_core.lease import nodes
+from climate_core.lease import unit_properties
 from climate_core.plugins.common_pool import emptying
 from climate_core.plugins.common_pool.emptying import CannotMakeRoom
 from climate_hosts.cloud import lane_providers
@@ -220,7 +220,7 @@ def _begin(
     session: orm.Session,
     provider_id: str,
     lane_ids: tuple[str, ...],
-    known: nodes.Node,
+    known: unit_properties.Node,
     values: Mapping[str, Any],
 ) -> int:
     """Write a host that is being enrolled; return its id.

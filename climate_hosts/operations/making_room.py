@@ -18,7 +18,8 @@ from stevedore import driver
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.db.engine import Database
-from climate_core.lease import changes, model
+from climate_core.lease import model
+from climate_core.lease.changes import queueing
 from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.draft import Draft
 from climate_core.operations.services import UserConnector
@@ -115,7 +116,7 @@ class RoomMaker:
             emptied_hosts.take(session, host_id, lease.id)
         until = draft.now + datetime.timedelta(seconds=asked.best_effort_timeout or most)
         progress = {UNTIL: until.isoformat()}
-        return changes.wait.begin_room(lease, progress, asked.lasts, draft.wait_reason, draft.now)
+        return queueing.drain_hosts_for(lease, progress, asked.lasts, draft.wait_reason, draft.now)
 
     def connect(self) -> 'connection.Connection':
         """Return the connection with the rights of the service."""

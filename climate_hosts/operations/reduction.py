@@ -23,9 +23,9 @@ from climate_core.db import events, leases, store
 from climate_core.db.clock import Clock
 from climate_core.db.engine import TROUBLE, Database, Stale, signal
 from climate_core.lease import model, states
-from climate_core.lease.events import reallocate
+from climate_core.lease.events import reallocation
 from climate_core.lease.history import Cause
-from climate_core.lease.results import Change
+from climate_core.lease.transitions import Change
 from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.draft_builder import check_generation
 from climate_core.plugins.base import ResourcePlugin
@@ -122,7 +122,7 @@ class Reduction:
             raise exceptions.InvalidState(BUSY)
         units = sum(len(each.left) for each in less.values())
         later = now + datetime.timedelta(seconds=UNDO_SECONDS + units)
-        after = reallocate.add(lease, less, now, later)
+        after = reallocation.add_reallocations(lease, less, now, later)
         store.save(session, lease, Change(after), now, _CAUSE)
         return _generations(after, less)
 
@@ -131,7 +131,7 @@ class Reduction:
     ) -> None:
         lease, now = leases.find(session, lease_id, lock=True), self.clock.now()
         if lease is not None and lease.status not in states.ENDING:
-            after = reallocate.add(lease, reservation_ids, now)
+            after = reallocation.add_reallocations(lease, reservation_ids, now)
             store.save(session, lease, Change(after), now, _CAUSE)
             signal(session, events.DUE)
 

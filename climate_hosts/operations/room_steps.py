@@ -21,7 +21,8 @@ from climate_common import dates
 from climate_core import exceptions
 from climate_core.cloud import errors, placement
 from climate_core.db.clock import Clock
-from climate_core.lease import changes, model, states
+from climate_core.lease import model, states
+from climate_core.lease.changes import queueing
 from climate_core.operations.wait_queue import WaitQueue
 from climate_core.plugins.base import Wait
 from climate_core.plugins.common_pool import emptying
@@ -65,7 +66,7 @@ class RoomSteps:
         :returns: until when to wait; None: the lease needs no room any more
         :raises climate_core.exceptions.Permanent: it took too long
         """
-        (reservation,) = changes.wait.asleep(lease) or (None,)
+        (reservation,) = queueing.pending_reservations(lease) or (None,)
         if reservation is None:
             return None
         progress, now = dict(reservation.progress or {}), self.clock.now()

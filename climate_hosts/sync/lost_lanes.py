@@ -16,9 +16,9 @@ from climate_core.cloud import placement
 from climate_core.db import leases, store, stuck, utcnow
 from climate_core.db.engine import Database
 from climate_core.lease import states
-from climate_core.lease.events import reallocate
+from climate_core.lease.events import reallocation
 from climate_core.lease.history import Cause
-from climate_core.lease.results import Change
+from climate_core.lease.transitions import Change
 from climate_hosts.cloud import lane_providers
 from climate_hosts.db import host_lanes
 from climate_hosts.db import hosts as db
@@ -56,5 +56,5 @@ def _record(
         lease = leases.find(session, each.lease_id, lock=True) if each.lane in lost else None
         # A start that is still going on looks again by itself.
         if lease is not None and lease.status == states.LeaseStatus.ACTIVE:
-            change = Change(reallocate.add(lease, [each.reservation_id], now))
+            change = Change(reallocation.add_reallocations(lease, [each.reservation_id], now))
             store.save(session, lease, change, now, _CAUSE)

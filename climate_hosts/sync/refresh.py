@@ -16,7 +16,7 @@ from oslo_log import log
 from climate_core import exceptions
 from climate_core.cloud import errors, hypervisors, placement
 from climate_core.db.engine import TROUBLE, Database, Stale
-from climate_core.lease import nodes
+from climate_core.lease import unit_properties
 from climate_core.threads import PeriodicWorker
 from climate_hosts.db import hosts as db
 from climate_hosts.domain import hosts
@@ -38,7 +38,7 @@ def learn(
     listed: Iterable[Mapping[str, Any]],
     rooms: Mapping[str, placement.HostRoom],
     units: Mapping[str, Mapping[str, Sequence[int]]],
-) -> dict[str, nodes.Node]:
+) -> dict[str, unit_properties.Node]:
     """Return what is known of hosts, by the id of the root provider; two calls.
 
     :param units: how much of each host one server may have, by the same id
@@ -48,7 +48,7 @@ def learn(
     services = hypervisors.list_services(conn)
     aggregates = hypervisors.list_aggregates(conn)
     return {
-        node['id']: nodes.describe(
+        node['id']: unit_properties.describe_node(
             node,
             services.get(node['service']['host'], {}),
             aggregates.get(node['service']['host'], ()),
@@ -65,7 +65,7 @@ def learn(
 
 def learn_one(
     conn: 'connection.Connection', listed: Iterable[Mapping[str, Any]], provider_id: str
-) -> nodes.Node | None:
+) -> unit_properties.Node | None:
     """Return what is known of one host; None if Placement does not have it."""
     rooms = placement.find_rooms(conn, provider_id)
     units = {each: placement.find_units(conn, room) for each, room in rooms.items()}
@@ -120,7 +120,9 @@ class HostRefresher(PeriodicWorker):
             learnt = known.get(host.provider_id)
             if learnt is not None and not host.knows(learnt):
                 room = rooms.get(host.provider_id) or outside[host.provider_id]
-                self._refresh(host, nodes.with_units(learnt, placement.find_units(conn, room)))
+                self._refresh(
+                    host, unit_properties.with_unit_sizes(learnt, placement.find_units(conn, room))
+                )
             found |= set(self._judge(conn, host, rooms.get(host.provider_id), outside))
         for told in sorted(found - self._reported):
             LOG.warning('%s', told)
@@ -130,7 +132,7 @@ class HostRefresher(PeriodicWorker):
         for told in host_lanes.close_open(self._database, conn, present, opened):
             LOG.warning('%s; it is closed now', told)
 
-    def _refresh(self, host: hosts.Host, known: nodes.Node) -> None:
+    def _refresh(self, host: hosts.Host, known: unit_properties.Node) -> None:
         with contextlib.suppress(exceptions.HostNotFound):
             self._database.write(db.refresh, host.id, known)
             LOG.info('Host %s was read anew', host.hypervisor_hostname)

@@ -30,7 +30,8 @@ from climate_core.cloud import Cloud, errors, hypervisors, placement
 from climate_core.db import calendar as db_calendar
 from climate_core.db import leases, store, utcnow
 from climate_core.db.engine import TROUBLE, Database, Stale, TransactionRefused
-from climate_core.lease import changes, model, states
+from climate_core.lease import model, states
+from climate_core.lease.changes import failures
 from climate_core.lease.history import Cause
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.threads import PeriodicWorker
@@ -319,7 +320,7 @@ class HostWatch(PeriodicWorker):
                 self._lacking = True
         if lost and not replaced and not missing:
             return None
-        change = changes.failed_units.apply(lease, reservation_id, replaced, missing, now)
+        change = failures.record_host_replacement(lease, reservation_id, replaced, missing, now)
         if change.lease == lease:
             return None
         store.save(session, lease, change, now, _CAUSE)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from climate_core import exceptions
-from climate_core.lease import extra_properties
+from climate_core.lease import unit_properties
 
 #: The kind of the units of network segments.
 KIND: Final = 'network segment'
@@ -182,6 +182,6 @@ def check_extra(extra: Mapping[str, Any]) -> None:
 
     :raises climate_core.exceptions.BadRequest: naming the field
     """
-    extra_properties.check(
+    unit_properties.check_extra_names(
         extra, OWN_FIELDS, 'is what the segment is, or what the API shows of it'
     )

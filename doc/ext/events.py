@@ -31,7 +31,7 @@ def _lines() -> Iterator[str]:
 
 
 def _cells(handler: events.EventHandler) -> tuple[str, ...]:
-    by_user = events.named_by_user(handler.event_type)
+    by_user = events.is_user_event(handler.event_type)
     name = '``<name>``' if by_user else f'``{handler.event_type}``'
     calls = ', '.join(f'``{each}``' for each in handler.plugin_methods)
     return (

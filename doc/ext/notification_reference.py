@@ -11,7 +11,8 @@ from schema_tables import rows, table
 from sphinx.application import Sphinx
 from sphinx.util.nodes import nested_parse_with_titles
 
-from climate_core.notifications import schemas, usage
+from climate_core import notifications
+from climate_core.notifications import schemas
 
 
 class Notifications(Directive):
@@ -33,14 +34,14 @@ def rst() -> str:
 def _lines() -> Iterator[str]:
     yield from ('.. list-table:: Types', '   :header-rows: 1', '   :widths: 40 60', '')
     yield from ('   * - Event type', '     - Sent when')
-    for kind in schemas.KINDS:
+    for kind in schemas.TYPES:
         yield from (f'   * - ``{kind.event_type}``', f'     - {kind.sent}')
     yield ''
     common = list(rows(schemas.GIVEN.schema))
     yield from table('Payload of what tells of a lease', 'Field', common)
-    for kind in schemas.KINDS:
+    for kind in schemas.TYPES:
         own = [row for row in rows(kind.schema) if row not in common]
-        title = 'Payload of' if kind.event_type == usage.TYPE else 'Only in'
+        title = 'Payload of' if kind.event_type == notifications.USAGE else 'Only in'
         yield from table(f'{title} {kind.event_type}', 'Field', own)
 
 

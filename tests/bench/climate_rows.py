@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from climate_core.db import events, leases, reservations, tables
 from climate_core.lease import model, states
-from climate_core.lease.history import Cause, entry
+from climate_core.lease.history import Cause, describe_change
 from tests.bench.cloud import PROJECT_ID, USER
 from tests.support import leases as build
 
@@ -113,7 +113,9 @@ def _insert(connection: sa.Connection, batch: list[model.Lease]) -> None:
 
 
 def _history(lease: model.Lease) -> Iterator[dict[str, Any]]:
-    made = entry(None, lease, Cause('lease.create', user_id=lease.user_id), lease.created_at)
+    made = describe_change(
+        None, lease, Cause('lease.create', user_id=lease.user_id), lease.created_at
+    )
     if made is not None:
         yield dataclasses.asdict(made)
 

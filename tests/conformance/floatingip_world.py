@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from climate_core.cloud import Cloud
-from climate_core.lease import api_view, model
+from climate_core.lease import model, views
 from climate_networks.operations.floatingips import FloatingIpOperations
 from climate_networks.plugins.floatingip.plugin import FloatingIpPlugin
 from tests.conformance.promised_world import END as END
@@ -58,5 +58,5 @@ class Addresses(PromisedWorld):
 def shown(lease: model.Lease) -> list[str]:
     """Return the addresses that a lease shows."""
     (reservation,) = lease.reservations
-    addresses: list[str] = api_view.reservation(reservation)['floatingips']
+    addresses: list[str] = views.reservation_view(reservation)['floatingips']
     return addresses

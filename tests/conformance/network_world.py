@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from climate_core.cloud import Cloud
-from climate_core.lease import api_view, model
+from climate_core.lease import model, views
 from climate_networks.operations.networks import NetworkOperations
 from climate_networks.plugins.network.plugin import NetworkPlugin
 from tests.conformance.promised_world import END as END
@@ -53,4 +53,4 @@ class Networks(PromisedWorld):
 def shown(lease: model.Lease) -> dict[str, Any]:
     """Return the reservation that a lease shows."""
     (reservation,) = lease.reservations
-    return api_view.reservation(reservation)
+    return views.reservation_view(reservation)

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from climate_core.db import tables
 from climate_core.lease import model
-from climate_core.lease.events import wait_again
+from climate_core.lease.events import queue
 from tests.kill.deaths import EVENT, check_no_error
 from tests.support.databases import ENGINES
 from tests.support.fakes import leases
@@ -115,7 +115,7 @@ def test_waiting_again_when_there_is_no_room(stage, point, look):
 
 def waits_for_room(lease):
     """Tell whether a lease waits and has freed all that was made, or is asked to be made."""
-    return lease.status == 'WAITING' and not wait_again.is_freeing(lease)
+    return lease.status == 'WAITING' and not queue.is_freeing(lease)
 
 
 def gave_back(lease):

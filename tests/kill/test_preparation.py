@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from climate_core.cloud.trusts import Trusts
 from climate_core.db import history, tables, utcnow
-from climate_core.lease.events.start import FAILED, WARNING
+from climate_core.lease.events.start import START_FAILED, START_WARNING
 from tests.kill.deaths import OUTBOX
 from tests.support.fakes import leases
 
@@ -18,7 +18,7 @@ KILLS = (
     'preparation.before:start_lease:1',
     'commit.before:preparation:2',
     'preparation.after:start_lease:1',
-    *(f'{point}:{WARNING}:1' for point in OUTBOX),
+    *(f'{point}:{START_WARNING}:1' for point in OUTBOX),
 )
 
 
@@ -42,7 +42,7 @@ def test_killed_telling_of_a_refused_trust_tells_it_once(stage, kill):
     Trusts(cloud).delete(trust_id)
 
     stage.survive(kill)
-    stage.until(lambda: stage.told(WARNING))
+    stage.until(lambda: stage.told(START_WARNING))
     waiting = stage.lease(lease)
     assert waiting.status == 'PENDING'
     assert waiting.status_reason.startswith('The start will fail: ')
@@ -52,9 +52,9 @@ def test_killed_telling_of_a_refused_trust_tells_it_once(stage, kill):
     let_it_start(stage, lease)
     stage.manager()
     stage.until(lambda: stage.lease(lease).status == 'ERROR')
-    stage.until(lambda: stage.told(FAILED))
+    stage.until(lambda: stage.told(START_FAILED))
     # A manager that is killed may have sent what it has not deleted: that is the same one again.
-    assert len({payload['event_id'] for payload in stage.told(WARNING)}) == 1
+    assert len({payload['event_id'] for payload in stage.told(START_WARNING)}) == 1
     entries = [each for _, each in stage.database.read(history.page, lease.id)[0]]
     assert [each.action for each in entries].count('trust.refused') == 1
     assert stage.cloud.effects().get(server, []) == []

@@ -15,7 +15,7 @@ from climate_core.cmd import manage
 from climate_core.cmd.manage import serve
 from climate_core.lease import feeds
 
-TOKEN = feeds.new_token()
+TOKEN = feeds.create_token()
 
 
 def assert_nowhere(text: str) -> None:

@@ -102,7 +102,7 @@ def test_servers_that_join_and_leave_do_not_fill_the_history(
     capped: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nova may add and remove servers for a member of the project as often as that member asks."""
-    monkeypatch.setattr(history, 'MOST_REPEATABLE', 8)
+    monkeypatch.setattr(history, 'MAX_REPEATABLE', 8)
     lease = create(capped, 1, 201)['lease']
     path, service = f'/v1/leases/{lease["id"]}', {'X-Service-Roles': 'service'}
     for _ in range(15):
@@ -114,7 +114,7 @@ def test_servers_that_join_and_leave_do_not_fill_the_history(
     rows = world.ask(capped, 'GET', f'{path}/history', status=200).json['history']
     repeated = [each for each in rows if each['action'] in history.REPEATABLE]
     assert len(repeated) == 8
-    assert [each['reason'] for each in repeated] == 7 * [None] + [history.LAST]
+    assert [each['reason'] for each in repeated] == 7 * [None] + [history.LAST_REASON]
     others = [each['action'] for each in rows if each not in repeated]
     assert others == ['lease.create', 'lease.update', 'reservation.create']
     # The usage counts reservations, and none of them is missing.

@@ -9,7 +9,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.api import auth
 from climate_core.context import UNKNOWN_TRUST
-from climate_core.lease import model, results
+from climate_core.lease import model, transitions
 from tests.support.fakes import flavors, nova
 from tests.support.fakes.fixtures import fake, stacks
 from tests.unit.plugins.leased import END, Leased
@@ -124,10 +124,10 @@ def test_new_lease_takes_no_server_of_another_reservation(made):
 def test_late_answer_of_nova_does_not_replace_what_is_recorded(made):
     _, reservation = asked_for(made)
     recorded = dataclasses.replace(reservation, resource_id='first')
-    late = results.Outcome(results.Result.WAIT, 0.0, resource_id='second')
-    assert results.with_progress(recorded, late).resource_id == 'first'
+    late = transitions.Outcome(transitions.Result.WAIT, 0.0, resource_id='second')
+    assert transitions.with_progress(recorded, late).resource_id == 'first'
     again = dataclasses.replace(late, resource_id=f'{model.UNMADE}again')
-    assert not results.with_progress(recorded, again).is_made
+    assert not transitions.with_progress(recorded, again).is_made
 
 
 def test_token_says_by_which_trust_it_was_issued():

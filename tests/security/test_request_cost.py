@@ -15,7 +15,7 @@ from climate_core.api.schemas import lease
 from climate_core.api.schemas import reservation as schemas
 from climate_core.cloud import errors, services
 from climate_core.db import history, leases
-from climate_core.lease import idempotency
+from climate_core.lease import request as lease_request
 from climate_core.plugins import specified
 from climate_core.plugins.server import block_devices
 from climate_core.plugins.server.plugin import ServerPlugin
@@ -177,7 +177,7 @@ def test_history_of_a_change_is_as_long_as_the_change(made: Templated) -> None:
 def test_notifications_have_no_metadata_and_no_lists_of_a_specification(made: Templated) -> None:
     metadata = {f'key{number}': 'x' * 255 for number in range(128)}
     create(made, server(metadata=metadata), id=LEASE)
-    (shown,) = notifications.payload(made.lease(LEASE))['reservations']
+    (shown,) = notifications.lease_payload(made.lease(LEASE))['reservations']
     assert shown['server'] == {'name': 'web', 'flavorRef': 'small'}
 
 
@@ -200,7 +200,7 @@ def test_digests_at_rest_need_a_key_to_be_guessed(made: Templated) -> None:
     for keys in ([], [second]):
         guessed = {
             *sealing.digests(limits.encode(said), lease_id, keys),
-            *idempotency.digests(request, lease_id, keys),
+            *lease_request.request_digests(request, lease_id, keys),
         }
         assert at_rest.isdisjoint(guessed)
     for keys in ([second, first], [third, second, first]):

@@ -6,7 +6,8 @@ import datetime
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from climate_core.lease import changes, model, states
+from climate_core.lease import model, states
+from climate_core.lease.changes import lifecycle
 from climate_core.plugins.base import ResourcePlugin
 
 NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
@@ -67,12 +68,12 @@ def lease(
         'created_at': now,
         'updated_at': None,
         'deleted_at': None,
-        'reservations': model.in_order((), reservations),
+        'reservations': model.order_joining((), reservations),
     }
     new = model.Lease(**values | fields)
     if 'events' in fields:
         return new
-    first = changes.create.first_events(
+    first = lifecycle.first_events(
         new.id,
         new.start_date,
         new.end_date,

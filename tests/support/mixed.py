@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from climate_core.lease import model
-from climate_core.lease.nodes import Node
+from climate_core.lease.unit_properties import Node
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.volume.plugin import VolumePlugin

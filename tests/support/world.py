@@ -24,7 +24,7 @@ from climate_core.delivery import publisher
 from climate_core.engine.allocations import AllocationKeeper
 from climate_core.engine.claims import Claims
 from climate_core.lease import model
-from climate_core.lease.trust_scope import TrustScope
+from climate_core.lease.model import TrustScope
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
 from climate_core.plugins.base import Claimed, ResourcePlugin, Wait

@@ -12,7 +12,7 @@ from climate_core.notifications import schemas
 
 def problems(event_type: str, payload: Mapping[str, Any]) -> Iterator[str]:
     """Say what is wrong with a payload, and which of its fields are not documented."""
-    schema = schemas.of(event_type).schema
+    schema = schemas.get_type(event_type).schema
     value = json.loads(json.dumps(payload))
     for error in jsonschema.Draft202012Validator(schema).iter_errors(value):
         yield f'{event_type} {error.json_path}: {error.message}'

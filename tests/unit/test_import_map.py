@@ -140,7 +140,7 @@ COUPLED = {
     'climate_core.db.capacity',
     'climate_core.db.extra_properties',
     'climate_core.delivery.metrics',
-    'climate_core.lease.serialize',
+    'climate_core.lease.views',
     'climate_core.notifications.schemas',
     'climate_core.operations.availability',
     'climate_core.operations.leases',

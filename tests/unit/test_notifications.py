@@ -16,11 +16,11 @@ ID = '00000000-0000-4000-8000-000000000000'
 
 
 def _problems(event_type: str, **changes: object) -> list[str]:
-    told = notifications.payload(samples.lease(colour='red'), 'Why.')
+    told = notifications.lease_payload(samples.lease(colour='red'), 'Why.')
     return list(payloads.problems(event_type, {**told, 'event_id': ID, **changes}))
 
 
-@pytest.mark.parametrize('kind', schemas.KINDS, ids=lambda kind: kind.event_type)
+@pytest.mark.parametrize('kind', schemas.TYPES, ids=lambda kind: kind.event_type)
 def test_the_schemas_are_schemas(kind: schemas.NotificationType) -> None:
     jsonschema.Draft202012Validator.check_schema(dict(kind.schema))
     assert kind.schema['title'] == kind.event_type
@@ -45,24 +45,24 @@ def test_every_own_event_has_a_name() -> None:
     own = {
         f'lease.event.{handler.event_type}'
         for handler in events.TABLE
-        if not handler.hidden and not events.named_by_user(handler.event_type)
+        if not handler.hidden and not events.is_user_event(handler.event_type)
     }
-    assert own <= {kind.event_type for kind in schemas.KINDS}
+    assert own <= {kind.event_type for kind in schemas.TYPES}
 
 
 def test_schema_of_an_unknown_notification_is_none() -> None:
     with pytest.raises(KeyError):
-        schemas.of('volume.create')
-    assert schemas.of('lease.event.call_mum') is schemas.GIVEN
+        schemas.get_type('volume.create')
+    assert schemas.get_type('lease.event.call_mum') is schemas.GIVEN
 
 
 def test_the_seconds_to_the_start() -> None:
     lease = samples.lease()
     now = lease.start_date.replace(minute=0, second=0, microsecond=0)
-    _, told = notifications.make('lease.event.before_start_lease', lease, now)
+    _, told = notifications.build('lease.event.before_start_lease', lease, now)
     assert told['starts_in'] == round((lease.start_date - now).total_seconds()) > 0
     started = dataclasses.replace(lease, start_date=now)
-    _, told = notifications.make('lease.event.before_start_lease', started, lease.start_date)
+    _, told = notifications.build('lease.event.before_start_lease', started, lease.start_date)
     assert told['starts_in'] == 0
-    _, told = notifications.make('lease.update', lease, now)
+    _, told = notifications.build('lease.update', lease, now)
     assert 'starts_in' not in told

@@ -16,7 +16,7 @@ from climate_core import conf as configuration
 from climate_core.cmd import status
 from climate_core.db import leases, migration, tables, utcnow
 from climate_core.db.engine import Database
-from climate_core.lease import api_view, model
+from climate_core.lease import model, views
 from tests.upgrade import releases
 
 _CONFIG = """\
@@ -174,10 +174,10 @@ def test_the_old_release_ends_what_it_does_not_know(both: Both) -> None:
 
 
 def test_only_an_api_of_its_release_is_answered_with_the_lease(both: Both) -> None:
-    assert isinstance(both.old.ask('create', wanted(api_release=api_view.RELEASE)), str)
+    assert isinstance(both.old.ask('create', wanted(api_release=views.RELEASE)), str)
     assert isinstance(both.new.ask('create', wanted(api_release='0.1.0')), str)
-    made = both.new.ask('create', wanted(api_release=api_view.RELEASE))
-    assert made == json.loads(json.dumps(api_view.lease(both.lease(made['id']))))
+    made = both.new.ask('create', wanted(api_release=views.RELEASE))
+    assert made == json.loads(json.dumps(views.lease_view(both.lease(made['id']))))
 
 
 def test_leases_share_a_trust_only_when_the_old_release_is_gone(both: Both) -> None:

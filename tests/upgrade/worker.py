@@ -69,7 +69,7 @@ class Trusts:
 
     def scope(self, context: Any) -> Any:
         """Return what leases share; only the new release asks for it."""
-        from climate_core.lease.trust_scope import TrustScope
+        from climate_core.lease.model import TrustScope
 
         return TrustScope(context.user_id, context.project_id, 'climate', tuple(context.roles))
 

@@ -15,7 +15,8 @@ from climate_core.api import etag, paging, policy, sight
 from climate_core.api.request import Backend, Request, answer
 from climate_core.calendar import capacity_series
 from climate_core.db import bars, capacity, utcnow
-from climate_core.lease import nodes, times
+from climate_core.lease import request as lease_request
+from climate_core.lease import unit_properties
 from climate_core.policies import calendar as rules
 from climate_core.policies import leases as lease_rules
 from climate_hosts import policies as host_rules
@@ -74,11 +75,11 @@ def _span(
     now = limits.FIRST_DATE
     if is_relative[0] or ('to' in asked and is_relative[1]):
         now = utcnow.read(session).replace(second=0, microsecond=0)
-    since = times.date(asked.get('from', 'now'), now, 'from')
+    since = lease_request.read_date(asked.get('from', 'now'), now, 'from')
     if 'to' in asked:
-        until = times.date(asked['to'], now, 'to')
+        until = lease_request.read_date(asked['to'], now, 'to')
     else:
-        until = times.end_after(since, _USUAL, 'from')
+        until = lease_request.end_after(since, _USUAL, 'from')
     if until <= since:
         raise exceptions.InvalidDate('to: must be later than from, or than now.', field='to')
     if until - since > _LONGEST:
@@ -180,7 +181,7 @@ def _check_properties(
     One that the caller may not see is refused in the same words.
     """
     for number, name in enumerate(names):
-        is_secret = not sees_all and name in nodes.FACTS and name not in _COMMON
+        is_secret = not sees_all and name in unit_properties.NODE_FACTS and name not in _COMMON
         if is_secret or all(each.properties[number] is None for each in units):
             raise exceptions.BadRequest(
                 f'properties: no host has a property {name} that you may see. GET '

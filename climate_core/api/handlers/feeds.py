@@ -16,7 +16,7 @@ from climate_core.api.schemas import feed as schema
 from climate_core.context import RequestContext
 from climate_core.db import feeds as db
 from climate_core.db import listing, reservations
-from climate_core.lease import api_view, feeds, model
+from climate_core.lease import feeds, model, views
 from climate_core.policies import feeds as rules
 from climate_core.policies import leases as lease_rules
 
@@ -43,7 +43,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     """
     _owner(backend, request, rules.CREATE)
     token = backend.manager.create_feed(request.context, request.read(schema.CREATE))
-    made = feeds.read_token(token)
+    made = feeds.parse_token(token)
     found = made and backend.database.read(db.find, made.feed_id)
     if not found:
         raise exceptions.Conflict('The feed was deleted while it was made. Create another one.')
@@ -85,7 +85,7 @@ def read(backend: Backend, request: Request) -> webob.Response:
 def _token(request: Request) -> feeds.Token | None:
     """Return the token of a request; calendars may add parameters of their own."""
     try:
-        return feeds.read_token(request.GET.get('token', ''))
+        return feeds.parse_token(request.GET.get('token', ''))
     except UnicodeDecodeError:
         return None
 
@@ -147,5 +147,5 @@ def _shown(feed: feeds.Feed) -> dict[str, Any]:
         'name': feed.name,
         'project_id': feed.project_id,
         'user_id': feed.user_id,
-        'created_at': api_view.stamp(feed.created_at),
+        'created_at': views.format_stamp(feed.created_at),
     }

@@ -40,6 +40,6 @@ def _serialize(number: int, entry: history.HistoryEntry) -> dict[str, Any]:
     del shown['lease_id']
     if 'webhook' in entry.changes:
         # Entries of earlier releases have whole URLs.
-        urls = [url and webhook.origin(url) for url in entry.changes['webhook']]
+        urls = [url and webhook.url_origin(url) for url in entry.changes['webhook']]
         shown['changes'] = {**entry.changes, 'webhook': urls}
     return shown

@@ -12,7 +12,8 @@ from climate_core.api import fields, paging, policy
 from climate_core.api.request import Backend, Request, answer
 from climate_core.db import leases as db
 from climate_core.db import listing
-from climate_core.lease import api_view, times
+from climate_core.lease import request as lease_request
+from climate_core.lease import views
 from climate_core.policies import leases as rules
 
 
@@ -35,7 +36,7 @@ def list_(backend: Backend, request: Request) -> webob.Response:
     found, more = backend.database.read(listing.shown, query)
     places = backend.database.read(db.queue_positions, found)
     viewer_id = request.context.user_id
-    whole = (api_view.lease(each, places.get(each.id), viewer_id) for each in found)
+    whole = (views.lease_view(each, places.get(each.id), viewer_id) for each in found)
     wanted = asked.get('fields')
     leases = [fields.chosen(each, wanted) for each in whole] if wanted else list(whole)
     links = paging.links(request, found[-1].id) if more else None
@@ -68,7 +69,7 @@ def _window(asked: Mapping[str, Any]) -> dict[str, listing.Moment | None]:
 def _moment(asked: Mapping[str, Any], name: str) -> listing.Moment | None:
     if name not in asked:
         return None
-    time = times.date(asked[name], limits.FIRST_DATE, name)
+    time = lease_request.read_date(asked[name], limits.FIRST_DATE, name)
     return time - limits.FIRST_DATE if dates.is_relative(asked[name]) else time
 
 

@@ -17,7 +17,8 @@ from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import lease as schema
 from climate_core.context import RequestContext
 from climate_core.db import leases as db
-from climate_core.lease import api_view, states, times
+from climate_core.lease import request as lease_request
+from climate_core.lease import states, views
 from climate_core.lease.model import Lease
 from climate_core.operations import draft_builder
 from climate_core.policies import leases as rules
@@ -67,7 +68,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
             _authorize_present(backend, context, values)
             checked = backend.manager.check_lease(context, values)
             return answer(200, {'dry_run': known_properties.tell(backend, context, checked)})
-        made = _make(backend, context, {**values, 'api_release': api_view.RELEASE})
+        made = _make(backend, context, {**values, 'api_release': views.RELEASE})
     if not isinstance(made, str):
         return etag.mark(answer(201, {'lease': made}), made['generation'])
     lease = backend.database.read(db.get, made)
@@ -85,9 +86,7 @@ def _key(request: Request) -> dict[str, str]:
     return {'idempotency_key': key}
 
 
-def _make(
-    backend: Backend, context: RequestContext, values: dict[str, Any]
-) -> api_view.CreatedLease:
+def _make(backend: Backend, context: RequestContext, values: dict[str, Any]) -> views.CreatedLease:
     """Ask the manager to create the lease; resources join one only if the policy allows it."""
     may_join = _authorize_present(backend, context, values)
     try:
@@ -192,9 +191,9 @@ def _answer(
 def _render(backend: Backend, context: RequestContext, lease: Lease) -> dict[str, Any]:
     """Show a lease, with its place in the queue if it waits."""
     if lease.status != states.LeaseStatus.WAITING:
-        return api_view.lease(lease, viewer_id=context.user_id)
+        return views.lease_view(lease, viewer_id=context.user_id)
     places = backend.database.read(db.queue_positions, [lease])
-    return api_view.lease(lease, places.get(lease.id), context.user_id)
+    return views.lease_view(lease, places.get(lease.id), context.user_id)
 
 
 def _normal(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -218,7 +217,7 @@ def _normal(values: Mapping[str, Any]) -> dict[str, Any]:
         if name in normal:
             _check_date(normal[name], name)
     if 'duration' in normal:
-        times.duration(normal['duration'])
+        lease_request.read_duration(normal['duration'])
     for number, each in enumerate(normal.get('events', ())):
         _check_date(each['time'], f'events[{number}].time')
     return normal
@@ -226,4 +225,4 @@ def _normal(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_date(text: str, field: str) -> None:
     """Refuse a malformed date. The manager resolves "now" and checks the rest."""
-    times.date(text, limits.FIRST_DATE, field)
+    lease_request.read_date(text, limits.FIRST_DATE, field)

@@ -12,7 +12,7 @@ from climate_core.api import blazar, etag, policy, validation
 from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import reservation as schema
 from climate_core.db import leases as db
-from climate_core.lease import api_view, model
+from climate_core.lease import model, views
 from climate_core.plugins import base
 from climate_core.policies import reservations as rules
 
@@ -101,7 +101,7 @@ def _check_change(
 
 def _answer(backend: Backend, status: int, lease_id: str, reservation_id: str) -> webob.Response:
     lease = backend.database.read(db.get, lease_id)
-    reservation = api_view.reservation(lease.get_reservation(reservation_id), lease)
+    reservation = views.reservation_view(lease.get_reservation(reservation_id), lease)
     return etag.mark(answer(status, {'reservation': reservation}), lease.generation)
 
 

@@ -13,7 +13,8 @@ from climate_core.api import policy
 from climate_core.api.request import Backend, Request, answer
 from climate_core.db import usage as db
 from climate_core.db import utcnow
-from climate_core.lease import times, usage
+from climate_core.lease import request as lease_request
+from climate_core.lease import usage
 from climate_core.policies import usage as rules
 
 #: By default so many weeks are planned that were, and that will be, this one included.
@@ -69,8 +70,12 @@ def period(session: orm.Session, asked: Mapping[str, Any]) -> usage.Span:
     :raises climate_core.exceptions.InvalidDate: it makes no sense
     """
     now = utcnow.read(session)
-    start = times.date(asked['start'], now, 'start') if 'start' in asked else usage.month(now)
-    end = times.date(asked['end'], now, 'end') if 'end' in asked else now
+    start = (
+        lease_request.read_date(asked['start'], now, 'start')
+        if 'start' in asked
+        else usage.month(now)
+    )
+    end = lease_request.read_date(asked['end'], now, 'end') if 'end' in asked else now
     if end <= start:
         raise exceptions.InvalidDate('end: must be later than start.', field='end')
     return usage.Span(start, max(start, min(end, now)))
@@ -82,8 +87,16 @@ def _planned(
     """Add up what was and what is planned, by week and project, in two statements."""
     now = utcnow.read(session)
     monday = usage.monday(now)
-    start = times.date(asked['start'], now, 'start') if 'start' in asked else monday - _BACK
-    end = times.date(asked['end'], now, 'end') if 'end' in asked else max(start, monday) + _AHEAD
+    start = (
+        lease_request.read_date(asked['start'], now, 'start')
+        if 'start' in asked
+        else monday - _BACK
+    )
+    end = (
+        lease_request.read_date(asked['end'], now, 'end')
+        if 'end' in asked
+        else max(start, monday) + _AHEAD
+    )
     if end <= start:
         raise exceptions.InvalidDate('end: must be later than start.', field='end')
     if end - start > _LONGEST:

@@ -5,19 +5,3 @@
 written by :func:`climate_core.db.store.save`. Doing the same once more changes nothing, so that a
 request whose answer was lost can be repeated.
 """
-
-from climate_core.lease.changes import (
-    add_reservations,
-    change_reservation,
-    create,
-    delete,
-    early_ends,
-    end,
-    failed_units,
-    lost_resources,
-    preempt,
-    remove_reservation,
-    start,
-    update,
-    wait,
-)

@@ -1,36 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change a lease as its user asks: texts in, the lease as it shall be out. Pure."""
+"""Change a lease as its user asks. Pure."""
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.lease import (
-    events,
-    model,
-    request,
-    results,
-    schedule,
-    states,
-    times,
-    webhook,
-)
-from climate_core.lease.changes import change_reservation, early_ends, start_notices, wait
+from climate_core.lease import events, model, request, states, transitions, webhook
+from climate_core.lease.changes import queueing, reservations
 from climate_core.lease.events import notices
-from climate_core.lease.model import Lease
-from climate_core.lease.results import Change
+from climate_core.lease.model import Event, Lease
+from climate_core.lease.transitions import Change
 
 _TIMES = ('start_date', 'end_date', 'before_end_date')
 #: What has no time -> the function that reads it.
 _PLAIN: Final[Mapping[str, Callable[[Any], Any]]] = {
-    'name': request.name,
-    'start_policy': request.start_policy,
-    'before_start': request.before_start,
-    'priority': request.priority,
+    'name': request.read_name,
+    'start_policy': request.read_start_policy,
+    'before_start': request.read_before_start,
+    'priority': request.read_priority,
 }
 _CHANGEABLE = {*_PLAIN, *_TIMES, 'duration', 'events', 'reservations', 'webhook'}
 _WAITING = states.LeaseStatus.WAITING
@@ -49,10 +40,12 @@ class UpdateRules:
 
     late: float = 0.0
     before_start: Sequence[int] = ()
-    webhooks: webhook.WebhookRules = webhook.DEFAULT
+    webhooks: webhook.WebhookRules = webhook.DEFAULT_RULES
 
 
-def apply(lease: Lease, values: Mapping[str, Any], now: datetime, rules: UpdateRules) -> Change:
+def update_lease(
+    lease: Lease, values: Mapping[str, Any], now: datetime, rules: UpdateRules
+) -> Change:
     """Return a lease as its user wants it; its events move with it.
 
     :param values: ``name``, ``start_date`` (before the start), ``end_date`` or ``duration``,
@@ -66,22 +59,22 @@ def apply(lease: Lease, values: Mapping[str, Any], now: datetime, rules: UpdateR
     wanted = {
         _OLD_NAMES.get(k, k): v for k, v in values.items() if v is not None or k == 'webhook'
     }
-    partial = early_ends.read(wanted)
+    partial = read_partial(wanted)
     wanted.pop('partial', None)
     for field in sorted(wanted.keys() - _CHANGEABLE):
         raise exceptions.BadRequest(
             f'{field} cannot be changed; {", ".join(sorted(_CHANGEABLE))} can be.', field=field
         )
-    after = _plain(lease, wanted, rules)
-    after = _move(lease, after, _times(lease, wanted, now), now, rules)
+    after = _change_plain_fields(lease, wanted, rules)
+    after = _move_times(lease, after, _read_times(lease, wanted, now), now, rules)
     if partial or after.end_date != lease.end_date:
-        after = early_ends.follow(lease, after, partial, now)
-    after = start_notices.apply(lease, after, rules.before_start, now)
+        after = cancel_early_ends(lease, after, partial, now)
+    after = move_start_notices(lease, after, rules.before_start, now)
     if 'events' in wanted:
-        after = _give(after, wanted['events'], now, rules.late)
+        after = _replace_user_events(after, wanted['events'], now, rules.late)
     for item in wanted.get('reservations', ()):
         params = {k: v for k, v in item.items() if k != 'id'}
-        after = change_reservation.apply(after, str(item.get('id')), params, now).lease
+        after = reservations.change_reservation(after, str(item.get('id')), params, now).lease
     # The start and the end are compared by what they are, so that a repeated request is no change.
     if after == lease:
         return Change(lease)
@@ -90,11 +83,11 @@ def apply(lease: Lease, values: Mapping[str, Any], now: datetime, rules: UpdateR
             f'Lease {lease.id} is {lease.status}: only its name can be changed.'
         )
     if after != dataclasses.replace(lease, name=after.name):
-        wait.check_not_given_up(lease)
+        queueing.check_changeable(lease)
     if lease.retries_left is not None:
         after = _with_duration(after, wanted)
     if lease.status == _WAITING:
-        after = wait.try_now(after, now)
+        after = queueing.retry_now(after, now)
     revoked = {notices.STOP: None} if notices.is_revoked(lease, after) else {}
     return Change(after, {**revoked, 'lease.update': None})
 
@@ -102,12 +95,12 @@ def apply(lease: Lease, values: Mapping[str, Any], now: datetime, rules: UpdateR
 def _with_duration(lease: Lease, wanted: Mapping[str, Any]) -> Lease:
     """Return a lease that waits, or may do so, with the duration that it has by now."""
     if 'duration' in wanted:
-        seconds = round(times.duration(wanted['duration']).total_seconds())
+        seconds = round(request.read_duration(wanted['duration']).total_seconds())
         return dataclasses.replace(lease, duration=seconds)
     return dataclasses.replace(lease, duration=None) if 'end_date' in wanted else lease
 
 
-def _plain(lease: Lease, wanted: Mapping[str, Any], rules: UpdateRules) -> Lease:
+def _change_plain_fields(lease: Lease, wanted: Mapping[str, Any], rules: UpdateRules) -> Lease:
     """Change what has no time."""
     new = {field: read(wanted[field]) for field, read in _PLAIN.items() if field in wanted}
     if 'webhook' in wanted:
@@ -127,17 +120,17 @@ def _plain(lease: Lease, wanted: Mapping[str, Any], rules: UpdateRules) -> Lease
     return dataclasses.replace(lease, **new)
 
 
-def _times(lease: Lease, wanted: Mapping[str, Any], now: datetime) -> dict[str, datetime]:
-    given = {k: times.date(wanted[k], now, k) for k in _TIMES if k in wanted}
+def _read_times(lease: Lease, wanted: Mapping[str, Any], now: datetime) -> dict[str, datetime]:
+    given = {k: request.read_date(wanted[k], now, k) for k in _TIMES if k in wanted}
     if 'duration' in wanted:
         if 'end_date' in given:
             raise exceptions.BadRequest('Give end_date or duration, not both.', field='duration')
         start = given.get('start_date', lease.start_date)
-        given['end_date'] = times.end_after(start, times.duration(wanted['duration']))
+        given['end_date'] = request.end_after(start, request.read_duration(wanted['duration']))
     return given
 
 
-def _move(
+def _move_times(
     old: Lease,
     lease: Lease,
     given: Mapping[str, datetime],
@@ -156,16 +149,16 @@ def _move(
         if 'before_end_date' in given:
             told = request.check_before_end(given['before_end_date'], start, end)
         elif told is not None:
-            told = schedule.before_end(told, lease.end_date, start, end)
+            told = transitions.move_before_end(told, lease.end_date, start, end)
     reason = lease.status_reason
-    if reason == results.WAITS_FOR_USER and (
+    if reason == transitions.WAITS_FOR_USER and (
         start > now or lease.start_policy == states.StartPolicy.AUTO
     ):
         reason = None
     after = dataclasses.replace(
         lease, start_date=start, end_date=end, before_end_date=told, status_reason=reason
     )
-    followed = (events.of(e.event_type).move(e, lease, after, now) for e in after.events)
+    followed = (events.get_handler(e.event_type).move(e, lease, after, now) for e in after.events)
     return notices.add_before_end(lease, after.with_events(*followed), now)
 
 
@@ -187,10 +180,10 @@ def _check_move(lease: Lease, moved: Mapping[str, datetime], now: datetime, late
             field='start_date',
         )
     if moved.get('start_date', now) < now - timedelta(seconds=late):
-        raise times.past('start', 'start_date', now)
+        raise request.past_date_error('start', 'start_date', now)
     end = moved.get('end_date', lease.end_date)
     if 'end_date' in moved and end < now:
-        raise times.past('end', 'end_date', now)
+        raise request.past_date_error('end', 'end_date', now)
     start = moved.get('start_date', lease.start_date)
     if end <= start:
         raise exceptions.InvalidDate(
@@ -198,26 +191,142 @@ def _check_move(lease: Lease, moved: Mapping[str, datetime], now: datetime, late
         )
 
 
-def _give(lease: Lease, given: Sequence[Mapping[str, Any]], now: datetime, late: float) -> Lease:
+def _replace_user_events(
+    lease: Lease, given: Sequence[Mapping[str, Any]], now: datetime, late: float
+) -> Lease:
     """Replace the events that the user gave before by these."""
-    read = request.events(given, lease.end_date, now)
+    read = request.read_events(given, lease.end_date, now)
     wanted = Counter(read)
     kept = []
     for event in lease.events:
         known = (event.event_type, event.time)
-        if events.named_by_user(event.event_type):
+        if events.is_user_event(event.event_type):
             if not wanted[known]:
                 continue
             wanted[known] -= 1
         kept.append(event)
     for kind, time in wanted.elements():
         field = f'events[{read.index((kind, time))}]'
-        if not events.named_by_user(kind):
+        if not events.is_user_event(kind):
             raise exceptions.BadRequest(
                 f'{kind} follows from before_start and before_end_date.',
                 field=f'{field}.event_type',
             )
         if time < now - timedelta(seconds=late):
-            raise times.past(f'time of the event {kind}', f'{field}.time', now)
+            raise request.past_date_error(f'time of the event {kind}', f'{field}.time', now)
         kept.append(model.new_event(lease.id, kind, time, now))
     return dataclasses.replace(lease, events=tuple(kept))
+
+
+_FOLLOWS = 'It ends with its lease.'
+
+
+def read_partial(values: Mapping[str, Any]) -> bool:
+    """Return whether a change of a lease is for what can be extended alone.
+
+    :raises climate_core.exceptions.BadRequest: it is no extension
+    """
+    partial = bool(values.get('partial'))
+    moves_end = any(values.get(name) is not None for name in ('end_date', 'duration'))
+    if partial and (not moves_end or values.get('start_date') is not None):
+        raise exceptions.BadRequest(
+            'partial: must be left out unless end_date or duration let the lease end later, and '
+            'start_date stays as it is.',
+            field='partial',
+        )
+    return partial
+
+
+def times(lease: Lease) -> Mapping[str, datetime]:
+    """Return the ends of reservations that end before their lease, by their ids."""
+    return lease.early_ends
+
+
+def resumed_ends(before: Lease, after: Lease) -> set[str]:
+    """Return the ids of the reservations that end with their lease again after a change."""
+    kept = {each.id for each in after.live if each.status != states.ReservationStatus.DELETING}
+    return kept & (before.early_ends.keys() - after.early_ends.keys())
+
+
+def cancel_early_ends(before: Lease, after: Lease, partial: bool, now: datetime) -> Lease:
+    """Return a lease whose end date was changed, in which what can ends with it again.
+
+    :param partial: whether the calendar is asked again for what ends early
+    :raises climate_core.exceptions.BadRequest: with ``partial`` it does not end later
+    """
+    if partial and after.end_date < before.end_date:
+        raise exceptions.BadRequest(
+            'partial: must be left out: the lease does not end later.', field='partial'
+        )
+    early = after.early_ends
+    again = [
+        each
+        for each in after.events_of(model.END_RESERVATION)
+        if each.open
+        and each.reservation_id in early
+        and each.time > now
+        and (partial or after.end_date <= each.time)
+    ]
+    return transitions.cancel_events(after, again, _FOLLOWS, now)
+
+
+def add_early_ends(
+    before: Lease, after: Lease, reservation_ids: Iterable[str], now: datetime
+) -> Lease:
+    """Return a lease some of whose resources keep the end that they had before a change."""
+    had = before.early_ends
+    return after.with_events(
+        *(
+            model.new_event(
+                after.id, model.END_RESERVATION, had.get(each, before.end_date), now, each
+            )
+            for each in sorted(reservation_ids)
+        )
+    )
+
+
+def move_start_notices(before: Lease, after: Lease, always: Iterable[int], now: datetime) -> Lease:
+    """Return a lease whose notices follow its start and its ``before_start``.
+
+    Each keeps its distance from the start. One that was told is told again if its new time is to
+    come; of several whose time has passed one is told, now; none when the start is now.
+
+    :param always: how many seconds before its start every lease is told
+    """
+    same = (before.start_date, before.before_start) == (after.start_date, after.before_start)
+    if same or after.status != states.LeaseStatus.PENDING:
+        return after
+    old, new = {*always, *before.before_start}, {*always, *after.before_start}
+    kept: list[Event] = []
+    gone: set[str] = set()
+    for event in after.events_of(model.BEFORE_START):
+        distance = (before.start_date - event.time).total_seconds()
+        if distance in old - new:
+            if event.open:
+                gone.add(event.id)
+            continue
+        if distance not in old and not (event.open and event.time > now):
+            # It stands for several that were past when they were made: its distance from the start
+            # means nothing.
+            kept.append(event)
+            continue
+        new.discard(int(distance))
+        time = after.start_date - timedelta(seconds=distance)
+        kept.append(transitions.move_event(event, time, now))
+    coming = after.start_date > now
+    for seconds in sorted(new):
+        time = after.start_date - timedelta(seconds=seconds)
+        if coming and (time > now or seconds not in old):
+            kept.append(model.new_event(after.id, model.BEFORE_START, time, now))
+    kept = _keep_last_due(kept, coming, now)
+    events = tuple(e for e in after.events if e.id not in gone)
+    return dataclasses.replace(after, events=events).with_events(*kept)
+
+
+def _keep_last_due(events: list[Event], coming: bool, now: datetime) -> list[Event]:
+    """Keep only the last one of those that are due, and none if the start is past."""
+    due = [e for e in events if e.open and e.next_at is not None and e.next_at <= now]
+    due.sort(key=lambda e: e.time)
+    closed = {e.id for e in (due[:-1] if coming else due)}
+    why = 'One was told for all whose time had passed.' if coming else 'The lease starts now.'
+    return [transitions.cancel_event(e, why, now) if e.id in closed else e for e in events]

@@ -17,24 +17,20 @@ from climate_core.lease.events.base import (
     BY_USER,
     EventHandler,
     Stage,
-    cancel_events,
-    of,
+    cancel_by_stage,
+    get_handler,
     register,
-    terminate,
+    terminate_lease,
 )
-from climate_core.lease.events.cleanup import ExternalEnd, ReleaseTrust
-from climate_core.lease.events.end import EndLease, EndReservation
+from climate_core.lease.events.end import EndLease, EndReservation, ExternalEnd, ReleaseTrust
 from climate_core.lease.events.notices import BeforeEnd, BeforeStart, UserEvent
-from climate_core.lease.events.preempt import PreemptLease
-from climate_core.lease.events.prepare import PrepareReservation
-from climate_core.lease.events.reallocate import ReallocateReservation
-from climate_core.lease.events.retry import RetryLease
-from climate_core.lease.events.room import MakeRoom
-from climate_core.lease.events.start import ReadyToStart, StartLease
-from climate_core.lease.listed import ListedEvent, ListedLease
+from climate_core.lease.events.queue import MakeRoom, PreemptLease, RetryLease
+from climate_core.lease.events.reallocation import ReallocateReservation
+from climate_core.lease.events.start import PrepareReservation, ReadyToStart, StartLease
 from climate_core.lease.model import Event, Lease
+from climate_core.lease.views import EventSummary, LeaseSummary
 
-__all__ = ['BY_USER', 'EventHandler', 'Stage', 'cancel_events', 'of', 'terminate']
+__all__ = ['BY_USER', 'EventHandler', 'Stage', 'cancel_by_stage', 'get_handler', 'terminate_lease']
 
 #: In the order of the life of a lease.
 TABLE: Final[tuple[EventHandler, ...]] = (
@@ -55,21 +51,10 @@ TABLE: Final[tuple[EventHandler, ...]] = (
 )
 register(TABLE)
 
-_IN_ORDER: Final = operator.attrgetter('time', 'id')
 #: Types that the service makes and a user cannot give.
 OWN_TYPES: Final = frozenset(each.event_type for each in TABLE if not each.accepted)
 
 
-@overload
-def visible(lease: Lease) -> tuple[Event, ...]: ...
-@overload
-def visible(lease: ListedLease) -> tuple[ListedEvent, ...]: ...
-def visible(lease: Lease | ListedLease) -> tuple[Event | ListedEvent, ...]:
-    """Return the events of a lease that users may see, by their times."""
-    seen = (each for each in lease.events if not of(each.event_type).hidden)
-    return tuple(sorted(seen, key=_IN_ORDER))
-
-
-def named_by_user(event_type: str) -> bool:
+def is_user_event(event_type: str) -> bool:
     """Tell whether a type of event is one that users name themselves."""
-    return isinstance(of(event_type), UserEvent)
+    return isinstance(get_handler(event_type), UserEvent)

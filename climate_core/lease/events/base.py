@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, ClassVar, Final
 
-from climate_core.lease import schedule, states
+from climate_core.lease import states, transitions
 from climate_core.lease.model import Event, Lease, Reservation
-from climate_core.lease.results import Change, EventWork, Outcome
+from climate_core.lease.transitions import Change, EventWork, Outcome
 
 Outcomes = Mapping[str, Outcome]
 
@@ -90,7 +90,7 @@ class EventHandler:
 
     def skip(self, lease: Lease, event: Event, reason: str, now: datetime) -> Change:
         """Return what a lease is after an event of which there is nothing to do."""
-        return Change(lease.with_events(schedule.complete(event, reason, now)))
+        return Change(lease.with_events(transitions.complete_event(event, reason, now)))
 
     def plugin_method(self, lease: Lease, reservation: Reservation) -> str:
         """Return the name of the method of a plugin that is called for a reservation."""
@@ -121,18 +121,18 @@ def register(handlers: Iterable[EventHandler]) -> None:
     _HANDLERS.update({handler.event_type: handler for handler in handlers})
 
 
-def of(event_type: str) -> EventHandler:
+def get_handler(event_type: str) -> EventHandler:
     """Return the handler of a type; one without a handler of its own was named by a user."""
     return _HANDLERS.get(event_type, _HANDLERS[BY_USER])
 
 
-def cancel_events(lease: Lease, stage: Stage, reason: str, now: datetime) -> Lease:
+def cancel_by_stage(lease: Lease, stage: Stage, reason: str, now: datetime) -> Lease:
     """Cancel the open events of a lease that have no place after a stage of its end."""
-    cancelled = (e for e in lease.events if of(e.event_type).cancelled_by <= stage)
-    return schedule.cancel_events(lease, cancelled, reason, now)
+    cancelled = (e for e in lease.events if get_handler(e.event_type).cancelled_by <= stage)
+    return transitions.cancel_events(lease, cancelled, reason, now)
 
 
-def terminate(lease: Lease, now: datetime, reason: str | None) -> Lease:
+def terminate_lease(lease: Lease, now: datetime, reason: str | None) -> Lease:
     """Return a lease that holds nothing as TERMINATED; hide it if it is being deleted."""
     deleting = lease.status == states.LeaseStatus.DELETING
     after = dataclasses.replace(
@@ -141,7 +141,7 @@ def terminate(lease: Lease, now: datetime, reason: str | None) -> Lease:
         status_reason=reason,
         deleted_at=now if deleting else lease.deleted_at,
     )
-    after = cancel_events(after, Stage.TERMINATED, 'The lease is over.', now)
+    after = cancel_by_stage(after, Stage.TERMINATED, 'The lease is over.', now)
     for handler in _HANDLERS.values():
         after = handler.after_termination(after, now)
     return after

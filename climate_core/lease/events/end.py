@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``end_lease`` and ``end_reservation``: do the end action of all, or one, that a lease holds."""
+"""The events of the end, and those after it: ``external_end`` and ``release_trust``."""
 
 import dataclasses
 from datetime import datetime, timedelta
 from typing import Final
 
 from climate_common import dates
-from climate_core.lease import model, results, schedule, states
+from climate_core.lease import model, states, transitions
 from climate_core.lease.events import base, start
 from climate_core.lease.model import Event, Lease, Reservation
-from climate_core.lease.results import Change, EventWork, Outcome, Result
+from climate_core.lease.transitions import Change, EventWork, Outcome, Result
 
 _L = states.LeaseStatus
 _R = states.ReservationStatus
 _E = states.EventStatus
 
-DONE: Final = 'lease.event.end_lease'
+ENDED: Final = 'lease.event.end_lease'
 #: The reason of a lease that was over before its start.
 CANCELLED: Final = 'Cancelled by its user before its start.'
 #: The reason of a lease that was over while it waited.
@@ -32,7 +32,7 @@ class EndLease(base.EventHandler):
     action = 'does the end action of every resource, those of the highest rank first'
     on_failure = 'retried for ever'
     notifications = {
-        DONE: 'its end is done: everything is freed, or was lost before its end',
+        ENDED: 'its end is done: everything is freed, or was lost before its end',
         'lease.update': 'servers on its hosts have their grace, or are moved away',
     }
     priority = 1
@@ -52,26 +52,28 @@ class EndLease(base.EventHandler):
             lease = lease.moved_to(_L.TERMINATING, end_reason(lease))
         # What was being taken out of the lease is freed with the rest.
         why = 'The end of the lease came first.'
-        after = base.cancel_events(lease, base.Stage.END_BEGINS, why, now)
-        notifications = {start.FAILED: start.TOO_LATE} if told else _grace(before, now)
+        after = base.cancel_by_stage(lease, base.Stage.END_BEGINS, why, now)
+        notifications = (
+            {start.START_FAILED: start.TOO_LATE} if told else _grace_notifications(before, now)
+        )
         return EventWork(after, lease.live, notifications=notifications)
 
     def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
-        after = results.apply_outcomes(lease, outcomes, self.done_status, now)
+        after = transitions.apply_outcomes(lease, outcomes, self.done_status, now)
         if after.live:
-            after = dataclasses.replace(after, status_reason=_freeing(after, outcomes))
-            return Change(schedule.look_again(after, event, after.live, outcomes, now))
-        after = after.with_events(schedule.complete(event, None, now))
-        told: dict[str, str | None] = {DONE: None}
+            after = dataclasses.replace(after, status_reason=_freeing_reason(after, outcomes))
+            return Change(transitions.poll_again(after, event, after.live, outcomes, now))
+        after = after.with_events(transitions.complete_event(event, None, now))
+        told: dict[str, str | None] = {ENDED: None}
         if lease.status == _L.DELETING:
             told['lease.delete'] = None
-        return Change(base.terminate(after, now, end_reason(after)), told)
+        return Change(base.terminate_lease(after, now, end_reason(after)), told)
 
     def retries_forever(self, lease: Lease, event: Event) -> bool:
         return True
 
     def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
-        return schedule.move_event(event, after.end_date, now)
+        return transitions.move_event(event, after.end_date, now)
 
 
 class EndReservation(base.EventHandler):
@@ -102,15 +104,15 @@ class EndReservation(base.EventHandler):
         return EventWork(lease.with_reservations(*leaving), leaving)
 
     def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
-        after = results.apply_outcomes(lease, outcomes, self.done_status, now)
+        after = transitions.apply_outcomes(lease, outcomes, self.done_status, now)
         left = [r for r in after.live if r.id == event.reservation_id]
         if left:
-            return Change(schedule.look_again(after, event, left, outcomes, now))
-        after = after.with_events(schedule.complete(event, None, now))
+            return Change(transitions.poll_again(after, event, left, outcomes, now))
+        after = after.with_events(transitions.complete_event(event, None, now))
         if lease.status == _L.ERROR:
             # The resource that was taken out may be the one that had failed.
-            after = dataclasses.replace(after, status=results.recovered_status(after, now))
-            reason = results.permanent_errors(after) or results.waits_for_user(after)
+            after = dataclasses.replace(after, status=transitions.recovered_status(after, now))
+            reason = transitions.permanent_errors(after) or transitions.user_start_reason(after)
             after = dataclasses.replace(after, status_reason=reason)
         return Change(after, {'lease.update': None})
 
@@ -118,7 +120,7 @@ class EndReservation(base.EventHandler):
         return True
 
 
-def _grace(lease: Lease, now: datetime) -> dict[str, str | None]:
+def _grace_notifications(lease: Lease, now: datetime) -> dict[str, str | None]:
     """Return what becomes of the servers on the hosts of a lease that are not deleted at once.
 
     It is said when the end begins, and not if the user deleted the lease.
@@ -153,23 +155,23 @@ def _with_never_awake(lease: Lease, now: datetime) -> Lease:
     )
 
 
-def _freeing(lease: Lease, outcomes: base.Outcomes) -> str | None:
+def _freeing_reason(lease: Lease, outcomes: base.Outcomes) -> str | None:
     """Return what keeps a lease that ends from being over; the last reason stays until then."""
     told = []
     for each in lease.live:
         reason = outcomes.get(each.id, Outcome(Result.WAIT)).reason or each.status_reason
         if reason is not None:
             told.append(dataclasses.replace(each, status_reason=reason))
-    return results.summarize_errors(told) or end_reason(lease)
+    return transitions.summarize_errors(told) or end_reason(lease)
 
 
-def due_now(lease: Lease, now: datetime) -> Event:
+def end_now(lease: Lease, now: datetime) -> Event:
     """Return the end of a lease as due now."""
     end = lease.event(model.END)
     if end is None:
         return model.new_event(lease.id, model.END, now, now)
     # A manager that works on the end sees at its finish what the lease is by then.
-    return end if end.status == _E.IN_PROGRESS else schedule.reschedule(end, now, now)
+    return end if end.status == _E.IN_PROGRESS else transitions.reschedule_event(end, now, now)
 
 
 def end_reason(lease: Lease) -> str | None:
@@ -185,10 +187,66 @@ def end_reason(lease: Lease) -> str | None:
     removed = {e.reservation_id for e in lease.events_of(model.END_RESERVATION)}
     wrong = [r for r in lease.reservations if r.id not in removed and _failed(r)]
     if wrong or lease.event(model.START) is not None:
-        return results.summarize_errors(wrong) or None
+        return transitions.summarize_errors(wrong) or None
     return NOT_STARTED if starts else None
 
 
 def _failed(reservation: Reservation) -> bool:
     failed = reservation.status in (_R.PENDING, _R.ERROR, _R.DELETED)
     return reservation.status_reason is not None and (failed or reservation.missing_resources)
+
+
+class Cleanup(base.EventHandler):
+    """Handle an event that is done after the end of the lease, without a notification."""
+
+    on_failure = 'retried; given up after a permanent failure'
+    priority = 3
+    hidden = True
+    cancelled_by = base.Stage.NEVER
+
+    def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
+        return Change(lease.with_events(transitions.settle_event(event, outcomes[event.id], now)))
+
+
+class ReleaseTrust(Cleanup):
+    event_type = model.RELEASE_TRUST
+    due = 'when the lease is over'
+    action = "lets the owner's trust go"
+    lease_call = 'release_trust'
+    service = 'keystone'
+
+    def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
+        if outcomes[event.id].result is Result.DONE:
+            lease = dataclasses.replace(lease, trust_id=None)
+        return super().settle(lease, event, outcomes, now)
+
+    def after_termination(self, lease: Lease, now: datetime) -> Lease:
+        """Add an event that lets the trust go, if there is one and no event does so."""
+        if lease.trust_id is None or any(e.open for e in lease.events_of(self.event_type)):
+            return lease
+        return lease.with_events(model.new_event(lease.id, self.event_type, now, now))
+
+
+class ExternalEnd(Cleanup):
+    """Tell the external service that a lease is over, if it was asked about the lease."""
+
+    event_type = model.EXTERNAL_END
+    due = 'when the lease is over, if the external service was asked about it'
+    action = 'tells the external service'
+    lease_call = 'notify_external_end'
+    service = 'external'
+
+    def after_termination(self, lease: Lease, now: datetime) -> Lease:
+        """Make the event due now if it waits for the end of the lease."""
+        event = lease.event(self.event_type)
+        undone = states.EventStatus.UNDONE
+        if event is None or event.status != undone or event.next_at is not None:
+            return lease
+        due = transitions.reschedule_event(event, now, now)
+        return lease.with_events(dataclasses.replace(due, time=now))
+
+
+def new_external_end(lease_id: str, now: datetime) -> Event:
+    """Return a new ``external_end`` that is not due before the end of its lease."""
+    event = model.new_event(lease_id, model.EXTERNAL_END, now, now)
+    return dataclasses.replace(event, next_at=None)

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from climate_core.lease import model, schedule, states
+from climate_core.lease import model, states, transitions
 from climate_core.lease.events import base
 from climate_core.lease.model import Event, Lease
-from climate_core.lease.results import Change, EventWork
+from climate_core.lease.transitions import Change, EventWork
 
 #: The notification that the end is not near any more.
 STOP: Final = f'lease.event.{model.BEFORE_END}.stop'
@@ -23,11 +23,11 @@ class Notice(base.EventHandler):
         )
 
     def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
-        after = lease.with_events(schedule.complete(event, None, now))
+        after = lease.with_events(transitions.complete_event(event, None, now))
         return Change(after, {f'lease.event.{event.event_type}': None})
 
     def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
-        return schedule.move_event(event, min(event.time, after.end_date), now)
+        return transitions.move_event(event, min(event.time, after.end_date), now)
 
 
 class BeforeStart(Notice):
@@ -42,7 +42,7 @@ class BeforeStart(Notice):
     }
 
     def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
-        """Leave it to :mod:`climate_core.lease.changes.start_notices`, which sees all of them."""
+        """Leave it to :mod:`climate_core.lease.changes.update`, which sees all of them."""
         return event
 
     def payload(self, lease: Lease, now: datetime) -> Mapping[str, int]:
@@ -65,7 +65,7 @@ class BeforeEnd(Notice):
 
     def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
         if event.time == before.before_end_date and after.before_end_date is not None:
-            return schedule.move_event(event, after.before_end_date, now)
+            return transitions.move_event(event, after.before_end_date, now)
         return super().move(event, before, after, now)
 
 

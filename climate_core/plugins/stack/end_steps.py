@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from oslo_log import log
 
 from climate_core.cloud import errors, stacks
-from climate_core.lease import events
+from climate_core.lease.events import start
 from climate_core.plugins import parent_stacks
 from climate_core.plugins.base import Wait
 from climate_core.plugins.stack import lost_actions, template_stack
@@ -66,7 +66,7 @@ def end(context: EndContext, stack: 'Stack') -> Wait | None:
 def _stays(context: EndContext, stack: 'Stack') -> bool:
     if context.has_run:
         return True
-    if events.prepare.was_broken_off(context.lease, context.reservation):
+    if start.was_interrupted(context.lease, context.reservation):
         return False
     members = {
         each.resource_id

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from climate_core.cloud import placement
-from climate_core.lease import nodes
+from climate_core.lease import unit_properties
 from climate_hosts.cloud import lane_providers
 
 #: The reason of a lease whose host takes no servers yet: all of a node is reserved as long as
@@ -37,7 +37,7 @@ def find(
         in_use, is_open = any(host.used.values()), any(each.slots for each in others)
     else:
         free = {name: host.capacity[name] - used for name, used in host.used.items()}
-        room = nodes.amounts(free)
+        room = unit_properties.unit_amounts(free)
         short = any(room[name] < each * pieces for name, each in piece.items())
         in_use = short and any(each.used and not each.slots for each in others)
         is_open = any(each.slots == lane_providers.MAX_SLOTS for each in others)

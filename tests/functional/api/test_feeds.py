@@ -207,7 +207,7 @@ def test_token_is_kept_by_nobody(
         (row,) = session.execute(sa.select(tables.FEEDS)).all()
     assert not any(secret in str(value) for value in row)
     assert secret[:-1] not in caplog.text
-    assert secret not in repr(feeds.read_token(feed['token']))
+    assert secret not in repr(feeds.parse_token(feed['token']))
     (shown,) = listed(application)
     assert shown == {name: feed[name] for name in shown}
     assert not {'token', 'url'} & shown.keys()

@@ -11,7 +11,7 @@ import pytest
 from climate_core.db import history
 from climate_core.engine.preparation import Preparation
 from climate_core.lease import model
-from climate_core.lease.events.start import FAILED, WARNING
+from climate_core.lease.events.start import START_FAILED, START_WARNING
 from climate_core.plugins.server.plugin import ServerPlugin
 from tests.conformance.fake_servers import FakeServers
 from tests.support.fakes import cloud_server
@@ -96,7 +96,7 @@ def test_trust_that_is_gone_is_told_before_the_start_fails(manager: PreparedWorl
     told = manager.lease(lease_id)
     assert told.status == 'PENDING'
     assert (told.status_reason or '').startswith('The start will fail: Keystone does not accept')
-    assert manager.told().count(WARNING) == 1
+    assert manager.told().count(START_WARNING) == 1
 
     manager.start(lease_id)
     failed = manager.lease(lease_id)
@@ -104,7 +104,7 @@ def test_trust_that_is_gone_is_told_before_the_start_fails(manager: PreparedWorl
     assert (failed.status, start.status) == ('ERROR', 'ERROR')
     assert 'Keystone does not accept the trust' in (failed.status_reason or '')
     assert 'will fail' not in (failed.status_reason or '')
-    assert manager.told()[-2:] == [WARNING, FAILED]
+    assert manager.told()[-2:] == [START_WARNING, START_FAILED]
     entries = [each for _, each in manager.database.read(history.page, lease_id)[0]]
     assert [each.action for each in entries][:2] == ['lease.create', 'trust.refused']
 
@@ -120,7 +120,7 @@ def test_owner_who_is_enabled_again_starts_as_if_nothing_was(manager: PreparedWo
     assert manager.lease(lease_id).status_reason is None
     manager.start(lease_id)
     assert manager.lease(lease_id).status == 'ACTIVE'
-    assert FAILED not in manager.told()
+    assert START_FAILED not in manager.told()
 
 
 def test_start_with_keystone_away_before_is_as_without(manager: PreparedWorld) -> None:

@@ -21,7 +21,7 @@ from climate_core.api import deploy
 from climate_core.calendar.model import AllocationRequest, Demand
 from climate_core.db import tables
 from climate_core.lease import states
-from climate_core.lease.nodes import Node
+from climate_core.lease.unit_properties import Node
 from climate_core.plugins import base
 from climate_core.rpc import server
 from climate_hosts.db import hosts

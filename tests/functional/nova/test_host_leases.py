@@ -7,7 +7,7 @@ from climate_common import lanes
 from climate_core import exceptions
 from climate_core.cloud import flavors, placement
 from climate_core.db import usage as db_usage
-from climate_core.lease import serialize, usage
+from climate_core.lease import usage, views
 from climate_hosts.cloud import lane_providers
 from climate_hosts.db import hosts as db
 from climate_hosts.operations import reduction as operations
@@ -28,7 +28,7 @@ class TestHostLeases(HostLeasesTest):
         (reservation,) = lease.reservations
         assert (lease.status, reservation.unit_kind) == ('PENDING', 'host')
         (host,) = self.hosts_of(lease)
-        assert serialize.reservation(reservation)['hosts'] == [host]
+        assert views.common_reservation(reservation)['hosts'] == [host]
         assert self.refused(lease)
 
         lease = self.settled(lease, hours=1)

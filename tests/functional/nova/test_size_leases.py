@@ -10,7 +10,7 @@ from nova.tests.functional.api import client
 from climate_common import lanes
 from climate_core import exceptions
 from climate_core.cloud import flavors
-from climate_core.lease import serialize
+from climate_core.lease import views
 from climate_hosts.plugins.capacity.sizes import SizesPlugin
 from climate_hosts.sync import flavor_repair
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
@@ -43,7 +43,7 @@ class TestLeasesBySizes(SizesTest):
     def test_servers_boot_with_the_flavor_of_the_reservation(self):
         lease = self.lease_hosts('2026-12-01 13:00', amount=2, **SIZES)
         (reservation,) = lease.reservations
-        shown = serialize.reservation(reservation)
+        shown = views.common_reservation(reservation)
         assert shown['resource_type'] == 'virtual:instance'
         assert shown['flavor_id'] == reservation.id
         assert reservation.amounts == {'servers': 2, **SIZES, 'vcpus': 2} | {

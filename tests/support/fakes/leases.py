@@ -16,7 +16,7 @@ from climate_core.db import leases, store, tables, utcnow
 from climate_core.db.engine import Database
 from climate_core.lease import model
 from climate_core.lease.history import Cause
-from climate_core.lease.results import Change
+from climate_core.lease.transitions import Change
 from tests.support import leases as build
 from tests.support import templates
 

@@ -24,7 +24,7 @@ def body(event_type: str) -> dict[str, object]:
 def test_event_type_is_taken_by_schema_and_request(event_type: str) -> None:
     validation.check(body(event_type), lease.CREATE)
     assert (
-        request.read_request(body(event_type), NOON, request.RequestRules()).events[0][0]
+        request.read_lease_request(body(event_type), NOON, request.RequestRules()).events[0][0]
         == event_type
     )
 
@@ -40,7 +40,7 @@ def test_event_type_is_refused_by_schema_and_request(event_type: str) -> None:
     with pytest.raises(exceptions.BadRequest):
         validation.check(body(event_type), lease.CREATE)
     with pytest.raises(exceptions.BadRequest):
-        request.read_request(body(event_type), NOON, request.RequestRules())
+        request.read_lease_request(body(event_type), NOON, request.RequestRules())
 
 
 @pytest.mark.parametrize('event_type', ['x\n', 'end_lease\n', 'x' * 66 + '\n'])

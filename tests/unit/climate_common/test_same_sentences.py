@@ -18,7 +18,7 @@ NOW = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
 
 def of_api(**values):
     with pytest.raises(exceptions.BadRequest) as caught:
-        request.read_request({'name': 'l', **values}, NOW, request.RequestRules())
+        request.read_lease_request({'name': 'l', **values}, NOW, request.RequestRules())
     assert caught.value.field.partition('[')[0] in values
     return caught.value.message
 

@@ -22,7 +22,7 @@ def serve(lease):
     jsonschema.Draft202012Validator(
         schema.CREATE, format_checker=jsonschema.FormatChecker()
     ).validate(lease)
-    request.read_request(lease, NOW, request.RequestRules(late_start_seconds=60))
+    request.read_lease_request(lease, NOW, request.RequestRules(late_start_seconds=60))
 
 
 def ask(params):

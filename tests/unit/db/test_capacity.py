@@ -14,7 +14,7 @@ from climate_core import exceptions
 from climate_core.db import bars, capacity, rows, tables
 from climate_core.db.engine import Database
 from climate_core.lease import model
-from climate_core.lease.nodes import Node
+from climate_core.lease.unit_properties import Node
 from climate_hosts.db import hosts
 from tests.support.hosts import START, promise
 from tests.support.plans import plans

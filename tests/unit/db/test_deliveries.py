@@ -12,7 +12,7 @@ from sqlalchemy import orm
 from climate_core.db import deliveries, store, tables
 from climate_core.db.deliveries import DeliveriesInProgress, Delivery
 from climate_core.lease.history import Cause
-from climate_core.lease.results import Change
+from climate_core.lease.transitions import Change
 from tests.support.world import Time, World, user
 
 SECRET = 'correct-horse-battery-staple'

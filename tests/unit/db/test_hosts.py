@@ -13,7 +13,7 @@ from oslo_db import exception as db_exc
 from climate_core import exceptions
 from climate_core.db import allocations, extra_properties, tables
 from climate_core.db.engine import Database
-from climate_core.lease.nodes import Node
+from climate_core.lease.unit_properties import Node
 from climate_hosts.db import hosts as db
 from tests.support import hosts
 from tests.support.world import World

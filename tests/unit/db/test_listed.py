@@ -11,7 +11,7 @@ from sqlalchemy import orm
 
 from climate_common.event_types import END_RESERVATION, RETRY
 from climate_core.db import history, leases, listed, listing, rows, tables
-from climate_core.lease import api_view
+from climate_core.lease import views
 from tests.support.mixed import Mixed, a_network, some_addresses, some_hosts, thing
 from tests.support.world import World, at
 
@@ -32,10 +32,10 @@ def check(world: World, *settings: str, **query: Any) -> list[dict[str, Any]]:
 
     found, more = world.database.read(read)
     assert not more
-    shown = [api_view.lease(each) for each in found]
+    shown = [views.lease_view(each) for each in found]
     parts = query.get('parts', leases.PARTS)
     alone = [world.database.read(leases.get, each.id, parts=parts) for each in found]
-    assert shown == [api_view.lease(each) for each in alone]
+    assert shown == [views.lease_view(each) for each in alone]
     assert json.dumps(shown)
     return shown
 

@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core.db import leases, listing, tables
-from climate_core.lease import api_view
+from climate_core.lease import views
 from tests.support.world import World
 
 #: What JSON, or a driver that reads texts in Python, could take for something else.
@@ -53,4 +53,4 @@ def test_listed_leases_are_what_they_are_alone(any_world: World, time: datetime.
         assert {e.next_at for each in found for e in each.events} == {time}
         assert {type(each.degraded) for each in found} == {bool}
         shown, _ = any_world.database.read(listing.shown, listing.LeaseQuery())
-        assert [*map(api_view.lease, shown)] == [*map(api_view.lease, found)]
+        assert [*map(views.lease_view, shown)] == [*map(views.lease_view, found)]

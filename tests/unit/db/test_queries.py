@@ -29,9 +29,10 @@ from climate_core.db import (
     utcnow,
 )
 from climate_core.db.engine import Stale
-from climate_core.lease import changes, schedule
+from climate_core.lease import transitions
+from climate_core.lease.changes import lifecycle
 from climate_core.lease.history import Cause
-from climate_core.lease.results import Change
+from climate_core.lease.transitions import Change
 from climate_hosts.db import hosts
 from tests.support.plans import plans
 from tests.support.world import TYPE, World, user
@@ -127,7 +128,7 @@ def test_leases_that_are_over_are_purged(
     lease_id = world.create('a', end=NEVER)
     lease = world.lease(lease_id)
     past = dict.fromkeys(('created_at', 'updated_at', 'end_date'), NOW - DAY)
-    closed = [schedule.cancel_event(e, None, NOW) for e in lease.events]
+    closed = [transitions.cancel_event(e, None, NOW) for e in lease.events]
 
     def end(session: orm.Session) -> None:
         over = Change(lease.with_events(*closed))
@@ -214,7 +215,7 @@ def test_what_is_claimed_meanwhile_is_not_overwritten(any_world: World) -> None:
     (due,) = any_world.due()
     assert any_world.database.write(events.claim, due.id, due.generation, 60)
     with pytest.raises(Stale), any_world.database.writer() as session:
-        store.save(session, lease, changes.delete.apply(lease, NOW), NOW, Cause('lease.delete'))
+        store.save(session, lease, lifecycle.delete_lease(lease, NOW), NOW, Cause('lease.delete'))
     assert any_world.lease(lease.id).status == 'PENDING'
 
 

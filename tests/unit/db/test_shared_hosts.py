@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core.db import leases, rows, tables
-from climate_core.lease.nodes import Node
+from climate_core.lease.unit_properties import Node
 from climate_hosts.db import hosts as db
 from climate_hosts.db import shared_hosts
 from climate_hosts.domain.hosts import State

@@ -93,7 +93,7 @@ def test_post_arrives_with_its_body_and_headers(receiver: Receiver) -> None:
     'host', ['127.0.0.1', '[64:ff9b::7f00:1]', 'localhost', '2130706433', '0x7f.1']
 )
 def test_address_inside_of_the_cloud_is_refused_by_default(receiver: Receiver, host: str) -> None:
-    assert _reason(f'http://{host}:{receiver.port}/', webhook.DEFAULT) == REFUSED
+    assert _reason(f'http://{host}:{receiver.port}/', webhook.DEFAULT_RULES) == REFUSED
     assert receiver.got == []
 
 
@@ -102,7 +102,7 @@ def test_a_name_is_refused_if_any_of_its_addresses_is(
     receiver: Receiver, names: dict[str, list[str]], addresses: str
 ) -> None:
     names['hook.example'] = [addresses]
-    assert _reason(f'http://hook.example:{receiver.port}/', webhook.DEFAULT) == REFUSED
+    assert _reason(f'http://hook.example:{receiver.port}/', webhook.DEFAULT_RULES) == REFUSED
     assert receiver.got == []
 
 
@@ -268,7 +268,7 @@ PRIVATE = ('10.1.2.3', '172.31.0.1', '192.168.1.1', '100.64.0.9', '[fd00::1]', '
 
 @pytest.mark.parametrize('host', PRIVATE)
 def test_private_networks_are_closed_by_default(host: str) -> None:
-    assert _reason(f'http://{host}/', webhook.DEFAULT) == REFUSED
+    assert _reason(f'http://{host}/', webhook.DEFAULT_RULES) == REFUSED
     with pytest.raises(exceptions.InvalidWebhook):
         webhook.read_url(f'http://{host}/')
 
@@ -279,7 +279,7 @@ def test_private_networks_are_closed_by_default(host: str) -> None:
 )
 def test_name_cannot_lead_to_a_private_network(names: dict[str, list[str]], address: str) -> None:
     names['hook.example'] = [address]
-    assert _reason('http://hook.example/', webhook.DEFAULT) == REFUSED
+    assert _reason('http://hook.example/', webhook.DEFAULT_RULES) == REFUSED
 
 
 @pytest.mark.parametrize(
@@ -295,15 +295,15 @@ def test_endpoints_and_hosts_of_the_cloud_are_closed(
     # That of the message bus, in the middle of the configuration.
     names['mq.example'] = ['198.51.100.4'] * 9
     transport = 'rabbit://u:p@192.0.2.9:5672,u:p@mq.example:5672/vhost'
-    assert _reason('http://hook.example/', webhook.DEFAULT, transport=transport) == REFUSED
+    assert _reason('http://hook.example/', webhook.DEFAULT_RULES, transport=transport) == REFUSED
 
 
 def test_addresses_of_this_host_are_closed(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if 127.0.0.1 were a public address of this host.
-    monkeypatch.setattr(webhook, 'forbidden', lambda address, rules: address in rules.hosts)
-    assert _reason(receiver.url(), webhook.DEFAULT) == REFUSED
+    monkeypatch.setattr(webhook, 'is_forbidden', lambda address, rules: address in rules.hosts)
+    assert _reason(receiver.url(), webhook.DEFAULT_RULES) == REFUSED
     assert receiver.got == []
 
 

@@ -148,7 +148,7 @@ def test_what_was_rolled_back_is_not_sent(world: World) -> None:
 
     def fail(session: orm.Session) -> None:
         now = world.clock.now()
-        outbox.add(session, [notifications.make('lease.create', lease, now)], now)
+        outbox.add(session, [notifications.build('lease.create', lease, now)], now)
         raise ValueError
 
     with pytest.raises(ValueError):
@@ -334,7 +334,7 @@ def test_notification_of_a_request_that_took_long_is_sent_once(
     told = world.told()
     world.database.info[outbox.SENDER] = heard.publisher
     time.forward(seconds=61)
-    notice = notifications.make('lease.update', lease, begun)
+    notice = notifications.build('lease.update', lease, begun)
     world.database.write(lambda session: outbox.add(session, [notice], begun) and None)
     # Another manager asks before this one has sent it.
     assert world.told() == told

@@ -109,7 +109,7 @@ def test_usage_is_told_after_each_hour(world: World, time: Time) -> None:
     time.forward(hours=1)
     all_of_it(one)
     (payload,) = told(world)
-    jsonschema.validate(payload, schemas.of('lease.usage').schema)
+    jsonschema.validate(payload, schemas.get_type('lease.usage').schema)
     assert (payload['lease_id'], payload['project_id']) == (lease_id, 'project1')
     assert (payload['begin'][:16], payload['end'][:16]) == ('2026-12-01T12:00', '2026-12-01T13:00')
     hours = {'server_hours': 0.75, 'vcpu_hours': 3, 'memory_gib_hours': 1.5}

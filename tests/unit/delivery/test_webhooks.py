@@ -17,7 +17,7 @@ from sqlalchemy import orm
 from climate_core.db import deliveries, history, leases, store, tables
 from climate_core.delivery import webhooks
 from climate_core.delivery.webhooks import Sender
-from climate_core.lease import model, results
+from climate_core.lease import model, transitions
 from climate_core.lease.history import Cause
 from climate_core.operations.draft_builder import webhook_rules
 from tests.support.fakes import receiver as fake
@@ -270,7 +270,7 @@ def test_what_waits_for_one_that_is_taken_away_is_dropped(
 def _change(world: World, lease_id: str, hook: Mapping[str, Any] | None) -> None:
     def change(session: orm.Session) -> model.Lease:
         lease = leases.get(session, lease_id, lock=True)
-        after = results.Change(dataclasses.replace(lease, webhook=hook))
+        after = transitions.Change(dataclasses.replace(lease, webhook=hook))
         return store.save(session, lease, after, world.clock.now(), Cause('lease.update'))
 
     world.database.write(change)

@@ -125,7 +125,7 @@ class Invariants:
             if lease['status'] == _OVER:
                 assert not live(self.rows, lease), lease
                 kinds = {e['event_type'] for e in opened(self.rows, lease)}
-                stages = {events.of(each).cancelled_by for each in kinds}
+                stages = {events.get_handler(each).cancelled_by for each in kinds}
                 assert stages <= {events.Stage.NEVER}, (lease, kinds)
             else:
                 assert lease['deleted_at'] is None, lease
@@ -254,7 +254,7 @@ class Invariants:
                 assert known[field] == dates.serialize(lease[field]), (field, lease)
             # Of a webhook only the origin is stored.
             url = (lease['webhook'] or {}).get('url')
-            assert known['webhook'] == (url and webhook.origin(url)), lease
+            assert known['webhook'] == (url and webhook.url_origin(url)), lease
             for row in of(self.rows, 'reservations', lease):
                 assert known[f'{row["id"]}.status'] == row['status'], row
                 for key, value in row['params'].items():

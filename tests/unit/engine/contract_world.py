@@ -15,7 +15,8 @@ from sqlalchemy import orm
 from climate_core import exceptions, test_points
 from climate_core.calendar.calendar import Calendar
 from climate_core.db import events, tables
-from climate_core.lease import changes, model, states
+from climate_core.lease import model, states
+from climate_core.lease.changes import queueing
 from climate_core.operations.draft import Draft
 from climate_core.plugins.base import Wait
 from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
@@ -112,7 +113,7 @@ class InstantRoomMaker:
 
     def add(self, session: orm.Session, draft: Draft, lease: model.Lease) -> model.Lease:
         assert draft.request is not None
-        return changes.wait.begin_room(lease, {'moved': 0}, draft.request.lasts, None, draft.now)
+        return queueing.drain_hosts_for(lease, {'moved': 0}, draft.request.lasts, None, draft.now)
 
     def step(self, lease: model.Lease) -> Wait | None:
         mood = self._world.ledger.mood

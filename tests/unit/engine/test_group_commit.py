@@ -20,7 +20,7 @@ from climate_core.engine.group_commit import Superseded, Write
 from climate_core.lease import states
 from climate_core.lease.history import Cause
 from climate_core.lease.model import START, Lease
-from climate_core.lease.results import Change
+from climate_core.lease.transitions import Change
 from tests.support.world import World, executed
 
 NEVER = '2099-01-01 00:00'

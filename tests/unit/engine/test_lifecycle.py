@@ -5,13 +5,13 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.cloud import errors
-from climate_core.lease import events
+from climate_core.lease import views
 from climate_core.plugins.base import Wait
 from tests.support.world import Time, World, statuses
 
 
 def _types(world: World, lease_id: str) -> dict[str, str]:
-    return {e.event_type: e.status for e in events.visible(world.lease(lease_id))}
+    return {e.event_type: e.status for e in views.visible_events(world.lease(lease_id))}
 
 
 def test_lease_starts_and_ends_at_its_dates(world: World) -> None:

@@ -4,7 +4,7 @@
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease import events
+from climate_core.lease import views
 from tests.support.world import Time, World, statuses
 
 ONE = '2026-12-01 13:00'
@@ -20,7 +20,9 @@ def test_taking_a_resource_out(world: World, time: Time) -> None:
     world.run_until_idle()
     world.remove(lease_id, 'a')
     assert world.reservation(lease_id, 'a').status == 'deleting'
-    assert 'end_reservation' not in {e.event_type for e in events.visible(world.lease(lease_id))}
+    assert 'end_reservation' not in {
+        e.event_type for e in views.visible_events(world.lease(lease_id))
+    }
     world.remove(lease_id, 'a')
     lease = world.settle(lease_id)
     assert (lease.status, lease.degraded) == ('ACTIVE', False)

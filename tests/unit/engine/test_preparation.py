@@ -16,8 +16,8 @@ from climate_core.cloud import errors
 from climate_core.db import history, starts, tables
 from climate_core.engine import preparation
 from climate_core.engine.preparation import Preparation
-from climate_core.lease.changes import start_trouble
-from climate_core.lease.events.start import WARNING
+from climate_core.lease.changes import failures
+from climate_core.lease.events.start import START_WARNING
 from tests.support.world import TYPE, World, user
 
 WINDOW, IDLE = 60.0, 600.0
@@ -272,8 +272,8 @@ def test_refused_trust_is_told_once(any_stage: Stage, asked: Asked) -> None:
     lease = any_stage.world.lease(lease_id)
     assert (lease.status, lease.status_reason) == ('PENDING', told)
     assert lease.events == before.events
-    assert any_stage.world.told().count(WARNING) == 1
-    (payload,) = [each for kind, each in any_stage.world.sent if kind == WARNING]
+    assert any_stage.world.told().count(START_WARNING) == 1
+    (payload,) = [each for kind, each in any_stage.world.sent if kind == START_WARNING]
     assert (payload['lease_id'], payload['reason']) == (lease_id, told)
     assert any_stage.entries(lease_id)[1:] == [('trust.refused', 'failed', told[21:])]
     assert any_stage.world.lease(other).status_reason is None
@@ -297,7 +297,7 @@ def test_refused_trust_is_told_once_by_two_managers(stage: Stage, asked: Asked) 
         test_points.install(None)
     assert found
     assert asked.trusts == ['trust1', 'trust1']
-    assert stage.world.told().count(WARNING) == 1
+    assert stage.world.told().count(START_WARNING) == 1
     assert [each[0] for each in stage.entries(lease_id)].count('trust.refused') == 1
 
 
@@ -310,8 +310,8 @@ def test_trust_that_is_well_again_is_told(any_stage: Stage, asked: Asked) -> Non
     any_stage.forward(WINDOW / 4)
     any_stage.worker.look()
     assert any_stage.world.lease(lease_id).status_reason is None
-    assert any_stage.world.told()[-2:] == [WARNING, 'lease.update']
-    assert any_stage.world.sent[-1][1]['reason'] == start_trouble.ACCEPTED
+    assert any_stage.world.told()[-2:] == [START_WARNING, 'lease.update']
+    assert any_stage.world.sent[-1][1]['reason'] == failures.TRUST_ACCEPTED
     assert any_stage.entries(lease_id)[-1] == ('trust.accepted', 'done', None)
 
 
@@ -324,7 +324,7 @@ def test_token_that_is_kept_says_nothing_of_the_trust(stage: Stage, asked: Asked
     stage.new().look()
     assert len(asked.all) == 2
     assert stage.world.lease(lease_id).status_reason is not None
-    assert stage.world.told()[-1] == WARNING
+    assert stage.world.told()[-1] == START_WARNING
 
 
 def test_webhook_of_the_lease_is_told(stage: Stage, asked: Asked) -> None:
@@ -334,7 +334,7 @@ def test_webhook_of_the_lease_is_told(stage: Stage, asked: Asked) -> None:
     stage.worker.look()
     with stage.world.database.reader() as session:
         kinds = list(session.scalars(sa.select(tables.DELIVERIES.c.event_type)))
-    assert kinds == [WARNING]
+    assert kinds == [START_WARNING]
 
 
 def test_start_is_tried_all_the_same(stage: Stage, asked: Asked) -> None:
@@ -369,7 +369,7 @@ def test_lease_that_does_not_wait_any_more_is_not_told(
     finally:
         test_points.install(None)
     assert asked.trusts == ['trust1']
-    assert WARNING not in stage.world.told()
+    assert START_WARNING not in stage.world.told()
 
 
 def test_trusts_of_starts_are_read_in_their_order(any_stage: Stage) -> None:

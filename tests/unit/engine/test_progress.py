@@ -48,7 +48,7 @@ def test_what_a_plugin_keeps_is_told_to_nobody(world: World) -> None:
     assert of(world, lease_id).progress == KEPT
     with world.database.reader() as session:
         entries = history.page(session, lease_id)[0]
-    told = [notifications.make('lease.update', lease, NOON, None), world.sent, entries]
+    told = [notifications.build('lease.update', lease, NOON, None), world.sent, entries]
     assert 'secretly' not in json.dumps(told, default=str)
 
 

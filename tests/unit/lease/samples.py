@@ -3,12 +3,13 @@
 
 import dataclasses
 
-from climate_core.lease import changes, model, nodes
+from climate_core.lease import model, unit_properties
+from climate_core.lease.changes import update
 from climate_hosts.domain import hosts
 from tests.support import leases
 from tests.support.leases import HOUR, NOON
 
-RULES = changes.update.UpdateRules(300, before_start=[1800])
+RULES = update.UpdateRules(300, before_start=[1800])
 
 
 def lease(manual: bool = False) -> model.Lease:
@@ -36,7 +37,7 @@ HYPERVISOR = {
     'status': 'enabled',
     'service': {'host': 'compute1'},
 }
-NODE = nodes.describe(
+NODE = unit_properties.describe_node(
     HYPERVISOR,
     {'zone': 'az1'},
     ['b', 'a'],
@@ -47,7 +48,9 @@ NODE = nodes.describe(
 
 
 def host(**values) -> hosts.Host:
-    known = {each.name: getattr(NODE, each.name) for each in dataclasses.fields(nodes.Node)}
+    known = {
+        each.name: getattr(NODE, each.name) for each in dataclasses.fields(unit_properties.Node)
+    }
     usual = {'id': 1, 'pool': 'default', 'available': True, 'provider_id': 'root'}
     lanes = {'lane_ids': ('lane',), 'extra': {}, 'created_at': NOON}
     return hosts.Host(**{**known, **usual, **lanes, **values})

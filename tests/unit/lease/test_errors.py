@@ -4,7 +4,7 @@
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, within
+from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, prefix_field
 
 WRONG = exceptions.BadRequest('end_date: must be a date.', field='end_date')
 OTHER = exceptions.NotEnough('None is free.', field='min')
@@ -57,6 +57,6 @@ def test_first_error_is_raised() -> None:
 def test_within_names_the_place_in_the_field_and_in_the_sentence(
     place, field, message, told
 ) -> None:
-    with pytest.raises(exceptions.BadRequest) as caught, within(place):
+    with pytest.raises(exceptions.BadRequest) as caught, prefix_field(place):
         raise exceptions.BadRequest(message, field=field)
     assert (caught.value.field, caught.value.message[: len(told[1])]) == told

@@ -15,8 +15,8 @@ def of(token):
 
 
 def test_token_that_is_read_opens_its_feed_alone():
-    token, other = feeds.new_token(), feeds.new_token()
-    read = feeds.read_token(str(token))
+    token, other = feeds.create_token(), feeds.create_token()
+    read = feeds.parse_token(str(token))
     assert read == token
     assert read.opens(of(token))
     assert not read.opens(dataclasses.replace(of(token), secret_digest=other.digest))
@@ -24,7 +24,7 @@ def test_token_that_is_read_opens_its_feed_alone():
 
 
 def test_tokens_differ_and_are_fit_for_a_url():
-    texts = {str(feeds.new_token()) for _ in range(100)}
+    texts = {str(feeds.create_token()) for _ in range(100)}
     assert len(texts) == 100
     assert {len(each) for each in texts} == {75}
     assert all(each.replace('-', '').replace('_', '').isalnum() for each in texts)
@@ -32,10 +32,10 @@ def test_tokens_differ_and_are_fit_for_a_url():
 
 @pytest.mark.parametrize('change', [str.upper, lambda t: t + 'a', lambda t: t[1:], lambda t: ''])
 def test_other_text_is_no_token(change):
-    assert feeds.read_token(change('a' * 32 + 'B' * 43)) is None
+    assert feeds.parse_token(change('a' * 32 + 'B' * 43)) is None
 
 
 def test_secret_is_neither_kept_nor_shown():
-    token = feeds.new_token()
+    token = feeds.create_token()
     assert token.secret not in repr(token)
     assert token.secret not in repr(of(token))

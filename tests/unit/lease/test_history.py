@@ -20,13 +20,15 @@ def _claimed(lease: model.Lease) -> model.Event:
 def _entry(
     before: model.Lease, after: model.Lease, event: model.Event, now: datetime.datetime
 ) -> history.HistoryEntry | None:
-    return history.entry(before, after, history.Cause(CAUSE, event_id=event.id), now)
+    return history.describe_change(before, after, history.Cause(CAUSE, event_id=event.id), now)
 
 
 def test_that_a_lease_is_starting_is_remembered() -> None:
     event = _claimed(samples.lease())
     lease = samples.lease().with_events(event)
-    work = events.of(event.event_type).begin(lease, event, NOON + datetime.timedelta(hours=1))
+    work = events.get_handler(event.event_type).begin(
+        lease, event, NOON + datetime.timedelta(hours=1)
+    )
 
     entry = _entry(lease, work.lease, event, NOON)
 
@@ -37,7 +39,9 @@ def test_that_a_lease_is_starting_is_remembered() -> None:
 def test_another_look_at_a_lease_that_is_starting_is_not() -> None:
     event = _claimed(samples.lease())
     lease = dataclasses.replace(samples.lease().with_events(event), status='STARTING')
-    work = events.of(event.event_type).begin(lease, event, NOON + datetime.timedelta(hours=1))
+    work = events.get_handler(event.event_type).begin(
+        lease, event, NOON + datetime.timedelta(hours=1)
+    )
 
     assert _entry(lease, work.lease, event, NOON) is None
 

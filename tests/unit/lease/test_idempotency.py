@@ -4,7 +4,7 @@
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease import idempotency
+from climate_core.lease import request
 from tests.support.leases import NOON, lease
 
 KEY = {'idempotency_key': 'k', 'name': 'lease1', 'webhook': {'url': 'u', 'secret': 's'}}
@@ -12,7 +12,7 @@ KEY = {'idempotency_key': 'k', 'name': 'lease1', 'webhook': {'url': 'u', 'secret
 
 def test_lease_id_never_changes() -> None:
     # With another one the keys that users sent before would make new leases.
-    assert idempotency.lease_id('p', 'k') == '5f0aefa5-37fd-5ee6-b656-21bc44a2cc60'
+    assert request.id_of_key('p', 'k') == '5f0aefa5-37fd-5ee6-b656-21bc44a2cc60'
 
 
 @pytest.mark.parametrize(
@@ -20,15 +20,15 @@ def test_lease_id_never_changes() -> None:
     [
         ('p', {'id': 'i'}, 'i'),
         ('p', {}, None),
-        ('p', KEY, idempotency.lease_id('p', 'k')),
+        ('p', KEY, request.id_of_key('p', 'k')),
     ],
 )
 def test_chosen_id_comes_from_the_request_or_its_key(project_id, values, chosen) -> None:
-    assert idempotency.chosen_id(project_id, values) == chosen
+    assert request.chosen_id(project_id, values) == chosen
 
 
 def test_key_of_another_project_is_another_lease() -> None:
-    assert idempotency.lease_id('p', 'k') != idempotency.lease_id('q', 'k')
+    assert request.id_of_key('p', 'k') != request.id_of_key('q', 'k')
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_key_of_another_project_is_another_lease() -> None:
     ],
 )
 def test_digest_is_equal_for_equal_requests(values, equal) -> None:
-    digests = [idempotency.digests(each, 'id', []) for each in (values, KEY)]
+    digests = [request.request_digests(each, 'id', []) for each in (values, KEY)]
     assert (digests[0] == digests[1]) is equal
 
 
@@ -50,14 +50,14 @@ def test_digest_is_equal_for_equal_requests(values, equal) -> None:
 def test_request_that_the_release_before_stored_is_recognized(keys) -> None:
     # Computed by that release, of KEY.
     stored = '4bacaf43fff5e542e02669190e03b9290151ce0bd0d4f883eb02b4aea1572508'
-    assert stored not in idempotency.digests({**KEY, 'name': 'lease2'}, 'id', keys)
-    digests = idempotency.digests(KEY, 'id', keys)
-    idempotency.check_repeated(lease(request_digest=stored), digests)
+    assert stored not in request.request_digests({**KEY, 'name': 'lease2'}, 'id', keys)
+    digests = request.request_digests(KEY, 'id', keys)
+    request.check_repeated_request(lease(request_digest=stored), digests)
     assert digests.index(stored) == len(keys) + 1
 
 
 def test_request_without_key_has_no_digest() -> None:
-    assert idempotency.digests({'name': 'lease1'}, 'id', ['key']) == ()
+    assert request.request_digests({'name': 'lease1'}, 'id', ['key']) == ()
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_request_without_key_has_no_digest() -> None:
 def test_check_repeated_refuses_another_request_and_deleted_lease(fields, refused) -> None:
     one = lease(**fields)
     if not refused:
-        idempotency.check_repeated(one, ['c', 'd'])
+        request.check_repeated_request(one, ['c', 'd'])
         return
     with pytest.raises(exceptions.IdempotencyConflict) as caught:
-        idempotency.check_repeated(one, ['c', 'd'])
+        request.check_repeated_request(one, ['c', 'd'])
     assert caught.value.field == 'Idempotency-Key'

@@ -37,7 +37,7 @@ def test_start_too_far_ahead_is_refused() -> None:
 def test_amounts_are_the_sum_of_the_reservations() -> None:
     small = model.new_reservation('l', 't', 'a', {}, NOW, {'servers': 1, 'vcpus': 2, 'disk_gb': 5})
     unknown = model.new_reservation('l', 't', 'b', {}, NOW)
-    assert limits.amounts([small, small, unknown], leases=1) == {
+    assert limits.sum_amounts([small, small, unknown], leases=1) == {
         **dict.fromkeys(limits.NAMES, 0),
         'leases': 1,
         'reserved_servers': 2,
@@ -46,20 +46,24 @@ def test_amounts_are_the_sum_of_the_reservations() -> None:
 
 
 def test_up_to_the_limit() -> None:
-    limits.check({'leases': 3}, {'leases': 2}, {'leases': 1})
-    limits.check({'leases': -1}, {'leases': 2000}, {'leases': 1})
-    limits.check({}, {'leases': 2000}, {'leases': 1})
+    limits.enforce_limits({'leases': 3}, {'leases': 2}, {'leases': 1})
+    limits.enforce_limits({'leases': -1}, {'leases': 2000}, {'leases': 1})
+    limits.enforce_limits({}, {'leases': 2000}, {'leases': 1})
 
 
 def test_what_adds_nothing_is_fine_above_the_limit_too() -> None:
     used = {'leases': 1, 'reserved_vcpus': 9}
-    limits.check({'leases': 3, 'reserved_vcpus': 4}, used, {'leases': 1, 'reserved_vcpus': 0})
+    limits.enforce_limits(
+        {'leases': 3, 'reserved_vcpus': 4}, used, {'leases': 1, 'reserved_vcpus': 0}
+    )
 
 
 def test_refusal_names_both_limits_that_are_exceeded() -> None:
     most = {'leases': 1, 'reserved_vcpus': 4}
     with pytest.raises(exceptions.LimitExceeded) as caught:
-        limits.check(most, {'leases': 1, 'reserved_vcpus': 1}, {'leases': 1, 'reserved_vcpus': 4})
+        limits.enforce_limits(
+            most, {'leases': 1, 'reserved_vcpus': 1}, {'leases': 1, 'reserved_vcpus': 4}
+        )
     assert caught.value.field == 'leases'
     assert 'reserved_vcpus: 4 more would exceed the limit of 4, 1 in use' in caught.value.message
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from climate_core.lease import listed, model, states
+from climate_core.lease import model, states, views
 from tests.unit.lease import samples
 
 T = TypeVar('T')
@@ -18,12 +18,12 @@ def shown(kind: type[T], one: Any, **values: Any) -> T:
     return kind(**{name: getattr(one, name) for name in names} | values)
 
 
-def listed_lease(lease: model.Lease) -> listed.ListedLease:
+def listed_lease(lease: model.Lease) -> views.LeaseSummary:
     return shown(
-        listed.ListedLease,
+        views.LeaseSummary,
         lease,
-        reservations=[shown(listed.ListedReservation, each) for each in lease.reservations],
-        events=[shown(listed.ListedEvent, each) for each in lease.events],
+        reservations=[shown(views.ReservationSummary, each) for each in lease.reservations],
+        events=[shown(views.EventSummary, each) for each in lease.events],
     )
 
 

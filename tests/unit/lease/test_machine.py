@@ -17,7 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from climate_core import exceptions
 from climate_core.backoff import Backoff
 from climate_core.engine import retry
-from climate_core.lease import changes, events, model, results, states
+from climate_core.lease import events, model, states, transitions
+from climate_core.lease.changes import failures, lifecycle, reservations, update
 from tests.unit.lease import samples
 from tests.unit.lease.samples import HOUR, NOON, RULES
 
@@ -31,11 +32,11 @@ class LeaseMachine(RuleBasedStateMachine):
         super().__init__()
         self.now = NOON
         self.lease = samples.lease()
-        self.claimed: dict[str, tuple[model.Event, results.EventWork]] = {}
+        self.claimed: dict[str, tuple[model.Event, transitions.EventWork]] = {}
         self.ended: set[str] = set()
         self.joined = 0
 
-    def _become(self, change: results.Change) -> None:
+    def _become(self, change: transitions.Change) -> None:
         old, new = self.lease, change.lease
         assert states.allowed(states.LEASE, old.status, new.status)
         before = {r.id: r for r in old.reservations}
@@ -68,21 +69,23 @@ class LeaseMachine(RuleBasedStateMachine):
         due = [e for e in self.lease.events if e.next_at is not None and e.next_at <= self.now]
         if not due:
             return
-        first = min(due, key=lambda e: (e.next_at, events.of(e.event_type).priority))
+        first = min(due, key=lambda e: (e.next_at, events.get_handler(e.event_type).priority))
         event = dataclasses.replace(
             first,
             status=states.EventStatus.IN_PROGRESS,
             generation=first.generation + 1,
             next_at=self.now + datetime.timedelta(seconds=30),
         )
-        self._become(results.Change(self.lease.with_events(event)))
-        work = events.of(event.event_type).begin(self.lease, event, self.now)
+        self._become(transitions.Change(self.lease.with_events(event)))
+        work = events.get_handler(event.event_type).begin(self.lease, event, self.now)
         if work.skip_reason is not None:
             self._become(
-                events.of(event.event_type).skip(self.lease, event, work.skip_reason, self.now)
+                events.get_handler(event.event_type).skip(
+                    self.lease, event, work.skip_reason, self.now
+                )
             )
             return
-        self._become(results.Change(work.lease))
+        self._become(transitions.Change(work.lease))
         self.claimed[event.id] = event, work
 
     @rule(results=st.lists(_RESULTS, min_size=4, max_size=4), data=st.data())
@@ -97,22 +100,28 @@ class LeaseMachine(RuleBasedStateMachine):
             return
         if present.generation == event.generation and present.open:
             self._become(
-                events.of(present.event_type).settle(self.lease, present, outcomes, self.now)
+                events.get_handler(present.event_type).settle(
+                    self.lease, present, outcomes, self.now
+                )
             )
 
     def _outcomes(
-        self, event: model.Event, work: results.EventWork, results: list[str]
-    ) -> Mapping[str, results.Outcome]:
+        self, event: model.Event, work: transitions.EventWork, results: list[str]
+    ) -> Mapping[str, transitions.Outcome]:
         ids = [r.id for r in work.reservations] or [event.id]
         return {i: self._outcome(r, event) for i, r in zip(ids, results, strict=False)}
 
-    def _outcome(self, result: str, event: model.Event) -> results.Outcome:
+    def _outcome(self, result: str, event: model.Event) -> transitions.Outcome:
         if result in ('transient', 'permanent'):
             trouble = exceptions.Transient if result == 'transient' else exceptions.Permanent
             return retry.decide(trouble('no'), event, self.lease, self.now, BACKOFF)
         if result == 'bug':
             return retry.bug(KeyError('x'), event, BACKOFF)
-        return results.DONE if result == 'done' else results.Outcome(results.Result.WAIT, 5.0)
+        return (
+            transitions.DONE
+            if result == 'done'
+            else transitions.Outcome(transitions.Result.WAIT, 5.0)
+        )
 
     @rule()
     def crash(self) -> None:
@@ -126,37 +135,35 @@ class LeaseMachine(RuleBasedStateMachine):
         self.joined += 1
         asked = self.now - datetime.timedelta(minutes=ago)
         new = model.new_reservation('lease', 't', f'joined{self.joined}', {}, asked)
-        self._user(lambda: changes.add_reservations.apply(self.lease, [new], self.now))
+        self._user(lambda: reservations.add_reservations(self.lease, [new], self.now))
 
-    @rule(verb=st.sampled_from([changes.delete, changes.start, changes.end]))
+    @rule(verb=st.sampled_from([lifecycle, lifecycle, lifecycle]))
     def delete_start_or_end(self, verb: Any) -> None:
         self._user(lambda: verb.apply(self.lease, self.now))
 
     @rule(field=st.sampled_from(['start_date', 'end_date']), minutes=st.integers(-60, 240))
     def move(self, field: str, minutes: int) -> None:
         text = (self.now + datetime.timedelta(minutes=minutes)).isoformat()
-        self._user(lambda: changes.update.apply(self.lease, {field: text}, self.now, RULES))
+        self._user(lambda: update.update_lease(self.lease, {field: text}, self.now, RULES))
 
     @rule(
         values=st.sampled_from(['auto', 'manual']).map(lambda policy: {'start_policy': policy})
         | st.sets(st.sampled_from([60, 600, 7200])).map(lambda told: {'before_start': [*told]})
     )
     def change_how_it_starts(self, values: dict[str, Any]) -> None:
-        self._user(lambda: changes.update.apply(self.lease, values, self.now, RULES))
+        self._user(lambda: update.update_lease(self.lease, values, self.now, RULES))
 
     @rule(data=st.data())
     def remove(self, data: st.DataObject) -> None:
         if self.lease.reservations:
             out = data.draw(st.sampled_from([r.id for r in self.lease.reservations]))
-            self._user(lambda: changes.remove_reservation.apply(self.lease, out, self.now))
+            self._user(lambda: reservations.remove_reservation(self.lease, out, self.now))
 
     @rule(data=st.data())
     def resource_disappears(self, data: st.DataObject) -> None:
         if self.lease.live:
             lost = data.draw(st.sampled_from([r.id for r in self.lease.live]))
-            self._user(
-                lambda: changes.lost_resources.apply(self.lease, {lost: 'deleted'}, self.now)
-            )
+            self._user(lambda: failures.record_lost(self.lease, {lost: 'deleted'}, self.now))
 
     @invariant()
     def what_is_over_holds_nothing(self) -> None:
@@ -216,10 +223,12 @@ class LeaseMachine(RuleBasedStateMachine):
             for _ in list(self.claimed):
                 event, work = self.claimed.popitem()[1]
                 present = next(e for e in self.lease.events if e.id == event.id)
-                outcomes = {r.id: results.DONE for r in work.reservations}
-                outcomes[event.id] = results.DONE
+                outcomes = {r.id: transitions.DONE for r in work.reservations}
+                outcomes[event.id] = transitions.DONE
                 self._become(
-                    events.of(present.event_type).settle(self.lease, present, outcomes, self.now)
+                    events.get_handler(present.event_type).settle(
+                        self.lease, present, outcomes, self.now
+                    )
                 )
         assert self.lease.status == states.LeaseStatus.TERMINATED
         assert not self.lease.live

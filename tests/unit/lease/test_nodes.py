@@ -3,7 +3,7 @@
 
 import pytest
 
-from climate_core.lease import nodes
+from climate_core.lease import unit_properties
 from tests.unit.lease.samples import NODE
 
 
@@ -16,7 +16,9 @@ def test_node_is_described_from_nova_and_placement() -> None:
     assert 'cpu_vendor' not in details
     assert (details['traits'], details['aggregates']) == (['CUSTOM_A', 'CUSTOM_B'], ['a', 'b'])
     assert details['units'] == {'vcpus': [1, 16, 2]}
-    assert nodes.with_units(NODE, {'VGPU': [1, 1, 1]}).details['units'] == {'VGPU': [1, 1, 1]}
+    assert unit_properties.with_unit_sizes(NODE, {'VGPU': [1, 1, 1]}).details['units'] == {
+        'VGPU': [1, 1, 1]
+    }
 
 
 def test_facts_are_not_replaced_by_extra_properties_and_numbers_are_numbers() -> None:
@@ -43,5 +45,5 @@ def test_facts_are_not_replaced_by_extra_properties_and_numbers_are_numbers() ->
     ],
 )
 def test_number_of_a_text_is_a_number(value, number) -> None:
-    found = nodes.number(value)
+    found = unit_properties.parse_number(value)
     assert (found, type(found)) == (number, type(number))

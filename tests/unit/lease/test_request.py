@@ -16,7 +16,7 @@ END = {'end_date': '2026-12-01 14:00'}
 
 def read(values, errors=None, **more):
     errors = {'errors': errors} if errors else {}
-    return request.read_request({'name': 'lease1', **values}, NOON, RULES, **errors, **more)
+    return request.read_lease_request({'name': 'lease1', **values}, NOON, RULES, **errors, **more)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +121,6 @@ def test_request_for_a_lease_that_is_there_may_be_past_and_over_limits() -> None
 )
 def test_time_before_end_is_that_of_the_operator_within_the_lease(minutes, before_end) -> None:
     rules = request.RequestRules(minutes_before_end=minutes)
-    asked = request.read_request({'name': 'lease1', **END}, NOON, rules)
+    asked = request.read_lease_request({'name': 'lease1', **END}, NOON, rules)
     assert asked.before_end == before_end
     assert asked.start == NOON.replace(tzinfo=datetime.UTC)

@@ -5,8 +5,8 @@ import dataclasses
 
 import pytest
 
-from climate_core.lease import results
-from climate_core.lease.results import DONE, Outcome, Result
+from climate_core.lease import transitions
+from climate_core.lease.transitions import DONE, Outcome, Result
 from tests.support.leases import HOUR, NOON, lease, reservation
 
 WAIT = Outcome(Result.WAIT, 5)
@@ -37,7 +37,7 @@ def test_outcomes_change_only_their_reservations(
     status: str, outcome: Outcome, done: str, becomes: str, reason: str | None
 ) -> None:
     one = lease(reservation('a', status, 'old'), reservation('b', status))
-    after = results.apply_outcomes(one, {'a': outcome}, done, NOON + HOUR)
+    after = transitions.apply_outcomes(one, {'a': outcome}, done, NOON + HOUR)
     assert after.reservations[1] == one.reservations[1]
     changed = after.reservations[0]
     assert (changed.status, changed.status_reason) == (becomes, reason)
@@ -58,7 +58,7 @@ def test_outcomes_change_only_their_reservations(
 )
 def test_progress_is_kept_until_nothing_is_left_to_do(outcome: Outcome, progress: object) -> None:
     one = dataclasses.replace(reservation('a'), progress={'tries': 1})
-    after = results.apply_outcomes(lease(one), {'a': outcome}, 'active', NOON)
+    after = transitions.apply_outcomes(lease(one), {'a': outcome}, 'active', NOON)
     assert after.reservations[0].progress == progress
 
 
@@ -77,23 +77,23 @@ def test_recovered_status_follows_from_the_reservations(
     status: str, started: bool, reservations: list[str], becomes: str
 ) -> None:
     one = lease(*(reservation(str(n), s) for n, s in enumerate(reservations)), status=status)
-    assert results.recovered_status(one, NOON if started else NOON - HOUR) == becomes
+    assert transitions.recovered_status(one, NOON if started else NOON - HOUR) == becomes
 
 
 def test_permanent_errors_are_what_failed_and_what_was_lost() -> None:
     lost = dataclasses.replace(reservation('c', 'deleted', 'gone'), missing_resources=True)
     one = lease(reservation('a', 'error', 'never'), reservation('b', 'pending', 'away'), lost)
-    assert results.permanent_errors(one) == 't a: never; t c: gone'
-    assert results.permanent_errors(lease(reservation())) is None
+    assert transitions.permanent_errors(one) == 't a: never; t c: gone'
+    assert transitions.permanent_errors(lease(reservation())) is None
 
 
 def test_hosts_are_named_by_their_reservation() -> None:
     made = reservation('a', 'error', 'never')
     hosts = dataclasses.replace(made, id='b', unit_kind='host')
-    assert results.permanent_errors(lease(hosts)) == 't b: never'
+    assert transitions.permanent_errors(lease(hosts)) == 't b: never'
 
 
 def test_summary_of_many_names_the_first_ten() -> None:
     many = [reservation(str(n), 'error', 'x') for n in range(12)]
-    assert results.summarize_errors(many[:10]).count('x') == 10
-    assert results.summarize_errors(many).endswith('t 9: x; and 2 more')
+    assert transitions.summarize_errors(many[:10]).count('x') == 10
+    assert transitions.summarize_errors(many).endswith('t 9: x; and 2 more')

@@ -6,24 +6,26 @@ import datetime
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease import times
+from climate_core.lease import request
 
 NOW = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
 
 
 def test_relative_dates_and_durations_agree() -> None:
-    hour = times.duration('PT1H')
-    assert times.date('+1h', NOW, 'start_date') == NOW + hour == times.end_after(NOW, hour)
+    hour = request.read_duration('PT1H')
+    assert (
+        request.read_date('+1h', NOW, 'start_date') == NOW + hour == request.end_after(NOW, hour)
+    )
 
 
 @pytest.mark.parametrize(
     ('kind', 'read'),
     [
-        (exceptions.InvalidDate, lambda: times.date('soon', NOW, 'given')),
-        (exceptions.InvalidDuration, lambda: times.duration('long', 'given')),
+        (exceptions.InvalidDate, lambda: request.read_date('soon', NOW, 'given')),
+        (exceptions.InvalidDuration, lambda: request.read_duration('long', 'given')),
         (
             exceptions.InvalidDuration,
-            lambda: times.end_after(NOW, datetime.timedelta(days=3000000), 'given'),
+            lambda: request.end_after(NOW, datetime.timedelta(days=3000000), 'given'),
         ),
     ],
 )
@@ -35,5 +37,5 @@ def test_error_names_the_field(kind, read) -> None:
 
 
 def test_past_time_is_compared_with_a_second_that_has_come() -> None:
-    error = times.past('end', 'end_date', NOW + datetime.timedelta(milliseconds=400))
+    error = request.past_date_error('end', 'end_date', NOW + datetime.timedelta(milliseconds=400))
     assert error.message.endswith('it is 2026-12-01 12:00 UTC now.')

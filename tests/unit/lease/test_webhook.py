@@ -18,8 +18,8 @@ def hook(**values: Any) -> dict[str, Any]:
 
 
 def test_all_events_are_sent_by_default() -> None:
-    assert webhook.read(hook()) == hook(events=['*'])
-    assert webhook.read(hook(events=['lease.event.*']))['events'] == ['lease.event.*']
+    assert webhook.read_webhook(hook()) == hook(events=['*'])
+    assert webhook.read_webhook(hook(events=['lease.event.*']))['events'] == ['lease.event.*']
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_url_that_may_be_called_is_accepted(url: str) -> None:
 )
 def test_webhook_without_a_url_is_refused(url: Any) -> None:
     with pytest.raises(exceptions.InvalidWebhook) as caught:
-        webhook.read(hook(url=url))
+        webhook.read_webhook(hook(url=url))
     assert caught.value.field == 'webhook.url'
 
 
@@ -113,7 +113,7 @@ def test_addresses_that_the_operator_refuses() -> None:
 
 def test_webhooks_can_be_turned_off() -> None:
     with pytest.raises(exceptions.InvalidWebhook):
-        webhook.read(hook(), webhook.WebhookRules(enabled=False))
+        webhook.read_webhook(hook(), webhook.WebhookRules(enabled=False))
 
 
 @pytest.mark.parametrize(
@@ -135,14 +135,14 @@ def test_webhooks_can_be_turned_off() -> None:
 )
 def test_wrong_field_of_a_webhook_is_refused(values: dict[str, Any], field: str) -> None:
     with pytest.raises(exceptions.InvalidWebhook) as caught:
-        webhook.read(hook(**values))
+        webhook.read_webhook(hook(**values))
     assert caught.value.field == field
     assert str(values.get('secret') or SECRET) not in caught.value.message
 
 
 def test_a_webhook_is_an_object() -> None:
     with pytest.raises(exceptions.InvalidWebhook):
-        webhook.read('https://example.org')
+        webhook.read_webhook('https://example.org')
 
 
 @given(st.text(max_size=40))

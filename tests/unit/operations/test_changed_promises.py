@@ -14,7 +14,7 @@ import pytest
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.lease.nodes import Node
+from climate_core.lease.unit_properties import Node
 from climate_hosts.db import hosts as db
 from climate_hosts.plugins.capacity.sizes import SizesPlugin
 from climate_hosts.plugins.host.plugin import HostPlugin

@@ -13,7 +13,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.db import listing, store
-from climate_core.lease import model, schedule, states
+from climate_core.lease import model, states, transitions
 from climate_core.lease.history import Cause
 from tests.support import leases
 from tests.support.world import NOON, TYPE, Time, World
@@ -76,10 +76,10 @@ def _leave(world: World, status: str, held: str, claim: str, manual: bool = Fals
     if held == _R.DELETING:
         events.append(_event(model.END_RESERVATION, NOON - HOUR, claim, first.id))
     if status == _L.TERMINATED:
-        events = [schedule.cancel_event(e, None, NOON) for e in events]
+        events = [transitions.cancel_event(e, None, NOON) for e in events]
         events.append(_event(model.RELEASE_TRUST, NOON, claim))
     elif over or status in (_L.ACTIVE, _L.ERROR, _L.TIMEDOUT):
-        events[0] = schedule.cancel_event(events[0], None, NOON)
+        events[0] = transitions.cancel_event(events[0], None, NOON)
     lease = leases.lease(
         start=start,
         end=end,

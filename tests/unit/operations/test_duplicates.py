@@ -17,7 +17,7 @@ MINUTE = datetime.timedelta(minutes=1)
 
 
 def read(now, **values):
-    return request.read_request({'name': 'lease1', **values}, now, request.RequestRules())
+    return request.read_lease_request({'name': 'lease1', **values}, now, request.RequestRules())
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease import events, model, states
+from climate_core.lease import model, states, views
 from tests.support.quotas import (
     LATER,
     Judge,
@@ -105,7 +105,7 @@ def test_the_end_is_told_when_all_is_freed(world: World, time: Time, way: str) -
     world.run_until_idle()
     (lease,) = told
     assert (lease.id, lease.live) == (lease_id, ())
-    assert all(e.event_type != model.EXTERNAL_END for e in events.visible(lease))
+    assert all(e.event_type != model.EXTERNAL_END for e in views.visible_events(lease))
     if way == 'end':
         world.delete(lease_id)
         world.run_until_idle()

@@ -14,7 +14,7 @@ from oslo_db import exception as db_exc
 from climate_core import exceptions
 from climate_core.cloud import services
 from climate_core.conf import queue
-from climate_core.lease.nodes import Node
+from climate_core.lease.unit_properties import Node
 from climate_core.plugins.common_pool.emptying import CandidateHost, RunningServer
 from climate_hosts.cloud import lane_providers
 from climate_hosts.db import hosts as db

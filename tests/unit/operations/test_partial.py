@@ -9,7 +9,7 @@ import pytest
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.lease import api_view, model
+from climate_core.lease import model, views
 from tests.support.mixed import Mixed, a_network, some_addresses, some_hosts, thing
 from tests.support.world import World, at, user
 
@@ -41,7 +41,7 @@ def other(mixed: Mixed, lease: model.Lease) -> model.Lease:
 
 def early(mixed: Mixed, lease: model.Lease) -> dict[str, str]:
     """Return the end dates that reservations of a lease show of their own, by their types."""
-    shown = api_view.lease(mixed.world.lease(lease.id))['reservations']
+    shown = views.lease_view(mixed.world.lease(lease.id))['reservations']
     return {e['resource_type']: e['end_date'][11:16] for e in shown if 'end_date' in e}
 
 

@@ -10,7 +10,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.calendar.model import Access
 from climate_core.context import RequestContext
-from climate_core.lease.nodes import Node
+from climate_core.lease.unit_properties import Node
 from climate_hosts.db import host_pools
 from climate_hosts.db import hosts as db
 from climate_hosts.domain.hosts import Pool

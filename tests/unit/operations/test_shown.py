@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from climate_core.cloud import Cloud
-from climate_core.lease import api_view, nodes
+from climate_core.lease import unit_properties, views
 from climate_hosts.db import hosts as db_hosts
 from climate_hosts.plugins.host.plugin import HostPlugin
 from tests.support.world import World, user
@@ -26,14 +26,14 @@ def world(world: World) -> World:
     world.conf.register_opts(HostPlugin.options, group=HostPlugin.resource_type)
     world.plugins[HostPlugin.resource_type] = HostPlugin(world.conf, cast(Cloud, None))
     for name in ('cn1', 'cn2', 'cn3', 'cn4'):
-        known = nodes.Node(
+        known = unit_properties.Node(
             hypervisor_hostname=name, service_name=name, capacity={'vcpus': 4}, details={}
         )
         world.database.write(db_hosts.insert, 'default', name, (f'{name}-lane',), known, {})
     return world
 
 
-def _create(world: World, release: str = api_view.RELEASE, **values: Any) -> Any:
+def _create(world: World, release: str = views.RELEASE, **values: Any) -> Any:
     asked = {**LEASE, 'api_release': release, **values}
     return world.operations.create_lease(user(), asked)
 
@@ -50,7 +50,7 @@ def _create(world: World, release: str = api_view.RELEASE, **values: Any) -> Any
 def test_a_new_lease_is_shown_as_it_is_read(world: World, values: dict[str, Any]) -> None:
     things = [world.wanted('a') | {'colour': 'red'}, world.wanted('b')]
     made = _create(world, **{'reservations': things, **values})
-    shown = api_view.lease(world.lease(made['id']), viewer_id=user().user_id)
+    shown = views.lease_view(world.lease(made['id']), viewer_id=user().user_id)
     assert made == json.loads(json.dumps(shown))
 
 

@@ -8,7 +8,7 @@ import pytest
 from cryptography.fernet import Fernet
 
 from climate_core import exceptions
-from climate_core.lease import api_view, model
+from climate_core.lease import model, views
 from climate_core.plugins.server import specification
 from climate_core.plugins.server.plugin import ServerPlugin
 from tests.support.fakes import flavors, neutron, nova
@@ -64,7 +64,7 @@ def test_secrets_reach_nova_and_are_shown_nowhere(made):
         tuple(SECRETS.values())
     }
     made.told()
-    everything = [api_view.lease(before), api_view.lease(made.lease(lease_id)), made.sent]
+    everything = [views.lease_view(before), views.lease_view(made.lease(lease_id)), made.sent]
     text = json.dumps(everything)
     assert not any(secret in text for secret in SECRETS.values())
     kept = json.dumps([each.params for each in before.reservations])

@@ -6,7 +6,7 @@ import pytest
 from climate_common import resource_types
 from climate_core.engine import ranks
 from climate_core.lease import model
-from climate_core.lease.results import Outcome, Result
+from climate_core.lease.transitions import Outcome, Result
 from climate_networks.plugins.floatingip.held import HeldFloatingIpPlugin
 from climate_networks.plugins.floatingip.plugin import FloatingIpPlugin
 from climate_networks.plugins.made_in_neutron import MadeInNeutronPlugin

@@ -4,7 +4,7 @@
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease import serialize
+from climate_core.lease import views
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
 from tests.support.fakes import flavors, hypervisors
@@ -57,7 +57,7 @@ def test_filled_shortly_before_the_start_and_woken_at_it(small):
 
 def test_one_does_not_say_that_it_is_held_now(small):
     lease = small.lease(small.made(servers('a'), kind='scheduled'))
-    assert serialize.params(lease.reservations[0]) == {'name': 'web', 'on_end': 'delete'}
+    assert views.visible_params(lease.reservations[0]) == {'name': 'web', 'on_end': 'delete'}
 
 
 def test_one_that_starts_now_is_filled_at_once(small):

@@ -21,7 +21,7 @@ from climate_core.db import (
     tables,
 )
 from climate_core.db.resealing import Secret
-from climate_core.lease import api_view
+from climate_core.lease import views
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.volume import specification
 from tests.support.fakes import flavors
@@ -84,7 +84,7 @@ def read_all(made, lease_id):
     query = sa.select(tables.LEASES).where(tables.LEASES.c.id == lease_id)
     ((row,), _) = made.database.read(listed.read, query, ('reservations', 'events'))
     entries = made.database.read(history.page, lease_id)[0]
-    shown = [api_view.lease(each, viewer_id=lease.user_id) for each in (lease, row)]
+    shown = [views.lease_view(each, viewer_id=lease.user_id) for each in (lease, row)]
     return [*shown, [each.changes for _, each in entries]]
 
 
@@ -146,7 +146,7 @@ def test_missing_key_hides_secrets_and_loses_nothing(made, caplog):
     set_keys(made, [NEW])
     lease = made.lease(lease_id)
     assert (lease.webhook['url'], lease.webhook['events']) == ('', ['*'])
-    assert api_view.lease(lease, viewer_id='another')['webhook']['url'] == ''
+    assert views.lease_view(lease, viewer_id='another')['webhook']['url'] == ''
     assert 'secret_keys of climate.conf does not open' in caplog.text
     (call,) = made.database.write(deliveries.claim, 60, 9, deliveries.DeliveriesInProgress(4))
     assert call.url == ''

@@ -5,7 +5,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.db import missing
-from climate_core.lease import model, serialize
+from climate_core.lease import model, views
 from climate_core.plugins.stack.template_stack import FILLED, UNFILLED
 from tests.support.kinds import kind_cell
 from tests.unit.plugins.templated import TOO_BIG, wanted
@@ -19,7 +19,7 @@ def test_what_a_lease_is_made_with(templated):
     stack, lease = templated.only(), templated.lease(lease_id)
     (reservation,) = lease.reservations
     assert reservation.resource_id == stack['id']
-    assert serialize.params(reservation) == {'name': 'web', 'hold': 'now', 'on_end': 'delete'}
+    assert views.visible_params(reservation) == {'name': 'web', 'hold': 'now', 'on_end': 'delete'}
     assert reservation.amounts == {'stacks': 1}
     assert stack['stack_name'] == 'web'
     assert 'resources' not in stack['template']

@@ -7,7 +7,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.cloud import external
-from climate_core.lease import history, serialize
+from climate_core.lease import history, views
 from tests.support.leases import is_found
 from tests.unit.plugins.templated import TOO_BIG, wanted
 
@@ -116,8 +116,8 @@ def test_what_is_kept_and_not_shown(templated):
     lease = templated.lease(templated.made(wanted()))
     (one,) = lease.reservations
     assert one.params['_said']
-    entry = history.entry(None, lease, history.Cause('lease.create'), lease.created_at)
-    for told in (serialize.reservation(one), external.to_body(lease), entry.changes):
+    entry = history.describe_change(None, lease, history.Cause('lease.create'), lease.created_at)
+    for told in (views.common_reservation(one), external.to_body(lease), entry.changes):
         assert '_said' not in str(told)
         assert "'name': 'web'" in str(told)
 

@@ -19,7 +19,7 @@ from climate_core.cloud import Cloud
 from climate_core.db import leases, outbox, owner_trusts, tables
 from climate_core.db.engine import Database
 from climate_core.engine import preparation
-from climate_core.lease.trust_scope import TrustScope
+from climate_core.lease.model import TrustScope
 from climate_core.rpc.client import ManagerClient
 from climate_core.service import ManagerService
 from tests.support.fakes import receiver

@@ -7,7 +7,7 @@ from climate_core import conf as config
 from climate_core.cloud import hypervisors, placement, volumes
 from climate_core.db import tables
 from climate_core.db.engine import Database
-from climate_core.lease.nodes import Node
+from climate_core.lease.unit_properties import Node
 from climate_hosts.cloud import host_holds
 from climate_hosts.db import hosts as db
 from climate_hosts.domain.power import PowerState

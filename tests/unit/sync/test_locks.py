@@ -7,7 +7,7 @@ import pytest
 
 from climate_core.db import utcnow
 from climate_core.engine.allocations import AllocationKeeper
-from climate_core.lease import changes
+from climate_core.lease.changes import queueing
 from climate_core.sync import locks
 from tests.support.fakes import leases, nova
 
@@ -55,7 +55,7 @@ def test_late_lock_of_a_server_that_runs_is_undone(
     leases.write(database, leases.started(lease) if runs else lease)
     if preempts:
         now = database.read(utcnow.read)
-        leases.change(database, lease.id, changes.preempt.apply, now, now)
+        leases.change(database, lease.id, queueing.preempt_lease, now, now)
     unlocked = [server] if is_unlocked else []
     assert list(locks.undo(database, world.plugin())) == unlocked
     assert list(locks.undo(database, world.plugin())) == []

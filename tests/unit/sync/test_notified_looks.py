@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from climate_core import concurrency
 from climate_core.db import events, looks, tables, utcnow
-from climate_core.lease import model, schedule
+from climate_core.lease import model, transitions
 from climate_core.sync import listener
 from climate_core.sync.listener import SERVERS, STACKS, VOLUMES
 from tests.support.fakes import leases
@@ -177,7 +177,7 @@ def test_event_that_was_called_off_meanwhile_is_not_taken(database):
     lease = waiting(database, SERVER)
     due = looks.EarlyLooks(database).find('virtual:instance', 'server-1')
     (start,) = (each for each in lease.events if each.event_type == model.START)
-    over = schedule.cancel_event(start, None, due.next_at)
+    over = transitions.cancel_event(start, None, due.next_at)
     assert database.write(events.update, start, over)
     assert not database.write(events.claim, due.id, due.generation, 30, True)
 

@@ -11,7 +11,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.conf import reconcile as reconcile_conf
 from climate_core.db import outbox, owner_trusts, tables, utcnow
-from climate_core.lease.trust_scope import TrustScope
+from climate_core.lease.model import TrustScope
 from climate_core.sync import locks, orphans, reconcile, retired_trusts
 from tests.support.fakes import leases, nova
 from tests.support.stopping import stop

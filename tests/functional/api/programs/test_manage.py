@@ -18,7 +18,7 @@ from climate_core import conf as configuration
 from climate_core.cmd import manage, manager, status
 from climate_core.db import leases, migration, store, tables
 from climate_core.db.engine import Database
-from climate_core.lease import schedule
+from climate_core.lease import transitions
 from climate_core.lease.history import Cause
 from tests.functional.api import written
 from tests.functional.api.programs.checked import READY, check, words
@@ -169,7 +169,9 @@ def test_purge_removes_leases_that_were_deleted_long_ago(
     for number, when in enumerate((LONG_AGO, now - datetime.timedelta(days=1), None)):
         lease = written.lease(number)
         if when is not None:
-            lease = lease.with_events(*(schedule.cancel_event(e, None, now) for e in lease.events))
+            lease = lease.with_events(
+                *(transitions.cancel_event(e, None, now) for e in lease.events)
+            )
         database.write(store.create, lease, now, Cause('lease.create'))
         if when is not None:
             database.write(delete, number, when)
@@ -186,7 +188,7 @@ def test_purge_removes_all_that_is_of_a_lease(file: pathlib.Path, database: Data
     old, kept = written.lease(0), written.lease(1)
     for lease in (old, kept):
         closed = lease.with_events(
-            *(schedule.cancel_event(e, None, LONG_AGO) for e in lease.events)
+            *(transitions.cancel_event(e, None, LONG_AGO) for e in lease.events)
         )
         database.write(store.create, closed, LONG_AGO, Cause('lease.create'))
         with database.writer() as session:

@@ -8,7 +8,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.lease import model
-from climate_core.lease.changes import early_ends
+from climate_core.lease.changes import update
 from tests.support.leases import HOUR, MINUTE, NOON, lease, reservation
 
 TWO, FOUR, SIX = (NOON + hours * HOUR for hours in (2, 4, 6))
@@ -35,7 +35,7 @@ def extended(end: Any = FOUR, **early: Any) -> model.Lease:
     ],
 )
 def test_change_is_partial_if_it_says_so(values: dict[str, Any], partial: bool) -> None:
-    assert early_ends.read(values) is partial
+    assert update.read_partial(values) is partial
 
 
 @pytest.mark.parametrize(
@@ -43,19 +43,19 @@ def test_change_is_partial_if_it_says_so(values: dict[str, Any], partial: bool) 
 )
 def test_partial_change_that_is_no_extension_is_refused(values: dict[str, Any]) -> None:
     with pytest.raises(exceptions.BadRequest, match='partial: must be left out unless') as refused:
-        early_ends.read({'partial': True, **values})
+        update.read_partial({'partial': True, **values})
     assert refused.value.field == 'partial'
 
 
 def test_refused_resources_keep_the_end_that_they_had() -> None:
-    after = early_ends.add(extended(TWO, b=NOON + HOUR), extended(FOUR), ['a', 'b'], NOON)
-    assert early_ends.times(after) == {'a': TWO, 'b': NOON + HOUR}
+    after = update.add_early_ends(extended(TWO, b=NOON + HOUR), extended(FOUR), ['a', 'b'], NOON)
+    assert after.early_ends == {'a': TWO, 'b': NOON + HOUR}
 
 
 def test_resource_that_is_being_freed_has_no_early_end() -> None:
     one = extended(FOUR, a=TWO)
     freed = dataclasses.replace(one.reservations[0], status='deleting')
-    assert early_ends.times(one.with_reservations(freed)) == {}
+    assert one.with_reservations(freed).early_ends == {}
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,13 @@ def test_resource_ends_with_its_lease_again_if_that_can_be(
 ) -> None:
     before = extended(FOUR, a=TWO)
     moved = dataclasses.replace(before, end_date=end)
-    after = early_ends.follow(before, moved, partial, NOON + minutes * MINUTE)
-    assert early_ends.resumed(before, after) == ({'a'} if resumes else set())
-    assert early_ends.times(after) == ({} if resumes else {'a': TWO})
+    after = update.cancel_early_ends(before, moved, partial, NOON + minutes * MINUTE)
+    assert update.resumed_ends(before, after) == ({'a'} if resumes else set())
+    assert after.early_ends == ({} if resumes else {'a': TWO})
 
 
 def test_partial_change_to_an_earlier_end_is_refused() -> None:
     before = extended(FOUR, a=TWO)
     moved = dataclasses.replace(before, end_date=NOON + 3 * HOUR)
     with pytest.raises(exceptions.BadRequest, match='does not end later'):
-        early_ends.follow(before, moved, True, NOON)
+        update.cancel_early_ends(before, moved, True, NOON)

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from climate_core.lease import changes, model, schedule
-from climate_core.lease.results import Change
+from climate_core.lease import model, transitions
+from climate_core.lease.changes import failures
+from climate_core.lease.transitions import Change
 from tests.support.leases import HOUR, NOON, event, lease, reservation
 
 DOWN = 'failed, and no other is free. It is down.'
@@ -20,7 +21,7 @@ NEW = {'a': ['b', 'c']}
 def apply(
     one: model.Lease, replaced: Mapping[str, Sequence[str]], missing: Mapping[str, str]
 ) -> Change:
-    return changes.failed_units.apply(one, 'thing', replaced, missing, NOON)
+    return failures.record_host_replacement(one, 'thing', replaced, missing, NOON)
 
 
 def lacking(reason: str = MISSING, status: str = 'PENDING') -> model.Lease:
@@ -84,7 +85,7 @@ def test_what_a_start_waits_for_stays_told() -> None:
 def test_lease_that_waits_for_its_user_says_so_again() -> None:
     one = dataclasses.replace(lacking(), start_policy='manual')
     ready = dataclasses.replace(event(one, model.START), event_type=model.READY)
-    one = one.with_events(schedule.complete(ready, None, NOON))
+    one = one.with_events(transitions.complete_event(ready, None, NOON))
     assert apply(one, NEW, {}).lease.status_reason == 'Waiting to be started by its user.'
 
 

@@ -6,7 +6,8 @@ import datetime
 
 import pytest
 
-from climate_core.lease import changes, model
+from climate_core.lease import model
+from climate_core.lease.changes import failures
 from tests.support.leases import HOUR, NOON, lease, reservation
 
 STACK = 'the-stack'
@@ -30,7 +31,7 @@ def _of(one: model.Lease, name: str) -> model.Reservation:
 def test_what_a_stack_has_less_is_not_lost() -> None:
     member = active('m', parent_id=STACK)
     one = _lease(active(STACK), member)
-    change = changes.lost_resources.apply(one, {'m': LOST}, NOON + HOUR)
+    change = failures.record_lost(one, {'m': LOST}, NOON + HOUR)
     after = _of(change.lease, 'm')
     assert (after.status, after.missing_resources) == ('deleted', False)
     assert after.freed_at == NOON + HOUR
@@ -45,7 +46,7 @@ def test_what_no_stack_of_the_lease_keeps_is_lost(abandoned: bool) -> None:
     stack = active(STACK, 'deleted') if abandoned else active('other')
     stack = dataclasses.replace(stack, missing_resources=abandoned)
     one = _lease(stack, active('m', parent_id=STACK), active('n'))
-    change = changes.lost_resources.apply(one, {'m': LOST}, NOON)
+    change = failures.record_lost(one, {'m': LOST}, NOON)
     assert _of(change.lease, 'm').missing_resources
     assert change.lease.degraded
     assert change.lease.status_reason == f't m: {LOST}'
@@ -65,14 +66,14 @@ def test_what_went_with_its_stack_is_not_lost(status: str, freed: int | None, lo
     at = None if freed is None else NOON - datetime.timedelta(minutes=freed)
     stack = dataclasses.replace(active(STACK, status), freed_at=at)
     one = _lease(stack, active('m', parent_id=STACK), active('n'))
-    after = changes.lost_resources.apply(one, {'m': LOST}, NOON).lease
+    after = failures.record_lost(one, {'m': LOST}, NOON).lease
     assert (_of(after, 'm').status, after.degraded) == ('deleted', lost)
     assert after.status_reason == (f't m: {LOST}' if lost else None)
 
 
 def test_a_stack_that_is_lost_with_its_members() -> None:
     one = _lease(active(STACK), active('m', parent_id=STACK), active('n'))
-    after = changes.lost_resources.apply(one, {STACK: 'It was deleted.', 'm': LOST}, NOON).lease
+    after = failures.record_lost(one, {STACK: 'It was deleted.', 'm': LOST}, NOON).lease
     assert [r.missing_resources for r in after.reservations] == [True, False, False]
     assert after.status_reason == f't {STACK}: It was deleted.'
 
@@ -84,9 +85,7 @@ def test_what_could_not_be_prepared_loses_no_members() -> None:
         model.new_event('lease', model.PREPARE, NOON, NOON, STACK), status='ERROR'
     )
     one = dataclasses.replace(one, status_reason='No room.').with_events(failed)
-    after = changes.lost_resources.apply(
-        one, {'m': LOST, STACK: 'It was deleted.'}, NOON - HOUR
-    ).lease
+    after = failures.record_lost(one, {'m': LOST, STACK: 'It was deleted.'}, NOON - HOUR).lease
     assert (after.status, after.status_reason, after.degraded) == ('ERROR', 'No room.', False)
 
 
@@ -94,7 +93,7 @@ def test_a_lease_is_well_when_a_failed_member_goes() -> None:
     broken = active('m', 'error', 'No valid host.', parent_id=STACK)
     one = _lease(active(STACK), broken, status='ERROR')
     one = dataclasses.replace(one, status_reason='t m: No valid host.')
-    after = changes.lost_resources.apply(one, {'m': LOST}, NOON + HOUR).lease
+    after = failures.record_lost(one, {'m': LOST}, NOON + HOUR).lease
     assert (after.status, after.status_reason) == ('ACTIVE', None)
 
 
@@ -110,7 +109,7 @@ def test_a_lease_is_well_when_a_failed_member_goes() -> None:
 )
 def test_a_lease_that_loses_what_failed(status: str, others: list[str], becomes: str) -> None:
     held = [active('m', 'error', 'No room.'), *(active(str(n), s) for n, s in enumerate(others))]
-    change = changes.lost_resources.apply(_lease(*held, status=status), {'m': LOST}, NOON)
+    change = failures.record_lost(_lease(*held, status=status), {'m': LOST}, NOON)
     assert (change.lease.status, change.lease.degraded) == (becomes, True)
     assert change.lease.status_reason == f't m: {LOST}'
     told = ['lease.update'] if others else ['lease.update', 'lease.event.end_lease']
@@ -120,4 +119,4 @@ def test_a_lease_that_loses_what_failed(status: str, others: list[str], becomes:
 
 def test_what_is_being_taken_out_is_not_lost() -> None:
     one = _lease(active('m', 'deleting'), active('n'))
-    assert changes.lost_resources.apply(one, {'m': LOST}, NOON).lease == one
+    assert failures.record_lost(one, {'m': LOST}, NOON).lease == one

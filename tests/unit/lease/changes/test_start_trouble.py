@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from climate_core.lease import model
-from climate_core.lease.changes import start_trouble
-from climate_core.lease.events.start import WARNING
+from climate_core.lease.changes import failures
+from climate_core.lease.events.start import START_WARNING
 from tests.support.leases import claimed, lease, reservation
 
 TOLD = 'The start will fail: The trust is no more.'
@@ -20,34 +20,34 @@ def _told(**fields: Any) -> model.Lease:
 
 def test_what_will_fail_is_told() -> None:
     before = lease(reservation())
-    change = start_trouble.apply(before, 'The trust is no more.')
+    change = failures.record_start_warning(before, 'The trust is no more.')
     assert change.lease == dataclasses.replace(before, status_reason=TOLD)
-    assert change.notifications == {WARNING: TOLD}
+    assert change.notifications == {START_WARNING: TOLD}
 
 
 def test_what_is_told_already_is_not_told_again() -> None:
     before = _told()
-    change = start_trouble.apply(before, 'It is disabled.')
+    change = failures.record_start_warning(before, 'It is disabled.')
     assert change.lease is before
     assert change.notifications == {}
 
 
 def test_what_will_not_fail_any_more_is_told() -> None:
-    change = start_trouble.apply(_told(), None)
+    change = failures.record_start_warning(_told(), None)
     assert change.lease.status_reason is None
-    assert change.notifications == {'lease.update': start_trouble.ACCEPTED}
+    assert change.notifications == {'lease.update': failures.TRUST_ACCEPTED}
 
 
 def test_nothing_is_told_where_nothing_was_wrong() -> None:
     before = lease(reservation(), status_reason='Something else.')
-    assert start_trouble.apply(before, None).lease is before
+    assert failures.record_start_warning(before, None).lease is before
 
 
 def test_what_else_is_wrong_stays_readable() -> None:
     lost = dataclasses.replace(reservation(reason='It is gone.'), missing_resources=True)
-    told = start_trouble.apply(lease(lost), 'The trust is no more.').lease
+    told = failures.record_start_warning(lease(lost), 'The trust is no more.').lease
     assert told.status_reason == f'{TOLD} t thing: It is gone.'
-    assert start_trouble.apply(told, None).lease.status_reason == 't thing: It is gone.'
+    assert failures.record_start_warning(told, None).lease.status_reason == 't thing: It is gone.'
 
 
 @pytest.mark.parametrize(
@@ -62,4 +62,4 @@ def test_what_else_is_wrong_stays_readable() -> None:
 def test_start_that_has_begun_or_does_not_come_says_itself_what_becomes_of_it(
     begun: model.Lease,
 ) -> None:
-    assert start_trouble.apply(begun, 'The trust is no more.').lease is begun
+    assert failures.record_start_warning(begun, 'The trust is no more.').lease is begun

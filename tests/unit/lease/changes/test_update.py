@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease import changes, model, results, schedule
+from climate_core.lease import model, transitions
+from climate_core.lease.changes import update as changes_update
 from tests.support.leases import HOUR, MINUTE, NOON, event, lease, reservation
 
 NOW = NOON - HOUR
@@ -20,8 +21,8 @@ ONE = lease(
 ONE_, TWO, FOUR = '2026-12-01 13:00', '2026-12-01 14:00', '2026-12-01 16:00'
 
 
-def update(one: model.Lease, now: Any = NOW, **values: Any) -> results.Change:
-    return changes.update.apply(one, values, now, changes.update.UpdateRules(300))
+def update(one: model.Lease, now: Any = NOW, **values: Any) -> transitions.Change:
+    return changes_update.update_lease(one, values, now, changes_update.UpdateRules(300))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_only_the_name_of_what_ends_changes(status: str) -> None:
 def test_a_lease_waits_for_its_user_until_its_start_moves(
     values: dict[str, Any], waits: bool
 ) -> None:
-    one = lease(start_policy='manual', status_reason=results.WAITS_FOR_USER)
+    one = lease(start_policy='manual', status_reason=transitions.WAITS_FOR_USER)
     assert bool(update(one, NOON, **values).lease.status_reason) == waits
 
 
@@ -144,7 +145,7 @@ def test_a_lease_waits_for_its_user_until_its_start_moves(
 def test_an_end_that_was_told_and_is_not_near_any_more(told: bool, revoked: bool) -> None:
     one = dataclasses.replace(ONE, status='ACTIVE')
     if told:
-        one = one.with_events(schedule.complete(event(one, model.BEFORE_END), None, NOON))
+        one = one.with_events(transitions.complete_event(event(one, model.BEFORE_END), None, NOON))
     stop = ['lease.event.before_end_lease.stop'] if revoked else []
     assert list(update(one, NOON + HOUR, end_date=FOUR).notifications) == [*stop, 'lease.update']
 

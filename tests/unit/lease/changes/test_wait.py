@@ -7,8 +7,9 @@ import datetime
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease import changes, model
-from climate_core.lease.events import retry, room
+from climate_core.lease import model
+from climate_core.lease.changes import queueing
+from climate_core.lease.events import queue
 from tests.support import leases
 from tests.support.leases import HOUR, NOON
 
@@ -21,7 +22,7 @@ def new(**fields) -> model.Lease:
 
 
 def waiting(duration: datetime.timedelta | None = None, **fields) -> model.Lease:
-    return changes.wait.wait(new(**fields), 3, duration, 'none is free', NOON, 60.0)
+    return queueing.queue_lease(new(**fields), 3, duration, 'none is free', NOON, 60.0)
 
 
 def types(lease: model.Lease) -> list[str]:
@@ -41,7 +42,7 @@ def test_lease_that_waits_holds_nothing_and_is_tried_later(duration, kept) -> No
 
 
 def test_lease_for_which_hosts_are_emptied_counts_for_limits() -> None:
-    lease = changes.wait.begin_room(new(), {'until': 'x'}, HOUR, None, NOON)
+    lease = queueing.drain_hosts_for(new(), {'until': 'x'}, HOUR, None, NOON)
     assert (lease.status, types(lease)) == ('IN_PROGRESS', [model.MAKE_ROOM])
     assert [(e.amounts, e.progress) for e in lease.reservations] == [
         ({'hosts': 1}, {'until': 'x'})
@@ -59,7 +60,7 @@ def test_lease_for_which_hosts_are_emptied_counts_for_limits() -> None:
     ],
 )
 def test_grant_moves_a_lease_to_now(duration, now, start, end) -> None:
-    change = changes.wait.grant(waiting(duration), {'r': {'hosts': 2}}, now)
+    change = queueing.grant_lease(waiting(duration), {'r': {'hosts': 2}}, now)
     lease = change.lease
     assert (lease.status, lease.start_date, lease.end_date) == ('PENDING', start, end)
     assert (lease.retries_left, lease.duration) == (None, None)
@@ -68,13 +69,13 @@ def test_grant_moves_a_lease_to_now(duration, now, start, end) -> None:
     assert {model.START: start, model.END: end} == {
         each.event_type: each.time for each in lease.events if each.open
     }
-    assert change.notifications == {retry.GRANTED: None}
+    assert change.notifications == {queue.RETRY_GRANTED: None}
 
 
 def test_grant_of_emptied_hosts_is_told_as_room() -> None:
-    lease = changes.wait.begin_room(new(), {'until': 'x'}, None, None, NOON)
-    change = changes.wait.grant(lease, {}, NOON)
-    assert change.notifications == {room.MADE: None}
+    lease = queueing.drain_hosts_for(new(), {'until': 'x'}, None, None, NOON)
+    change = queueing.grant_lease(lease, {}, NOON)
+    assert change.notifications == {queue.HOSTS_DRAINED: None}
     assert change.lease.reservations[0].progress is None
 
 
@@ -90,14 +91,14 @@ def test_grant_of_emptied_hosts_is_told_as_room() -> None:
 def test_check_not_given_up(fields, text) -> None:
     lease = new(**fields)
     if text is None:
-        changes.wait.check_not_given_up(lease)
+        queueing.check_changeable(lease)
         return
     with pytest.raises(exceptions.InvalidState, match=text):
-        changes.wait.check_not_given_up(lease)
+        queueing.check_changeable(lease)
 
 
 @pytest.mark.parametrize('duration', [None, HOUR])
 def test_try_now_makes_the_next_try_due(duration) -> None:
-    lease = changes.wait.try_now(waiting(duration), LATER)
+    lease = queueing.retry_now(waiting(duration), LATER)
     assert lease.next_retry_at == LATER
     assert (model.END in types(lease)) is (duration is None)

@@ -10,8 +10,8 @@ from tests.support.leases import HOUR, NOON
 
 
 def test_handler_of_an_unknown_type_is_that_of_users() -> None:
-    assert base.of('a note') is base.of(base.BY_USER)
-    assert base.of(model.START) is not base.of(base.BY_USER)
+    assert base.get_handler('a note') is base.get_handler(base.BY_USER)
+    assert base.get_handler(model.START) is not base.get_handler(base.BY_USER)
 
 
 @pytest.mark.parametrize('handler', events.TABLE, ids=lambda each: each.event_type)
@@ -28,7 +28,7 @@ def test_skip_completes_the_event_with_a_reason(handler) -> None:
 )
 def test_terminate_cancels_what_is_open_and_hides_a_deleted_lease(status, deleted_at) -> None:
     lease = leases.lease(given=[('note', NOON + HOUR)], status=status, trust_id=None)
-    after = base.terminate(lease, NOON + HOUR, 'why')
+    after = base.terminate_lease(lease, NOON + HOUR, 'why')
     assert (after.status, after.status_reason) == ('TERMINATED', 'why')
     assert after.deleted_at == deleted_at
     assert not any(each.open for each in after.events)

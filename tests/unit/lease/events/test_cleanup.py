@@ -4,8 +4,8 @@
 import pytest
 
 from climate_core.lease import events, model
-from climate_core.lease.events import cleanup
-from climate_core.lease.results import DONE, Outcome, Result
+from climate_core.lease.events import end
+from climate_core.lease.transitions import DONE, Outcome, Result
 from tests.support.leases import HOUR, NOON, event, lease
 
 TYPES = [model.RELEASE_TRUST, model.EXTERNAL_END]
@@ -29,7 +29,7 @@ def test_cleanup_is_settled_without_a_notification(
 ) -> None:
     one = _over(kind)
     due = event(one, kind)
-    change = events.of(kind).settle(one, due, {due.id: outcome}, NOON)
+    change = events.get_handler(kind).settle(one, due, {due.id: outcome}, NOON)
     settled = event(change.lease, kind)
     assert (settled.status, settled.status_reason) == (status, reason)
     assert change.notifications == {}
@@ -38,7 +38,7 @@ def test_cleanup_is_settled_without_a_notification(
 
 
 def test_a_lease_that_is_over_gives_its_trust_back_once() -> None:
-    handler = events.of(model.RELEASE_TRUST)
+    handler = events.get_handler(model.RELEASE_TRUST)
     after = handler.after_termination(lease(), NOON)
     assert event(after, model.RELEASE_TRUST).next_at == NOON
     assert handler.after_termination(after, NOON) == after
@@ -47,8 +47,8 @@ def test_a_lease_that_is_over_gives_its_trust_back_once() -> None:
 
 
 def test_the_external_service_is_told_when_the_lease_is_over() -> None:
-    handler = events.of(model.EXTERNAL_END)
-    waiting = lease().with_events(cleanup.external_end('lease', NOON))
+    handler = events.get_handler(model.EXTERNAL_END)
+    waiting = lease().with_events(end.new_external_end('lease', NOON))
     assert event(waiting, model.EXTERNAL_END).next_at is None
     due = handler.after_termination(waiting, NOON + HOUR)
     told = event(due, model.EXTERNAL_END)

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from climate_core.lease import events, model, results, schedule
+from climate_core.lease import events, model, transitions
 from climate_core.lease.events import end
-from climate_core.lease.results import DONE, Outcome, Result
+from climate_core.lease.transitions import DONE, Outcome, Result
 from tests.support.leases import HOUR, NOON, claimed, event, lease, reservation
 
-HANDLER = events.of(model.END)
-REMOVAL = events.of(model.END_RESERVATION)
+HANDLER = events.get_handler(model.END)
+REMOVAL = events.get_handler(model.END_RESERVATION)
 WAIT = Outcome(Result.WAIT, 5)
 RETRY = Outcome(Result.RETRY, 2, 'Nova is away.')
 
@@ -59,7 +59,7 @@ def test_grace_of_servers_is_told_once(
     hosts = reservation(status='active', **params)
     hosts = dataclasses.replace(hosts, unit_kind='host', woken_at=NOON)
     one, event_ = claimed(lease(hosts, status=status), model.END)
-    started = schedule.complete(event(one, model.START), None, NOON)
+    started = transitions.complete_event(event(one, model.START), None, NOON)
     work = HANDLER.begin(one.with_events(started), event_, one.end_date)
     assert work.notifications == ({'lease.update': told} if told and status == 'ACTIVE' else {})
 
@@ -93,7 +93,7 @@ def test_begin_of_what_is_over() -> None:
 
 def test_begin_of_what_was_started_tells_no_error() -> None:
     one = lease(reservation(status='active'), status='ACTIVE')
-    one = one.with_events(schedule.complete(event(one, model.START), None, NOON))
+    one = one.with_events(transitions.complete_event(event(one, model.START), None, NOON))
     one, event_ = claimed(one, model.END)
     assert HANDLER.begin(one, event_, NOON).notifications == {}
 
@@ -113,7 +113,7 @@ def test_end_is_settled_by_its_outcomes(
 ) -> None:
     held = [reservation(each, 'active') for each in 'ab']
     one, event_ = claimed(lease(*held, status=status), model.END)
-    one = one.with_events(schedule.complete(event(one, model.START), None, NOON))
+    one = one.with_events(transitions.complete_event(event(one, model.START), None, NOON))
     given = {key: o for key, o in zip('ab', outcomes, strict=True) if o is not None}
     change = HANDLER.settle(one, event_, given, NOON + HOUR)
     after = change.lease
@@ -157,7 +157,7 @@ def test_end_reason_says_what_was_not_served(
     )
     one = lease(*held, start_policy=kind)
     start = one.events_of(model.START, model.READY)[0]
-    one = one.with_events(schedule.cancel_event(start, why, NOON))
+    one = one.with_events(transitions.cancel_event(start, why, NOON))
     assert end.end_reason(one) == reason
 
 
@@ -168,11 +168,11 @@ def test_end_reason_forgets_what_was_taken_out() -> None:
 
 def test_due_now_leaves_an_end_that_is_worked_on() -> None:
     one = lease(end=NOON + HOUR)
-    due = end.due_now(one, NOON)
+    due = end.end_now(one, NOON)
     assert (due.next_at, due.generation) == (NOON, 1)
     busy, event_ = claimed(one, model.END)
-    assert end.due_now(busy, NOON) == event_
-    assert end.due_now(dataclasses.replace(one, events=()), NOON).event_type == model.END
+    assert end.end_now(busy, NOON) == event_
+    assert end.end_now(dataclasses.replace(one, events=()), NOON).event_type == model.END
 
 
 def test_move_follows_the_end() -> None:
@@ -222,9 +222,9 @@ def test_settle_of_a_removal(
 
 def test_removal_before_the_start_recovers_a_pending_lease() -> None:
     one = removing('ERROR', reservation('b'), start_policy='manual')
-    one = one.with_events(schedule.complete(event(one, model.READY), None, NOON))
+    one = one.with_events(transitions.complete_event(event(one, model.READY), None, NOON))
     after = REMOVAL.settle(one, event(one, model.END_RESERVATION), {'a': DONE}, NOON).lease
-    assert (after.status, after.status_reason) == ('PENDING', results.WAITS_FOR_USER)
+    assert (after.status, after.status_reason) == ('PENDING', transitions.WAITS_FOR_USER)
 
 
 def test_removal_that_fails_is_retried_and_not_told() -> None:

@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from climate_core.lease import events, model, schedule
+from climate_core.lease import events, model, transitions
 from climate_core.lease.events import notices
 from tests.support.leases import HOUR, MINUTE, NOON, event, lease
 
@@ -17,7 +17,7 @@ ONE = lease(
 
 @pytest.mark.parametrize('kind', [model.BEFORE_START, model.BEFORE_END, 'note'])
 def test_a_notice_tells_of_its_lease_unless_that_is_deleted(kind: str) -> None:
-    handler, notice = events.of(kind), event(ONE, kind)
+    handler, notice = events.get_handler(kind), event(ONE, kind)
     assert handler.begin(ONE, notice, NOON).skip_reason is None
     deleted = dataclasses.replace(ONE, deleted_at=NOON)
     assert handler.begin(deleted, notice, NOON).skip_reason == 'The lease is deleted.'
@@ -40,13 +40,13 @@ def test_notices_move_with_the_dates(
     kind: str, end: datetime.datetime, told: datetime.datetime | None, time: datetime.datetime
 ) -> None:
     after = dataclasses.replace(ONE, end_date=end, before_end_date=told)
-    assert events.of(kind).move(event(ONE, kind), ONE, after, NOON).time == time
+    assert events.get_handler(kind).move(event(ONE, kind), ONE, after, NOON).time == time
 
 
 @pytest.mark.parametrize(('now', 'seconds'), [(NOON - HOUR, 3600), (NOON, 0), (NOON + HOUR, 0)])
 def test_payload_of_a_coming_start(now: datetime.datetime, seconds: int) -> None:
-    assert events.of(model.BEFORE_START).payload(ONE, now) == {'starts_in': seconds}
-    assert events.of(model.BEFORE_END).payload(ONE, now) == {}
+    assert events.get_handler(model.BEFORE_START).payload(ONE, now) == {'starts_in': seconds}
+    assert events.get_handler(model.BEFORE_END).payload(ONE, now) == {}
 
 
 def test_a_lease_gets_the_notice_that_it_did_not_have() -> None:
@@ -59,7 +59,7 @@ def test_a_lease_gets_the_notice_that_it_did_not_have() -> None:
 
 
 def test_an_end_that_is_not_near_any_more() -> None:
-    done = ONE.with_events(schedule.complete(event(ONE, model.BEFORE_END), None, NOON))
+    done = ONE.with_events(transitions.complete_event(event(ONE, model.BEFORE_END), None, NOON))
     assert notices.is_revoked(done, ONE)
     assert not notices.is_revoked(done, done)
     assert not notices.is_revoked(ONE, ONE)

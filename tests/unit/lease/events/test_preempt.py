@@ -5,14 +5,14 @@ import dataclasses
 
 import pytest
 
-from climate_core.lease import events, model, results
-from climate_core.lease.events import preempt, wait_again
+from climate_core.lease import events, model, transitions
+from climate_core.lease.events import queue
 from tests.support import leases
 from tests.support.leases import HOUR, NOON, reservation
 
-HANDLER = events.of(model.PREEMPT)
+HANDLER = events.get_handler(model.PREEMPT)
 TIME = NOON + HOUR
-FAILED = results.Outcome(results.Result.RETRY, 5.0, 'A server is not shelved.')
+FAILED = transitions.Outcome(transitions.Result.RETRY, 5.0, 'A server is not shelved.')
 
 
 def running(*ids: str) -> tuple[model.Lease, model.Event]:
@@ -42,11 +42,11 @@ def test_begin_is_skipped_when_the_lease_does_not_run() -> None:
 
 def test_lease_that_gave_up_all_waits_and_keeps_the_ids_of_its_reservations() -> None:
     one, event = running('a')
-    change = HANDLER.settle(one, event, {'a': results.DONE}, TIME)
+    change = HANDLER.settle(one, event, {'a': transitions.DONE}, TIME)
     after = change.lease
-    assert (after.status, after.status_reason) == ('WAITING', preempt.REASON)
-    assert change.notifications == {preempt.DONE: preempt.REASON}
-    assert after.next_retry_at == TIME + wait_again.PAUSE
+    assert (after.status, after.status_reason) == ('WAITING', queue.PREEMPTED_REASON)
+    assert change.notifications == {queue.PREEMPTED: queue.PREEMPTED_REASON}
+    assert after.next_retry_at == TIME + queue.RETRY_PAUSE
     waits, had = after.reservations
     assert (waits.id, waits.status, waits.amounts, waits.woken_at) == ('a', 'pending', {}, None)
     assert (had.status, had.amounts, had.freed_at) == ('deleted', {'vcpus': 4}, TIME)
@@ -58,7 +58,7 @@ def test_what_a_lease_lacked_is_forgotten_with_what_it_gave_up() -> None:
     lacking = {'missing_resources': True, 'resources_changed': True, 'status_reason': 'A host.'}
     one = one.with_reservations(dataclasses.replace(one.reservations[0], **lacking))
     after = HANDLER.settle(
-        dataclasses.replace(one, degraded=True), event, {'a': results.DONE}, TIME
+        dataclasses.replace(one, degraded=True), event, {'a': transitions.DONE}, TIME
     )
     waits, had = after.lease.reservations
     assert (waits.missing_resources, waits.resources_changed) == (False, False)
@@ -68,7 +68,7 @@ def test_what_a_lease_lacked_is_forgotten_with_what_it_gave_up() -> None:
 
 def test_lease_that_gave_up_a_part_tries_the_rest_again() -> None:
     one, event = running('a', 'b')
-    change = HANDLER.settle(one, event, {'a': results.DONE, 'b': FAILED}, TIME)
+    change = HANDLER.settle(one, event, {'a': transitions.DONE, 'b': FAILED}, TIME)
     after = change.lease
     assert (after.status, after.status_reason) == ('ACTIVE', 't b: A server is not shelved.')
     assert change.notifications == {}
@@ -80,7 +80,7 @@ def test_lease_that_gave_up_a_part_tries_the_rest_again() -> None:
 @pytest.mark.parametrize('retries_left', [None, 3])
 def test_preempted_lease_waits_without_a_limit_of_tries(retries_left: int | None) -> None:
     one, _ = running('a')
-    after = preempt.wait(dataclasses.replace(one, retries_left=retries_left), TIME)
+    after = queue.requeue_preempted(dataclasses.replace(one, retries_left=retries_left), TIME)
     assert (after.status, after.retries_left) == ('WAITING', None)
 
 
@@ -89,9 +89,9 @@ def test_server_that_gave_way_keeps_what_it_is_to_hold_and_its_time_is_kept() ->
     one, event = running('a')
     early = NOON - HOUR
     one = one.with_reservations(dataclasses.replace(one.reservations[0], created_at=early))
-    after = HANDLER.settle(one, event, {'a': results.DONE}, TIME).lease
+    after = HANDLER.settle(one, event, {'a': transitions.DONE}, TIME).lease
     waits, had = after.reservations
     assert waits.params[model.HOLDS] == {'vcpus': 4}
     assert (had.resource_id, had.freed_at) == (waits.resource_id, TIME)
-    assert preempt._held_since(one, one.reservations[0]) == early
-    assert preempt._held_since(after, waits) == one.start_date
+    assert queue._held_since(one, one.reservations[0]) == early
+    assert queue._held_since(after, waits) == one.start_date

@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from climate_core.lease import events, model, results, schedule
+from climate_core.lease import events, model, transitions
+from climate_core.lease.events import start as events_start
 from tests.support.leases import HOUR, NOON, event, lease, reservation
 
-HANDLER = events.of(model.PREPARE)
-FAILED = results.Outcome(results.Result.FAILED, reason='No room.')
-AWAY = results.Outcome(results.Result.RETRY, 2, 'Heat is away.')
-WAIT = results.Outcome(results.Result.WAIT, 5)
-SLOW = results.Outcome(results.Result.WAIT, 5, 'It takes long.')
+HANDLER = events.get_handler(model.PREPARE)
+FAILED = transitions.Outcome(transitions.Result.FAILED, reason='No room.')
+AWAY = transitions.Outcome(transitions.Result.RETRY, 2, 'Heat is away.')
+WAIT = transitions.Outcome(transitions.Result.WAIT, 5)
+SLOW = transitions.Outcome(transitions.Result.WAIT, 5, 'It takes long.')
 
 
 def preparing(
@@ -57,7 +58,7 @@ def test_preparation_is_skipped_once_the_lease_starts_or_ends(
 @pytest.mark.parametrize(
     ('outcome', 'status', 'held', 'reason', 'event_status'),
     [
-        (results.DONE, 'PENDING', 'pending', None, 'DONE'),
+        (transitions.DONE, 'PENDING', 'pending', None, 'DONE'),
         (WAIT, 'PENDING', 'pending', None, 'UNDONE'),
         (SLOW, 'PENDING', 'pending', 'It takes long.', 'UNDONE'),
         (AWAY, 'PENDING', 'pending', 'Heat is away.', 'UNDONE'),
@@ -65,7 +66,7 @@ def test_preparation_is_skipped_once_the_lease_starts_or_ends(
     ],
 )
 def test_preparation_is_settled_by_its_outcome(
-    outcome: results.Outcome, status: str, held: str, reason: str | None, event_status: str
+    outcome: transitions.Outcome, status: str, held: str, reason: str | None, event_status: str
 ) -> None:
     one, due = preparing()
     change = HANDLER.settle(one, due, {'thing': outcome}, NOON)
@@ -86,22 +87,22 @@ def test_what_failed_is_freed_next_and_keeps_its_reason() -> None:
     assert HANDLER.retries_forever(one, due)
     again = HANDLER.settle(one, due, {'thing': AWAY}, NOON).lease
     assert (again.reservations, event(again, model.PREPARE).attempts) == (one.reservations, 1)
-    freed = HANDLER.settle(one, due, {'thing': results.DONE}, NOON).lease
+    freed = HANDLER.settle(one, due, {'thing': transitions.DONE}, NOON).lease
     done = event(freed, model.PREPARE)
     assert (done.status, done.status_reason) == ('ERROR', 'No room.')
-    assert events.prepare.unprepared(freed) == {'thing'}
+    assert events_start.failed_preparations(freed) == {'thing'}
 
 
 def test_what_is_prepared_is_not_freed() -> None:
     one, due = preparing()
     assert HANDLER.plugin_method(one, one.reservations[0]) == 'prepare'
     assert not HANDLER.retries_forever(one, due)
-    assert events.prepare.unprepared(one) == frozenset()
+    assert events_start.failed_preparations(one) == frozenset()
 
 
 @pytest.mark.parametrize('held', ['active', 'deleting'])
-@pytest.mark.parametrize('outcome', [FAILED, results.DONE])
-def test_what_came_of_it_is_too_late(held: str, outcome: results.Outcome) -> None:
+@pytest.mark.parametrize('outcome', [FAILED, transitions.DONE])
+def test_what_came_of_it_is_too_late(held: str, outcome: transitions.Outcome) -> None:
     """The resource is awake already, or taken out."""
     one, due = preparing('STARTING', held)
     after = HANDLER.settle(one, due, {'thing': outcome}, NOON).lease
@@ -113,33 +114,35 @@ def test_the_reason_stays_while_it_is_waited_for() -> None:
     one, due = preparing(reason='Heat is away.')
     after = HANDLER.settle(one, due, {'thing': WAIT}, NOON).lease
     assert after.reservations[0].status_reason == 'Heat is away.'
-    done = HANDLER.settle(one, due, {'thing': results.DONE}, NOON).lease
+    done = HANDLER.settle(one, due, {'thing': transitions.DONE}, NOON).lease
     assert done.reservations[0].status_reason is None
 
 
 def test_a_manual_lease_goes_on_waiting_when_all_is_prepared() -> None:
     one, due = preparing(reason='Heat is away.', start_policy='manual')
-    one = one.with_events(schedule.complete(event(one, model.READY), None, NOON))
-    after = HANDLER.settle(one, due, {'thing': results.DONE}, NOON).lease
-    assert after.status_reason == results.WAITS_FOR_USER
+    one = one.with_events(transitions.complete_event(event(one, model.READY), None, NOON))
+    after = HANDLER.settle(one, due, {'thing': transitions.DONE}, NOON).lease
+    assert after.status_reason == transitions.WAITS_FOR_USER
 
 
 @pytest.mark.parametrize(
     ('status_reason', 'broken_off'),
-    [(None, False), (events.prepare.START_FIRST, False), ('The end came first.', True)],
+    [(None, False), (events_start.START_FIRST, False), ('The end came first.', True)],
 )
 def test_preparation_was_broken_off_by_its_reason(
     status_reason: str | None, broken_off: bool
 ) -> None:
     one, due = preparing()
     one = one.with_events(dataclasses.replace(due, status='DONE', status_reason=status_reason))
-    assert events.prepare.was_broken_off(one, one.reservations[0]) is broken_off
+    assert events_start.was_interrupted(one, one.reservations[0]) is broken_off
 
 
 def test_nothing_is_prepared_when_the_start_has_begun() -> None:
     one, _ = preparing()
-    assert events.prepare.add(one, {'thing': None}, NOON + HOUR) == one
-    (_, second) = events.prepare.add(one, {'thing': None}, NOON).events_of(model.PREPARE)
+    assert events_start.add_preparations(one, {'thing': None}, NOON + HOUR) == one
+    (_, second) = events_start.add_preparations(one, {'thing': None}, NOON).events_of(
+        model.PREPARE
+    )
     assert (second.reservation_id, second.next_at) == ('thing', NOON)
 
 
@@ -156,7 +159,7 @@ def test_what_is_prepared_before_the_start_follows_it(
     distance: datetime.timedelta | None, start: datetime.datetime, time: datetime.datetime
 ) -> None:
     one = lease(reservation('thing', 'pending'), start=NOON + HOUR)
-    one = events.prepare.add(one, {'thing': distance}, NOON)
+    one = events_start.add_preparations(one, {'thing': distance}, NOON)
     due = event(one, model.PREPARE)
     assert due.next_at == (NOON if distance is None else NOON + HOUR - distance)
     moved = HANDLER.move(due, one, dataclasses.replace(one, start_date=start), NOON)
@@ -166,7 +169,7 @@ def test_what_is_prepared_before_the_start_follows_it(
 def test_what_is_missing_says_why_when_the_rest_is_prepared() -> None:
     one, due = preparing(reason='Host cn1 failed.')
     gone = dataclasses.replace(one.reservations[0], missing_resources=True)
-    done = results.Outcome(results.Result.DONE, progress={'kept': 1})
+    done = transitions.Outcome(transitions.Result.DONE, progress={'kept': 1})
     one = HANDLER.settle(one.with_reservations(gone), due, {'thing': done}, NOON).lease
     (after,) = one.reservations
     assert (after.status_reason, after.progress) == ('Host cn1 failed.', {'kept': 1})
@@ -175,16 +178,16 @@ def test_what_is_missing_says_why_when_the_rest_is_prepared() -> None:
 def test_groups_of_one_request_are_made_and_freed_together() -> None:
     """One that was asked for later is not."""
     made = [reservation(name, **{model.GROUP: name}) for name in ('a', 'b', 'later')]
-    one = events.prepare.add(lease(*made), dict.fromkeys(('a', 'b')), NOON)
-    one = events.prepare.add(one, {'later': None}, NOON + HOUR)
+    one = events_start.add_preparations(lease(*made), dict.fromkeys(('a', 'b')), NOON)
+    one = events_start.add_preparations(one, {'later': None}, NOON + HOUR)
     due = {str(each.reservation_id): each for each in one.events_of(model.PREPARE)}
     for name in ('a', 'later'):
-        one = HANDLER.settle(one, due[name], {name: results.DONE}, NOON).lease
-    assert events.prepare.holding_start(one) == {'a', 'b'}
+        one = HANDLER.settle(one, due[name], {name: transitions.DONE}, NOON).lease
+    assert events_start.blocks_start(one) == {'a', 'b'}
     one = HANDLER.settle(one, due['b'], {'b': FAILED}, NOON).lease
     assert [each.status for each in one.reservations] == ['error', 'error', 'pending']
-    assert events.prepare.unprepared(one) == {'a', 'b'}
-    assert events.prepare.holding_start(one) == set()
+    assert events_start.failed_preparations(one) == {'a', 'b'}
+    assert events_start.blocks_start(one) == set()
 
 
 @pytest.mark.parametrize(
@@ -205,5 +208,5 @@ def test_start_that_waited_for_what_is_made_is_due_now_or_stays_overdue(
     due = model.new_event('lease', model.PREPARE, NOON, NOON, 'thing')
     one = lease(made, start=NOON, events=())
     one = one.with_events(dataclasses.replace(begins, next_at=next_at), due)
-    change = HANDLER.settle(one, due, {'thing': results.DONE}, NOON + HOUR / 2)
+    change = HANDLER.settle(one, due, {'thing': transitions.DONE}, NOON + HOUR / 2)
     assert event(change.lease, model.START).next_at == then

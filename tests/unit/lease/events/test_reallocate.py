@@ -5,22 +5,22 @@ import dataclasses
 
 import pytest
 
-from climate_core.lease import events, model, results, schedule
-from climate_core.lease.events import reallocate
+from climate_core.lease import events, model, transitions
+from climate_core.lease.events import reallocation
 from tests.support.leases import HOUR, NOON, event, lease, reservation
 
-HANDLER = events.of(model.REALLOCATE)
-FAILED = results.Outcome(results.Result.FAILED, reason='No such lane.')
-AWAY = results.Outcome(results.Result.RETRY, 2, 'Nova is away.')
-WAIT = results.Outcome(results.Result.WAIT, 5)
-BUSY = results.Outcome(results.Result.WAIT, 5, 'It is busy.')
+HANDLER = events.get_handler(model.REALLOCATE)
+FAILED = transitions.Outcome(transitions.Result.FAILED, reason='No such lane.')
+AWAY = transitions.Outcome(transitions.Result.RETRY, 2, 'Nova is away.')
+WAIT = transitions.Outcome(transitions.Result.WAIT, 5)
+BUSY = transitions.Outcome(transitions.Result.WAIT, 5, 'It is busy.')
 
 
 def running(
     status: str = 'ACTIVE', held: str = 'active', reason: str | None = None
 ) -> tuple[model.Lease, model.Event]:
     """Return a lease of one reservation that follows the calendar, and the event that does so."""
-    one = reallocate.add(
+    one = reallocation.add_reallocations(
         lease(reservation('thing', held), status=status, status_reason=reason), ['thing'], NOON
     )
     return one, event(one, model.REALLOCATE)
@@ -53,7 +53,7 @@ def test_reallocation_is_skipped_unless_the_reservation_runs(
 @pytest.mark.parametrize(
     ('outcome', 'reason', 'event_status'),
     [
-        (results.DONE, None, 'DONE'),
+        (transitions.DONE, None, 'DONE'),
         (WAIT, ..., 'UNDONE'),
         (BUSY, 't thing: It is busy.', 'UNDONE'),
         (AWAY, 't thing: Nova is away.', 'UNDONE'),
@@ -61,7 +61,7 @@ def test_reallocation_is_skipped_unless_the_reservation_runs(
     ],
 )
 def test_reallocation_is_settled_by_its_outcome(
-    outcome: results.Outcome, reason: str | None, event_status: str, before: str | None
+    outcome: transitions.Outcome, reason: str | None, event_status: str, before: str | None
 ) -> None:
     one, due = running(reason=before)
     change = HANDLER.settle(one, due, {'thing': outcome}, NOON)
@@ -79,7 +79,7 @@ def test_what_is_lost_is_told_with_the_trouble_and_after_it() -> None:
     one = dataclasses.replace(one, reservations=(*one.reservations, lost))
     after = HANDLER.settle(one, due, {'thing': AWAY}, NOON).lease
     assert after.status_reason == 't other: It is gone.; t thing: Nova is away.'
-    after = HANDLER.settle(after, due, {'thing': results.DONE}, NOON).lease
+    after = HANDLER.settle(after, due, {'thing': transitions.DONE}, NOON).lease
     assert after.status_reason == 't other: It is gone.'
 
 
@@ -100,7 +100,9 @@ def test_what_came_of_it_is_too_late() -> None:
 @pytest.mark.parametrize('status', ['DONE', 'ERROR', 'IN_PROGRESS'])
 def test_add_does_it_once_more_and_supersedes_a_claim(status: str) -> None:
     one, due = running()
-    ended = schedule.complete(due, None, NOON)
+    ended = transitions.complete_event(due, None, NOON)
     one = one.with_events(dataclasses.replace(ended, status=status, generation=3))
-    (again,) = reallocate.add(one, ['thing'], NOON + HOUR).events_of(model.REALLOCATE)
+    (again,) = reallocation.add_reallocations(one, ['thing'], NOON + HOUR).events_of(
+        model.REALLOCATE
+    )
     assert (again.status, again.generation, again.next_at) == ('UNDONE', 4, NOON + HOUR)

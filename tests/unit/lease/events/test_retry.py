@@ -5,9 +5,10 @@ import datetime
 
 import pytest
 
-from climate_core.lease import changes, model
-from climate_core.lease.events import retry
-from climate_core.lease.results import Change, Outcome, Result
+from climate_core.lease import model
+from climate_core.lease.changes import queueing
+from climate_core.lease.events import queue
+from climate_core.lease.transitions import Change, Outcome, Result
 from tests.support import leases
 from tests.support.leases import HOUR, NOON
 
@@ -16,12 +17,12 @@ NONE_FREE = Outcome(Result.WAIT, 60.0, 'none is free')
 
 def waiting(retries: int = 1, duration: datetime.timedelta | None = None) -> model.Lease:
     new = leases.lease(leases.reservation('r'), start=NOON + HOUR)
-    return changes.wait.wait(new, retries, duration, 'none is free', NOON, 60.0)
+    return queueing.queue_lease(new, retries, duration, 'none is free', NOON, 60.0)
 
 
 def settle(lease: model.Lease, outcome: Outcome, now: datetime.datetime = NOON) -> Change:
     busy, event = leases.claimed(lease, model.RETRY)
-    return retry.RetryLease().settle(busy, event, {event.id: outcome}, now)
+    return queue.RetryLease().settle(busy, event, {event.id: outcome}, now)
 
 
 @pytest.mark.parametrize(
@@ -29,12 +30,12 @@ def settle(lease: model.Lease, outcome: Outcome, now: datetime.datetime = NOON) 
     [
         (2, NONE_FREE, 'WAITING', 1, []),
         (1, NONE_FREE, 'WAITING', 0, []),
-        (0, NONE_FREE, 'ERROR', 0, [retry.GIVEN_UP]),
+        (0, NONE_FREE, 'ERROR', 0, [queue.RETRY_FAILED]),
         # Another lease was preferred.
         (None, NONE_FREE, 'WAITING', None, []),
         # What failed for a while is not counted.
         (0, Outcome(Result.RETRY, 5.0, 'away'), 'WAITING', 0, []),
-        (2, Outcome(Result.FAILED, reason='no flavor'), 'ERROR', 0, [retry.GIVEN_UP]),
+        (2, Outcome(Result.FAILED, reason='no flavor'), 'ERROR', 0, [queue.RETRY_FAILED]),
     ],
 )
 def test_tries_are_counted_and_the_last_gives_up(retries, outcome, status, left, told) -> None:

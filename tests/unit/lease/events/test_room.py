@@ -3,9 +3,10 @@
 
 import pytest
 
-from climate_core.lease import changes, model
-from climate_core.lease.events import room
-from climate_core.lease.results import Outcome, Result
+from climate_core.lease import model
+from climate_core.lease.changes import queueing
+from climate_core.lease.events import queue
+from climate_core.lease.transitions import Outcome, Result
 from tests.support import leases
 from tests.support.leases import HOUR, NOON
 
@@ -26,15 +27,15 @@ from tests.support.leases import HOUR, NOON
             'TIMEDOUT',
             'too late',
             {'until': 'x'},
-            {room.TIMED_OUT: 'too late'},
+            {queue.DRAIN_TIMED_OUT: 'too late'},
         ),
     ],
 )
 def test_room_is_made_until_the_time_is_over(outcome, status, reason, progress, told) -> None:
     new = leases.lease(leases.reservation('r'), start=NOON + HOUR)
-    lease = changes.wait.begin_room(new, {'until': 'x'}, None, 'full', NOON)
+    lease = queueing.drain_hosts_for(new, {'until': 'x'}, None, 'full', NOON)
     busy, event = leases.claimed(lease, model.MAKE_ROOM)
-    change = room.MakeRoom().settle(busy, event, {event.id: outcome}, NOON)
+    change = queue.MakeRoom().settle(busy, event, {event.id: outcome}, NOON)
     after = change.lease
     assert (after.status, after.status_reason) == (status, reason)
     assert after.reservations[0].progress == progress

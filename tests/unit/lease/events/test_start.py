@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from climate_core.lease import events, model, results, schedule
-from climate_core.lease.results import DONE, Outcome, Result
+from climate_core.lease import events, model, transitions
+from climate_core.lease.events import start as events_start
+from climate_core.lease.transitions import DONE, Outcome, Result
 from tests.support.leases import HOUR, MINUTE, NOON, claimed, event, lease, reservation
 
-HANDLER = events.of(model.START)
-READY = events.of(model.READY)
+HANDLER = events.get_handler(model.START)
+READY = events.get_handler(model.READY)
 WAIT = Outcome(Result.WAIT, 5)
 SLOW = Outcome(Result.WAIT, 5, 'It has been creating.')
 RETRY = Outcome(Result.RETRY, 2, 'Nova is away.')
@@ -51,10 +52,10 @@ def test_begin_leaves_out_what_is_not_pending() -> None:
 
 def test_begin_cancels_what_is_not_prepared() -> None:
     one, start = claimed(lease(reservation(), start=NOON + HOUR), model.START)
-    one = events.prepare.add(one, {'thing': None}, NOON)
+    one = events_start.add_preparations(one, {'thing': None}, NOON)
     work = HANDLER.begin(one, start, NOON + HOUR)
     cancelled = event(work.lease, model.PREPARE)
-    assert (cancelled.open, cancelled.status_reason) == (False, events.prepare.START_FIRST)
+    assert (cancelled.open, cancelled.status_reason) == (False, events_start.START_FIRST)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +145,7 @@ def test_start_moves_with_the_dates_and_the_policy(
     after = dataclasses.replace(before, start_date=NOON + HOUR, start_policy=policy)
     start = event(before, model.START)
     if done:
-        start = schedule.complete(start, None, NOON)
+        start = transitions.complete_event(start, None, NOON)
     moved = HANDLER.move(start, before, after, NOON)
     assert (moved.event_type, moved.next_at) == (becomes, NOON + due * HOUR)
     assert moved.generation == start.generation + 1
@@ -152,7 +153,7 @@ def test_start_moves_with_the_dates_and_the_policy(
 
 def test_move_leaves_a_start_that_is_done() -> None:
     before = lease(reservation(status='active'), status='ACTIVE')
-    start = schedule.complete(event(before, model.START), None, NOON)
+    start = transitions.complete_event(event(before, model.START), None, NOON)
     after = dataclasses.replace(before, end_date=NOON + 9 * HOUR)
     assert HANDLER.move(start, before, after, NOON) == start
 
@@ -184,9 +185,11 @@ def test_ready_event_says_that_the_lease_waits_for_its_user(status: str) -> None
     one = dataclasses.replace(MANUAL, status=status, status_reason='why')
     change = READY.settle(one, WAITING, {}, NOON)
     waits = status == 'PENDING'
-    assert change.lease.status_reason == (results.WAITS_FOR_USER if waits else 'why')
+    assert change.lease.status_reason == (transitions.WAITS_FOR_USER if waits else 'why')
     assert list(change.notifications) == ['lease.event.ready_to_start']
-    assert results.waits_for_user(change.lease) == (results.WAITS_FOR_USER if waits else None)
+    assert transitions.user_start_reason(change.lease) == (
+        transitions.WAITS_FOR_USER if waits else None
+    )
 
 
 @pytest.mark.parametrize(
@@ -205,6 +208,6 @@ def test_ready_event_moves_with_the_dates_and_the_policy(
     before = dataclasses.replace(MANUAL, status=status)
     after = dataclasses.replace(before, start_date=NOON + HOUR, start_policy=policy)
     why = 'There is nothing to start any more.' if done == 'given up' else None
-    ready = schedule.complete(WAITING, why, NOON) if done else WAITING
+    ready = transitions.complete_event(WAITING, why, NOON) if done else WAITING
     moved = READY.move(ready, before, after, NOON)
     assert (moved.event_type, moved.next_at) == (becomes, NOON + due * HOUR)

@@ -6,8 +6,8 @@ import dataclasses
 import pytest
 
 from climate_common import event_types
-from climate_core.lease import events, model
-from climate_core.lease.events import cleanup
+from climate_core.lease import events, model, views
+from climate_core.lease.events import end
 from climate_core.lease.events.base import Stage
 from tests.support.leases import HOUR, NOON, lease, reservation
 from tests.support.world import World
@@ -24,11 +24,11 @@ def test_every_row_can_be_documented(handler: events.EventHandler) -> None:
     assert handler.action
     calls = bool(handler.plugin_methods) or handler.lease_call is not None
     assert bool(handler.on_failure) == calls
-    assert bool(handler.notifications) != isinstance(handler, cleanup.Cleanup)
+    assert bool(handler.notifications) != isinstance(handler, end.Cleanup)
 
 
 def test_order_at_equal_times() -> None:
-    ordered = sorted(TYPES, key=lambda each: events.of(each).priority)
+    ordered = sorted(TYPES, key=lambda each: events.get_handler(each).priority)
     assert set(ordered[:4]) == {model.BEFORE_START, model.READY, model.BEFORE_END, 'of_user'}, (
         LISTED
     )
@@ -39,9 +39,9 @@ def test_order_at_equal_times() -> None:
 
 
 def test_types_without_a_row_are_of_users() -> None:
-    assert events.named_by_user('call_mum')
-    assert not any(events.named_by_user(each) for each in TYPES if each != 'of_user')
-    given = {each for each in (*TYPES, 'note') if events.of(each).accepted}
+    assert events.is_user_event('call_mum')
+    assert not any(events.is_user_event(each) for each in TYPES if each != 'of_user')
+    given = {each for each in (*TYPES, 'note') if events.get_handler(each).accepted}
     assert given == {model.BEFORE_END, 'of_user', 'note'}
     assert set(TYPES) - given == events.OWN_TYPES
 
@@ -65,7 +65,7 @@ def test_hidden_events_are_not_shown() -> None:
     one = lease(events=tuple(model.new_event('lease', kind, NOON, NOON) for kind in kinds))
     dated = {model.START, model.END, model.BEFORE_START, model.BEFORE_END}
     shown = {*dated, model.RETRY, model.MAKE_ROOM, model.READY, model.PREEMPT, 'of_user', 'note'}
-    assert {each.event_type for each in events.visible(one)} == shown, LISTED
+    assert {each.event_type for each in views.visible_events(one)} == shown, LISTED
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_hidden_events_are_not_shown() -> None:
 def test_cancel_events_leaves_those_of_later_stages(stage: Stage, left: set[str]) -> None:
     kinds = {*events.OWN_TYPES, model.BEFORE_END, 'note'}
     one = lease(events=tuple(model.new_event('lease', kind, NOON, NOON) for kind in kinds))
-    after = events.cancel_events(one, stage, 'Over.', NOON)
+    after = events.cancel_by_stage(one, stage, 'Over.', NOON)
     assert {each.event_type for each in after.events if each.open} == left
     assert {each.status_reason for each in after.events if not each.open} == {'Over.'}
 
@@ -92,12 +92,12 @@ def test_cancel_events_leaves_those_of_later_stages(stage: Stage, left: set[str]
 @pytest.mark.parametrize(('status', 'hidden'), [('TERMINATING', False), ('DELETING', True)])
 def test_terminated_lease_has_only_its_cleanup_to_do(status: str, hidden: bool) -> None:
     one = lease(reservation(status='deleted'), status=status, given=[('note', NOON + HOUR)])
-    one = one.with_events(cleanup.external_end('lease', NOON))
-    after = events.terminate(one, NOON, 'why')
+    one = one.with_events(end.new_external_end('lease', NOON))
+    after = events.terminate_lease(one, NOON, 'why')
     assert (after.status, after.status_reason) == ('TERMINATED', 'why')
     assert after.deleted_at == (NOON if hidden else None)
     due = [e.event_type for e in after.events if e.open and e.next_at == NOON]
     assert sorted(due) == [model.EXTERNAL_END, model.RELEASE_TRUST]
     assert len([e for e in after.events if e.open]) == 2
-    without = events.terminate(dataclasses.replace(one, trust_id=None), NOON, None)
+    without = events.terminate_lease(dataclasses.replace(one, trust_id=None), NOON, None)
     assert without.event(model.RELEASE_TRUST) is None

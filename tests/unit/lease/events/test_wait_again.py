@@ -5,13 +5,13 @@ import dataclasses
 
 import pytest
 
-from climate_core.lease import events, model, results
-from climate_core.lease.events import wait_again
+from climate_core.lease import events, model, transitions
+from climate_core.lease.events import queue
 from climate_core.lease.model import Event, Lease
 from tests.support.leases import HOUR, NOON, event, lease, reservation
 
-HANDLER = events.of(model.PREPARE)
-NO_ROOM = results.Outcome(results.Result.FAILED, reason='No room.', is_no_room=True)
+HANDLER = events.get_handler(model.PREPARE)
+NO_ROOM = transitions.Outcome(transitions.Result.FAILED, reason='No room.', is_no_room=True)
 FAILED = dataclasses.replace(NO_ROOM, is_no_room=False)
 
 
@@ -37,8 +37,8 @@ def test_it_waits_again_and_frees_what_was_made(status: str) -> None:
     assert (after.status, after.status_reason, after.retries_left) == ('WAITING', 'No room.', 2)
     assert change.notifications == {'lease.update': 'No room.'}
     assert [each.status for each in after.reservations] == ['error', 'error']
-    assert wait_again.is_freeing(after)
-    assert after.next_retry_at == NOON + wait_again.PAUSE
+    assert queue.is_freeing(after)
+    assert after.next_retry_at == NOON + queue.RETRY_PAUSE
     assert {each.event_type for each in after.events} == {model.PREPARE, model.RETRY}
     assert len(after.events_of(model.RETRY)) == 1
     for each in after.reservations:
@@ -50,9 +50,9 @@ def test_what_is_freed_is_to_be_made_again() -> None:
     after = HANDLER.settle(one, due, {'a': NO_ROOM}, NOON).lease
     for name in ('a', 'b'):
         (freed,) = after.events_of(model.PREPARE, reservation_id=name)
-        assert wait_again.is_freeing(after)
-        after = HANDLER.settle(after, freed, {name: results.DONE}, NOON).lease
-    assert not wait_again.is_freeing(after)
+        assert queue.is_freeing(after)
+        after = HANDLER.settle(after, freed, {name: transitions.DONE}, NOON).lease
+    assert not queue.is_freeing(after)
     for each in after.reservations:
         assert (each.status, each.status_reason, each.amounts) == ('pending', None, {})
         assert not each.is_made
@@ -69,7 +69,7 @@ def test_what_is_freed_is_to_be_made_again() -> None:
         (NO_ROOM, {'second': 'active', 'status': 'STARTING'}),
     ],
 )
-def test_what_cannot_wait_again_is_in_error(outcome: results.Outcome, fields: dict) -> None:
+def test_what_cannot_wait_again_is_in_error(outcome: transitions.Outcome, fields: dict) -> None:
     one, due = granted(**fields)
     after = HANDLER.settle(one, due, {'a': outcome}, NOON).lease
     assert after.status == 'ERROR'
@@ -78,15 +78,15 @@ def test_what_cannot_wait_again_is_in_error(outcome: results.Outcome, fields: di
 def test_start_waits_for_all_of_a_group() -> None:
     one, _ = granted()
     (other,) = one.events_of(model.PREPARE, reservation_id='b')
-    one = HANDLER.settle(one, other, {'b': results.DONE}, NOON).lease
-    work = events.of(model.START).begin(one, event(one, model.START), NOON)
+    one = HANDLER.settle(one, other, {'b': transitions.DONE}, NOON).lease
+    work = events.get_handler(model.START).begin(one, event(one, model.START), NOON)
     assert work.reservations == ()
 
 
 def test_lease_that_runs_does_not_wait_any_more() -> None:
     one, _ = granted('STARTING')
-    woken = {each.id: results.DONE for each in one.reservations}
-    after = events.of(model.START).settle(one, event(one, model.START), woken, NOON).lease
+    woken = {each.id: transitions.DONE for each in one.reservations}
+    after = events.get_handler(model.START).settle(one, event(one, model.START), woken, NOON).lease
     assert (after.status, after.retries_left, after.duration) == ('ACTIVE', None, None)
 
 
@@ -94,7 +94,7 @@ GIVE_WAY = dataclasses.replace(NO_ROOM, others_give_way=True)
 
 
 @pytest.mark.parametrize('kind', ['immediate', 'scheduled'])
-@pytest.mark.parametrize(('retries', 'left'), [(None, wait_again.TRIES - 1), (3, 2)])
+@pytest.mark.parametrize(('retries', 'left'), [(None, queue.PREEMPTOR_RETRIES - 1), (3, 2)])
 def test_one_for_which_others_give_way_waits_whatever_its_kind_is(
     kind: str, retries: int | None, left: int
 ) -> None:
@@ -108,7 +108,7 @@ def test_one_for_which_others_give_way_waits_whatever_its_kind_is(
     [(NO_ROOM, None, False), (GIVE_WAY, 0, False), (GIVE_WAY, None, True)],
 )
 def test_one_for_which_nobody_gives_way_fails(
-    outcome: results.Outcome, retries: int | None, preemptible: bool
+    outcome: transitions.Outcome, retries: int | None, preemptible: bool
 ) -> None:
     one, due = granted(retries=retries, kind='immediate')
     one = dataclasses.replace(one, preemptible=preemptible)

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Describe a node of a nova-compute by what Nova and Placement know, for filters. Pure."""
+"""Properties of compute nodes, and extra properties of what operators register. Pure."""
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
+from climate_common import limits
+from climate_core import exceptions
+
 #: The details that filters can name, beside the extra properties.
-FACTS: Final = (
+NODE_FACTS: Final = (
     'hypervisor_hostname',
     'service_name',
     'hypervisor_type',
@@ -29,7 +32,7 @@ FACTS: Final = (
 
 #: Amounts of a unit that every host has -> the resource classes of Placement.
 _AMOUNTS: Final = {'vcpus': 'VCPU', 'memory_mb': 'MEMORY_MB', 'disk_gb': 'DISK_GB'}
-_NAMES: Final = {each: name for name, each in _AMOUNTS.items()}
+_AMOUNT_NAMES: Final = {each: name for name, each in _AMOUNTS.items()}
 _NUMBER: Final = re.compile(r'[+-]?\d{1,18}(\.\d{1,18})?', re.ASCII)
 
 
@@ -52,11 +55,11 @@ class Node:
             'hypervisor_hostname': self.hypervisor_hostname,
             'service_name': self.service_name,
         }
-        facts = {name: self.details[name] for name in FACTS if name in self.details}
-        return {name: number(value) for name, value in extra.items()} | facts | names
+        facts = {name: self.details[name] for name in NODE_FACTS if name in self.details}
+        return {name: parse_number(value) for name, value in extra.items()} | facts | names
 
 
-def describe(
+def describe_node(
     hypervisor: Mapping[str, Any],
     service: Mapping[str, Any],
     aggregates: Iterable[str],
@@ -93,26 +96,26 @@ def describe(
         'aggregates': sorted(aggregates),
         'root_traits': sorted(root_traits),
         'divided': sorted(divided),
-        'units': _units(units),
+        'units': _unit_sizes(units),
     }
     return Node(
         hypervisor_hostname=hypervisor['hypervisor_hostname'],
         service_name=hypervisor['service']['host'],
-        capacity=amounts(capacity),
+        capacity=unit_amounts(capacity),
         details=details,
     )
 
 
-def with_units(known: Node, units: Mapping[str, Sequence[int]]) -> Node:
+def with_unit_sizes(known: Node, units: Mapping[str, Sequence[int]]) -> Node:
     """Return what is known of a node, with how much of it one server may have."""
-    return dataclasses.replace(known, details={**known.details, 'units': _units(units)})
+    return dataclasses.replace(known, details={**known.details, 'units': _unit_sizes(units)})
 
 
-def _units(units: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
-    return {_NAMES.get(name, name): list(each) for name, each in units.items()}
+def _unit_sizes(units: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+    return {_AMOUNT_NAMES.get(name, name): list(each) for name, each in units.items()}
 
 
-def amounts(capacity: Mapping[str, int]) -> dict[str, int]:
+def unit_amounts(capacity: Mapping[str, int]) -> dict[str, int]:
     """Return amounts of a unit; of resource classes that have no amount, by the classes.
 
     :param capacity: by the resource classes of Placement
@@ -121,8 +124,28 @@ def amounts(capacity: Mapping[str, int]) -> dict[str, int]:
     return {name: capacity.get(each, 0) for name, each in _AMOUNTS.items()} | others
 
 
-def number(value: Any) -> Any:
+def parse_number(value: Any) -> Any:
     """Return the number that a text is, so that "16" is more than "9"; else the value as it is."""
     if not isinstance(value, str) or not _NUMBER.fullmatch(value.strip()):
         return value
     return float(value) if '.' in value else int(value)
+
+
+def check_extra_names(names: Iterable[str], own: Collection[str], told: str) -> None:
+    """Refuse extra properties whose names are no names, or those of something else.
+
+    :param own: the names of something else
+    :param told: what these are, for people
+    :raises climate_core.exceptions.BadRequest: naming the field
+    """
+    for name in names:
+        if name in own:
+            raise exceptions.BadRequest(
+                f'{name}: {told}; an extra property must have another name.', field=name
+            )
+        if not re.fullmatch(limits.PROPERTY_PATTERN, name):
+            raise exceptions.BadRequest(
+                f'{name}: must begin with a letter and have only letters, digits and "_.:-", 64 '
+                'characters at most.',
+                field=name,
+            )

@@ -9,10 +9,10 @@ import dataclasses
 from collections.abc import Iterable
 from datetime import datetime
 
-from climate_core.lease import model, results, schedule, states
+from climate_core.lease import model, states, transitions
 from climate_core.lease.events import base
 from climate_core.lease.model import Event, Lease, Reservation
-from climate_core.lease.results import Change, EventWork, Outcome, Result
+from climate_core.lease.transitions import Change, EventWork, Outcome, Result
 
 _L = states.LeaseStatus
 _R = states.ReservationStatus
@@ -35,26 +35,26 @@ class ReallocateReservation(base.EventHandler):
     until_end = True
 
     def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
-        todo = _awake(lease, event)
+        todo = _startable(lease, event)
         if not todo or lease.status in states.ENDING or now >= lease.end_date:
             return EventWork(lease, skip_reason='Its resource is gone, or freed with the lease.')
         return EventWork(lease, todo)
 
     def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
-        ours = next(iter(_awake(lease, event)), None)
+        ours = next(iter(_startable(lease, event)), None)
         if ours is None:
-            return Change(lease.with_events(schedule.complete(event, None, now)))
+            return Change(lease.with_events(transitions.complete_event(event, None, now)))
         outcome = outcomes[ours.id]
-        after = lease.with_reservations(results.with_progress(ours, outcome))
-        after = after.with_events(schedule.settle(event, outcome, now))
+        after = lease.with_reservations(transitions.with_progress(ours, outcome))
+        after = after.with_events(transitions.settle_event(event, outcome, now))
         # What a start waits for is told by the start.
         if lease.status == _L.ACTIVE:
-            after = dataclasses.replace(after, status_reason=_reason(lease, ours, outcome))
+            after = dataclasses.replace(after, status_reason=_reason_after(lease, ours, outcome))
         failed = outcome.result is Result.FAILED
         return Change(after, {'lease.update': outcome.reason} if failed else {})
 
 
-def add(
+def add_reallocations(
     lease: Lease, reservation_ids: Iterable[str], now: datetime, time: datetime | None = None
 ) -> Lease:
     """Add events by which reservations of a lease that runs follow the calendar.
@@ -63,17 +63,17 @@ def add(
 
     :param time: when; None: now
     """
-    due = [_due(lease, each, now, time or now) for each in reservation_ids]
+    due = [_reallocate_at(lease, each, now, time or now) for each in reservation_ids]
     return lease.with_events(*due)
 
 
-def _due(lease: Lease, reservation_id: str, now: datetime, time: datetime) -> Event:
+def _reallocate_at(lease: Lease, reservation_id: str, now: datetime, time: datetime) -> Event:
     for event in lease.events_of(model.REALLOCATE, reservation_id=reservation_id):
-        return dataclasses.replace(schedule.reschedule(event, time, now), time=time)
+        return dataclasses.replace(transitions.reschedule_event(event, time, now), time=time)
     return model.new_event(lease.id, model.REALLOCATE, time, now, reservation_id)
 
 
-def _awake(lease: Lease, event: Event) -> tuple[Reservation, ...]:
+def _startable(lease: Lease, event: Event) -> tuple[Reservation, ...]:
     """Return the reservation of an event if it is awake, or on its way."""
     statuses = (_R.PENDING, _R.ACTIVE)
     return tuple(
@@ -81,12 +81,12 @@ def _awake(lease: Lease, event: Event) -> tuple[Reservation, ...]:
     )
 
 
-def _reason(lease: Lease, reservation: Reservation, outcome: Outcome) -> str | None:
+def _reason_after(lease: Lease, reservation: Reservation, outcome: Outcome) -> str | None:
     """Return the reason of a lease; the last one stays while the work goes on."""
     if outcome.result is Result.DONE:
-        return results.permanent_errors(lease)
+        return transitions.permanent_errors(lease)
     if outcome.reason is None:
         return lease.status_reason
     troubled = dataclasses.replace(reservation, status_reason=outcome.reason)
-    told = [results.permanent_errors(lease), results.summarize_errors([troubled])]
+    told = [transitions.permanent_errors(lease), transitions.summarize_errors([troubled])]
     return '; '.join(each for each in told if each)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Describe the work of an event, its outcome, and what a lease becomes. Pure."""
+"""The outcomes of the work on an event, and what becomes of the event and its lease."""
 
 import dataclasses
 import enum
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from climate_common import resource_types
 from climate_core.lease import model, states
-from climate_core.lease.model import Lease, Reservation
+from climate_core.lease.model import Event, Lease, Reservation
 
 _L = states.LeaseStatus
 _R = states.ReservationStatus
@@ -18,7 +18,7 @@ _E = states.EventStatus
 #: Why a lease whose time has come is PENDING.
 WAITS_FOR_USER: Final = 'Waiting to be started by its user.'
 #: Errors of so many resources are named: MariaDB has 64 KiB for a text.
-_NAMED = 10
+_MAX_NAMED_ERRORS = 10
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,11 +103,13 @@ def apply_outcomes(
 ) -> Lease:
     """Return the lease with outcomes of reservations by id; ``done`` is the status for DONE."""
     return lease.with_reservations(
-        *(_after(r, outcomes[r.id], done, now) for r in lease.live if r.id in outcomes)
+        *(_apply_outcome(r, outcomes[r.id], done, now) for r in lease.live if r.id in outcomes)
     )
 
 
-def _after(reservation: Reservation, outcome: Outcome, done: str, now: datetime) -> Reservation:
+def _apply_outcome(
+    reservation: Reservation, outcome: Outcome, done: str, now: datetime
+) -> Reservation:
     if done == _R.ACTIVE and reservation.status != _R.PENDING:
         # It was taken out of the lease while it was woken.
         return reservation
@@ -158,8 +160,8 @@ def summarize_errors(reservations: Iterable[Reservation]) -> str:
     What is made together fails together, for one reason.
     """
     wrong = list({(r.group or r.id, r.status_reason): r for r in reservations}.values())
-    named = [f'{_label(r)}: {r.status_reason}' for r in wrong[:_NAMED]]
-    more = [f'and {len(wrong) - _NAMED} more'] if len(wrong) > _NAMED else []
+    named = [f'{_label(r)}: {r.status_reason}' for r in wrong[:_MAX_NAMED_ERRORS]]
+    more = [f'and {len(wrong) - _MAX_NAMED_ERRORS} more'] if len(wrong) > _MAX_NAMED_ERRORS else []
     return '; '.join([*named, *more])
 
 
@@ -171,7 +173,106 @@ def _label(reservation: Reservation) -> str:
     return f'{shown} {reservation.resource_id}' if reservation.is_made else shown
 
 
-def waits_for_user(lease: Lease) -> str | None:
+def user_start_reason(lease: Lease) -> str | None:
     """Return the reason of a lease that only its user can start, if it is one."""
     told = any(e.status == _E.DONE for e in lease.events_of(model.READY))
     return WAITS_FOR_USER if told and lease.status == _L.PENDING else None
+
+
+def move_before_end(
+    before: datetime, old_end: datetime, start: datetime, end: datetime
+) -> datetime:
+    """Return when to announce the end of a lease that moves: as long before it, but within it.
+
+    :param before: when the old end was announced
+    """
+    # Durations are compared, because the time itself may lie before the first year.
+    return end - max(timedelta(), min(old_end - before, end - start))
+
+
+def complete_event(event: Event, reason: str | None, now: datetime, status: _E = _E.DONE) -> Event:
+    """Return the event as finished; its status is ERROR if it failed for good."""
+    return dataclasses.replace(
+        event, status=status, status_reason=reason, next_at=None, attempts=0, updated_at=now
+    )
+
+
+def retry_event(event: Event, outcomes: Sequence[Outcome], now: datetime) -> Event:
+    """Return the event as due again when the first of its resources is to be looked at."""
+    failing = [o for o in outcomes if o.result is Result.RETRY]
+    # Resources that are on their way are not kept waiting by one that fails.
+    seconds = min(o.seconds for o in outcomes)
+    return dataclasses.replace(
+        event,
+        status=_E.UNDONE,
+        status_reason=failing[0].reason if failing else None,
+        attempts=event.attempts + 1 if failing else 0,
+        next_at=now + timedelta(seconds=max(0.0, seconds)),
+        updated_at=now,
+    )
+
+
+def settle_event(event: Event, outcome: Outcome, now: datetime) -> Event:
+    """Return the event as what became of its only work says."""
+    if outcome.result is Result.DONE:
+        return complete_event(event, None, now)
+    if outcome.result is Result.FAILED:
+        return complete_event(event, outcome.reason, now, _E.ERROR)
+    return retry_event(event, [outcome], now)
+
+
+def poll_again(
+    lease: Lease,
+    event: Event,
+    waiting: Iterable[Reservation],
+    outcomes: Mapping[str, Outcome],
+    now: datetime,
+) -> Lease:
+    """Return a lease whose event goes on with reservations; at once with one that is new."""
+    todo = [outcomes.get(each.id, Outcome(Result.WAIT)) for each in waiting]
+    return lease.with_events(retry_event(event, todo, now))
+
+
+def cancel_event(event: Event, reason: str | None, now: datetime) -> Event:
+    """Return the event as done without doing it; a claim on it can no longer be finished."""
+    if not event.open:
+        return event
+    return dataclasses.replace(
+        event,
+        status=_E.DONE,
+        status_reason=reason,
+        generation=event.generation + 1,
+        next_at=None,
+        updated_at=now,
+    )
+
+
+def cancel_events(lease: Lease, events: Iterable[Event], reason: str, now: datetime) -> Lease:
+    """Return a lease with those of its events cancelled that are open."""
+    return lease.with_events(*(cancel_event(each, reason, now) for each in events))
+
+
+def reschedule_event(event: Event, time: datetime, now: datetime) -> Event:
+    """Return the event as due at ``time``, once more if it was done.
+
+    It is due from now on if the time is past, so that its delay does not count from before it was
+    made due.
+    """
+    return dataclasses.replace(
+        event,
+        status=_E.UNDONE,
+        status_reason=None,
+        generation=event.generation + 1,
+        attempts=0,
+        next_at=max(time, now),
+        updated_at=now,
+    )
+
+
+def move_event(event: Event, time: datetime, now: datetime) -> Event:
+    """Move an event to a new time; one that was done is done again if that is in the future."""
+    if time == event.time:
+        return event
+    if event.open or time > now:
+        event = reschedule_event(event, time, now)
+    return dataclasses.replace(event, time=time)

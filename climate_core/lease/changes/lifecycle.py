@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Create, start, end and delete a lease. Pure."""
+
+import dataclasses
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from climate_common import dates
+from climate_core import exceptions
+from climate_core.context import RequestContext
+from climate_core.lease import events, model, states, transitions
+from climate_core.lease.changes import queueing
+from climate_core.lease.events import end
+from climate_core.lease.model import END, Event, Lease, Reservation
+from climate_core.lease.request import LeaseRequest
+from climate_core.lease.transitions import Change
+
+
+def new_lease(
+    lease_id: str,
+    asked: LeaseRequest,
+    digest: str | None,
+    context: RequestContext,
+    reservations: Iterable[Reservation],
+    now: datetime,
+    before_start: Iterable[int] = (),
+    external_end: bool = False,
+    kind: str = states.LeaseKind.IMMEDIATE,
+) -> Lease:
+    """Return a lease with its first events; it has no trust yet.
+
+    :param digest: of a request with an Idempotency-Key
+    :param before_start: seconds before the start at which every lease is told
+    :param external_end: whether the external service is told of its end
+    :param kind: one of :class:`.states.Kind`
+    """
+    policy = asked.start_policy or states.StartPolicy.AUTO
+    told = asked.before_start or ()
+    events_ = first_events(
+        lease_id,
+        asked.start,
+        asked.end,
+        asked.before_end,
+        asked.events,
+        now,
+        manual=policy == states.StartPolicy.MANUAL,
+        before_start={*told, *before_start},
+    )
+    if external_end:
+        events_ = (*events_, end.new_external_end(lease_id, now))
+    return Lease(
+        id=lease_id,
+        name=asked.name,
+        project_id=str(context.project_id),
+        user_id=str(context.user_id),
+        start_date=asked.start,
+        end_date=asked.end,
+        before_end_date=asked.before_end,
+        created_at=now,
+        start_policy=policy,
+        before_start=told,
+        webhook=asked.webhook,
+        request_digest=digest,
+        kind=kind,
+        priority=asked.priority or 0,
+        preemptible=asked.preemptible,
+        reservations=model.order_joining((), reservations),
+        events=events_,
+    )
+
+
+def first_events(
+    lease_id: str,
+    start: datetime,
+    end: datetime,
+    before_end: datetime | None,
+    given: Iterable[tuple[str, datetime]],
+    now: datetime,
+    manual: bool = False,
+    before_start: Iterable[int] = (),
+) -> tuple[Event, ...]:
+    """Return the events that a lease has at its creation.
+
+    :param before_end: when ``before_end_lease`` is due; None for never
+    :param given: types and times of the events that the user wants
+    :param manual: whether the user starts the lease
+    :param before_start: how many seconds before the start ``before_start_lease`` is due: never
+        when the start is now, once for all that is past
+    """
+    wanted = [(model.READY if manual else model.START, start), (model.END, end), *given]
+    if start > now:
+        notices = {max(now, start - timedelta(seconds=each)) for each in before_start}
+        wanted += [(model.BEFORE_START, time) for time in sorted(notices)]
+    if before_end is not None:
+        wanted.append((model.BEFORE_END, before_end))
+    wanted.sort(key=lambda item: (item[1], events.get_handler(item[0]).priority))
+    return tuple(model.new_event(lease_id, kind, time, now) for kind, time in wanted)
+
+
+_L = states.LeaseStatus
+
+
+def start_lease(lease: Lease, now: datetime) -> Change:
+    """Return a lease whose start is due now; InvalidState if it starts by itself, or not now."""
+    if lease.start_policy != states.StartPolicy.MANUAL:
+        raise exceptions.InvalidState(
+            f'Lease {lease.id} starts by itself at {dates.sentence(lease.start_date)}: only one '
+            'whose start_policy is manual is started by its user.'
+        )
+    if lease.status in states.ENDING or now >= lease.end_date:
+        raise exceptions.InvalidState(
+            f'Lease {lease.id} is over and cannot be started. Make another lease.'
+        )
+    if lease.status in states.UNGRANTED:
+        raise exceptions.InvalidState(
+            f'Lease {lease.id} waits until there is enough for it and cannot be started before.'
+        )
+    queueing.check_changeable(lease)
+    if lease.has_started(now):
+        return Change(lease)
+    if now < lease.start_date:
+        raise exceptions.InvalidState(
+            f'Lease {lease.id} cannot be started before {dates.sentence(lease.start_date)}. '
+            'Move its start_date if it shall be earlier.'
+        )
+    after = lease.moved_to(_L.STARTING, None) if lease.status == _L.PENDING else lease
+    ready = lease.events_of(model.READY)
+    after = transitions.cancel_events(after, ready, 'Its user started the lease.', now)
+    start = lease.event(model.START)
+    new = model.new_event(lease.id, model.START, now, now)
+    due = new if start is None else transitions.reschedule_event(start, now, now)
+    return Change(after.with_events(due), {'lease.update': None})
+
+
+def end_lease(lease: Lease, now: datetime) -> Change:
+    """Return a lease that ends now and frees what it holds.
+
+    The lease keeps its dates if it is cancelled; otherwise it ends now. What was to happen to it
+    until its end does not happen any more. One that is ending already is left as it is.
+    """
+    if lease.status in states.ENDING:
+        return Change(lease)
+    has_started = now > lease.start_date and lease.status not in states.UNGRANTED
+    after = _with_earlier_end(lease, min(lease.end_date, now)) if has_started else lease
+    reason = 'Its user ended the lease.' if has_started else end.CANCELLED
+    after = events.cancel_by_stage(after, events.Stage.END_REQUESTED, reason, now)
+    if not lease.live:
+        told = {'lease.update': None, end.ENDED: None}
+        return Change(events.terminate_lease(after, now, end.end_reason(after)), told)
+    ending = after.moved_to(states.LeaseStatus.TERMINATING, end.end_reason(after))
+    return Change(ending.with_events(end.end_now(ending, now)), {'lease.update': None})
+
+
+def _with_earlier_end(lease: Lease, time: datetime) -> Lease:
+    """Return a lease with an earlier end."""
+    before_end = None if lease.before_end_date is None else min(lease.before_end_date, time)
+    after = dataclasses.replace(lease, end_date=time, before_end_date=before_end)
+    ends = lease.events_of(END)[:1]
+    return after.with_events(*(dataclasses.replace(each, time=time) for each in ends))
+
+
+def delete_lease(lease: Lease, now: datetime) -> Change:
+    """Return a lease that is deleted: at once if it holds nothing, otherwise by an end due now."""
+    status = lease.status if lease.status == _L.TERMINATED else _L.DELETING
+    deleting = lease.moved_to(status, lease.status_reason)
+    if not lease.live:
+        gone = events.terminate_lease(deleting, now, lease.status_reason)
+        return Change(dataclasses.replace(gone, deleted_at=now), {'lease.delete': None})
+    if lease.status == _L.DELETING:
+        return Change(lease)
+    stage = events.Stage.END_REQUESTED
+    after = events.cancel_by_stage(deleting, stage, 'The lease is deleted.', now)
+    return Change(after.with_events(end.end_now(lease, now)))
