@@ -12,7 +12,7 @@ from climate_core.lease import events, states
 from climate_core.lease.changes import failures
 
 _EVENT, _LEASE, _RESERVATION = tables.EVENTS, tables.LEASES, tables.RESERVATIONS
-_STARTS: Final = [each for each in events.TABLE if each.done_when_awake]
+_STARTS: Final = [each for each in events.TABLE if each.done_when_active]
 #: Of more starts only the first ones are looked at.
 _MOST: Final = 20000
 

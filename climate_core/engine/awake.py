@@ -83,7 +83,7 @@ class AwakeStarts:
         """Keep a lease whose start goes on later, unless it has more than one resource."""
         handler = events.get_handler(event.event_type)
         goes_on = event.status == states.EventStatus.UNDONE
-        if not (handler.done_when_awake and goes_on and len(lease.reservations) == 1):
+        if not (handler.done_when_active and goes_on and len(lease.reservations) == 1):
             return
         with self._lock:
             self._kept[lease.id] = event, lease

@@ -351,10 +351,10 @@ class EventExecutor:
         """Return the outcome of an expected failure; one for lack of room may pass."""
         now = self.clock.now()
         outcome = retry.decide(exc, event, lease, now, self.backoff)
-        if not outcome.is_no_room or not queue.can_requeue(lease, others_give_way=True):
+        if not outcome.lacks_capacity or not queue.can_requeue(lease, preempts_others=True):
             return outcome
         try:
-            return dataclasses.replace(outcome, others_give_way=self.give_way(lease))
+            return dataclasses.replace(outcome, preempts_others=self.give_way(lease))
         except retry.EXPECTED as trouble:
             LOG.warning('Whether others give way to lease %s is not known: %s', lease.id, trouble)
             return retry.decide(trouble, event, lease, now, self.backoff)

@@ -37,7 +37,7 @@ def decide(
     if permanent and not handler.retries_forever(lease, event):
         no_room = isinstance(exc, exceptions.NoRoom)
         return transitions.Outcome(
-            transitions.Result.FAILED, reason=reason(exc), is_no_room=no_room
+            transitions.Result.FAILED, reason=reason(exc), lacks_capacity=no_room
         )
     least = exc.retry_after if isinstance(exc, exceptions.Transient) else 0.0
     delay = backoff.most if permanent else backoff.delay(event.attempts, least)

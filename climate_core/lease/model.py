@@ -247,7 +247,7 @@ class Lease:
         return next((e.time for e in self.events_of(RETRY) if e.open), None)
 
     @property
-    def gave_up(self) -> bool:
+    def never_granted(self) -> bool:
         """Return whether it waited until its last retry and never held anything."""
         if self.status == states.LeaseStatus.TIMEDOUT:
             return True

@@ -50,8 +50,8 @@ class Outcome:
     :param progress: what the plugin keeps until the next look; None leaves it as it is. When
         nothing is left to do it is forgotten, unless DONE says what is kept
     :param resource_id: the id of the resource, if it was made just now
-    :param is_no_room: whether it failed because there is no room for it now
-    :param others_give_way: whether there will be, because preemptible leases give way
+    :param lacks_capacity: whether it failed because there is no room for it now
+    :param preempts_others: whether there will be, because preemptible leases give way
     """
 
     result: Result
@@ -59,8 +59,8 @@ class Outcome:
     reason: str | None = None
     progress: Mapping[str, Any] | None = None
     resource_id: str | None = None
-    is_no_room: bool = False
-    others_give_way: bool = False
+    lacks_capacity: bool = False
+    preempts_others: bool = False
 
 
 DONE = Outcome(Result.DONE)

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from climate_core.lease import model
-from climate_core.lease.changes import lifecycle, update
+from climate_core.lease import events, model
+from climate_core.lease.changes import update
 from climate_core.lease.events import start as events_start
 from climate_core.plugins.stack.template_stack import UNFILLED
 from tests.kill.deaths import EVENT, check_no_error
@@ -59,7 +59,7 @@ def placeholder(stage, resources, hold='now', starts=False, lead=None):
         start_date=start,
         kind='immediate' if lead is None else 'scheduled',
         reservations=(reservation,),
-        events=lifecycle.first_events(lease.id, start, lease.end_date, None, (), now),
+        events=events.first_events(lease.id, start, lease.end_date, None, (), now),
     )
     preparing = {reservation.id: lead} if hold == 'now' else {}
     return leases.write(

@@ -3,15 +3,15 @@
 
 import dataclasses
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from climate_common import dates
 from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.lease import events, model, states, transitions
 from climate_core.lease.changes import queueing
-from climate_core.lease.events import end
-from climate_core.lease.model import END, Event, Lease, Reservation
+from climate_core.lease.events import end, first_events
+from climate_core.lease.model import END, Lease, Reservation
 from climate_core.lease.request import LeaseRequest
 from climate_core.lease.transitions import Change
 
@@ -67,34 +67,6 @@ def new_lease(
         reservations=model.order_joining((), reservations),
         events=events_,
     )
-
-
-def first_events(
-    lease_id: str,
-    start: datetime,
-    end: datetime,
-    before_end: datetime | None,
-    given: Iterable[tuple[str, datetime]],
-    now: datetime,
-    manual: bool = False,
-    before_start: Iterable[int] = (),
-) -> tuple[Event, ...]:
-    """Return the events that a lease has at its creation.
-
-    :param before_end: when ``before_end_lease`` is due; None for never
-    :param given: types and times of the events that the user wants
-    :param manual: whether the user starts the lease
-    :param before_start: how many seconds before the start ``before_start_lease`` is due: never
-        when the start is now, once for all that is past
-    """
-    wanted = [(model.READY if manual else model.START, start), (model.END, end), *given]
-    if start > now:
-        notices = {max(now, start - timedelta(seconds=each)) for each in before_start}
-        wanted += [(model.BEFORE_START, time) for time in sorted(notices)]
-    if before_end is not None:
-        wanted.append((model.BEFORE_END, before_end))
-    wanted.sort(key=lambda item: (item[1], events.get_handler(item[0]).priority))
-    return tuple(model.new_event(lease_id, kind, time, now) for kind, time in wanted)
 
 
 _L = states.LeaseStatus

@@ -9,8 +9,7 @@ from typing import Any, Final
 from climate_common import dates
 from climate_core import exceptions
 from climate_core.lease import events, model, states, transitions
-from climate_core.lease.changes.lifecycle import first_events
-from climate_core.lease.events import queue
+from climate_core.lease.events import first_events, queue
 from climate_core.lease.events import start as events_start
 from climate_core.lease.model import Event, Lease, Reservation
 from climate_core.lease.transitions import Change
@@ -153,7 +152,7 @@ def check_changeable(lease: Lease) -> None:
             f'Lease {lease.id} gives up what it has on {time}, since another lease needs it: '
             'until then only its name can be changed.'
         )
-    if lease.gave_up:
+    if lease.never_granted:
         raise exceptions.InvalidState(
             f'Lease {lease.id} waited as long as it may and has nothing: only its name can be '
             'changed. Make another lease.'

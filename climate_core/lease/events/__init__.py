@@ -11,8 +11,11 @@ A new type of event is
 """
 
 import operator
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import Final, overload
 
+from climate_core.lease import model
 from climate_core.lease.events.base import (
     BY_USER,
     EventHandler,
@@ -58,3 +61,31 @@ OWN_TYPES: Final = frozenset(each.event_type for each in TABLE if not each.accep
 def is_user_event(event_type: str) -> bool:
     """Tell whether a type of event is one that users name themselves."""
     return isinstance(get_handler(event_type), UserEvent)
+
+
+def first_events(
+    lease_id: str,
+    start: datetime,
+    end: datetime,
+    before_end: datetime | None,
+    given: Iterable[tuple[str, datetime]],
+    now: datetime,
+    manual: bool = False,
+    before_start: Iterable[int] = (),
+) -> tuple[Event, ...]:
+    """Return the events that a lease has at its creation.
+
+    :param before_end: when ``before_end_lease`` is due; None for never
+    :param given: types and times of the events that the user wants
+    :param manual: whether the user starts the lease
+    :param before_start: how many seconds before the start ``before_start_lease`` is due: never
+        when the start is now, once for all that is past
+    """
+    wanted = [(model.READY if manual else model.START, start), (model.END, end), *given]
+    if start > now:
+        notices = {max(now, start - timedelta(seconds=each)) for each in before_start}
+        wanted += [(model.BEFORE_START, time) for time in sorted(notices)]
+    if before_end is not None:
+        wanted.append((model.BEFORE_END, before_end))
+    wanted.sort(key=lambda item: (item[1], get_handler(item[0]).priority))
+    return tuple(model.new_event(lease_id, kind, time, now) for kind, time in wanted)

@@ -66,7 +66,7 @@ class EventHandler:
     #: The status of a reservation that is done.
     done_status: ClassVar[states.ReservationStatus] = states.ReservationStatus.DELETED
     #: Whether it is done once its resources are awake, whoever sees that.
-    done_when_awake: ClassVar[bool] = False
+    done_when_active: ClassVar[bool] = False
     #: Whether it takes resources of the lowest rank first, not of the highest.
     ascending: ClassVar[bool] = False
     #: Whether it is given up shortly before the end of the lease.

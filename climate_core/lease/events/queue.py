@@ -26,14 +26,14 @@ class UngrantedEvent(base.EventHandler):
     #: The status of the lease while there is something to do.
     lease_status: ClassVar[states.LeaseStatus]
     #: The reason to skip it in another status.
-    needless: ClassVar[str]
+    obsolete_reason: ClassVar[str]
     #: The status of a lease that is given up, and the type of the notification.
     given_up_status: ClassVar[states.LeaseStatus]
     given_up_notification: ClassVar[str]
 
     def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
         if lease.status != self.lease_status:
-            return EventWork(lease, skip_reason=self.needless)
+            return EventWork(lease, skip_reason=self.obsolete_reason)
         return EventWork(lease)
 
     def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
@@ -85,7 +85,7 @@ class RetryLease(UngrantedEvent):
         RETRY_FAILED: 'it was tried as often as it may be, and is not tried any more',
     }
     lease_status = states.LeaseStatus.WAITING
-    needless = 'The lease does not wait any more.'
+    obsolete_reason = 'The lease does not wait any more.'
     given_up_status = states.LeaseStatus.ERROR
     given_up_notification = RETRY_FAILED
     lease_call = 'retry_lease'
@@ -124,7 +124,7 @@ class MakeRoom(UngrantedEvent):
         DRAIN_TIMED_OUT: 'its hosts were not empty in time, and are given back',
     }
     lease_status = states.LeaseStatus.IN_PROGRESS
-    needless = 'The lease needs no room any more.'
+    obsolete_reason = 'The lease needs no room any more.'
     given_up_status = states.LeaseStatus.TIMEDOUT
     given_up_notification = DRAIN_TIMED_OUT
     lease_call = 'make_room'
@@ -174,10 +174,10 @@ def without_grant(
     )
 
 
-def can_requeue(lease: Lease, others_give_way: bool = False) -> bool:
+def can_requeue(lease: Lease, preempts_others: bool = False) -> bool:
     """Tell whether a lease may be tried again of which something finds no room.
 
-    :param others_give_way: whether there will be room because preemptible leases give way
+    :param preempts_others: whether there will be room because preemptible leases give way
     """
     made = all(each.group and each.status != _R.ACTIVE for each in lease.live)
     is_granted = lease.status in (_L.PENDING, _L.STARTING)
@@ -185,7 +185,7 @@ def can_requeue(lease: Lease, others_give_way: bool = False) -> bool:
         return False
     if lease.kind == states.LeaseKind.RETRY:
         return bool(lease.retries_left)
-    return others_give_way and lease.retries_left != 0
+    return preempts_others and lease.retries_left != 0
 
 
 def requeue(lease: Lease, reason: str, now: datetime) -> Lease:

@@ -99,7 +99,7 @@ def _settle_pending(
     lease: Lease, event: Event, reservation: Reservation, outcome: Outcome, now: datetime
 ) -> Change:
     failed = outcome.result is Result.FAILED
-    if outcome.is_no_room and queue.can_requeue(lease, outcome.others_give_way):
+    if outcome.lacks_capacity and queue.can_requeue(lease, outcome.preempts_others):
         after = queue.requeue(lease, outcome.reason or '', now)
         return Change(after, {'lease.update': after.status_reason})
     new = reservation
@@ -264,7 +264,7 @@ class StartLease(base.EventHandler):
     cancelled_by = base.Stage.END_BEGINS
     plugin_methods = ('wake_up',)
     done_status = _R.ACTIVE
-    done_when_awake = True
+    done_when_active = True
     ascending = True
     until_end = True
     # A bug does not pass by itself: the start fails at once, and the user knows.

@@ -50,6 +50,6 @@ def test_tries_are_counted_and_the_last_gives_up(retries, outcome, status, left,
 )
 def test_lease_that_is_given_up_stays_readable_until_an_end(duration, now, end) -> None:
     lease = settle(waiting(0, duration), NONE_FREE, now).lease
-    assert lease.gave_up
+    assert lease.never_granted
     assert leases.event(lease, model.END).time == end
     assert [(each.status, each.amounts) for each in lease.reservations] == [('error', {})]

@@ -13,6 +13,6 @@ from tests.support.leases import NOON
 def test_event_of_a_lease_in_another_status_is_skipped(handler: queue.UngrantedEvent) -> None:
     lease = leases.lease(leases.reservation('r'))
     event = model.new_event(lease.id, handler.event_type, NOON, NOON)
-    assert handler.begin(lease, event, NOON).skip_reason == handler.needless
+    assert handler.begin(lease, event, NOON).skip_reason == handler.obsolete_reason
     after = handler.settle(lease.with_events(event), event, {}, NOON).lease
     assert leases.event(after, handler.event_type).status == 'DONE'

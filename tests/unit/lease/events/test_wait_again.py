@@ -11,8 +11,8 @@ from climate_core.lease.model import Event, Lease
 from tests.support.leases import HOUR, NOON, event, lease, reservation
 
 HANDLER = events.get_handler(model.PREPARE)
-NO_ROOM = transitions.Outcome(transitions.Result.FAILED, reason='No room.', is_no_room=True)
-FAILED = dataclasses.replace(NO_ROOM, is_no_room=False)
+NO_ROOM = transitions.Outcome(transitions.Result.FAILED, reason='No room.', lacks_capacity=True)
+FAILED = dataclasses.replace(NO_ROOM, lacks_capacity=False)
 
 
 def granted(
@@ -90,7 +90,7 @@ def test_lease_that_runs_does_not_wait_any_more() -> None:
     assert (after.status, after.retries_left, after.duration) == ('ACTIVE', None, None)
 
 
-GIVE_WAY = dataclasses.replace(NO_ROOM, others_give_way=True)
+GIVE_WAY = dataclasses.replace(NO_ROOM, preempts_others=True)
 
 
 @pytest.mark.parametrize('kind', ['immediate', 'scheduled'])
