@@ -15,22 +15,22 @@ D = TypeVar('D')
 class ErrorCollector:
     """Collect the errors of a request in :attr:`found`.
 
-    An error that says nothing about the request, as a service that does not answer or does not
-    accept the token, is raised in any case.
+    Errors that are not about the request are raised in any case: a service that does not respond,
+    or rejects the token.
     """
 
     def __init__(self) -> None:
         self.found: list[exceptions.ClimateError] = []
 
     def add(self, error: exceptions.ClimateError) -> None:
-        """Take an error."""
+        """Collect an error."""
         if error.status >= 500 or error.status == 401:
             raise error
         self.found.append(error)
 
     @contextlib.contextmanager
     def collected(self) -> Iterator[None]:
-        """Take the error that comes out of the block, if one does."""
+        """Collect the error that the block raises, if any."""
         try:
             yield
         except exceptions.ClimateError as exc:

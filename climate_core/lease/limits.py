@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check the length, the start and the amounts of a lease against limits. Pure.
+"""Enforce limits of the length, the start and the amounts of leases. Pure.
 
 The names of the limits are those that are registered in Keystone. An amount that a reservation
 does not name counts as 0: so do all amounts of reservations that the first release made.
@@ -19,7 +19,7 @@ LEASES: Final = 'leases'
 _PREFIX = 'reserved_'
 #: The names of the limits, in the order in which they are shown.
 NAMES: Final = (LEASES, *(f'{_PREFIX}{unit}' for unit in LIMITED))
-#: What Keystone says for "no limit".
+#: The value of Keystone for "no limit".
 UNLIMITED: Final = -1
 
 Amounts = Mapping[str, int]
@@ -34,7 +34,7 @@ class HeldAmounts:
 
 
 def check_length(start: datetime.datetime, end: datetime.datetime, most: float) -> None:
-    """Refuse a lease that is longer than ``most`` seconds, if that is not 0, by LeaseTooLong."""
+    """Reject a lease that is longer than ``most`` seconds, if not 0, by LeaseTooLong."""
     seconds = (end - start).total_seconds()
     if most and seconds > most:
         # Rounded up: what is a part of a second too long would look like what is allowed.
@@ -43,7 +43,7 @@ def check_length(start: datetime.datetime, end: datetime.datetime, most: float) 
 
 
 def check_ahead(start: datetime.datetime, now: datetime.datetime, most: float) -> None:
-    """Refuse a start that is more than ``most`` seconds ahead, if not 0, by LeaseTooFarAhead."""
+    """Reject a start more than ``most`` seconds ahead, if not 0, by LeaseTooFarAhead."""
     if most and (start - now).total_seconds() > most:
         message = f'A lease may start {_format_seconds(most)} from now at most.'
         raise exceptions.LeaseTooFarAhead(message, field='start_date')
@@ -94,12 +94,12 @@ def sum_units(units: Iterable[Amounts], leases: int = 0) -> dict[str, int]:
 
 
 def multiply_amounts(units: Amounts, count: int) -> dict[str, int]:
-    """Return amounts so many times."""
+    """Multiply amounts."""
     return {unit: int(number) * count for unit, number in units.items()}
 
 
 def enforce_limits(limits: Amounts, used: Amounts, adding: Amounts) -> None:
-    """Refuse what would exceed a limit, by LimitExceeded; an addition of 0 is never refused."""
+    """Reject what would exceed a limit, by LimitExceeded; an addition of 0 is always accepted."""
     if over := _exceeded(limits, used, adding):
         told = '; '.join(
             f'{name}: {adding[name]} more would exceed the limit of {limits[name]}, '
@@ -125,7 +125,7 @@ def add_usage(most: Amounts | None, used: Amounts, adding: Amounts) -> Amounts:
 def available_from(
     limits: Amounts, adding: Amounts, held: Iterable[HeldAmounts], now: datetime.datetime
 ) -> datetime.datetime | None:
-    """Return when enough leases have ended for this to fit.
+    """Return when enough leases have ended for an addition to fit.
 
     :returns: the end of one of them, or ``now`` if it is past or it fits already; None: never
     """

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read what a user asks for."""
+"""Read requests for leases: texts in, values with UTC times out, or an error with its field. Pure.
+
+JSON Schemas have checked the shape of a request; this module checks what a schema cannot express.
+"""
 
 import contextlib
 import dataclasses
@@ -22,20 +25,18 @@ T = TypeVar('T')
 class LeaseRequest:
     """A lease that a user asks for.
 
-    :param start_is_relative: the start was not given, or counts from now: "now", "+2h"
-    :param end_is_relative: the end was given so that it counts from now
-    :param events: types and times of events beside those that every lease has
-    :param lasts: the duration, if that was given in place of the end
-    :param start_policy: this and the next two are None if nothing is said about it
-    :param before_start: seconds before the start at which it is told, longest first
-    :param identified: the request names the lease, by its id or by an Idempotency-Key
-    :param kind: None if nothing is said about it
-    :param max_retries: how often it may be tried again; None if nothing is said
-    :param priority: None if nothing is said about it
-    :param best_effort_timeout: how many seconds it may take to empty hosts for it; None if nothing
-        is said
-    :param preemptible: whether what it is promised may be promised to others
-    :param may_join: the policy was asked whether resources may join a lease that is there
+    Fields that the request leaves out are None.
+
+    :param start_is_relative: whether the start counts from now, as "now" and "+2h", or is left out
+    :param end_is_relative: whether the end counts from now
+    :param events: types and times of the events that the user adds
+    :param lasts: the duration, if the request has one in place of the end
+    :param before_start: seconds before the start of the notices, longest first
+    :param identified: whether the request names the lease, by its id or by an Idempotency-Key
+    :param max_retries: the maximum number of retries
+    :param best_effort_timeout: the maximum number of seconds to drain hosts for it
+    :param preemptible: whether other leases may preempt it
+    :param may_join: whether the policy lets resources join a lease that exists
     """
 
     name: str
@@ -60,13 +61,13 @@ class LeaseRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RequestRules:
-    """The rules of the operator for the request for a lease, and its defaults.
+    """The operator's rules and defaults for requests.
 
-    :param minutes_before_end: when the end is told if the request says nothing; 0 for never
-    :param webhooks: where webhooks may be
-    :param late_start_seconds: how long ago the start, or an event, of a new lease may be
-    :param max_retries: how often a lease may be tried again
-    :param best_effort_timeout: how many seconds it may take to empty hosts for a lease
+    :param minutes_before_end: the default notice before the end; 0: none
+    :param webhooks: which webhooks are allowed
+    :param late_start_seconds: the maximum age of the start, or of an event, of a new lease
+    :param max_retries: the maximum number of retries of a lease
+    :param best_effort_timeout: the maximum number of seconds to drain hosts for a lease
     """
 
     minutes_before_end: int = 60
@@ -86,9 +87,9 @@ def read_lease_request(
 ) -> LeaseRequest:
     """Read the request for a lease.
 
-    :param errors: takes what is wrong with it, except for a start or an end that has no meaning
-    :param new: whether there is no such lease yet; that of a lease that is there may be past, and
-        ask for more than the operator allows by now
+    :param errors: collects errors, except for a start or an end that cannot be parsed
+    :param new: whether the lease does not exist yet. The times of one that exists may have passed,
+        and it may exceed what the operator allows now
     """
     start, end, lasts = _read_period(values, now)
     if end <= start:
@@ -128,7 +129,7 @@ def read_lease_request(
 def _check_time(
     asked: LeaseRequest, now: datetime, rules: RequestRules, errors: ErrorCollector
 ) -> None:
-    """Refuse a time that is past, or a start that is too late."""
+    """Reject times that have passed."""
     earliest = now - timedelta(seconds=rules.late_start_seconds)
     if asked.start < earliest:
         errors.add(past_date_error('start', 'start_date', now))
@@ -140,7 +141,7 @@ def _check_time(
 
 
 def _check_maximum(asked: int | None, most: int, field: str) -> None:
-    """Refuse more than the operator allows."""
+    """Reject a value above the limit of the operator."""
     if asked is not None and asked > most:
         raise exceptions.BadRequest(f'It must be at most {most} here.', field=field)
 
@@ -155,14 +156,11 @@ def _read_period(
             'Exactly one of end_date and duration must be given.',
             field='duration' if given else 'end_date',
         )
-    with name_field('start_date'):
-        start = dates.parse(values.get('start_date') or 'now', now)
+    start = read_date(values.get('start_date') or 'now', now, 'start_date')
     if given == ['end_date']:
-        with name_field('end_date'):
-            return start, dates.parse(values['end_date'], now), None
-    with name_field('duration'):
-        lasts = durations.parse(values['duration'])
-        return start, durations.end(start, lasts), lasts
+        return start, read_date(values['end_date'], now, 'end_date'), None
+    duration = read_duration(values['duration'])
+    return start, end_after(start, duration), duration
 
 
 def read_name(value: Any) -> str:
@@ -171,14 +169,14 @@ def read_name(value: Any) -> str:
 
 
 def read_start_policy(value: Any) -> str | None:
-    """Read who starts the lease, None if nothing is said; BadRequest if it is no policy."""
+    """Read the start policy; BadRequest if there is no such policy."""
     if value is not None and value not in list(states.StartPolicy):
         raise exceptions.BadRequest('It must be auto or manual.', field='start_policy')
     return value if value is None else str(value)
 
 
 def read_kind(value: Any) -> str | None:
-    """Read the kind of a lease, None if nothing is said; BadRequest if there is no such kind."""
+    """Read the kind of a lease; BadRequest if there is no such kind."""
     if value is not None and value not in list(states.LeaseKind):
         known = ', '.join(states.LeaseKind)
         raise exceptions.BadRequest(f'It must be one of {known}.', field='kind')
@@ -186,9 +184,9 @@ def read_kind(value: Any) -> str | None:
 
 
 def read_max_retries(value: Any, of_kind: Any) -> int | None:
-    """Read how often a lease of a kind may be tried again, None if nothing is said.
+    """Read the maximum number of retries of a lease of a kind.
 
-    :raises climate_core.exceptions.BadRequest: it is no such number, or the kind is not retry
+    :raises climate_core.exceptions.BadRequest: it is not allowed, or the kind is not retry
     """
     if value is None:
         return None
@@ -196,24 +194,12 @@ def read_max_retries(value: Any, of_kind: Any) -> int | None:
         raise exceptions.BadRequest(
             'It is for the kind retry: leases of other kinds are not tried again.', 'max_retries'
         )
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= limits.RETRIES:
-        raise exceptions.BadRequest(
-            f'It must be an integer from 1 to {limits.RETRIES}.', field='max_retries'
-        )
-    return value
+    return _read_integer(value, 1, limits.RETRIES, 'max_retries')
 
 
 def read_priority(value: Any) -> int | None:
-    """Read the priority of a lease that may wait, None if nothing is said.
-
-    :raises climate_core.exceptions.BadRequest: it is no such number
-    """
-    if value is None:
-        return None
-    most = limits.PRIORITY
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
-        raise exceptions.BadRequest(f'It must be an integer from 0 to {most}.', field='priority')
-    return value
+    """Read the priority of a queued lease; BadRequest if it is not allowed."""
+    return None if value is None else _read_integer(value, 0, limits.PRIORITY, 'priority')
 
 
 def _read_priority_of_kind(value: Any, of_kind: Any) -> int | None:
@@ -225,20 +211,16 @@ def _read_priority_of_kind(value: Any, of_kind: Any) -> int | None:
 
 
 def read_preemptible(value: Any) -> bool:
-    """Read whether what a lease is promised may be promised to others; by default it may not.
-
-    :raises climate_core.exceptions.BadRequest: it is neither true nor false
-    """
+    """Read whether a lease is preemptible, by default not; BadRequest if it is no boolean."""
     if value is not None and not isinstance(value, bool):
         raise exceptions.BadRequest('It must be true or false.', field='preemptible')
     return bool(value)
 
 
 def read_best_effort_timeout(value: Any, of_kind: Any) -> int | None:
-    """Read how many seconds it may take to empty hosts for a lease of a kind; None: not said.
+    """Read the maximum number of seconds to drain hosts for a lease of a kind.
 
-    :raises climate_core.exceptions.BadRequest: it is no such number, or the kind is not
-        best_effort
+    :raises climate_core.exceptions.BadRequest: it is not allowed, or the kind is not best_effort
     """
     if value is None:
         return None
@@ -247,14 +229,11 @@ def read_best_effort_timeout(value: Any, of_kind: Any) -> int | None:
         raise exceptions.BadRequest(
             'It is for the kind best_effort: for other kinds no hosts are emptied.', field=field
         )
-    longest = limits.BEST_EFFORT_SECONDS
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= longest:
-        raise exceptions.BadRequest(f'It must be an integer from 1 to {longest}.', field=field)
-    return value
+    return _read_integer(value, 1, limits.BEST_EFFORT_SECONDS, field)
 
 
 def read_before_start(value: Any) -> tuple[int, ...] | None:
-    """Read how many seconds before its start a lease is told, longest first; None if not said.
+    """Read the seconds of notices before the start, longest first.
 
     :raises climate_core.exceptions.BadRequest: it is no list of such numbers
     """
@@ -262,6 +241,12 @@ def read_before_start(value: Any) -> tuple[int, ...] | None:
         return None
     seconds = _read_by(limits.check_start_notices, value, 'before_start')
     return tuple(sorted(set(seconds), reverse=True))
+
+
+def _read_integer(value: Any, low: int, high: int, field: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise exceptions.BadRequest(f'It must be an integer from {low} to {high}.', field=field)
+    return value
 
 
 def _read_by(check: Callable[[Any], T], value: Any, field: str) -> T:
@@ -272,7 +257,7 @@ def _read_by(check: Callable[[Any], T], value: Any, field: str) -> T:
 
 
 def read_webhook(value: Any, rules: webhook.WebhookRules) -> dict[str, Any] | None:
-    """Read the webhook of a lease, see :func:`climate_core.lease.webhook.read_webhook`; None for none."""
+    """Read the webhook of a lease; None: it has none."""
     return None if value is None else webhook.read_webhook(value, rules)
 
 
@@ -313,7 +298,7 @@ def check_before_end(
 def read_events(
     given: Sequence[Mapping[str, Any]], end: datetime, now: datetime
 ) -> tuple[tuple[str, datetime], ...]:
-    """Read types and times of the events that a user gives; BadRequest if one may not be."""
+    """Read types and times of the events that a user adds; BadRequest if one is not allowed."""
     return tuple(_read_event(item, f'events[{n}]', end, now) for n, item in enumerate(given))
 
 
@@ -343,14 +328,14 @@ def read_duration(value: object, field: str = 'duration') -> timedelta:
 
 
 def end_after(start: datetime, duration: timedelta, field: str = 'duration') -> datetime:
-    """Return when something ends that lasts so long; InvalidDuration: that is too late."""
+    """Return the end of a duration; InvalidDuration: it is too late."""
     with name_field(field):
         return durations.end(start, duration)
 
 
 def past_date_error(what: str, field: str, now: datetime) -> exceptions.InvalidDate:
-    """Return the error of a time that is past; it says what time it is."""
-    # In whole seconds that have come: a sentence rounds up, and would name the next one.
+    """Return the error of a time in the past; it shows the current time."""
+    # Without microseconds: a sentence rounds up, and would show the next second.
     shown = dates.sentence(now.replace(microsecond=0))
     text = f'The {what} must not be in the past: it is {shown} now.'
     return exceptions.InvalidDate(text, field=field)
@@ -358,10 +343,10 @@ def past_date_error(what: str, field: str, now: datetime) -> exceptions.InvalidD
 
 @contextlib.contextmanager
 def name_field(name: str) -> Iterator[None]:
-    """Name the field of the request in an error of the grammar.
+    """Replace an error of the grammar by one of the API that names the field of the request.
 
-    :raises climate_core.exceptions.InvalidDate: the block raised that of ``dates``
-    :raises climate_core.exceptions.InvalidDuration: the block raised that of ``durations``
+    :raises climate_core.exceptions.InvalidDate: the block raised an error of ``dates``
+    :raises climate_core.exceptions.InvalidDuration: the block raised an error of ``durations``
     """
     try:
         yield
@@ -371,19 +356,19 @@ def name_field(name: str) -> Iterator[None]:
         raise exceptions.InvalidDuration(str(error), field=name) from None
 
 
-#: Must never change: with another one the keys that were used would name other leases.
+#: Must never change: keys that were used would name other leases.
 _NAMESPACE = uuid.UUID('4d9a5c1e-0c57-4f3b-8a3d-5d1f0b6a9e27')
-#: The values that are added to a request and do not count for its equality.
+#: The values that the service adds, and that are not compared when a request is repeated.
 _NOT_COMPARED = frozenset({'idempotency_key', 'may_join', 'api_release'})
 
 
 def id_of_key(project_id: str | None, key: str) -> str:
-    """Return the id that the lease of this key has."""
+    """Return the id of the lease of an Idempotency-Key: one key of a project, one lease."""
     return str(uuid.uuid5(_NAMESPACE, f'{project_id}\n{key}'))
 
 
 def chosen_id(project_id: str | None, values: Mapping[str, Any]) -> str | None:
-    """Return the id that a request chooses for its lease, by ``id`` or by its key; None: none."""
+    """Return the id that a request chooses for its lease, by ``id`` or by its key, if any."""
     key = values.get('idempotency_key')
     return values.get('id') if key is None else id_of_key(project_id, key)
 
@@ -391,12 +376,12 @@ def chosen_id(project_id: str | None, values: Mapping[str, Any]) -> str | None:
 def request_digests(
     values: Mapping[str, Any], lease_id: str | None, keys: Sequence[str]
 ) -> Sequence[str]:
-    """Return the digests of a request with an Idempotency-Key; empty without.
+    """Return the digests of a request with an Idempotency-Key; none for another request.
 
     :param lease_id: the id that it chooses
-    :param keys: those of the operator, see :func:`climate_common.sealing.digests`
-    :returns: the first is stored, all are compared; the last is that of the release before, so
-        that a request can be repeated across the upgrade
+    :param keys: the operator's keys, see :func:`climate_common.sealing.digests`
+    :returns: the first is stored, all are compared. The last one is what the release before
+        stored, so that a request can be repeated across the upgrade
     """
     if 'idempotency_key' not in values or lease_id is None:
         return ()
@@ -405,7 +390,7 @@ def request_digests(
     return [*sealing.digests(text, lease_id, keys), hashlib.sha256(text.encode()).hexdigest()]
 
 
-def check_repeated_request(present: model.Lease, digests_: Sequence[str]) -> None:
-    """Refuse an Idempotency-Key whose lease is deleted or was asked for by another request."""
-    if present.deleted_at is not None or present.request_digest not in digests_:
+def check_repeated_request(present: model.Lease, digests: Sequence[str]) -> None:
+    """Reject an Idempotency-Key whose lease is deleted or belongs to another request."""
+    if present.deleted_at is not None or present.request_digest not in digests:
         raise exceptions.IdempotencyConflict(field='Idempotency-Key')

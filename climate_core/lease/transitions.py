@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outcomes of the work on an event, and what becomes of the event and its lease."""
+"""The outcomes of the work on an event, and the transitions of events and leases. Pure.
+
+A handler of :mod:`climate_core.lease.events` returns :class:`EventWork` before its calls and a
+:class:`Change` after them.
+"""
 
 import dataclasses
 import enum
@@ -17,13 +21,16 @@ _E = states.EventStatus
 
 #: Why a lease whose time has come is PENDING.
 WAITS_FOR_USER: Final = 'Waiting to be started by its user.'
-#: Errors of so many resources are named: MariaDB has 64 KiB for a text.
+#: The maximum number of errors in a reason: MariaDB limits a text to 64 KiB.
 _MAX_NAMED_ERRORS = 10
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Change:
-    """Describe what a lease becomes; types of notifications are sent with their reasons."""
+    """A changed lease.
+
+    :param notifications: the types of the notifications to send -> their reasons
+    """
 
     lease: Lease
     notifications: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
@@ -33,25 +40,25 @@ class Result(enum.Enum):
     """The result of a call of a plugin."""
 
     DONE = 'done'
-    #: It is in progress, and looked at again later.
+    #: It is in progress, and polled again later.
     WAIT = 'wait'
-    #: It failed for a reason that may pass.
+    #: It failed for a transient reason.
     RETRY = 'retry'
-    #: It failed for good.
+    #: It failed permanently.
     FAILED = 'failed'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
-    """Describe what became of one reservation, or of the whole event.
+    """The outcome of a call for one reservation, or for the whole event.
 
-    :param seconds: when to look again, for WAIT and RETRY
-    :param reason: a sentence for the user, for RETRY and FAILED; for WAIT if that takes long
-    :param progress: what the plugin keeps until the next look; None leaves it as it is. When
-        nothing is left to do it is forgotten, unless DONE says what is kept
-    :param resource_id: the id of the resource, if it was made just now
-    :param lacks_capacity: whether it failed because there is no room for it now
-    :param preempts_others: whether there will be, because preemptible leases give way
+    :param seconds: the delay of the next call, for WAIT and RETRY
+    :param reason: a sentence for the user, for RETRY and FAILED, and for a WAIT that takes long
+    :param progress: what the plugin stores until the next call; None leaves it as it is. DONE
+        and FAILED remove it, except for the progress that DONE itself has
+    :param resource_id: the id of the resource, if the call created it
+    :param lacks_capacity: whether it failed because the cloud has no capacity for it now
+    :param preempts_others: whether preemptible leases are preempted for it
     """
 
     result: Result
@@ -68,12 +75,12 @@ DONE = Outcome(Result.DONE)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EventWork:
-    """Describe what is to be done for an event.
+    """The work of an event that was claimed.
 
-    :param lease: the lease while it is done
-    :param reservations: those to work on, in order
-    :param skip_reason: why nothing is to be done, if so; the event is completed
-    :param notifications: what is told before it is done, as in :class:`Change`
+    :param lease: the lease during the work
+    :param reservations: the reservations to work on, in order
+    :param skip_reason: why there is nothing to do; the event is completed. None: there is
+    :param notifications: sent before the work, as in :class:`Change`
     """
 
     lease: Lease
@@ -83,7 +90,7 @@ class EventWork:
 
 
 def with_progress(reservation: Reservation, outcome: Outcome) -> Reservation:
-    """Return a reservation with what its plugin keeps until the next look, and has made."""
+    """Return a reservation with the progress and the resource id of an outcome."""
     if outcome.result is Result.DONE:
         progress = outcome.progress
     else:
@@ -101,7 +108,11 @@ def with_progress(reservation: Reservation, outcome: Outcome) -> Reservation:
 def apply_outcomes(
     lease: Lease, outcomes: Mapping[str, Outcome], done: str, now: datetime
 ) -> Lease:
-    """Return the lease with outcomes of reservations by id; ``done`` is the status for DONE."""
+    """Return the lease after outcomes of its reservations.
+
+    :param outcomes: by the ids of the reservations
+    :param done: the status of a reservation whose outcome is DONE
+    """
     return lease.with_reservations(
         *(_apply_outcome(r, outcomes[r.id], done, now) for r in lease.live if r.id in outcomes)
     )
@@ -111,7 +122,7 @@ def _apply_outcome(
     reservation: Reservation, outcome: Outcome, done: str, now: datetime
 ) -> Reservation:
     if done == _R.ACTIVE and reservation.status != _R.PENDING:
-        # It was taken out of the lease while it was woken.
+        # It was removed from the lease while it was started.
         return reservation
     reservation = with_progress(reservation, outcome)
     if outcome.result is Result.WAIT and outcome.reason is None:
@@ -120,7 +131,7 @@ def _apply_outcome(
     freeing_asleep = done == _R.DELETED and status in (_R.PENDING, _R.ERROR)
     if outcome.result is Result.DONE:
         status = states.check(states.RESERVATION, status, done)
-        # Why it was not woken, or not all of it is there, stays readable.
+        # The reason of an incomplete or unstarted resource stays readable.
         kept = freeing_asleep or reservation.missing_resources
         reason = reservation.status_reason if kept else None
     elif outcome.result is Result.FAILED:
@@ -140,7 +151,10 @@ def _apply_outcome(
 
 
 def recovered_status(lease: Lease, now: datetime) -> str:
-    """Return the status of a lease that had a failure when some of its resources are gone."""
+    """Return the status of a lease some of whose resources were removed or lost.
+
+    A lease in ERROR recovers when nothing that failed is left.
+    """
     started = lease.has_started(now)
     wrong = (_R.ERROR, _R.PENDING) if started else (_R.ERROR,)
     if lease.status != _L.ERROR or any(r.status in wrong for r in lease.reservations):
@@ -149,15 +163,15 @@ def recovered_status(lease: Lease, now: datetime) -> str:
 
 
 def permanent_errors(lease: Lease) -> str | None:
-    """Describe the resources that cannot be woken and those that were lost, if there are any."""
+    """Describe the resources that cannot be started and those that were lost, if any."""
     wrong = (r for r in lease.reservations if r.status == _R.ERROR or r.missing_resources)
     return summarize_errors(wrong) or None
 
 
 def summarize_errors(reservations: Iterable[Reservation]) -> str:
-    """Describe what is wrong with resources; of many, the first ones and how many more.
+    """Describe the errors of resources: the first ones, and the number of the rest.
 
-    What is made together fails together, for one reason.
+    Resources that are created together share one reason.
     """
     wrong = list({(r.group or r.id, r.status_reason): r for r in reservations}.values())
     named = [f'{_label(r)}: {r.status_reason}' for r in wrong[:_MAX_NAMED_ERRORS]]
@@ -166,7 +180,7 @@ def summarize_errors(reservations: Iterable[Reservation]) -> str:
 
 
 def _label(reservation: Reservation) -> str:
-    """Name a reservation; what the calendar promises has no id of its own."""
+    """Name a reservation; what the calendar allocates has no id of its own."""
     shown = resource_types.api_name(reservation.resource_type)
     if reservation.unit_kind is not None:
         return f'{shown} {reservation.id}'
@@ -174,7 +188,7 @@ def _label(reservation: Reservation) -> str:
 
 
 def user_start_reason(lease: Lease) -> str | None:
-    """Return the reason of a lease that only its user can start, if it is one."""
+    """Return the reason of a lease that waits for its user to start it, if it does."""
     told = any(e.status == _E.DONE for e in lease.events_of(model.READY))
     return WAITS_FOR_USER if told and lease.status == _L.PENDING else None
 
@@ -182,25 +196,27 @@ def user_start_reason(lease: Lease) -> str | None:
 def move_before_end(
     before: datetime, old_end: datetime, start: datetime, end: datetime
 ) -> datetime:
-    """Return when to announce the end of a lease that moves: as long before it, but within it.
+    """Return the new ``before_end_date`` of a lease whose dates change.
 
-    :param before: when the old end was announced
+    It keeps its distance from the end, but not beyond the start.
+
+    :param before: the old ``before_end_date``
     """
     # Durations are compared, because the time itself may lie before the first year.
     return end - max(timedelta(), min(old_end - before, end - start))
 
 
 def complete_event(event: Event, reason: str | None, now: datetime, status: _E = _E.DONE) -> Event:
-    """Return the event as finished; its status is ERROR if it failed for good."""
+    """Return the event as finished; ERROR is the status of a permanent failure."""
     return dataclasses.replace(
         event, status=status, status_reason=reason, next_at=None, attempts=0, updated_at=now
     )
 
 
 def retry_event(event: Event, outcomes: Sequence[Outcome], now: datetime) -> Event:
-    """Return the event as due again when the first of its resources is to be looked at."""
+    """Return the event as due again when the first of its resources is to be polled."""
     failing = [o for o in outcomes if o.result is Result.RETRY]
-    # Resources that are on their way are not kept waiting by one that fails.
+    # A resource that fails does not delay those in progress.
     seconds = min(o.seconds for o in outcomes)
     return dataclasses.replace(
         event,
@@ -213,7 +229,7 @@ def retry_event(event: Event, outcomes: Sequence[Outcome], now: datetime) -> Eve
 
 
 def settle_event(event: Event, outcome: Outcome, now: datetime) -> Event:
-    """Return the event as what became of its only work says."""
+    """Return the event after the outcome of its only call."""
     if outcome.result is Result.DONE:
         return complete_event(event, None, now)
     if outcome.result is Result.FAILED:
@@ -228,13 +244,13 @@ def poll_again(
     outcomes: Mapping[str, Outcome],
     now: datetime,
 ) -> Lease:
-    """Return a lease whose event goes on with reservations; at once with one that is new."""
+    """Return a lease whose event continues with reservations, immediately with new ones."""
     todo = [outcomes.get(each.id, Outcome(Result.WAIT)) for each in waiting]
     return lease.with_events(retry_event(event, todo, now))
 
 
 def cancel_event(event: Event, reason: str | None, now: datetime) -> Event:
-    """Return the event as done without doing it; a claim on it can no longer be finished."""
+    """Return the event as done without its work; a claim on it cannot be finished any more."""
     if not event.open:
         return event
     return dataclasses.replace(
@@ -248,15 +264,14 @@ def cancel_event(event: Event, reason: str | None, now: datetime) -> Event:
 
 
 def cancel_events(lease: Lease, events: Iterable[Event], reason: str, now: datetime) -> Lease:
-    """Return a lease with those of its events cancelled that are open."""
+    """Return a lease with the open ones of some events cancelled."""
     return lease.with_events(*(cancel_event(each, reason, now) for each in events))
 
 
 def reschedule_event(event: Event, time: datetime, now: datetime) -> Event:
     """Return the event as due at ``time``, once more if it was done.
 
-    It is due from now on if the time is past, so that its delay does not count from before it was
-    made due.
+    An event whose time has passed is due from now on: its delay counts from this change.
     """
     return dataclasses.replace(
         event,

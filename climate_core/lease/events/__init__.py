@@ -10,10 +10,9 @@ A new type of event is
 ``tests/unit/lease/events/test_table.py`` names the place that is missing.
 """
 
-import operator
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Final, overload
+from typing import Final
 
 from climate_core.lease import model
 from climate_core.lease.events.base import (
@@ -30,8 +29,7 @@ from climate_core.lease.events.notices import BeforeEnd, BeforeStart, UserEvent
 from climate_core.lease.events.queue import MakeRoom, PreemptLease, RetryLease
 from climate_core.lease.events.reallocation import ReallocateReservation
 from climate_core.lease.events.start import PrepareReservation, ReadyToStart, StartLease
-from climate_core.lease.model import Event, Lease
-from climate_core.lease.views import EventSummary, LeaseSummary
+from climate_core.lease.model import Event
 
 __all__ = ['BY_USER', 'EventHandler', 'Stage', 'cancel_by_stage', 'get_handler', 'terminate_lease']
 
@@ -73,13 +71,13 @@ def first_events(
     manual: bool = False,
     before_start: Iterable[int] = (),
 ) -> tuple[Event, ...]:
-    """Return the events that a lease has at its creation.
+    """Return the events of a lease that is created or granted.
 
-    :param before_end: when ``before_end_lease`` is due; None for never
-    :param given: types and times of the events that the user wants
+    :param before_end: when ``before_end_lease`` is due; None: never
+    :param given: types and times of the events that the user adds
     :param manual: whether the user starts the lease
-    :param before_start: how many seconds before the start ``before_start_lease`` is due: never
-        when the start is now, once for all that is past
+    :param before_start: the seconds before the start at which ``before_start_lease`` is due. A
+        start that is now has no such event; notices whose time has passed share one event
     """
     wanted = [(model.READY if manual else model.START, start), (model.END, end), *given]
     if start > now:
