@@ -37,8 +37,9 @@ def check_length(start: datetime.datetime, end: datetime.datetime, most: float) 
     """Reject a lease that is longer than ``most`` seconds, if not 0, by LeaseTooLong."""
     seconds = (end - start).total_seconds()
     if most and seconds > most:
-        # Rounded up: what is a part of a second too long would look like what is allowed.
-        message = f'A lease may be {_format_seconds(most)} long at most, not {_format_seconds(math.ceil(seconds))}.'
+        # Rounded up: a part of a second too long must not look like the limit.
+        length, limit = _format_seconds(math.ceil(seconds)), _format_seconds(most)
+        message = f'A lease may be {limit} long at most, not {length}.'
         raise exceptions.LeaseTooLong(message, field='end_date')
 
 
@@ -111,12 +112,12 @@ def enforce_limits(limits: Amounts, used: Amounts, adding: Amounts) -> None:
 
 
 def fits_limits(limits: Amounts, used: Amounts, adding: Amounts) -> bool:
-    """Tell whether :func:`check` would accept an addition."""
+    """Tell whether limits accept an addition."""
     return not _exceeded(limits, used, adding)
 
 
 def add_usage(most: Amounts | None, used: Amounts, adding: Amounts) -> Amounts:
-    """Return what is used with an addition; LimitExceeded as :func:`check` if there are limits."""
+    """Return the usage after an addition; LimitExceeded if there are limits and it exceeds one."""
     if most is not None:
         enforce_limits(most, used, adding)
     return {name: used.get(name, 0) + number for name, number in adding.items()}

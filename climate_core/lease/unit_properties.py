@@ -30,7 +30,7 @@ NODE_FACTS: Final = (
     'units',
 )
 
-#: Amounts of a unit that every host has -> the resource classes of Placement.
+#: The amounts that every host has -> the resource classes of Placement.
 _AMOUNTS: Final = {'vcpus': 'VCPU', 'memory_mb': 'MEMORY_MB', 'disk_gb': 'DISK_GB'}
 _AMOUNT_NAMES: Final = {each: name for name, each in _AMOUNTS.items()}
 _NUMBER: Final = re.compile(r'[+-]?\d{1,18}(\.\d{1,18})?', re.ASCII)
@@ -40,8 +40,8 @@ _NUMBER: Final = re.compile(r'[+-]?\d{1,18}(\.\d{1,18})?', re.ASCII)
 class Node:
     """A node of a nova-compute, as Nova and Placement know it.
 
-    :param capacity: what its servers can have of it, by the names of amounts
-    :param details: the facts that are no columns of their own, and what else is shown
+    :param capacity: the capacity for its servers, by the names of amounts
+    :param details: the facts that have no columns, and other shown details
     """
 
     hypervisor_hostname: str
@@ -50,7 +50,7 @@ class Node:
     details: Mapping[str, Any]
 
     def properties(self, extra: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what filters see: the facts and the extra properties, numbers as numbers."""
+        """Return the properties for filters: facts and extra properties, numbers as numbers."""
         names = {
             'hypervisor_hostname': self.hypervisor_hostname,
             'service_name': self.service_name,
@@ -69,7 +69,7 @@ def describe_node(
     divided: Iterable[str] = (),
     units: Mapping[str, Sequence[int]] = MappingProxyType({}),
 ) -> Node:
-    """Build what is known of a node from the answers of Nova and Placement.
+    """Describe a node from responses of Nova and Placement.
 
     :param hypervisor: as ``/os-hypervisors/detail`` shows it up to microversion 2.87
     :param service: as ``/os-services`` shows it
@@ -107,7 +107,7 @@ def describe_node(
 
 
 def with_unit_sizes(known: Node, units: Mapping[str, Sequence[int]]) -> Node:
-    """Return what is known of a node, with how much of it one server may have."""
+    """Return a node with other limits of the size of a server."""
     return dataclasses.replace(known, details={**known.details, 'units': _unit_sizes(units)})
 
 
@@ -125,23 +125,23 @@ def unit_amounts(capacity: Mapping[str, int]) -> dict[str, int]:
 
 
 def parse_number(value: Any) -> Any:
-    """Return the number that a text is, so that "16" is more than "9"; else the value as it is."""
+    """Return the number in a text, so that "16" is more than "9"; other values as they are."""
     if not isinstance(value, str) or not _NUMBER.fullmatch(value.strip()):
         return value
     return float(value) if '.' in value else int(value)
 
 
-def check_extra_names(names: Iterable[str], own: Collection[str], told: str) -> None:
-    """Refuse extra properties whose names are no names, or those of something else.
+def check_extra_names(names: Iterable[str], reserved: Collection[str], source: str) -> None:
+    """Reject extra properties with invalid names, or with names of other properties.
 
-    :param own: the names of something else
-    :param told: what these are, for people
+    :param reserved: the names of other properties
+    :param source: where those come from, as the rest of a sentence
     :raises climate_core.exceptions.BadRequest: naming the field
     """
     for name in names:
-        if name in own:
+        if name in reserved:
             raise exceptions.BadRequest(
-                f'{name}: {told}; an extra property must have another name.', field=name
+                f'{name}: {source}; an extra property must have another name.', field=name
             )
         if not re.fullmatch(limits.PROPERTY_PATTERN, name):
             raise exceptions.BadRequest(

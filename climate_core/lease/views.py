@@ -1,5 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leases as lists, the API and notifications show them."""
+"""Leases as lists read them, and as the API and notifications show them. Pure.
+
+The API and notifications share the ``common_`` fields; dates are ``YYYY-MM-DDTHH:MM:SS.ffffff``.
+``created_at`` and ``updated_at`` of the API have neither microseconds nor a ``T``, as clients of
+Blazar read them. All times are UTC. Nothing shows the owner's trust, the secret of a webhook, or
+the engine's claims and attempts.
+
+A list has thousands of events. The summaries take a fifth of the time of the values of
+:mod:`climate_core.lease.model`, which have more fields and are checked when they change.
+"""
 
 import importlib.metadata
 import operator
@@ -14,13 +23,27 @@ from climate_core.lease.model import Event, Lease
 from climate_hosts.domain import hosts
 from climate_networks.domain import floatingips, networks
 
-#: A time as it was read: a text is that of a database, ``YYYY-MM-DD HH:MM:SS.ffffff`` in UTC. All
-#: of a list are of one kind.
+#: A time as it was read. A text has the format of a database, ``YYYY-MM-DD HH:MM:SS.ffffff`` in
+#: UTC. All times of a list have one type.
 Time = datetime | str
 
 
+#: Releases may show a lease in different ways: only a manager of the same release shows it for an
+#: API.
+RELEASE: Final = importlib.metadata.version('openstack-climate')
+
+#: What a manager returns to an API that creates a lease: the lease as the API shows it; or only
+#: the id of a lease that existed before, is queued, or is shown in another way by that API. RPC
+#: between two releases carries both.
+CreatedLease = dict[str, Any] | str
+
+#: The length of a time without its zone.
+_SECONDS: Final = len('YYYY-MM-DD HH:MM:SS')
+_IN_ORDER: Final = operator.attrgetter('time', 'id')
+
+
 class EventSummary(NamedTuple):
-    """An event of a lease of a list, see :class:`.model.Event`."""
+    """An event in a list, see :class:`.model.Event`."""
 
     id: str
     lease_id: str
@@ -39,7 +62,7 @@ class EventSummary(NamedTuple):
 
 
 class ReservationSummary(NamedTuple):
-    """A reservation of a lease of a list, see :class:`.model.Reservation`."""
+    """A reservation in a list, see :class:`.model.Reservation`."""
 
     id: str
     lease_id: str
@@ -58,7 +81,7 @@ class ReservationSummary(NamedTuple):
 
 
 class LeaseSummary(NamedTuple):
-    """A lease of a list, see :class:`.model.Lease`."""
+    """A lease in a list, see :class:`.model.Lease`."""
 
     id: str
     name: str
@@ -101,7 +124,7 @@ class LeaseSummary(NamedTuple):
 
     @property
     def next_retry_at(self) -> Time | None:
-        """Return when a lease that waits is tried again; None if it does not wait."""
+        """Return when a queued lease is retried; None for other leases."""
         if self.status != states.LeaseStatus.WAITING:
             return None
         return next((each.time for each in self.events_of(model.RETRY) if each.open), None)
@@ -127,7 +150,7 @@ def common_lease(one: model.Lease | LeaseSummary) -> dict[str, Any]:
 
 
 def common_reservation(one: model.Reservation | ReservationSummary) -> dict[str, Any]:
-    """Return a reservation; what its plugin keeps stands beside the rest and never replaces it."""
+    """Return a reservation; params of its plugin never replace other fields."""
     return {
         **visible_params(one),
         **_allocation_fields(one),
@@ -142,12 +165,12 @@ def common_reservation(one: model.Reservation | ReservationSummary) -> dict[str,
 
 
 def visible_params(one: model.Reservation | ReservationSummary) -> dict[str, Any]:
-    """Return what the plugin keeps with a reservation and lets users see."""
+    """Return the params of a reservation that users may see."""
     return {name: value for name, value in one.params.items() if not name.startswith('_')}
 
 
 def _allocation_fields(one: model.Reservation | ReservationSummary) -> dict[str, Any]:
-    """Return what the calendar promises, by the names that users know."""
+    """Return the allocations of a reservation, by the names that users know."""
     match one.unit_kind:
         case hosts.KIND:
             names = [each.unit['hypervisor_hostname'] for each in one.allocations]
@@ -160,17 +183,17 @@ def _allocation_fields(one: model.Reservation | ReservationSummary) -> dict[str,
 
 
 def _network_fields(one: model.Reservation | ReservationSummary) -> dict[str, Any]:
-    """Return the segment that is promised, and the id of the network when it is made."""
+    """Return the allocated segment, and the id of the network once it is created."""
     segments = [networks.Segment.of(each.unit).facts for each in one.allocations[:1]]
     made = (one.progress or {}).get(networks.MADE)
     return {**(segments[0] if segments else {}), networks.MADE: made}
 
 
 def _blazar_fields(one: model.Reservation | ReservationSummary) -> dict[str, Any]:
-    """Return what Blazar's clients read besides.
+    """Return fields that Blazar's clients read.
 
-    It is what Blazar does before the end, and makes in Nova for room by sizes, of which only the
-    flavor is needed.
+    They are Blazar's action before the end, and what it creates in Nova for reservations by sizes,
+    of which only the flavor is needed.
     """
     match one.resource_type:
         case resource_types.HOST:
@@ -191,24 +214,12 @@ def common_event(one: model.Event | EventSummary) -> dict[str, Any]:
     }
 
 
-#: Each release may show a lease in another way. An API asks a manager of the same one to show it.
-RELEASE: Final = importlib.metadata.version('openstack-climate')
-
-#: How long a time is without its zone.
-_SECONDS: Final = len('YYYY-MM-DD HH:MM:SS')
-
-#: The answer of a manager to an API that asks for a lease: a new one as the API shows it; or only
-#: its id, by which the API reads it, if it was there before, waits, or that API shows it in
-#: another way. RPC of releases of two ages carries both.
-CreatedLease = dict[str, Any] | str
-
-
 def lease_view(
     one: model.Lease | LeaseSummary, position: int | None = None, viewer_id: str | None = None
 ) -> dict[str, Any]:
-    """Return a lease; the owner's trust and the secret of the webhook are never shown.
+    """Return a lease as the API shows it.
 
-    :param position: its place in the queue, if it waits
+    :param position: its position in the queue, if it is queued
     :param viewer_id: the user who reads it: only the owner reads the whole URL of the webhook
     """
     early = one.early_ends
@@ -222,7 +233,7 @@ def lease_view(
         'next_retry_at': dates.serialize(one.next_retry_at),
         'queue_position': position,
         'start_policy': str(one.start_policy),
-        # What the release before this one wrote has no list.
+        # Rows of the release before have no list.
         'before_start': list(one.before_start or ()),
         'webhook': _webhook_view(one.webhook, viewer_id == one.user_id),
         'generation': one.generation,
@@ -234,9 +245,9 @@ def lease_view(
 
 
 def reservation_view(one: model.Reservation, of: model.Lease | None = None) -> dict[str, Any]:
-    """Return a reservation; what its plugin keeps never replaces other fields.
+    """Return a reservation as the API shows it.
 
-    :param of: its lease: a reservation that ends before that has an end date of its own
+    :param of: its lease: a reservation that ends before it has its own end date
     """
     return _reservation_view(one, {} if of is None else of.early_ends)
 
@@ -256,7 +267,7 @@ def _reservation_view(
 
 
 def event_view(one: model.Event | EventSummary) -> dict[str, Any]:
-    """Return an event, without the engine's claims and attempts."""
+    """Return an event as the API shows it."""
     return {
         **common_event(one),
         'lease_id': one.lease_id,
@@ -281,9 +292,6 @@ def format_stamp(time: Time | None) -> str | None:
     # As in dates.serialize.
     utc = time if time.tzinfo is UTC else time.astimezone(UTC)
     return utc.isoformat(' ', 'seconds')[:_SECONDS]
-
-
-_IN_ORDER: Final = operator.attrgetter('time', 'id')
 
 
 @overload

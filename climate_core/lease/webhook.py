@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check the webhook that a user gives a lease, and the addresses it may have. Pure."""
+"""Check the webhook that a user gives a lease, and the addresses it may have. Pure.
+
+Names are not resolved here: the sender checks their addresses with :func:`is_forbidden`. A webhook
+that may not reach 127.0.0.1 must not reach it as ``::ffff:127.0.0.1`` either, nor through a
+translator or a tunnel.
+"""
 
 import dataclasses
 import ipaddress
@@ -12,56 +17,6 @@ from climate_common import limits
 from climate_core import exceptions
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-
-_NAT64_LOCAL = ipaddress.IPv6Network('64:ff9b:1::/48')  # RFC 8215
-#: Networks whose addresses end with an IPv4 address.
-_IPV4_SUFFIXED = (
-    ipaddress.IPv6Network('::/96'),  # RFC 4291, 2.5.5.1
-    ipaddress.IPv6Network('::ffff:0:0:0/96'),  # RFC 2765, 2.1
-    ipaddress.IPv6Network('64:ff9b::/96'),  # RFC 6052, 2.1
-    _NAT64_LOCAL,
-)
-#: In a prefix of so many bits the IPv4 address is so far from the right (RFC 6052, 2.2); bits 64
-#: to 71 are left out of it.
-_LOCAL_LENGTHS = (48, 56, 64)
-
-
-def embedded_addresses(address: Address) -> Iterator[Address]:
-    """Return every address to which one may lead: itself, and what is written inside of it.
-
-    An IPv4-mapped address is the IPv4 address and nothing else.
-    """
-    if isinstance(address, ipaddress.IPv4Address):
-        yield address
-        return
-    if address.ipv4_mapped is not None:
-        yield address.ipv4_mapped
-        return
-    yield address
-    bits = int(address)
-    # :: and ::1 are themselves only. ISATAP: RFC 5214, 6.1.
-    ending = bits > 1 and any(address in network for network in _IPV4_SUFFIXED)
-    if ending or bits >> 32 & 0xFCFFFFFF == 0x5EFE:
-        yield _low_ipv4(bits)
-    if address in _NAT64_LOCAL:
-        # The length of the prefix is not known. One that is too long leaves nothing but zeros.
-        found = (_ipv4_behind_prefix(bits, length) for length in _LOCAL_LENGTHS)
-        yield from (each for each in found if int(each) >> 24)
-    if address.sixtofour is not None:
-        yield address.sixtofour
-    if address.teredo is not None:
-        yield from address.teredo
-
-
-def _low_ipv4(bits: int) -> ipaddress.IPv4Address:
-    return ipaddress.IPv4Address(bits & 0xFFFFFFFF)
-
-
-def _ipv4_behind_prefix(bits: int, length: int) -> ipaddress.IPv4Address:
-    without = (bits >> 64 << 56) | (bits & (1 << 56) - 1)
-    return _low_ipv4(without >> (120 - length - 32))
-
-
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _PATTERN = re.compile(limits.WEBHOOK_EVENT_PATTERN)
@@ -109,11 +64,11 @@ _SPECIAL = tuple(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WebhookRules:
-    """The networks in which webhooks may be.
+    """The networks that webhooks may reach.
 
-    :param allowed: networks of which addresses are allowed though :func:`forbidden` by default
-    :param refused: networks that are forbidden, too, unless they are allowed
-    :param enabled: False: nowhere
+    :param allowed: networks that are allowed although they are forbidden by default
+    :param refused: networks that are forbidden as well, unless they are allowed
+    :param enabled: whether webhooks are allowed at all
     :param hosts: addresses of the cloud itself, which are forbidden unless they are allowed
     """
 
@@ -129,7 +84,7 @@ DEFAULT_RULES = WebhookRules()
 def read_webhook(
     given: Any, rules: WebhookRules = DEFAULT_RULES, field: str = 'webhook'
 ) -> dict[str, Any]:
-    """Check what a user says and return what is kept: ``url``, ``secret``, ``events``.
+    """Check a webhook and return the stored values: ``url``, ``secret``, ``events``.
 
     :param given: ``url``, ``secret``, perhaps ``events``: patterns of types of notifications
     :raises climate_core.exceptions.InvalidWebhook: naming the field; the secret is not repeated
@@ -157,7 +112,7 @@ def read_webhook(
 
 
 def read_url(url: Any, rules: WebhookRules = DEFAULT_RULES, field: str = 'webhook.url') -> str:
-    """Return a URL that may be called; InvalidWebhook if it may not."""
+    """Return an allowed URL; InvalidWebhook: it is not allowed."""
     most = limits.WEBHOOK_URL_LENGTH
     if not isinstance(url, str) or len(url) > most or not _PRINTABLE.fullmatch(url):
         raise exceptions.InvalidWebhook(
@@ -177,18 +132,18 @@ def read_url(url: Any, rules: WebhookRules = DEFAULT_RULES, field: str = 'webhoo
 
 
 def url_origin(url: str) -> str:
-    """Return scheme, host and port of a URL: path and query may hold what opens the receiver.
+    """Return scheme, host and port of a URL: path and query may contain secrets of the receiver.
 
-    Empty for an empty URL, which stands for one that no key opens.
+    An empty URL, which stands for one that no key can decrypt, has none.
     """
     parts = urllib.parse.urlsplit(url)
     return f'{parts.scheme}://{parts.netloc}' if url else ''
 
 
 def is_forbidden(address: Address, rules: WebhookRules = DEFAULT_RULES) -> bool:
-    """Return whether an address is forbidden: one that is not public, or of the cloud itself.
+    """Return whether an address is forbidden: it is not public, or belongs to the cloud itself.
 
-    The same holds for an IPv4 address that is written inside of an IPv6 address.
+    An IPv4 address inside of an IPv6 address counts as well.
     """
     return any(_is_forbidden(each, rules) for each in embedded_addresses(address))
 
@@ -249,3 +204,52 @@ def _read_patterns(given: Any, field: str) -> list[str]:
             field=field,
         )
     return list(given)
+
+
+_NAT64_LOCAL = ipaddress.IPv6Network('64:ff9b:1::/48')  # RFC 8215
+#: Networks whose addresses end with an IPv4 address.
+_IPV4_SUFFIXED = (
+    ipaddress.IPv6Network('::/96'),  # RFC 4291, 2.5.5.1
+    ipaddress.IPv6Network('::ffff:0:0:0/96'),  # RFC 2765, 2.1
+    ipaddress.IPv6Network('64:ff9b::/96'),  # RFC 6052, 2.1
+    _NAT64_LOCAL,
+)
+#: The lengths of prefixes in bits, which determine the place of the IPv4 address (RFC 6052, 2.2).
+#: The address leaves out bits 64 to 71.
+_LOCAL_LENGTHS = (48, 56, 64)
+
+
+def embedded_addresses(address: Address) -> Iterator[Address]:
+    """Yield every address that an address may lead to: itself and those inside of it.
+
+    An IPv4-mapped address is the IPv4 address and nothing else.
+    """
+    if isinstance(address, ipaddress.IPv4Address):
+        yield address
+        return
+    if address.ipv4_mapped is not None:
+        yield address.ipv4_mapped
+        return
+    yield address
+    bits = int(address)
+    # :: and ::1 lead to themselves only. ISATAP: RFC 5214, 6.1.
+    ending = bits > 1 and any(address in network for network in _IPV4_SUFFIXED)
+    if ending or bits >> 32 & 0xFCFFFFFF == 0x5EFE:
+        yield _low_ipv4(bits)
+    if address in _NAT64_LOCAL:
+        # The length of the prefix is not known; too long a prefix leaves only zeros.
+        candidates = (_ipv4_behind_prefix(bits, length) for length in _LOCAL_LENGTHS)
+        yield from (candidate for candidate in candidates if int(candidate) >> 24)
+    if address.sixtofour is not None:
+        yield address.sixtofour
+    if address.teredo is not None:
+        yield from address.teredo
+
+
+def _low_ipv4(bits: int) -> ipaddress.IPv4Address:
+    return ipaddress.IPv4Address(bits & 0xFFFFFFFF)
+
+
+def _ipv4_behind_prefix(bits: int, length: int) -> ipaddress.IPv4Address:
+    without = (bits >> 64 << 56) | (bits & (1 << 56) - 1)
+    return _low_ipv4(without >> (120 - length - 32))

@@ -13,29 +13,37 @@ from climate_core.lease.transitions import Change
 
 _L = states.LeaseStatus
 _R = states.ReservationStatus
-#: How late the notifications about members of a stack may come after the lease freed it.
+
+#: What a user learns when no host is missing any more.
+HOSTS_COMPLETE: Final = 'All of its hosts are there again.'
+#: How the reason of a lease begins whose start will fail.
+START_WILL_FAIL: Final = 'The start will fail: '
+#: What a user learns when the start will not fail any more.
+TRUST_ACCEPTED: Final = 'Keystone accepts the trust of the owner again.'
+#: The maximum delay of notifications about members of a stack after the lease freed the stack.
 _MAX_PART_DELAY = timedelta(hours=1)
 _BY_STACK = 'It was deleted, by its stack or by hand.'
 
 
 def find_lost(lease: Lease, ids: Collection[str]) -> list[Reservation]:
-    """Return those of the reservations whose resource is gone that have lost it.
+    """Return the reservations that have lost their resource.
 
-    What is being taken out of the lease, or could not be prepared, is not lost: its own event
-    finds it gone.
+    Resources that are being removed from the lease, or whose preparation failed, are not lost:
+    their own events find them deleted.
+
+    :param ids: the ids of the reservations whose resource does not exist any more
     """
-    leaving = start.failed_preparations(lease)
-    gone = (each for each in lease.live if each.id in ids and each.id not in leaving)
-    return [each for each in gone if each.status != _R.DELETING]
+    ids = {*ids} - start.failed_preparations(lease)
+    return [r for r in lease.live if r.id in ids and r.status != _R.DELETING]
 
 
 def record_lost(lease: Lease, reasons: Mapping[str, str], now: datetime) -> Change:
-    """Return a lease whose resources went away without it.
+    """Return a lease whose resources were deleted outside of the lease.
 
-    Only what :func:`find` returns is lost. And what belongs to another resource of the lease, as a
-    server to its stack, is that one's business: its user may have updated it so that it has less.
+    Only the reservations of :func:`find_lost` are lost. A part of another resource, as a server
+    of a stack, is not missing: a user may have updated the stack.
 
-    :param reasons: reservation id -> what happened to its resource
+    :param reasons: the id of a reservation -> what happened to its resource
     """
     lost = [
         _lost(r, None if _is_part(lease, r, now) else reasons[r.id], now)
@@ -49,7 +57,7 @@ def record_lost(lease: Lease, reasons: Mapping[str, str], now: datetime) -> Chan
         return Change(
             _with_rest(lease, after, start.failed_preparations(lease), now), {'lease.update': told}
         )
-    # A service that counts the time from start to end must hear of an end that comes early, too.
+    # A service that rates the time from start to end needs the early end as well.
     notifications = {'lease.update': told, end.ENDED: told}
     if lease.status == _L.DELETING:
         notifications = {end.ENDED: told, 'lease.delete': told}
@@ -58,7 +66,7 @@ def record_lost(lease: Lease, reasons: Mapping[str, str], now: datetime) -> Chan
 
 
 def _with_rest(before: Lease, after: Lease, leaving: Collection[str], now: datetime) -> Lease:
-    """Return a lease that has something left."""
+    """Return a lease that still has resources."""
     status = transitions.recovered_status(after, now)
     known = {r.id for r in before.reservations if r.missing_resources}
     lost = {r.id for r in after.reservations if r.missing_resources} - known
@@ -75,7 +83,7 @@ def _with_rest(before: Lease, after: Lease, leaving: Collection[str], now: datet
 
 
 def _is_part(lease: Lease, reservation: Reservation, now: datetime) -> bool:
-    """Tell whether a resource is a part of another one that is held or was freed lately."""
+    """Tell whether a resource is a part of another one that is held or was freed recently."""
     parent_id = reservation.parent_id
     return any(
         r.live or (r.freed_at and not r.missing_resources and now - r.freed_at < _MAX_PART_DELAY)
@@ -85,7 +93,7 @@ def _is_part(lease: Lease, reservation: Reservation, now: datetime) -> bool:
 
 
 def _lost(reservation: Reservation, reason: str | None, now: datetime) -> Reservation:
-    """Return a reservation whose resource is gone; without a reason, with what it belongs to."""
+    """Return a reservation whose resource was deleted, without a reason as a part of a stack."""
     return dataclasses.replace(
         reservation,
         status=_R.DELETED,
@@ -96,10 +104,6 @@ def _lost(reservation: Reservation, reason: str | None, now: datetime) -> Reserv
     )
 
 
-#: What is told when nothing is missing any more.
-HOSTS_COMPLETE: Final = 'All of its hosts are there again.'
-
-
 def record_host_replacement(
     lease: Lease,
     reservation_id: str,
@@ -107,19 +111,18 @@ def record_host_replacement(
     missing: Mapping[str, str],
     now: datetime,
 ) -> Change:
-    """Return a lease one of whose reservations has other hosts, or lacks some.
+    """Return a lease after failures of the hosts of a reservation.
 
-    :param replaced: the name of a host that it cannot keep -> the names of those that it was
-        replaced by
-    :param missing: the name of a host that has no replacement -> what is the matter with it, as
-        the rest of a sentence; empty if all are there
+    :param replaced: the name of a host -> the names of its replacements
+    :param missing: the name of a host without a replacement -> what is wrong with it, as the rest
+        of a sentence; empty: no host is missing
     """
     before = lease.get_reservation(reservation_id)
-    told = [
+    sentences = [
         f'Host {name} was replaced by {", ".join(new)}.' for name, new in sorted(replaced.items())
     ]
-    told += [f'Host {name} {why}' for name, why in sorted(missing.items())]
-    reason = ' '.join(told) or None
+    sentences += [f'Host {name} {why}' for name, why in sorted(missing.items())]
+    reason = ' '.join(sentences) or None
     is_known = before.missing_resources == bool(missing)
     if not replaced and is_known and (not missing or before.status_reason == reason):
         return Change(lease)
@@ -136,42 +139,38 @@ def record_host_replacement(
         after = _with_degraded(after)
     if replaced and lease.has_started(now):
         after = reallocation.add_reallocations(after, [reservation_id], now)
-    # What was missing already was notified then.
+    # Hosts that were missing before were notified then.
     is_news = bool(replaced) or not is_known
     return Change(after, {'lease.update': reason or HOSTS_COMPLETE} if is_news else {})
 
 
 def _with_degraded(lease: Lease) -> Lease:
-    """Return a lease that says whether something of it is missing."""
+    """Return a lease with ``degraded`` and the reason for it."""
     degraded = any(each.missing_resources for each in lease.reservations)
     lease = dataclasses.replace(lease, degraded=degraded)
-    # What a start waits for is told by the start.
-    if lease.status == states.LeaseStatus.STARTING:
+    # The event of the start reports what it waits for.
+    if lease.status == _L.STARTING:
         return lease
     reason = transitions.permanent_errors(lease) or transitions.user_start_reason(lease)
     return dataclasses.replace(lease, status_reason=reason)
 
 
-#: What the reason of a lease has if it is told.
-START_WILL_FAIL: Final = 'The start will fail: '
-#: What is told when it is well again.
-TRUST_ACCEPTED: Final = 'Keystone accepts the trust of the owner again.'
-
-
 def record_start_warning(lease: Lease, reason: str | None) -> Change:
-    """Return a lease that says why its start will fail, which its user is told once.
+    """Return a lease with a warning that its start will fail, which is notified once.
 
-    :param reason: a sentence; None if nothing is wrong
+    The start is tried in any case, and reports its own result.
+
+    :param reason: a sentence; None: the start will not fail
     """
     waits = any(e.status == states.EventStatus.UNDONE for e in lease.events_of(model.START))
-    is_told = START_WILL_FAIL in (lease.status_reason or '')
-    is_over = lease.status != states.LeaseStatus.PENDING or lease.deleted_at is not None
-    if is_over or not waits or is_told == (reason is not None):
+    has_warning = START_WILL_FAIL in (lease.status_reason or '')
+    is_over = lease.status != _L.PENDING or lease.deleted_at is not None
+    if is_over or not waits or has_warning == (reason is not None):
         return Change(lease)
     known = transitions.permanent_errors(lease)
     if reason is None:
         after = dataclasses.replace(lease, status_reason=known)
         return Change(after, {'lease.update': TRUST_ACCEPTED})
-    told = START_WILL_FAIL + reason
-    after = dataclasses.replace(lease, status_reason=f'{told} {known}' if known else told)
-    return Change(after, {start.START_WARNING: told})
+    warning = START_WILL_FAIL + reason
+    after = dataclasses.replace(lease, status_reason=f'{warning} {known}' if known else warning)
+    return Change(after, {start.START_WARNING: warning})

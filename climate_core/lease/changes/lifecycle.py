@@ -10,10 +10,12 @@ from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.lease import events, model, states, transitions
 from climate_core.lease.changes import queueing
-from climate_core.lease.events import end, first_events
-from climate_core.lease.model import END, Lease, Reservation
+from climate_core.lease.events import end
+from climate_core.lease.model import Lease, Reservation
 from climate_core.lease.request import LeaseRequest
 from climate_core.lease.transitions import Change
+
+_L = states.LeaseStatus
 
 
 def new_lease(
@@ -27,16 +29,16 @@ def new_lease(
     external_end: bool = False,
     kind: str = states.LeaseKind.IMMEDIATE,
 ) -> Lease:
-    """Return a lease with its first events; it has no trust yet.
+    """Return a lease with its first events, without a trust.
 
     :param digest: of a request with an Idempotency-Key
-    :param before_start: seconds before the start at which every lease is told
-    :param external_end: whether the external service is told of its end
-    :param kind: one of :class:`.states.Kind`
+    :param before_start: the seconds before the start of the notices that every lease has
+    :param external_end: whether the external service is notified of its end
+    :param kind: one of :class:`.states.LeaseKind`
     """
     policy = asked.start_policy or states.StartPolicy.AUTO
-    told = asked.before_start or ()
-    events_ = first_events(
+    notices = asked.before_start or ()
+    first = events.first_events(
         lease_id,
         asked.start,
         asked.end,
@@ -44,10 +46,10 @@ def new_lease(
         asked.events,
         now,
         manual=policy == states.StartPolicy.MANUAL,
-        before_start={*told, *before_start},
+        before_start={*notices, *before_start},
     )
     if external_end:
-        events_ = (*events_, end.new_external_end(lease_id, now))
+        first = (*first, end.new_external_end(lease_id, now))
     return Lease(
         id=lease_id,
         name=asked.name,
@@ -58,22 +60,22 @@ def new_lease(
         before_end_date=asked.before_end,
         created_at=now,
         start_policy=policy,
-        before_start=told,
+        before_start=notices,
         webhook=asked.webhook,
         request_digest=digest,
         kind=kind,
         priority=asked.priority or 0,
         preemptible=asked.preemptible,
         reservations=model.order_joining((), reservations),
-        events=events_,
+        events=first,
     )
 
 
-_L = states.LeaseStatus
-
-
 def start_lease(lease: Lease, now: datetime) -> Change:
-    """Return a lease whose start is due now; InvalidState if it starts by itself, or not now."""
+    """Return a lease whose start is due now.
+
+    :raises climate_core.exceptions.InvalidState: it starts by itself, or cannot start now
+    """
     if lease.start_policy != states.StartPolicy.MANUAL:
         raise exceptions.InvalidState(
             f'Lease {lease.id} starts by itself at {dates.sentence(lease.start_date)}: only one '
@@ -105,10 +107,10 @@ def start_lease(lease: Lease, now: datetime) -> Change:
 
 
 def end_lease(lease: Lease, now: datetime) -> Change:
-    """Return a lease that ends now and frees what it holds.
+    """Return a lease that ends now and frees its resources.
 
-    The lease keeps its dates if it is cancelled; otherwise it ends now. What was to happen to it
-    until its end does not happen any more. One that is ending already is left as it is.
+    A lease that is cancelled before its start keeps its dates. Its other events are cancelled. A
+    lease that is ending is not changed.
     """
     if lease.status in states.ENDING:
         return Change(lease)
@@ -117,9 +119,9 @@ def end_lease(lease: Lease, now: datetime) -> Change:
     reason = 'Its user ended the lease.' if has_started else end.CANCELLED
     after = events.cancel_by_stage(after, events.Stage.END_REQUESTED, reason, now)
     if not lease.live:
-        told = {'lease.update': None, end.ENDED: None}
-        return Change(events.terminate_lease(after, now, end.end_reason(after)), told)
-    ending = after.moved_to(states.LeaseStatus.TERMINATING, end.end_reason(after))
+        ended = events.terminate_lease(after, now, end.end_reason(after))
+        return Change(ended, {'lease.update': None, end.ENDED: None})
+    ending = after.moved_to(_L.TERMINATING, end.end_reason(after))
     return Change(ending.with_events(end.end_now(ending, now)), {'lease.update': None})
 
 
@@ -127,19 +129,19 @@ def _with_earlier_end(lease: Lease, time: datetime) -> Lease:
     """Return a lease with an earlier end."""
     before_end = None if lease.before_end_date is None else min(lease.before_end_date, time)
     after = dataclasses.replace(lease, end_date=time, before_end_date=before_end)
-    ends = lease.events_of(END)[:1]
-    return after.with_events(*(dataclasses.replace(each, time=time) for each in ends))
+    event = lease.event(model.END)
+    return after if event is None else after.with_events(dataclasses.replace(event, time=time))
 
 
 def delete_lease(lease: Lease, now: datetime) -> Change:
-    """Return a lease that is deleted: at once if it holds nothing, otherwise by an end due now."""
+    """Return a lease that is deleted, by an end that is due now if it holds resources."""
     status = lease.status if lease.status == _L.TERMINATED else _L.DELETING
     deleting = lease.moved_to(status, lease.status_reason)
     if not lease.live:
-        gone = events.terminate_lease(deleting, now, lease.status_reason)
-        return Change(dataclasses.replace(gone, deleted_at=now), {'lease.delete': None})
+        ended = events.terminate_lease(deleting, now, lease.status_reason)
+        return Change(dataclasses.replace(ended, deleted_at=now), {'lease.delete': None})
     if lease.status == _L.DELETING:
         return Change(lease)
-    stage = events.Stage.END_REQUESTED
-    after = events.cancel_by_stage(deleting, stage, 'The lease is deleted.', now)
+    reason = 'The lease is deleted.'
+    after = events.cancel_by_stage(deleting, events.Stage.END_REQUESTED, reason, now)
     return Change(after.with_events(end.end_now(lease, now)))

@@ -9,12 +9,14 @@ from typing import Any, Final
 from climate_common import dates
 from climate_core import exceptions
 from climate_core.lease import events, model, states, transitions
-from climate_core.lease.events import first_events, queue
-from climate_core.lease.events import start as events_start
+from climate_core.lease.events import queue
+from climate_core.lease.events.start import add_preparations
 from climate_core.lease.model import Event, Lease, Reservation
 from climate_core.lease.transitions import Change
 
 _L = states.LeaseStatus
+_R = states.ReservationStatus
+_E = states.EventStatus
 _GRANTED: Final = 'There is enough for the lease by now.'
 
 
@@ -26,17 +28,17 @@ def queue_lease(
     now: datetime,
     seconds: float = 0.0,
 ) -> Lease:
-    """Return a new lease as one that waits, and holds nothing.
+    """Return a new lease that is queued and holds no resources.
 
-    :param retries: how often it is tried
-    :param duration: how long it lasts from when it is granted, if that is after its start; None:
-        it ends at its end date in any case
-    :param reason: what there is not enough of
-    :param seconds: until the next try
+    :param retries: the maximum number of retries
+    :param duration: its duration if it is granted after its start date; None: it ends at its end
+        date in any case
+    :param reason: what the cloud lacks
+    :param seconds: until the next retry
     """
     due = model.new_event(lease.id, model.RETRY, now + timedelta(seconds=seconds), now)
-    nothing = (dataclasses.replace(each, amounts={}) for each in lease.reservations)
-    after = queue.without_grant(lease, due, duration, nothing)
+    reservations = (dataclasses.replace(each, amounts={}) for each in lease.reservations)
+    after = queue.without_grant(lease, due, duration, reservations)
     return dataclasses.replace(
         after, status=_L.WAITING, status_reason=reason, retries_left=retries
     )
@@ -49,13 +51,13 @@ def drain_hosts_for(
     reason: str | None,
     now: datetime,
 ) -> Lease:
-    """Return a new lease as one for which hosts are emptied.
+    """Return a new lease for which hosts are drained.
 
-    It has none of them yet, but what it asks for counts for the limits of its project: so they
-    bound how many hosts a project may have emptied at once.
+    It holds no host yet, but its amounts count for the limits of its project, so that the limits
+    bound the number of hosts that a project has drained concurrently.
 
-    :param progress: what is kept of that, with its reservations
-    :param duration: as :func:`wait` takes it
+    :param progress: the progress of its reservations
+    :param duration: see :func:`queue_lease`
     """
     due = model.new_event(lease.id, model.MAKE_ROOM, now, now)
     reservations = (dataclasses.replace(each, progress=progress) for each in lease.reservations)
@@ -64,10 +66,10 @@ def drain_hosts_for(
 
 
 def allow_requeue(lease: Lease, retries: int, duration: timedelta | None) -> Lease:
-    """Return a new lease that is granted at once, and is tried again if servers find no room.
+    """Return a new lease that is granted, and is queued if Nova has no capacity for its servers.
 
-    :param retries: how often
-    :param duration: as :func:`wait` takes it
+    :param retries: the maximum number of retries
+    :param duration: see :func:`queue_lease`
     """
     if not any(each.group for each in lease.reservations):
         return lease
@@ -81,17 +83,17 @@ def grant_lease(
     now: datetime,
     before_start: Iterable[int] = (),
 ) -> Change:
-    """Return a lease that waited as one for which there is enough.
+    """Return a queued lease as granted.
 
-    :param amounts: what its reservations hold from now on, by their ids
-    :param before_start: seconds before the start at which every lease is told
+    :param amounts: the amounts that its reservations hold from now on, by their ids
+    :param before_start: the seconds before the start of the notices that every lease has
     """
     start, end = granted_period(lease, now)
     held = (
         dataclasses.replace(
             each,
             amounts=amounts.get(each.id, {}),
-            # What hosts were emptied is done with; which servers were shelved is not.
+            # The progress of a drain is of no use any more; that of shelved servers is.
             progress=None if lease.status == _L.IN_PROGRESS else each.progress,
             updated_at=now,
         )
@@ -101,10 +103,10 @@ def grant_lease(
         lease.with_reservations(*held).moved_to(_L.PENDING, None), start, end, now
     )
     if not any(each.group for each in pending_reservations(after)):
-        # What is made may find no room, and then the lease waits again.
+        # Only a lease whose servers are still to be created may be queued again.
         after = dataclasses.replace(after, retries_left=None, duration=None)
     after = transitions.cancel_events(after, _next_retries(after), _GRANTED, now)
-    new = first_events(
+    first = events.first_events(
         lease.id,
         start,
         end,
@@ -114,20 +116,22 @@ def grant_lease(
         manual=lease.start_policy == states.StartPolicy.MANUAL,
         before_start={*lease.before_start, *before_start},
     )
-    after = after.with_events(*(e for e in new if events.get_handler(e.event_type).follows_grant))
+    after = after.with_events(
+        *(e for e in first if events.get_handler(e.event_type).follows_grant)
+    )
     if after.event(model.END) is None:
         after = after.with_events(model.new_event(lease.id, model.END, end, now))
-    # What is there already was shelved, and is woken at the start.
-    made = dict.fromkeys(
+    # A resource that exists was shelved; the start unshelves it.
+    preparing = dict.fromkeys(
         each.id for each in pending_reservations(after) if each.group and not each.is_made
     )
-    after = events_start.add_preparations(after, made, now)
-    told = queue.HOSTS_DRAINED if lease.status == _L.IN_PROGRESS else queue.RETRY_GRANTED
-    return Change(after, {told: None})
+    after = add_preparations(after, preparing, now)
+    drained = lease.status == _L.IN_PROGRESS
+    return Change(after, {queue.HOSTS_DRAINED if drained else queue.RETRY_GRANTED: None})
 
 
 def shift_period(lease: Lease, start: datetime, end: datetime, now: datetime) -> Lease:
-    """Return a lease that begins later than was asked for; what is told before the end follows."""
+    """Return a lease with other dates; its ``before_end_date`` and its events follow."""
     before_end = lease.before_end_date
     if before_end is not None:
         before_end = transitions.move_before_end(before_end, lease.end_date, start, end)
@@ -137,12 +141,12 @@ def shift_period(lease: Lease, start: datetime, end: datetime, now: datetime) ->
 
 
 def pending_reservations(lease: Lease) -> tuple[Reservation, ...]:
-    """Return the reservations of a lease that waits which are not being taken out of it."""
-    return tuple(each for each in lease.live if each.status == states.ReservationStatus.PENDING)
+    """Return the reservations of a queued lease that are not being removed from it."""
+    return tuple(each for each in lease.live if each.status == _R.PENDING)
 
 
 def check_changeable(lease: Lease) -> None:
-    """Refuse to change what a lease holds that cannot have it, or gives it up.
+    """Reject changes of a lease that is being preempted, was never granted, or drains hosts.
 
     :raises climate_core.exceptions.InvalidState: it is such a lease
     """
@@ -165,9 +169,9 @@ def check_changeable(lease: Lease) -> None:
 
 
 def retry_now(lease: Lease, now: datetime) -> Lease:
-    """Return a lease that waits, and was changed by its user, as one that is tried now.
+    """Return a queued lease that its user changed, with a retry that is due now.
 
-    It has an end of its own if it has an end date that stays.
+    It has an ``end_lease`` event unless its end date depends on the grant.
     """
     ends = lease.events_of(model.END)
     if lease.duration is not None:
@@ -181,29 +185,26 @@ def retry_now(lease: Lease, now: datetime) -> Lease:
 
 
 def _next_retries(lease: Lease) -> Iterable[Event]:
-    """Return the events by which a lease that waits is tried next."""
-    return (e for e in lease.events_of(model.RETRY) if e.status == states.EventStatus.UNDONE)
+    """Return the next retries of a queued lease."""
+    return (e for e in lease.events_of(model.RETRY) if e.status == _E.UNDONE)
 
 
 def granted_period(lease: Lease, now: datetime) -> tuple[datetime, datetime]:
-    """Return the start and the end of a lease that waits if it is granted now."""
+    """Return the start and the end of a queued lease if it is granted now."""
     start = max(lease.start_date, now)
     if lease.duration is None:
         return start, lease.end_date
     return start, max(lease.end_date, start + timedelta(seconds=lease.duration))
 
 
-_R = states.ReservationStatus
-
-
 def preempt_lease(
     lease: Lease, time: datetime, earliest: datetime, now: datetime
 ) -> Change | None:
-    """Return a lease that waits, or one that runs as one that gives up what it has.
+    """Return a preemptible lease that is queued now, or preempted at a time if it is active.
 
-    :param time: when one that runs gives it up
-    :param earliest: when it may do so
-    :returns: None if it cannot be preempted: it is about to begin, or has too little time
+    :param time: when an active lease releases its resources
+    :param earliest: the earliest time that its notice allows
+    :returns: None if it cannot be preempted: it is about to start, or the time is too early
     """
     if not lease.preemptible or lease.preempted_at is not None:
         return None
@@ -211,25 +212,24 @@ def preempt_lease(
         return Change(
             queue.requeue_preempted(lease, now), {'lease.update': queue.PREEMPTED_REASON}
         )
-    asleep = any(each.status != _R.ACTIVE for each in lease.live)
-    if lease.status != _L.ACTIVE or asleep or time < earliest:
+    is_active = lease.status == _L.ACTIVE and all(each.status == _R.ACTIVE for each in lease.live)
+    if not is_active or time < earliest:
         return None
     event = model.new_event(lease.id, model.PREEMPT, time, now)
     shelved = 'its servers' if _holds_resources(lease) else 'servers that are on its hosts by then'
-    told = (
+    reason = (
         f'Another lease needs what it has: it is given up on {dates.sentence(time)}, and '
         f'{shelved} are shelved.'
     )
-    after = lease.with_events(event).moved_to(_L.ACTIVE, told)
-    return Change(after, {'lease.update': told})
+    after = lease.with_events(event).moved_to(_L.ACTIVE, reason)
+    return Change(after, {'lease.update': reason})
 
 
 def _is_prepared(lease: Lease) -> bool:
-    """Tell whether what it is promised is being prepared."""
-    events = lease.events_of(model.PREPARE)
-    return any(each.status != states.EventStatus.UNDONE for each in events)
+    """Tell whether the preparation of its resources has begun."""
+    return any(event.status != _E.UNDONE for event in lease.events_of(model.PREPARE))
 
 
 def _holds_resources(lease: Lease) -> bool:
-    """Tell whether it has a resource that is there, as a server."""
+    """Tell whether it has a resource that exists, as a server."""
     return any(each.unit_kind is None and each.is_made for each in lease.live)

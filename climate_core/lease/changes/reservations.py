@@ -9,9 +9,14 @@ from typing import Any
 from climate_core import exceptions
 from climate_core.lease import model, states, transitions
 from climate_core.lease.changes import queueing
-from climate_core.lease.events import start as events_start
-from climate_core.lease.model import Lease, Reservation
+from climate_core.lease.events.start import add_preparations, cancel_preparations
+from climate_core.lease.model import Event, Lease, Reservation
 from climate_core.lease.transitions import Change
+
+_L = states.LeaseStatus
+_R = states.ReservationStatus
+_E = states.EventStatus
+_ENDED = (_R.DELETING, _R.DELETED)
 
 
 def add_reservations(
@@ -20,13 +25,13 @@ def add_reservations(
     now: datetime,
     preparing: Mapping[str, timedelta | None] | None = None,
 ) -> Change:
-    """Return a lease with more reservations; if it has started, they are woken at once.
+    """Return a lease with more reservations; if it has started, they start immediately.
 
-    A lease in ERROR takes more as well: what failed does not keep the others from being woken.
+    A lease in ERROR accepts reservations: what failed does not prevent the start of the rest.
 
-    :param preparing: those that are to be prepared, see :func:`.events.prepare.add`
-    :returns: the lease as it is if nothing joins it
-    :raises climate_core.exceptions.InvalidState: it is over, or about to be, or waits
+    :param preparing: the reservations to prepare, see :func:`.events.start.add_preparations`
+    :returns: the lease as it is if there are no reservations
+    :raises climate_core.exceptions.InvalidState: it has ended, is ending, or is queued
     """
     if not reservations:
         return Change(lease)
@@ -45,20 +50,15 @@ def add_reservations(
     start = lease.event(model.START)
     if start is not None and not start.open:
         after = after.with_events(transitions.reschedule_event(start, now, now))
-    return Change(
-        events_start.add_preparations(after, preparing or {}, now), {'lease.update': None}
-    )
-
-
-_ENDED = (states.ReservationStatus.DELETING, states.ReservationStatus.DELETED)
+    return Change(add_preparations(after, preparing or {}, now), {'lease.update': None})
 
 
 def change_reservation(
     lease: Lease, reservation_id: str, params: Mapping[str, Any], now: datetime
 ) -> Change:
-    """Return a lease one of whose reservations has other params.
+    """Return a lease with other params of a reservation.
 
-    :param params: only what the plugin lets change
+    :param params: the params that change; the plugin allows it
     :raises climate_core.exceptions.ReservationNotFound: the lease does not have it
     :raises climate_core.exceptions.InvalidState: its end has begun
     """
@@ -73,20 +73,15 @@ def change_reservation(
     queueing.check_changeable(lease)
     changed = dataclasses.replace(reservation, params=new, updated_at=now)
     after = lease.with_reservations(changed)
-    if lease.status == states.LeaseStatus.WAITING:
+    if lease.status == _L.WAITING:
         after = queueing.retry_now(after, now)
     return Change(after, {'lease.update': None})
 
 
-_L = states.LeaseStatus
-_R = states.ReservationStatus
-_E = states.EventStatus
+def remove_reservation(lease: Lease, reservation_id: str, now: datetime) -> Change:
+    """Return a lease without one of its resources, whose end action is done.
 
-
-def remove_reservation(lease: model.Lease, reservation_id: str, now: datetime) -> Change:
-    """Return a lease one of whose resources is to be freed; its end action is done.
-
-    :raises climate_core.exceptions.ReservationNotFound: it does not have it any more
+    :raises climate_core.exceptions.ReservationNotFound: the lease does not have it any more
     :raises climate_core.exceptions.InvalidState: the lease is ending
     """
     reservation = lease.get_reservation(reservation_id)
@@ -106,23 +101,19 @@ def remove_reservation(lease: model.Lease, reservation_id: str, now: datetime) -
     after = after.with_events(_end_reservation_now(lease, reservation, now))
     if lease.status == _L.WAITING:
         after = queueing.retry_now(after, now)
-    after = events_start.cancel_preparations(
-        after, [reservation], 'It is taken out of the lease.', now
-    )
+    reason = 'It is taken out of the lease.'
+    after = cancel_preparations(after, [reservation], reason, now)
     start = lease.event(model.START)
     has_started = lease.status != _L.PENDING and lease.has_started(now)
     if has_started and start is not None and start.status == _E.UNDONE:
-        # The start may have waited for this resource only.
+        # The start may have waited only for this resource.
         after = after.with_events(transitions.reschedule_event(start, now, now))
     return Change(after, {'lease.update': None})
 
 
-def _end_reservation_now(
-    lease: model.Lease, reservation: model.Reservation, now: datetime
-) -> model.Event:
-    """Return the event that ends a reservation: that of its early end, if it has one."""
-    early = lease.events_of(model.END_RESERVATION, reservation_id=reservation.id)
-    for each in early:
-        if each.open:
-            return transitions.move_event(each, now, now)
+def _end_reservation_now(lease: Lease, reservation: Reservation, now: datetime) -> Event:
+    """Return the event that ends a reservation; an early end of it is moved."""
+    for event in lease.events_of(model.END_RESERVATION, reservation_id=reservation.id):
+        if event.open:
+            return transitions.move_event(event, now, now)
     return model.new_event(lease.id, model.END_RESERVATION, now, now, reservation.id)

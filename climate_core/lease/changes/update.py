@@ -16,7 +16,7 @@ from climate_core.lease.model import Event, Lease
 from climate_core.lease.transitions import Change
 
 _TIMES = ('start_date', 'end_date', 'before_end_date')
-#: What has no time -> the function that reads it.
+#: A field that is no time -> the function that reads it.
 _PLAIN: Final[Mapping[str, Callable[[Any], Any]]] = {
     'name': request.read_name,
     'start_policy': request.read_start_policy,
@@ -33,9 +33,9 @@ _OLD_NAMES = {'before_end_notification': 'before_end_date'}
 class UpdateRules:
     """Limits that the operator sets for updates.
 
-    :param late: seconds that a new start or event may be in the past
-    :param before_start: seconds before its start at which every lease is told
-    :param webhooks: where webhooks may be
+    :param late: the maximum age, in seconds, of a new start or event
+    :param before_start: the seconds before the start of the notices that every lease has
+    :param webhooks: which webhooks are allowed
     """
 
     late: float = 0.0
@@ -46,15 +46,15 @@ class UpdateRules:
 def update_lease(
     lease: Lease, values: Mapping[str, Any], now: datetime, rules: UpdateRules
 ) -> Change:
-    """Return a lease as its user wants it; its events move with it.
+    """Return a lease with the values of its user; its events move with it.
 
     :param values: ``name``, ``start_date`` (before the start), ``end_date`` or ``duration``,
         ``before_end_date``, ``start_policy`` and ``before_start`` (before the start), ``priority``
-        (while it waits), ``webhook`` (None takes it away), ``events`` (in place of those that were
-        given), ``reservations`` (each ``id`` and what its plugin lets change), ``partial`` (see
-        :mod:`.early_ends`). None is nothing, except of the webhook.
-    :raises climate_core.exceptions.ClimateError: something else was to be changed, a value is bad,
-        the lease is too far for this, or does not have the reservation
+        (while it is queued), ``webhook`` (None removes it), ``events`` (in place of those that the
+        user added), ``reservations`` (``id`` and the params that the plugin lets change),
+        ``partial`` (see :func:`read_partial`). Other values that are None change nothing.
+    :raises climate_core.exceptions.ClimateError: a field cannot be changed, or not any more, a
+        value is invalid, or the lease does not have the reservation
     """
     wanted = {
         _OLD_NAMES.get(k, k): v for k, v in values.items() if v is not None or k == 'webhook'
@@ -75,7 +75,7 @@ def update_lease(
     for item in wanted.get('reservations', ()):
         params = {k: v for k, v in item.items() if k != 'id'}
         after = reservations.change_reservation(after, str(item.get('id')), params, now).lease
-    # The start and the end are compared by what they are, so that a repeated request is no change.
+    # Values are compared, not texts, so that a repeated request is no change.
     if after == lease:
         return Change(lease)
     if lease.status in states.ENDING and after != dataclasses.replace(lease, name=after.name):
@@ -93,7 +93,7 @@ def update_lease(
 
 
 def _with_duration(lease: Lease, wanted: Mapping[str, Any]) -> Lease:
-    """Return a lease that waits, or may do so, with the duration that it has by now."""
+    """Return a lease that is queued, or may be, with its new duration."""
     if 'duration' in wanted:
         seconds = round(request.read_duration(wanted['duration']).total_seconds())
         return dataclasses.replace(lease, duration=seconds)
@@ -101,7 +101,7 @@ def _with_duration(lease: Lease, wanted: Mapping[str, Any]) -> Lease:
 
 
 def _change_plain_fields(lease: Lease, wanted: Mapping[str, Any], rules: UpdateRules) -> Lease:
-    """Change what has no time."""
+    """Change the fields that are no times."""
     new = {field: read(wanted[field]) for field, read in _PLAIN.items() if field in wanted}
     if 'webhook' in wanted:
         new['webhook'] = request.read_webhook(wanted['webhook'], rules.webhooks)
@@ -163,7 +163,7 @@ def _move_times(
 
 
 def moved_date(before: Lease, after: Lease) -> str | None:
-    """Return the field of the date that a change moves, the start if both; None: it moves none."""
+    """Return the date that a change moves, the start if it moves both; None: it moves no date."""
     if before.start_date != after.start_date:
         return 'start_date'
     return 'end_date' if before.end_date != after.end_date else None
@@ -194,7 +194,7 @@ def _check_move(lease: Lease, moved: Mapping[str, datetime], now: datetime, late
 def _replace_user_events(
     lease: Lease, given: Sequence[Mapping[str, Any]], now: datetime, late: float
 ) -> Lease:
-    """Replace the events that the user gave before by these."""
+    """Replace the events that the user added before."""
     read = request.read_events(given, lease.end_date, now)
     wanted = Counter(read)
     kept = []
@@ -218,13 +218,15 @@ def _replace_user_events(
     return dataclasses.replace(lease, events=tuple(kept))
 
 
-_FOLLOWS = 'It ends with its lease.'
-
-
 def read_partial(values: Mapping[str, Any]) -> bool:
-    """Return whether a change of a lease is for what can be extended alone.
+    """Return whether a change extends only the resources that can be extended.
 
-    :raises climate_core.exceptions.BadRequest: it is no extension
+    A lease has one end date. With ``partial`` the resources that the calendar cannot allocate for
+    longer keep their end, and leave the lease then by the event ``end_reservation``. They do so
+    until the end date is not later than their end any more, or a change with ``partial`` extends
+    them.
+
+    :raises climate_core.exceptions.BadRequest: the change is no extension
     """
     partial = bool(values.get('partial'))
     moves_end = any(values.get(name) is not None for name in ('end_date', 'duration'))
@@ -237,61 +239,54 @@ def read_partial(values: Mapping[str, Any]) -> bool:
     return partial
 
 
-def times(lease: Lease) -> Mapping[str, datetime]:
-    """Return the ends of reservations that end before their lease, by their ids."""
-    return lease.early_ends
-
-
 def resumed_ends(before: Lease, after: Lease) -> set[str]:
     """Return the ids of the reservations that end with their lease again after a change."""
-    kept = {each.id for each in after.live if each.status != states.ReservationStatus.DELETING}
-    return kept & (before.early_ends.keys() - after.early_ends.keys())
+    staying = {r.id for r in after.live if r.status != states.ReservationStatus.DELETING}
+    return staying & (before.early_ends.keys() - after.early_ends.keys())
 
 
 def cancel_early_ends(before: Lease, after: Lease, partial: bool, now: datetime) -> Lease:
-    """Return a lease whose end date was changed, in which what can ends with it again.
+    """Return a lease with a new end date, whose reservations end with it again if they can.
 
-    :param partial: whether the calendar is asked again for what ends early
-    :raises climate_core.exceptions.BadRequest: with ``partial`` it does not end later
+    :param partial: whether the change extends reservations that end early
+    :raises climate_core.exceptions.BadRequest: the lease does not end later with ``partial``
     """
     if partial and after.end_date < before.end_date:
         raise exceptions.BadRequest(
             'partial: must be left out: the lease does not end later.', field='partial'
         )
     early = after.early_ends
-    again = [
-        each
-        for each in after.events_of(model.END_RESERVATION)
-        if each.open
-        and each.reservation_id in early
-        and each.time > now
-        and (partial or after.end_date <= each.time)
+    resumed = [
+        event
+        for event in after.events_of(model.END_RESERVATION)
+        if event.open
+        and event.reservation_id in early
+        and event.time > now
+        and (partial or after.end_date <= event.time)
     ]
-    return transitions.cancel_events(after, again, _FOLLOWS, now)
+    return transitions.cancel_events(after, resumed, 'It ends with its lease.', now)
 
 
 def add_early_ends(
     before: Lease, after: Lease, reservation_ids: Iterable[str], now: datetime
 ) -> Lease:
-    """Return a lease some of whose resources keep the end that they had before a change."""
-    had = before.early_ends
+    """Return a lease some of whose reservations keep the end that they had before a change."""
+    ends = {each: before.early_ends.get(each, before.end_date) for each in sorted(reservation_ids)}
     return after.with_events(
         *(
-            model.new_event(
-                after.id, model.END_RESERVATION, had.get(each, before.end_date), now, each
-            )
-            for each in sorted(reservation_ids)
+            model.new_event(after.id, model.END_RESERVATION, end, now, reservation_id)
+            for reservation_id, end in ends.items()
         )
     )
 
 
 def move_start_notices(before: Lease, after: Lease, always: Iterable[int], now: datetime) -> Lease:
-    """Return a lease whose notices follow its start and its ``before_start``.
+    """Return a lease whose ``before_start_lease`` events follow its start and ``before_start``.
 
-    Each keeps its distance from the start. One that was told is told again if its new time is to
-    come; of several whose time has passed one is told, now; none when the start is now.
+    A notice keeps its distance from the start. It is sent again if its new time is to come. Of
+    several notices whose times have passed one is sent now, or none if the start is now.
 
-    :param always: how many seconds before its start every lease is told
+    :param always: the seconds before the start of the notices that every lease has
     """
     same = (before.start_date, before.before_start) == (after.start_date, after.before_start)
     if same or after.status != states.LeaseStatus.PENDING:
@@ -306,8 +301,8 @@ def move_start_notices(before: Lease, after: Lease, always: Iterable[int], now: 
                 gone.add(event.id)
             continue
         if distance not in old and not (event.open and event.time > now):
-            # It stands for several that were past when they were made: its distance from the start
-            # means nothing.
+            # It was due immediately, for several whose times had passed: its distance from the
+            # start means nothing.
             kept.append(event)
             continue
         new.discard(int(distance))
@@ -324,7 +319,7 @@ def move_start_notices(before: Lease, after: Lease, always: Iterable[int], now: 
 
 
 def _keep_last_due(events: list[Event], coming: bool, now: datetime) -> list[Event]:
-    """Keep only the last one of those that are due, and none if the start is past."""
+    """Cancel the notices that are due except the last, or all if the start has come."""
     due = [e for e in events if e.open and e.next_at is not None and e.next_at <= now]
     due.sort(key=lambda e: e.time)
     closed = {e.id for e in (due[:-1] if coming else due)}
