@@ -22,8 +22,7 @@ from climate_core.cloud.limits import Limits
 from climate_core.cloud.trusts import Trusts
 from climate_core.conf import usage as usage_conf
 from climate_core.db import owner_trusts
-from climate_core.db.clock import Clock
-from climate_core.db.engine import TROUBLE, Database
+from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
 from climate_core.db.looks import EarlyLooks
 from climate_core.delivery import metrics, publisher, webhooks
 from climate_core.delivery.usage import UsageReporter
@@ -343,7 +342,7 @@ class ManagerService:
         """Let no new lease share a trust that Keystone refuses; those that have it keep it."""
         try:
             self.database.write(owner_trusts.retire, [trust_id])
-        except TROUBLE:
+        except DATABASE_ERRORS:
             told = 'New leases may still share the trust %s, which Keystone refuses'
             LOG.warning(told, trust_id, exc_info=True)
 

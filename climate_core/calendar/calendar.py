@@ -25,7 +25,7 @@ from climate_core.calendar.search import AllocationChoice, Search
 from climate_core.calendar.transaction import CalendarTransaction
 from climate_core.db import calendar
 from climate_core.db.calendar import StoredAllocation
-from climate_core.db.engine import TROUBLE, Stale
+from climate_core.db.engine import DATABASE_ERRORS, Stale
 from climate_core.threads import Worker
 
 LOG = log.getLogger(__name__)
@@ -325,7 +325,7 @@ class CalendarWarmup(Worker):
     """Read the calendar at the start, and its changes every few minutes, in a dedicated thread."""
 
     name = 'calendar'
-    trouble: ClassVar[tuple[type[Exception], ...]] = TROUBLE
+    trouble: ClassVar[tuple[type[Exception], ...]] = DATABASE_ERRORS
     complaint = 'The calendar was not read; each request that needs it reads it'
 
     def __init__(self, calendar: Calendar) -> None:

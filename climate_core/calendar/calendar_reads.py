@@ -31,7 +31,7 @@ from climate_core.calendar.timeline import Timeline, usage_levels
 from climate_core.calendar.transaction import CalendarTransaction, stored_entry
 from climate_core.db import calendar
 from climate_core.db.calendar import StoredAllocation
-from climate_core.db.engine import Database, TransactionRefused
+from climate_core.db.engine import Database, TransactionRejected
 
 
 class Overcommit(NamedTuple):
@@ -123,7 +123,7 @@ class CalendarReads:
             work = self._work(session)
             try:
                 self._find(work, requests, searches_for(work.now, requests, start, end))
-            except TransactionRefused as exc:
+            except TransactionRejected as exc:
                 refused = exc
             else:
                 return
@@ -295,7 +295,7 @@ class CalendarReads:
         """Choose units for requests, whose own allocations count as free.
 
         :param excluded: a unit that is not chosen
-        :raises climate_core.db.engine.TransactionRefused: capacity is insufficient; the error is
+        :raises climate_core.db.engine.TransactionRejected: capacity is insufficient; the error is
             built after the rollback
         """
         open_lanes = (
@@ -318,7 +318,7 @@ class CalendarReads:
         ends = [row.end for row in own if row.reservation_id == blamed]
         until = min(ends or (row.end for row in own), default=0)
         rejected = RejectedRequest(requests, searches, timelines_of, self._rng)
-        raise TransactionRefused(lambda: rejected.explain(missing, until), blamed)
+        raise TransactionRejected(lambda: rejected.explain(missing, until), blamed)
 
 
 def _is_complete(searches: Sequence[Search], found: Sequence[Sequence[AllocationChoice]]) -> bool:

@@ -23,7 +23,7 @@ from sqlalchemy import orm
 from climate_common.microseconds import NEVER, to_microseconds
 from climate_core.calendar.model import Access, Unit
 from climate_core.calendar.timeline import Timeline, total_amounts
-from climate_core.db import calendar, utcnow
+from climate_core.db import calendar, sql
 from climate_core.db.calendar import COMMIT_DELAY
 
 
@@ -152,7 +152,7 @@ class Index:
         return self._snapshot
 
     def _load(self, session: orm.Session) -> datetime.datetime:
-        now = utcnow.read(session)
+        now = sql.read_time(session)
         # The units come first: a promise that is made after that is read with a generation that
         # is too old, and its unit is read again.
         found = calendar.read_units(session)

@@ -11,7 +11,7 @@ from oslo_config import cfg
 
 from climate_core import conf as configuration
 from climate_core.db import migration
-from climate_core.db.engine import TROUBLE
+from climate_core.db.engine import DATABASE_ERRORS
 from climate_core.delivery import metrics
 from climate_core.plugins import loading
 from climate_hosts.cloud.power import base as power
@@ -28,7 +28,7 @@ CANNOT_START: tuple[type[Exception], ...] = (
     metrics.BadAddress,
     cfg.Error,
     OSError,
-    *TROUBLE,
+    *DATABASE_ERRORS,
 )
 
 
@@ -51,7 +51,7 @@ def explain(conf: cfg.ConfigOpts, exc: Exception) -> str:
     If no climate.conf was read, that is said as well.
     """
     said = [str(exc)]
-    if isinstance(exc, TROUBLE):
+    if isinstance(exc, DATABASE_ERRORS):
         # The lines below the first one are SQL, and an address with general advice.
         said = [f'{str(exc).partition(chr(10))[0].rstrip(".")}.', *_database(conf)]
     return ' '.join(filter(None, (*said, missing_file(conf))))

@@ -27,7 +27,7 @@ from climate_core.cmd import checks, explain
 from climate_core.conf import secrets
 from climate_core.conf.webhooks import networks
 from climate_core.db import migration, resealing
-from climate_core.db.engine import TROUBLE, Database
+from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.delivery import name_resolution
 from climate_core.lease import webhook
 
@@ -39,7 +39,7 @@ _WITHOUT_CA = frozenset({'ssl', 'ssl_disabled', 'ssl_verify_cert', 'ssl_verify_i
 #: The sections of the notifications that managers receive.
 _HEARD = ('nova_notifications', 'cinder_notifications', 'heat_notifications')
 #: The errors of a database that does not answer, or is of another release.
-_UNREADABLE: tuple[type[Exception], ...] = (OSError, migration.WrongVersion, *TROUBLE)
+_UNREADABLE: tuple[type[Exception], ...] = (OSError, migration.WrongVersion, *DATABASE_ERRORS)
 
 
 def check_file_modes(conf: cfg.ConfigOpts) -> Iterator[str]:

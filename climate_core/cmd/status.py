@@ -17,7 +17,7 @@ from climate_core.cloud import Cloud, errors, volumes
 from climate_core.cloud.placement import PLACEMENT
 from climate_core.cmd import checks, explain, security
 from climate_core.db import migration
-from climate_core.db.engine import TROUBLE, Database
+from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.plugins import loading
 from climate_core.sync import listener
 from climate_hosts.cloud import placement_check
@@ -25,7 +25,7 @@ from climate_hosts.sync import checks as host_checks
 from climate_networks.sync import address_checks, segment_checks
 
 #: The errors of a database that does not answer.
-_AWAY: tuple[type[Exception], ...] = (OSError, *TROUBLE)
+_AWAY: tuple[type[Exception], ...] = (OSError, *DATABASE_ERRORS)
 _SUCCESS = upgradecheck.Code.SUCCESS
 _WARNING = upgradecheck.Code.WARNING
 _FAILURE = upgradecheck.Code.FAILURE

@@ -17,9 +17,9 @@ from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
 from climate_core.db import rows as db_rows
-from climate_core.db import tables, utcnow
+from climate_core.db import sql, tables
 from climate_core.db.engine import signal
-from climate_core.db.sql_functions import microseconds
+from climate_core.db.sql import microseconds
 
 _UNIT, _ALLOCATION = tables.UNITS, tables.ALLOCATIONS
 _RESERVATION, _LEASE = tables.RESERVATIONS, tables.LEASES
@@ -130,7 +130,7 @@ def read_changed_units(
     if pairs:
         conditions.append(sa.tuple_(_UNIT.c.id, _UNIT.c.generation).not_in(pairs))
     # Also if nothing changed there is a row, with the time.
-    clock = sa.select(utcnow.now(session).label('now')).subquery()
+    clock = sa.select(sql.now(session).label('now')).subquery()
     query = sa.select(clock.c.now, *_UNIT_COLUMNS).select_from(
         clock.outerjoin(_UNIT, sa.and_(*conditions))
     )
@@ -159,7 +159,7 @@ def read_all_allocations(session: orm.Session, ids: Sequence[int]) -> Iterator[A
     A driver in Python takes ten seconds for a million rows, and one for ten thousand long texts.
     """
     unit_id = _ALLOCATION.c.unit_id
-    later = _ALLOCATION.c.end > utcnow.now(session)
+    later = _ALLOCATION.c.end > sql.now(session)
     for first in range(0, len(ids), _CHUNK):
         among = unit_id.between(ids[first], ids[first : first + _CHUNK][-1])
         rows: list[Any] = []
@@ -187,7 +187,7 @@ def _whole() -> sa.ColumnElement[str]:
 
 
 def _select_allocations(session: orm.Session, which: sa.ColumnElement[bool]) -> Sequence[Any]:
-    later = _ALLOCATION.c.end > utcnow.now(session)
+    later = _ALLOCATION.c.end > sql.now(session)
     return session.execute(sa.select(*_ALLOCATION_COLUMNS).where(which, later)).all()
 
 
@@ -219,7 +219,7 @@ def allocations_of_reservations(
 
     :param late: what should be over and was not released as well
     """
-    lasting = _ALLOCATION.c.end > utcnow.now(session)
+    lasting = _ALLOCATION.c.end > sql.now(session)
     query = sa.select(*_STORED_COLUMNS).where(
         _ALLOCATION.c.reservation_id.in_(sorted(reservation_ids)),
         sa.or_(lasting, _ALLOCATION.c.released.is_not(True)) if late else lasting,
@@ -233,7 +233,7 @@ def allocations_of_units(
 ) -> list[StoredAllocation]:
     """Read what is promised of units and is not over; one statement."""
     mine = _ALLOCATION.c.unit_id.in_(sorted(unit_ids))
-    query = sa.select(*_STORED_COLUMNS).where(mine, _ALLOCATION.c.end > utcnow.now(session))
+    query = sa.select(*_STORED_COLUMNS).where(mine, _ALLOCATION.c.end > sql.now(session))
     return [StoredAllocation._make(row) for row in session.execute(query)]
 
 
@@ -291,7 +291,7 @@ def guard_units(session: orm.Session, units: Mapping[int, int], steps: Mapping[i
         # For the order of the locks: by the key.
         .where(_UNIT.c.id.in_([unit_id for unit_id, _ in pairs]))
         .where(sa.tuple_(_UNIT.c.id, _UNIT.c.generation).in_(pairs))
-        .values(generation=_UNIT.c.generation + step, changed_at=utcnow.now(session))
+        .values(generation=_UNIT.c.generation + step, changed_at=sql.now(session))
     )
     return db_rows.change(session, change) == len(pairs)
 
@@ -299,7 +299,7 @@ def guard_units(session: orm.Session, units: Mapping[int, int], steps: Mapping[i
 def raise_generations(session: orm.Session, ids: Collection[int]) -> None:
     """Raise the generations of units whatever they are, since capacity is freed."""
     change = sa.update(_UNIT).where(_UNIT.c.id.in_(sorted(ids)))
-    values = {'generation': _UNIT.c.generation + 1, 'changed_at': utcnow.now(session)}
+    values = {'generation': _UNIT.c.generation + 1, 'changed_at': sql.now(session)}
     db_rows.change(session, change.values(values))
 
 

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core.db import tables
-from climate_core.db.sql_functions import json_member, microseconds
+from climate_core.db.sql import json_member, microseconds
 from climate_hosts.domain import hosts
 
 _UNIT, _ALLOCATION = tables.UNITS, tables.ALLOCATIONS

@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import tables, utcnow
+from climate_core.db import sql, tables
 
 #: The most that is counted of a queue.
 MOST = 100_000
@@ -45,11 +45,11 @@ def read(session: orm.Session, overdue_seconds: float) -> Counts:
         sa.select(
             sa.literal(_LEASE).label('what'), table.label('which'), sa.func.count()
         ).group_by(table),
-        _few('due', tables.EVENTS, tables.EVENTS.c.next_at <= utcnow.now(session)),
+        _few('due', tables.EVENTS, tables.EVENTS.c.next_at <= sql.now(session)),
         _few(
             'overdue',
             tables.EVENTS,
-            tables.EVENTS.c.next_at <= utcnow.now(session, -overdue_seconds),
+            tables.EVENTS.c.next_at <= sql.now(session, -overdue_seconds),
         ),
         _few('outbox', tables.NOTIFICATIONS, sa.true()),
         _few('deliveries', tables.DELIVERIES, sa.true()),

@@ -20,7 +20,7 @@ from oslo_log import log
 from sqlalchemy import orm
 
 from climate_common import limits
-from climate_core.db import rows, secrets, tables, utcnow
+from climate_core.db import rows, secrets, sql, tables
 from climate_core.lease import model
 
 LOG = log.getLogger(__name__)
@@ -157,7 +157,7 @@ def claim(
     """Take what was due first, at most ``limit``, for ``ttl`` seconds, beside what is busy."""
     query = (
         sa.select(_ROW.c.id, _ROW.c.lease_id, _ROW.c.project_id, _ROW.c.target)
-        .where(_ROW.c.next_at <= utcnow.now(session), busy.room())
+        .where(_ROW.c.next_at <= sql.now(session), busy.room())
         .order_by(_ROW.c.next_at, _ROW.c.id)
         .limit(limit * _WINDOW)
     )
@@ -184,7 +184,7 @@ def later(session: orm.Session, delivery: Delivery, seconds: float) -> None:
     again = {
         'attempts': _ROW.c.attempts + 1,
         'claim': None,
-        'next_at': utcnow.now(session, seconds),
+        'next_at': sql.now(session, seconds),
     }
     rows.change(session, sa.update(_ROW).where(_claimed(delivery)).values(again))
 

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connect to the database: one object that is passed around, two context managers.
+"""Connect to the database, run transactions, and follow its clock.
 
-Every writer is one transaction. On SQLite it takes the write lock at once, so that a reader
-never has to become a writer half-way; on the others the first UPDATE or SELECT FOR UPDATE does.
+A writer is one transaction. On SQLite it takes the write lock immediately, so that a reader never
+has to become a writer half-way; on the others the first UPDATE or SELECT FOR UPDATE does.
 """
 
 import contextlib
 import datetime
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import sqlalchemy as sa
 from oslo_config import cfg
@@ -22,16 +23,16 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.conf import secrets as secret_keys
-from climate_core.db import pymysql_times, secrets, utcnow
+from climate_core.db import sql
 
 T = TypeVar('T')
 
 #: Held while a file is created, before SQLite opens it in another thread.
-_CREATING = threading.Lock()
+_CREATE_LOCK = threading.Lock()
 
 #: All errors of a database. oslo.db translates those of the driver, but not that of an exhausted
 #: pool.
-TROUBLE: tuple[type[Exception], ...] = (db_exc.DBError, sa.exc.SQLAlchemyError)
+DATABASE_ERRORS: tuple[type[Exception], ...] = (db_exc.DBError, sa.exc.SQLAlchemyError)
 
 
 #: What a database raises that is away, busy or out of connections.
@@ -46,7 +47,7 @@ _OUTAGES = (
 
 
 #: What the drivers raise that cannot connect.
-_CONNECTING = (sa.exc.OperationalError, sa.exc.InterfaceError)
+_CONNECT_ERRORS = (sa.exc.OperationalError, sa.exc.InterfaceError)
 
 
 class Stale(Exception):
@@ -75,11 +76,11 @@ def error_for_user(exc: Exception) -> exceptions.ClimateError | None:
 
 def describe_error(exc: Exception) -> str:
     """Return for a log what failed: with an error of the database, its kind and its first line."""
-    if not isinstance(exc, TROUBLE):
+    if not isinstance(exc, DATABASE_ERRORS):
         return str(exc) or type(exc).__name__
     cause = getattr(exc, 'inner_exception', None) or exc
     # oslo.db does not translate each error of a driver that cannot connect.
-    is_connecting = isinstance(cause, _CONNECTING) and cause.statement is None
+    is_connecting = isinstance(cause, _CONNECT_ERRORS) and cause.statement is None
     if is_connecting or isinstance(exc, (db_exc.DBConnectionError, db_exc.DBNonExistentDatabase)):
         kind = 'the database cannot be reached'
     elif isinstance(exc, sa.exc.TimeoutError):
@@ -93,7 +94,7 @@ def describe_error(exc: Exception) -> str:
     return f'{kind}: {line}'
 
 
-class TransactionRefused(Exception):
+class TransactionRejected(Exception):
     """A transaction is refused; its slow explanation is computed after the rollback.
 
     :param explain: returns the exception for the caller of :meth:`Database.write`; without a
@@ -139,7 +140,7 @@ def after_commit(session: orm.Session, function: Callable[[], None]) -> None:
     session.info.setdefault(_COMMITTED, []).append(function)
 
 
-def register(conf: cfg.ConfigOpts) -> None:
+def register_options(conf: cfg.ConfigOpts) -> None:
     """Register ``[database]``; doing it twice is fine."""
     conf.register_opts(db_options.database_opts, 'database')
 
@@ -153,12 +154,12 @@ class Database:
     def __init__(
         self, conf: cfg.ConfigOpts, clock: Callable[[], datetime.datetime] | None = None
     ) -> None:
-        register(conf)
+        register_options(conf)
         secret_keys.register(conf)
         secret_keys.read(conf)
         self.clock = clock
         #: What each session has in its ``info``.
-        self.info: dict[str, Any] = {secrets.CONF: conf}
+        self.info: dict[str, Any] = {CONF_KEY: conf}
         self._facade = enginefacade.transaction_context()
         # Its sleep(0) at each return of a connection is for green threads, which we are not.
         options = _options(conf)
@@ -213,7 +214,7 @@ class Database:
 
         try:
             result, info = attempt()
-        except TransactionRefused as exc:
+        except TransactionRejected as exc:
             raise exc.explain() from None
         for committed in info.get(_COMMITTED, ()):
             committed()
@@ -242,7 +243,7 @@ class Database:
     def _set_info(self, session: orm.Session) -> None:
         session.info.update(self.info)
         if self.clock is not None:
-            session.info[utcnow.CLOCK] = self.clock
+            session.info[sql.CLOCK] = self.clock
 
 
 @enginefacade.transaction_context_provider
@@ -269,7 +270,7 @@ def _create_file(url: sa.URL) -> None:
         return
     # A file that exists is never opened: its close would drop the locks that SQLite holds in this
     # process. If the creation fails, so does SQLite, and says why.
-    with _CREATING, contextlib.suppress(OSError):
+    with _CREATE_LOCK, contextlib.suppress(OSError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
@@ -282,7 +283,7 @@ def _prepare(engine: sa.Engine) -> None:
     elif engine.dialect.name in ('mysql', 'mariadb'):
         _spare_rollbacks(engine)
         if engine.dialect.driver == 'pymysql':
-            pymysql_times.install(engine)
+            sql.install_time_decoder(engine)
     # oslo.db tries a connection when it makes an engine, and a pool keeps that without this.
     engine.dispose()
 
@@ -340,3 +341,74 @@ def _sqlite_begin(
     if statement == 'BEGIN' and connection.get_execution_options().get('climate_writes'):
         statement = 'BEGIN IMMEDIATE'
     return statement, parameters
+
+
+#: Key of ``Session.info``: the configuration.
+CONF_KEY: Final = 'conf'
+
+
+#: Seconds for which the clock of this host may carry on by itself.
+MAX_CLOCK_AGE = 60.0
+#: Seconds after which an answer is too old to set the clock by: what is due would be that late.
+MAX_CLOCK_DELAY = 0.1
+#: How often the database is asked for an answer that comes at once.
+_MAX_CLOCK_READS = 3
+
+
+class _ClockReading(NamedTuple):
+    """A time of the database, and when it came, by the monotonic clock.
+
+    :param doubt: seconds that it may have been on its way
+    """
+
+    time: datetime.datetime
+    at: float
+    doubt: float
+
+
+class Clock:
+    """Tells the time of the database. Whether an event is due is judged by the database alone."""
+
+    def __init__(
+        self, database: Database, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._database = database
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._seen: _ClockReading | None = None
+
+    def now(self) -> datetime.datetime:
+        """Return the time in UTC."""
+        if self._database.clock is not None:
+            return self._database.clock()
+        with self._lock:
+            seen = self._seen
+        if seen is None or self._monotonic() - seen.at > MAX_CLOCK_AGE:
+            seen = self._read()
+            with self._lock:
+                self._seen = seen
+        return seen.time + datetime.timedelta(seconds=self._monotonic() - seen.at)
+
+    def observe(self, now: datetime.datetime, since: float) -> None:
+        """Set the clock by a time that the database has just told, unless it took long.
+
+        :param since: when the database was asked, by the monotonic clock
+        """
+        seen = self._answer(now, since)
+        if seen.doubt <= MAX_CLOCK_DELAY:
+            with self._lock:
+                self._seen = seen
+
+    def _read(self) -> _ClockReading:
+        """Ask the database, and again if it was slow to answer; return what came fastest."""
+        found: list[_ClockReading] = []
+        while len(found) < _MAX_CLOCK_READS and not any(
+            each.doubt <= MAX_CLOCK_DELAY for each in found
+        ):
+            since = self._monotonic()
+            found.append(self._answer(self._database.read(sql.read_time), since))
+        return min(found, key=lambda each: each.doubt)
+
+    def _answer(self, now: datetime.datetime, since: float) -> _ClockReading:
+        at = self._monotonic()
+        return _ClockReading(now, at, at - since)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import rows, tables, utcnow
+from climate_core.db import rows, sql, tables
 from climate_core.db.engine import signal
 from climate_core.lease import events, model, states
 
@@ -123,7 +123,7 @@ def upcoming(
         more are due, the projects take turns, and what calls no service that is full does with
         what does
     """
-    first = utcnow.statement(session, _first, 1 if are_many else limit, services)
+    first = sql.cached_statement(session, _first, 1 if are_many else limit, services)
     found = session.execute(first).all()
     if not found:
         return None, []
@@ -139,7 +139,7 @@ def _read_in_turn(
     session: orm.Session, limit: int, services: Services, full: Collection[str]
 ) -> list[Due]:
     """Read events that are due; by their rank unless there may be more."""
-    query = utcnow.statement(session, _in_turn, limit, services, services.mask(full))
+    query = sql.cached_statement(session, _in_turn, limit, services, services.mask(full))
     read = [_due(row, services) for row in session.execute(query)]
     return read if len(read) >= limit else sorted(read, key=_rank)
 
@@ -155,7 +155,7 @@ def _due(row: Sequence[Any], services: Services) -> Due:
 
 
 def _in_turn(
-    clock: utcnow.TestClock | None, limit: int, services: Services, mask: int
+    clock: sql.TestClock | None, limit: int, services: Services, mask: int
 ) -> sa.Select[Any]:
     """Select events that are due, one of each project, then another one of each.
 
@@ -184,14 +184,14 @@ def _in_turn(
 
 
 def _looked_at(
-    clock: utcnow.TestClock | None, limit: int, services: Services, mask: int
+    clock: sql.TestClock | None, limit: int, services: Services, mask: int
 ) -> sa.Subquery:
     """Select events of which some are to be taken, with their projects.
 
     Of however many events are due, only so many are looked at that have been due for longest and
     for shortest; and of what calls no service that is full, all if need be.
     """
-    column, is_due = _EVENT.c, _EVENT.c.next_at <= utcnow.expression(clock)
+    column, is_due = _EVENT.c, _EVENT.c.next_at <= sql.now_by_clock(clock)
     oldest = sa.select(column.id).where(is_due).order_by(column.next_at, column.priority)
     newest = sa.select(column.id).where(is_due).order_by(column.next_at.desc())
     parts = [each.limit(limit * _LOOKED_AT) for each in (oldest, newest)]
@@ -212,11 +212,9 @@ def _looked_at(
     )
 
 
-def _first(
-    clock: utcnow.TestClock | None, limit: int, services: Services
-) -> sa.CompoundSelect[Any]:
+def _first(clock: sql.TestClock | None, limit: int, services: Services) -> sa.CompoundSelect[Any]:
     """Select events that are due, and the one that will be next, with the time."""
-    now = utcnow.expression(clock)
+    now = sql.now_by_clock(clock)
     columns = (now.label('now'), *rows.columns(_EVENT, Due), services.bits.label('bits'))
     order = (_EVENT.c.next_at, _EVENT.c.priority)
     due = sa.select(*columns).where(_EVENT.c.next_at <= now).order_by(*order).limit(limit)
@@ -235,19 +233,19 @@ def claim(
     :returns: whether it is ours; if not, another manager was faster or it is not due any more
     """
     claimed = {'status': states.EventStatus.IN_PROGRESS, 'generation': generation + 1}
-    then = _claiming(session.info.get(utcnow.CLOCK), ttl, is_early)
+    then = _claiming(session.info.get(sql.CLOCK), ttl, is_early)
     return rows.change_row(session, _EVENT, event_id, generation, claimed, then)
 
 
 @functools.lru_cache(maxsize=16)
-def _claiming(clock: utcnow.TestClock | None, ttl: float, is_early: bool) -> rows.Then:
+def _claiming(clock: sql.TestClock | None, ttl: float, is_early: bool) -> rows.Completion:
     """Return what makes a claim of the statement that changes an event."""
 
     def complete(statement: sa.Update) -> sa.Update:
-        due = _EVENT.c.next_at <= utcnow.expression(clock)
+        due = _EVENT.c.next_at <= sql.now_by_clock(clock)
         if is_early:
             due = sa.or_(due, _EVENT.c.status == states.EventStatus.UNDONE)
-        return statement.where(due).values(next_at=utcnow.expression(clock, ttl))
+        return statement.where(due).values(next_at=sql.now_by_clock(clock, ttl))
 
     # With the clock of the database it is always the same.
     return functools.cache(complete) if clock is None else complete
@@ -257,7 +255,7 @@ def renew(session: orm.Session, event_id: str, generation: int, ttl: float) -> b
     """Keep a claim for ``ttl`` seconds from now; False when it is lost."""
     mine = sa.and_(_EVENT.c.id == event_id, _EVENT.c.generation == generation)
     statement = sa.update(_EVENT).where(mine, _EVENT.c.status == states.EventStatus.IN_PROGRESS)
-    return rows.change(session, statement.values(next_at=utcnow.now(session, ttl))) == 1
+    return rows.change(session, statement.values(next_at=sql.now(session, ttl))) == 1
 
 
 def postpone_tries(
@@ -294,7 +292,7 @@ def postpone_tries(
     counted = {
         'retries_left': _LEASE.c.retries_left - 1,
         'generation': _LEASE.c.generation + 1,
-        'updated_at': utcnow.now(session),
+        'updated_at': sql.now(session),
     }
     rows.change(session, sa.update(_LEASE).where(leases, more).values(**counted))
     events = sa.tuple_(_EVENT.c.id, _EVENT.c.generation).in_([row[:2] for row in found])

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import listed, rows, secrets, sql_functions, tables
+from climate_core.db import listed, rows, secrets, sql, tables
 from climate_core.lease import history
 
 _ROW = tables.HISTORY
@@ -32,7 +32,7 @@ def add(
         kept = rows.values(_ROW, entry)
         seal = functools.partial(secrets.seal_params, session, entry.lease_id)
         kept['changes'] = secrets.change_history(entry.changes, seal)
-        rows.insert_unread(session, _ROW, [kept])
+        rows.insert_deferred(session, _ROW, [kept])
 
 
 def _limit_repeatable(
@@ -102,8 +102,8 @@ def page(
     query = in_order
     if after is not None:
         query = query.where(_ROW.c.id < after if newest_first else _ROW.c.id > after)
-    size = sql_functions.byte_length(_ROW.c.changes)
-    ids, more = rows.page_ids(session, _ROW, query.limit(limit + 1), size, listed.MOST_BYTES)
+    size = sql.byte_length(_ROW.c.changes)
+    ids, more = rows.read_page_ids(session, _ROW, query.limit(limit + 1), size, listed.MOST_BYTES)
     more, ids = more or len(ids) > limit, ids[:limit]
     chosen = in_order.with_only_columns(_ROW.c.id, *_COLUMNS).where(_ROW.c.id.in_(ids))
     found = session.execute(chosen).all() if ids else ()

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import allocations, owner_trusts, packed_rows, rows, secrets, tables, utcnow
+from climate_core.db import allocations, owner_trusts, rows, secrets, sql, tables
 from climate_core.db import reservations as db_reservations
 from climate_core.db.engine import Database
 from climate_core.lease import states
@@ -83,16 +83,16 @@ _LOCK_ALL: Final = (
 )
 
 
-def _select_reservations(columns: Sequence[sa.ColumnElement[Any]]) -> packed_rows.Query:
+def _select_reservations(columns: Sequence[sa.ColumnElement[Any]]) -> sql.JsonQuery:
     of_leases = _RESERVATION.c.lease_id.in_(sa.bindparam('wanted', expanding=True))
     query = sa.select(*columns).where(of_leases)
     in_order = query.order_by(_RESERVATION.c.created_at, _RESERVATION.c.id)
-    return packed_rows.Query(in_order, columns)
+    return sql.JsonQuery(in_order, columns)
 
 
 _RESERVATIONS: Final = _select_reservations(db_reservations.COLUMNS)
 _SHORT_RESERVATIONS: Final = _select_reservations(db_reservations.SHORT_COLUMNS)
-_EVENTS: Final = packed_rows.Query(
+_EVENTS: Final = sql.JsonQuery(
     sa.select(*_EVENT_COLUMNS)
     .where(_EVENT.c.lease_id.in_(sa.bindparam('wanted', expanding=True)))
     .order_by(_EVENT.c.time, _EVENT.c.id),
@@ -193,7 +193,9 @@ def waiting(session: orm.Session, ids: Sequence[str]) -> list[Lease]:
     query = sa.select(*wanted, total.scalar_subquery()).where(*_WAITING, _LEASE.c.id.in_(ids))
     found = session.execute(query.order_by(*_QUEUE)).all()
     sizes = {row[0]: int(row[-1] or 0) for row in found}
-    first = {*rows.cut(((lease_id, sizes.get(lease_id, 0)) for lease_id in ids), MOST_BYTES)}
+    first = {
+        *rows.limit_bytes(((lease_id, sizes.get(lease_id, 0)) for lease_id in ids), MOST_BYTES)
+    }
     read = [row[:-1] for row in found if row[0] in first]
     return assemble(session, read, ('reservations',), _SHORT_RESERVATIONS)
 
@@ -246,7 +248,7 @@ def assemble(
     session: orm.Session,
     found: Sequence[Sequence[Any]],
     parts: Collection[str] = PARTS,
-    of_reservations: packed_rows.Query = _RESERVATIONS,
+    of_reservations: sql.JsonQuery = _RESERVATIONS,
 ) -> list[Lease]:
     """Make leases of rows of :data:`COLUMNS`, in order; a statement for each of the parts."""
     reservations: dict[str, list[Reservation]] = {row[0]: [] for row in found}
@@ -318,7 +320,7 @@ def update(session: orm.Session, lease: Lease, **values: Any) -> bool:
     if 'updated_at' in values:
         return rows.change_row(session, _LEASE, lease.id, lease.generation, own)
     mine = sa.and_(_LEASE.c.id == lease.id, _LEASE.c.generation == lease.generation)
-    statement = sa.update(_LEASE).where(mine).values(updated_at=utcnow.now(session), **own)
+    statement = sa.update(_LEASE).where(mine).values(updated_at=sql.now(session), **own)
     return rows.change(session, statement) == 1
 
 

@@ -2,7 +2,7 @@
 """Read what a list shows of leases.
 
 PyMySQL reads each value of a row in Python, and so most of what a list costs. There a lease comes
-as one JSON text with all that it has, which is read in C (:mod:`climate_core.db.packed_rows`).
+as one JSON text with all that it has, which is read in C (:mod:`climate_core.db.sql`).
 The other databases are asked for the rows of each table.
 
 A page ends before :data:`MOST_BYTES`, since one lease has up to 1 MiB and a page 1000 leases.
@@ -19,7 +19,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import allocations, packed_rows, secrets, sql_functions, tables
+from climate_core.db import allocations, secrets, sql, tables
 from climate_core.db import rows as db_rows
 from climate_core.lease.views import EventSummary, LeaseSummary, ReservationSummary
 
@@ -69,9 +69,9 @@ def _texts(parts: frozenset[str]) -> sa.Select[Any]:
 
     MariaDB cuts what JSON_ARRAYAGG returns at ``group_concat_max_len``, 1 MiB unless it was set.
     """
-    pieces = [_literal('['), packed_rows.array(_COLUMNS)]
+    pieces = [_literal('['), sql.json_row(_COLUMNS)]
     for name, columns in _PARTS.items():
-        all_of_them = sa.func.json_arrayagg(packed_rows.array(columns))
+        all_of_them = sa.func.json_arrayagg(sql.json_row(columns))
         count = sa.func.concat(sa.func.count(), _literal(','))
         query = sa.select(
             sa.func.concat(count, sa.func.coalesce(all_of_them, _literal('[]')), type_=sa.Text())
@@ -92,7 +92,7 @@ def _unpacked(
     session: orm.Session, select: sa.Select[Any], parts: Collection[str]
 ) -> tuple[list[LeaseSummary], bool]:
     """Read leases as such texts."""
-    ids, more = db_rows.page_ids(session, _LEASE, select, _size(frozenset(parts)), MOST_BYTES)
+    ids, more = db_rows.read_page_ids(session, _LEASE, select, _size(frozenset(parts)), MOST_BYTES)
     texts = session.execute(_texts(frozenset(parts)), {'ids': ids}) if ids else ()
     by_id = {row[0]: _unpack(row[1]) for row in texts}
     # Leases may be deleted between the reads: more may follow, and a page with a link has a last
@@ -103,8 +103,8 @@ def _unpacked(
         plain, later = _assembled(session, select.limit(len(ids)), parts)
         return plain, bool(plain) and (more or later)
     rows = [row for row in found if row is not None]
-    packed_rows.convert(_COLUMNS, [row[0] for row in rows])
-    packed_rows.convert(_PARTS['reservations'], [each for row in rows for each in row[2]])
+    sql.decode_rows(_COLUMNS, [row[0] for row in rows])
+    sql.decode_rows(_PARTS['reservations'], [each for row in rows for each in row[2]])
     read = [_lease(lease, held, events) for lease, _, held, _, events in rows]
     return read, bool(read) and more
 
@@ -123,7 +123,7 @@ def _assembled(
 ) -> tuple[list[LeaseSummary], bool]:
     """Read leases, and the rows of the other tables."""
     rows = session.execute(select.with_only_columns(*_COLUMNS, _size(frozenset(parts)))).all()
-    found = db_rows.cut(((row[:-1], row[-1]) for row in rows), MOST_BYTES)
+    found = db_rows.limit_bytes(((row[:-1], row[-1]) for row in rows), MOST_BYTES)
     ids = [row[_ID] for row in found]
     kept: dict[tuple[str, str], list[Sequence[Any]]] = defaultdict(list)
     for name in parts if ids else ():
@@ -136,7 +136,7 @@ def _assembled(
 @functools.cache
 def _size(parts: frozenset[str]) -> sa.ColumnElement[int]:
     """Return about how many bytes of JSON the parts of a lease have."""
-    params = sa.func.sum(sql_functions.byte_length(tables.RESERVATIONS.c.params))
+    params = sa.func.sum(sql.byte_length(tables.RESERVATIONS.c.params))
     own = {'reservations': sa.func.coalesce(params, 0)}
     size: sa.ColumnElement[int] = sa.literal(0)
     for name in parts:

@@ -15,7 +15,7 @@ from sqlalchemy import orm
 
 from climate_common import resource_types
 from climate_core import exceptions
-from climate_core.db import leases, listed, packed_rows, tables, utcnow
+from climate_core.db import leases, listed, sql, tables
 from climate_core.lease import model
 from climate_core.lease.views import LeaseSummary
 
@@ -72,7 +72,7 @@ def page(session: orm.Session, query: LeaseQuery) -> tuple[list[model.Lease], bo
 
     :raises climate_core.exceptions.BadRequest: the project has no lease that is the marker
     """
-    rows = [*packed_rows.Query(_select(session, query), leases.COLUMNS).rows(session)]
+    rows = [*sql.JsonQuery(_select(session, query), leases.COLUMNS).rows(session)]
     return leases.assemble(session, rows[: query.limit], query.parts), len(rows) > query.limit
 
 
@@ -152,7 +152,7 @@ def _reserves(query: LeaseQuery) -> sa.ColumnElement[bool]:
 
 def _moment(session: orm.Session, moment: Moment) -> Any:
     if isinstance(moment, datetime.timedelta):
-        return utcnow.now(session, moment.total_seconds())
+        return sql.now(session, moment.total_seconds())
     return moment
 
 

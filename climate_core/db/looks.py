@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core.concurrency import Batches
-from climate_core.db import events, rows, tables, utcnow
+from climate_core.db import events, rows, sql, tables
 from climate_core.db.engine import Database
 from climate_core.lease import states
 
@@ -98,7 +98,7 @@ class EarlyLooks:
 def _find(
     session: orm.Session, resource_type: str, resource_ids: Sequence[str]
 ) -> dict[str, events.Due | None]:
-    query = utcnow.statement(session, _query)
+    query = sql.cached_statement(session, _query)
     found: dict[str, events.Due | None] = {}
     for row in session.execute(query, {'of_type': resource_type, 'ids': list(resource_ids)}):
         resource_id, *values, status, updated_at, resources, read_at = row
@@ -127,12 +127,12 @@ def brought_forward(
     return dataclasses.replace(due, next_at=at, is_early=True) if at < due.next_at else None
 
 
-def _query(clock: utcnow.TestClock | None) -> sa.Select[Any]:
+def _query(clock: sql.TestClock | None) -> sa.Select[Any]:
     of_lease = _RESERVATION.alias()
     resources = sa.select(sa.func.count()).where(
         of_lease.c.lease_id == _EVENT.c.lease_id, of_lease.c.hold == 1
     )
-    now = utcnow.expression(clock)
+    now = sql.now_by_clock(clock)
     return (
         sa.select(
             _RESERVATION.c.resource_id,

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import events, leases, reservations, rows, store, tables, utcnow
+from climate_core.db import events, leases, reservations, rows, sql, store, tables
 from climate_core.db.engine import Database
 from climate_core.lease import states
 from climate_core.lease.changes import failures
@@ -135,9 +135,9 @@ def stray_trusts(session: orm.Session, mine: Collection[str], seconds: float) ->
     noted = set(session.scalars(sa.select(table.c.id)))
     if found := noted - stray:
         rows.change(session, sa.delete(table).where(table.c.id.in_(found)))
-    new = [{'id': each, 'since': utcnow.read(session)} for each in stray - noted]
+    new = [{'id': each, 'since': sql.read_time(session)} for each in stray - noted]
     rows.insert(session, table, new)
-    old = sa.select(table.c.id).where(table.c.since <= utcnow.now(session, -seconds))
+    old = sa.select(table.c.id).where(table.c.since <= sql.now(session, -seconds))
     return sorted(session.scalars(old))
 
 
@@ -176,7 +176,7 @@ def _correct(session: orm.Session, reported: Reservation, amounts: Mapping[str, 
     if lease is None or before is None or REPORTED not in before.params:
         return False
     change = Change(lease.with_reservations(_settled(before, amounts)))
-    store.save(session, lease, change, utcnow.read(session), _CORRECTED)
+    store.save(session, lease, change, sql.read_time(session), _CORRECTED)
     return True
 
 
@@ -197,7 +197,7 @@ def _mark_lost(
     lease = _going_on(session, lease_id, lock=True)
     if lease is None:
         return False
-    now = utcnow.read(session)
+    now = sql.read_time(session)
     change = failures.record_lost(lease, reasons, now)
     if change.lease == lease:
         return False
@@ -217,5 +217,5 @@ def _mark_moved(session: orm.Session, lease_id: str, reasons: Mapping[str, str])
         return False
     told = ' '.join(sorted({str(each.status_reason) for each in changed}))
     after = Change(lease.with_reservations(*changed), {'lease.update': told})
-    store.save(session, lease, after, utcnow.read(session), _FOUND)
+    store.save(session, lease, after, sql.read_time(session), _FOUND)
     return True

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from oslo_utils import uuidutils
 from sqlalchemy import orm
 
-from climate_core.db import rows, tables, utcnow
+from climate_core.db import rows, sql, tables
 from climate_core.db.engine import after_commit
 
 _ROW = tables.NOTIFICATIONS
@@ -108,7 +108,7 @@ class ClaimedBatch(NamedTuple):
 
 def claim(session: orm.Session, ttl: float, limit: int) -> ClaimedBatch:
     """Take the notifications that were due first for ``ttl`` seconds."""
-    clock, next_at = utcnow.now(session), _ROW.c.next_at
+    clock, next_at = sql.now(session), _ROW.c.next_at
     query = sa.select(clock, next_at, *rows.columns(_ROW, Notification))
     found = session.execute(query.order_by(next_at, _ROW.c.id).limit(limit + 1)).all()
     due = [Notification(*row[2:]) for row in found[:limit] if row[1] <= row[0]]
@@ -135,4 +135,4 @@ def sent(session: orm.Session, claim: str, ids: Sequence[int]) -> None:
 def release(session: orm.Session, claims: Collection[str]) -> None:
     """Have any manager send what is left of claims, at once."""
     left = sa.update(_ROW).where(_ROW.c.claim.in_(claims))
-    rows.change(session, left.values(claim=None, next_at=utcnow.now(session)))
+    rows.change(session, left.values(claim=None, next_at=sql.now(session)))

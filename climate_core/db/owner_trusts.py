@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import rows, tables, utcnow
+from climate_core.db import rows, sql, tables
 from climate_core.lease import states
 from climate_core.lease.model import TrustScope
 
@@ -81,7 +81,7 @@ def insert(session: orm.Session, trust_id: str, scope: TrustScope) -> None:
         'user_id': scope.user_id,
         'project_id': scope.project_id,
         'roles': list(scope.roles),
-        'created_at': utcnow.now(session),
+        'created_at': sql.now(session),
         'retired_at': None,
         'attempts': 0,
     }
@@ -126,7 +126,7 @@ def leave(session: orm.Session, trust_id: str) -> None:
     statement = sa.update(_TRUST).where(
         _TRUST.c.trust_id == trust_id, _TRUST.c.retired_at.is_(None)
     )
-    rows.change(session, statement.values(next_at=utcnow.now(session, KEPT_SECONDS)))
+    rows.change(session, statement.values(next_at=sql.now(session, KEPT_SECONDS)))
 
 
 def insert_alone(session: orm.Session, trust_id: str, user_id: str, project_id: str) -> None:
@@ -134,7 +134,7 @@ def insert_alone(session: orm.Session, trust_id: str, user_id: str, project_id: 
 
     :raises oslo_db.exception.DBDuplicateEntry: it is shared, which was not to be seen yet
     """
-    now = utcnow.now(session)
+    now = sql.now(session)
     owner = {'user_id': user_id, 'project_id': project_id, 'roles': [], 'digest': _ALONE}
     values = {'trust_id': trust_id, 'created_at': now, 'retired_at': now, 'attempts': 0}
     session.connection().execute(sa.insert(_TRUST).values(**owner, **values))
@@ -145,7 +145,7 @@ def refused(session: orm.Session, trust_id: str) -> int:
     this = _TRUST.c.trust_id == trust_id
     count = int(session.scalar(sa.select(_TRUST.c.attempts).where(this)) or 0) + 1
     seconds = min(_FIRST_SECONDS * 2 ** min(count - 1, 10), _MOST_SECONDS)
-    values = {'attempts': count, 'next_at': utcnow.now(session, seconds)}
+    values = {'attempts': count, 'next_at': sql.now(session, seconds)}
     rows.change(session, sa.update(_TRUST).where(this).values(values))
     return count
 
@@ -159,13 +159,13 @@ def refused_ones(session: orm.Session) -> list[str]:
 def retire(session: orm.Session, ids: Collection[str]) -> int:
     """Let no create take these any more; return how many of them were live."""
     statement = sa.update(_TRUST).where(_TRUST.c.trust_id.in_(ids), _TRUST.c.retired_at.is_(None))
-    return rows.change(session, statement.values(retired_at=utcnow.now(session), next_at=None))
+    return rows.change(session, statement.values(retired_at=sql.now(session), next_at=None))
 
 
 def unneeded(session: orm.Session) -> tuple[list[str], list[str]]:
     """Return the ids of trusts that no lease needs: those to retire, and those to delete."""
-    due = sa.or_(_TRUST.c.next_at.is_(None), _TRUST.c.next_at <= utcnow.now(session))
-    old = _TRUST.c.retired_at <= utcnow.now(session, -GRACE_SECONDS)
+    due = sa.or_(_TRUST.c.next_at.is_(None), _TRUST.c.next_at <= sql.now(session))
+    old = _TRUST.c.retired_at <= sql.now(session, -GRACE_SECONDS)
     query = sa.select(_TRUST.c.trust_id, _TRUST.c.retired_at.is_(None)).where(
         sa.or_(_TRUST.c.retired_at.is_(None), old), due, ~_needed(_TRUST.c.trust_id)
     )

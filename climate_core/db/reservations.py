@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_common.resource_types import STACK
-from climate_core.db import events, rows, secrets, sql_functions, tables, utcnow
+from climate_core.db import events, rows, secrets, sql, tables
 from climate_core.lease import states
 from climate_core.lease.model import (
     PARTS,
@@ -59,7 +59,7 @@ _FORECAST: Final = frozenset(
     }
 )
 #: About how many bytes the rows of a query have with these columns.
-SHORT_BYTES: Final = sa.func.sum(sql_functions.byte_length(_SHORT_PARAMS) + _ROW_BYTES)
+SHORT_BYTES: Final = sa.func.sum(sql.byte_length(_SHORT_PARAMS) + _ROW_BYTES)
 
 
 class Count(NamedTuple):
@@ -120,8 +120,8 @@ def _read_page(
 ) -> list[Reservation]:
     page = sa.select(_RESERVATION).where(where, _RESERVATION.c.id > after)
     in_order = page.order_by(_RESERVATION.c.id)
-    size = sql_functions.byte_length(_RESERVATION.c.params)
-    ids, _ = rows.page_ids(session, _RESERVATION, in_order.limit(limit), size, MOST_BYTES)
+    size = sql.byte_length(_RESERVATION.c.params)
+    ids, _ = rows.read_page_ids(session, _RESERVATION, in_order.limit(limit), size, MOST_BYTES)
     found = in_order.with_only_columns(*COLUMNS).where(_RESERVATION.c.id.in_(ids))
     return [read(session, row) for row in session.execute(found)] if ids else []
 
@@ -154,11 +154,11 @@ def ends(session: orm.Session, resource_type: str) -> list[ReservationEnd]:
             _RESERVATION.c.amounts,
             _SHORT_PARAMS,
             event.c.time,
-            utcnow.now(session),
+            sql.now(session),
         )
         .join_from(_RESERVATION, lease, lease.c.id == _RESERVATION.c.lease_id)
         .outerjoin(event, preemption)
-        .where(held_of(resource_type), lease.c.end_date > utcnow.now(session))
+        .where(held_of(resource_type), lease.c.end_date > sql.now(session))
     )
     return [
         ReservationEnd(
@@ -221,7 +221,7 @@ def to_be_made(session: orm.Session, resource_type: str) -> dict[str, list[ToBeM
                 lease.c.preemptible.is_(True),
             ),
             lease.c.status.not_in(sorted(states.UNGRANTED)),
-            lease.c.end_date > utcnow.now(session),
+            lease.c.end_date > sql.now(session),
         )
         .order_by(lease.c.created_at, lease.c.id)
     )

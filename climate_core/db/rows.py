@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write rows of dataclasses, and claim and read them: one way for all tables.
+"""Write rows: alone, alike rows in one statement, and items of several threads in one transaction.
 
-Rows of queues, such as the outbox, wait to be sent; each is claimed by one manager for a time.
+A commit waits for a disk, and a statement for the database: many items cost little more than one.
+A statement that changes rows by their ids is built once for its columns and a number of rows: to
+build and to compile it takes much longer than to execute it.
 """
 
 import contextlib
@@ -9,32 +11,96 @@ import dataclasses
 import datetime
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent import futures
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import sqlalchemy as sa
+from oslo_db import exception as db_exc
 from oslo_utils import uuidutils
 from sqlalchemy import orm
 
-from climate_core.db import by_id, utcnow
-from climate_core.db.engine import Stale, signal
+from climate_core.concurrency import Batches
+from climate_core.db import sql
+from climate_core.db.engine import Database, Stale, signal
+
+#: The numbers of rows for which there are statements; the last row is named more than once.
+_BATCH_SIZES: Final = (1, 2, 4, 8, 16, 32)
+
+
+class _RowChange(NamedTuple):
+    """Say what one row becomes.
+
+    :param generation: the one that was read, by which it is known; None: it is changed in any case
+    :param values: column -> new value
+    """
+
+    row_id: str
+    generation: int | None
+    values: Mapping[str, Any]
+
+
+def _split_batches(changes: Sequence[_RowChange]) -> list[Sequence[_RowChange]]:
+    """Split changes into those of one statement each."""
+    most = _BATCH_SIZES[-1]
+    return [changes[at : at + most] for at in range(0, len(changes), most)]
+
+
+def _padded_size(count: int) -> int:
+    """Return for how many rows the statement is that changes so many, at most a batch."""
+    return next(each for each in _BATCH_SIZES if each >= count)
+
+
+@functools.cache
+def _bulk_update(table: sa.Table, names: tuple[str, ...], guarded: bool, rows: int) -> sa.Update:
+    """Return the statement that sets these columns of so many rows.
+
+    :param guarded: whether rows are only changed that have the generation that was read
+    """
+    numbers = range(rows)
+    ids = [sa.bindparam(f'id_{n}', type_=table.c.id.type) for n in numbers]
+
+    def of_row(column: sa.Column[Any], name: str) -> sa.ColumnElement[Any]:
+        values = [sa.bindparam(f'{name}_{n}', type_=column.type) for n in numbers]
+        if rows == 1:
+            return values[0]
+        return sa.case(*zip(ids, values, strict=True), value=table.c.id, else_=column)
+
+    found = sa.update(table).where(table.c.id == ids[0] if rows == 1 else table.c.id.in_(ids))
+    if guarded:
+        found = found.where(table.c.generation == of_row(table.c.generation, 'was'))
+    return found.values({name: of_row(table.c[name], f'new_{name}') for name in names})
+
+
+def _bulk_parameters(changes: Sequence[_RowChange]) -> dict[str, Any]:
+    """Return the parameters of a statement of :func:`update`."""
+    padded = [*changes, *[changes[-1]] * (_padded_size(len(changes)) - len(changes))]
+    found: dict[str, Any] = {}
+    for number, (row_id, generation, values) in enumerate(padded):
+        found[f'id_{number}'] = row_id
+        if generation is not None:
+            found[f'was_{number}'] = generation
+        for name, value in values.items():
+            found[f'new_{name}_{number}'] = value
+    return found
+
 
 T = TypeVar('T')
 
 #: Key of ``Session.info``: what waits to be written for a group.
-_TOGETHER: Final = 'together'
+_DEFERRED: Final = 'together'
 
 #: Completes a statement that changes rows.
-Then = Callable[[sa.Update], sa.Update]
+Completion = Callable[[sa.Update], sa.Update]
 
 
-class _Kind(NamedTuple):
+class _ChangeKind(NamedTuple):
     """Changes that one statement can make."""
 
     table: sa.Table
     names: tuple[str, ...]
     guarded: bool
-    then: Then | None
+    then: Completion | None
 
 
 def columns(table: sa.Table, kind: type[Any]) -> list[sa.Column[Any]]:
@@ -44,7 +110,7 @@ def columns(table: sa.Table, kind: type[Any]) -> list[sa.Column[Any]]:
     return [table.c[name] for name in names if name in table.c]
 
 
-def cut(sized: Iterable[tuple[T, int]], most: int) -> list[T]:
+def limit_bytes(sized: Iterable[tuple[T, int]], most: int) -> list[T]:
     """Return the first items, until those before one have more than this number of bytes.
 
     :param sized: items, each with its bytes
@@ -58,7 +124,7 @@ def cut(sized: Iterable[tuple[T, int]], most: int) -> list[T]:
     return kept
 
 
-def page_ids(
+def read_page_ids(
     session: orm.Session, table: sa.Table, query: sa.Select[Any], size: Any, most: int
 ) -> tuple[list[Any], bool]:
     """Read the ids of a page that has no more than some bytes beside its last row.
@@ -70,7 +136,7 @@ def page_ids(
     :returns: the ids, in the order of the query, and whether it has more
     """
     found = session.execute(query.with_only_columns(table.c.id, size)).all()
-    ids = cut(((row[0], row[1]) for row in found), most)
+    ids = limit_bytes(((row[0], row[1]) for row in found), most)
     return ids, len(ids) < len(found)
 
 
@@ -96,24 +162,24 @@ def _insert(table: sa.Table) -> sa.Insert:
     return sa.insert(table)
 
 
-class _Together:
+class _DeferredWrites:
     """Collect what the leases of a group write, and write alike rows in one statement."""
 
     def __init__(self) -> None:
         self.inserts: dict[sa.Table, list[Mapping[str, Any]]] = defaultdict(list)
-        self.changes: dict[_Kind, list[by_id.RowChange]] = defaultdict(list)
+        self.changes: dict[_ChangeKind, list[_RowChange]] = defaultdict(list)
 
     def write_changes(self, session: orm.Session) -> None:
         changes, self.changes = self.changes, defaultdict(list)
         # A claim comes before what its event becomes.
         for kind, rows in sorted(changes.items(), key=lambda item: item[0].then is None):
-            for some in by_id.batches(rows):
+            for some in _split_batches(rows):
                 if _change_some(session, kind, some) != len(some):
                     raise Stale(f'rows of {kind.table.name}')
 
 
 @contextlib.contextmanager
-def written_together(session: orm.Session) -> Iterator[None]:
+def deferred_writes(session: orm.Session) -> Iterator[None]:
     """Have :func:`insert_unread` and :func:`change_row` write later, for all rows together.
 
     What is changed is written before anything else is read or written, and at the end. Rows that
@@ -121,7 +187,7 @@ def written_together(session: orm.Session) -> Iterator[None]:
 
     :raises climate_core.db.engine.Stale: there were some
     """
-    kept = session.info[_TOGETHER] = _Together()
+    kept = session.info[_DEFERRED] = _DeferredWrites()
 
     def write_changes(_state: orm.ORMExecuteState) -> None:
         kept.write_changes(session)
@@ -132,16 +198,16 @@ def written_together(session: orm.Session) -> Iterator[None]:
         kept.write_changes(session)
     finally:
         sa.event.remove(session, 'do_orm_execute', write_changes)
-        del session.info[_TOGETHER]
+        del session.info[_DEFERRED]
     for table, new in kept.inserts.items():
         insert(session, table, new)
 
 
-def insert_unread(
+def insert_deferred(
     session: orm.Session, table: sa.Table, rows: Sequence[Mapping[str, Any]]
 ) -> None:
     """Write rows that nothing reads before the commit."""
-    kept: _Together | None = session.info.get(_TOGETHER)
+    kept: _DeferredWrites | None = session.info.get(_DEFERRED)
     if kept is None:
         insert(session, table, rows)
     elif rows:
@@ -154,7 +220,7 @@ def change_row(
     row_id: str,
     generation: int | None,
     values: Mapping[str, Any],
-    then: Then | None = None,
+    then: Completion | None = None,
 ) -> bool:
     """Change a row, if it still has the generation that was read.
 
@@ -165,19 +231,19 @@ def change_row(
     :returns: False if it was changed meanwhile; nothing is written then. Of a group that is not
         known yet, see :func:`written_together`
     """
-    kind = _Kind(table, tuple(sorted(values)), generation is not None, then)
-    changed = by_id.RowChange(row_id, generation, values)
-    kept: _Together | None = session.info.get(_TOGETHER)
+    kind = _ChangeKind(table, tuple(sorted(values)), generation is not None, then)
+    changed = _RowChange(row_id, generation, values)
+    kept: _DeferredWrites | None = session.info.get(_DEFERRED)
     if kept is not None:
         kept.changes[kind].append(changed)
         return True
     return _change_some(session, kind, [changed]) == 1
 
 
-def _change_some(session: orm.Session, kind: _Kind, some: Sequence[by_id.RowChange]) -> int:
-    made = by_id.update(kind.table, kind.names, kind.guarded, by_id.size(len(some)))
+def _change_some(session: orm.Session, kind: _ChangeKind, some: Sequence[_RowChange]) -> int:
+    made = _bulk_update(kind.table, kind.names, kind.guarded, _padded_size(len(some)))
     statement = made if kind.then is None else kind.then(made)
-    return session.connection().execute(statement, by_id.parameters(some)).rowcount
+    return session.connection().execute(statement, _bulk_parameters(some)).rowcount
 
 
 def change(
@@ -191,7 +257,7 @@ def change(
 
 
 def _write_changes(session: orm.Session) -> None:
-    kept: _Together | None = session.info.get(_TOGETHER)
+    kept: _DeferredWrites | None = session.info.get(_DEFERRED)
     if kept is not None:
         kept.write_changes(session)
 
@@ -216,7 +282,7 @@ def enqueue(
         for kind, payload in notices
     ]
     if new:
-        insert_unread(session, table, new)
+        insert_deferred(session, table, new)
         if added is not None:
             signal(session, added)
 
@@ -226,7 +292,7 @@ def due_in(
 ) -> float | None:
     """Tell in how many seconds the next row of a queue is due; None if there is none."""
     next_at = table.c.next_at
-    query = sa.select(next_at, utcnow.now(session)).where(*conditions).order_by(next_at).limit(1)
+    query = sa.select(next_at, sql.now(session)).where(*conditions).order_by(next_at).limit(1)
     row = session.execute(query).first()
     return None if row is None else max(0.0, (row[0] - row[1]).total_seconds())
 
@@ -241,8 +307,8 @@ def take(
     if not ids:
         return '', 0
     name = uuidutils.generate_uuid()
-    due = table.c.next_at <= utcnow.now(session)
-    claimed = {'claim': name, 'next_at': utcnow.now(session, ttl)}
+    due = table.c.next_at <= sql.now(session)
+    claimed = {'claim': name, 'next_at': sql.now(session, ttl)}
     statement = sa.update(table).where(table.c.id.in_(ids), due).values(claimed)
     return name, change(session, statement)
 
@@ -251,3 +317,118 @@ def taken(session: orm.Session, table: sa.Table, kind: type[T], claim: str) -> l
     """Read the rows of a claim, in their order."""
     query = sa.select(*columns(table, kind)).where(table.c.claim == claim).order_by(table.c.id)
     return [kind(*row) for row in session.execute(query)]
+
+
+I = TypeVar('I')  # noqa: E741 - an item
+
+#: What came of an item: its result, or why nothing was written for it.
+Outcome = tuple[T | None, BaseException | None]
+
+
+class _WriteSeparately(Exception):
+    """One of a group failed: each is to be written in a transaction of its own."""
+
+
+def write_group(
+    database: Database,
+    write_one: Callable[[orm.Session, I], T],
+    write_all: Callable[[orm.Session, Sequence[I]], Sequence[Outcome[T]]],
+    items: Sequence[I],
+) -> list[Outcome[T]]:
+    """Write items in one transaction, or each in one of its own if that cannot be.
+
+    :param write_one: writes one: ``write_one(session, item)`` returns its result
+    :param write_all: the same for several: ``write_all(session, items)`` returns an outcome for
+        each, or raises if it cannot tell what is wrong with which
+    :returns: an outcome for each, in their order
+    """
+    if len(items) > 1:
+        try:
+            return list(database.write(_write_all, write_all, items))
+        except db_exc.DBConnectionError as exc:
+            # They may be committed all the same.
+            return [(None, exc)] * len(items)
+        except (_WriteSeparately, db_exc.DBError):
+            # What the database refuses may be of one of them.
+            pass
+    return [_write_alone(database, write_one, each) for each in items]
+
+
+def _write_all(
+    session: orm.Session,
+    write_all: Callable[[orm.Session, Sequence[I]], Sequence[Outcome[T]]],
+    items: Sequence[I],
+) -> Sequence[Outcome[T]]:
+    try:
+        return write_all(session, items)
+    except db_exc.DBError:
+        # A deadlock is tried again by all of them.
+        raise
+    except Exception as exc:
+        raise _WriteSeparately from exc
+
+
+def _write_alone(
+    database: Database, write_one: Callable[[orm.Session, I], T], item: I
+) -> Outcome[T]:
+    try:
+        return database.write(write_one, item), None
+    except Exception as exc:  # noqa: BLE001 - whoever asked for it raises it
+        return None, exc
+
+
+class _PendingItem(Generic[I, T]):
+    """An item that waits for its transaction, and what came of it."""
+
+    def __init__(self, item: I) -> None:
+        self.item = item
+        self.outcome: futures.Future[T] = futures.Future()
+
+
+class GroupWriter(Generic[I, T]):
+    """Write what threads bring at once together.
+
+    A thread that comes while another one writes waits for it, and then one of those that wait
+    writes for all of them. Alone, it is a transaction like any other.
+
+    :param write_one: see :func:`write_together`, like ``write_all``
+    :param key: items with the same key are not written in the same transaction
+    :param most: the most items of a transaction
+    :param line: items of different lines neither share a transaction nor wait for each other
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        write_one: Callable[[orm.Session, I], T],
+        write_all: Callable[[orm.Session, Sequence[I]], Sequence[Outcome[T]]],
+        key: Callable[[I], Hashable],
+        most: int,
+        line: Callable[[I], Hashable] = lambda _: None,
+    ) -> None:
+        self._database = database
+        self._write_one, self._write_all = write_one, write_all
+        self.batches: Batches[_PendingItem[I, T]] = Batches(
+            self._write, lambda each: key(each.item), most, lambda each: line(each.item)
+        )
+
+    def write(self, item: I) -> T:
+        """Write an item, perhaps with others, and return its result once it is committed.
+
+        Raises as a transaction of its own would.
+        """
+        waiting = _PendingItem[I, T](item)
+        self.batches.do(waiting)
+        return waiting.outcome.result()
+
+    def _write(self, group: Sequence[_PendingItem[I, T]]) -> None:
+        try:
+            items = [each.item for each in group]
+            outcomes = write_group(self._database, self._write_one, self._write_all, items)
+        except BaseException as exc:  # noqa: BLE001 - each of the group raises it
+            outcomes = [(None, exc)] * len(group)
+        for each, (result, error) in zip(group, outcomes, strict=True):
+            if error is not None:
+                each.outcome.set_exception(error)
+            else:
+                each.outcome.set_result(result)  # type: ignore[arg-type]

@@ -17,12 +17,11 @@ from sqlalchemy import orm
 
 from climate_common import sealing
 from climate_core.conf import secrets
+from climate_core.db.engine import CONF_KEY
 from climate_core.lease.model import SPECIFICATIONS
 
 LOG = logging.getLogger(__name__)
 
-#: Key of ``Session.info``: the configuration.
-CONF: Final = 'conf'
 #: What a sealed URL in the queue begins with, as no URL does.
 PREFIX: Final = 'sealed:'
 #: Name of what is sealed of a webhook.
@@ -33,7 +32,7 @@ _SPECIFICATIONS: Final = frozenset(SPECIFICATIONS)
 
 def keys_of(session: orm.Session) -> list[str]:
     """Return the keys; none for a session without a configuration."""
-    conf = session.info.get(CONF)
+    conf = session.info.get(CONF_KEY)
     return [] if conf is None else secrets.read(conf)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import tables, utcnow
+from climate_core.db import sql, tables
 from climate_core.lease import events, states
 from climate_core.lease.changes import failures
 
@@ -37,7 +37,7 @@ def coming(
 
     :param types: of the resources of which a lease has one
     """
-    query = utcnow.statement(session, _coming, tuple(types), seconds, limit)
+    query = sql.cached_statement(session, _coming, tuple(types), seconds, limit)
     found = session.execute(query)
     return [
         ComingStart(trust_id, (first - now).total_seconds(), bool(reasons))
@@ -57,7 +57,7 @@ def to_tell(
 
     :param is_told: whether they say already that their start will fail
     """
-    event = _starts(session.info.get(utcnow.CLOCK), seconds)
+    event = _starts(session.info.get(sql.CLOCK), seconds)
     told = sa.func.coalesce(_LEASE.c.status_reason, '').contains(failures.START_WILL_FAIL)
     query = _of_leases(sa.select(_LEASE.c.id), event, types)
     mine = query.where(_LEASE.c.trust_id == trust_id, told if is_told else ~told)
@@ -65,25 +65,25 @@ def to_tell(
 
 
 def _coming(
-    clock: utcnow.TestClock | None, types: tuple[str, ...], seconds: float, limit: int
+    clock: sql.TestClock | None, types: tuple[str, ...], seconds: float, limit: int
 ) -> sa.Select[Any]:
     event = _starts(clock, seconds)
     first = sa.func.min(event.c.next_at).label('first')
-    now = utcnow.expression(clock).label('now')
+    now = sql.now_by_clock(clock).label('now')
     columns = (_LEASE.c.trust_id, first, sa.func.count(_LEASE.c.status_reason), now)
     query = _of_leases(sa.select(*columns), event, types)
     mine = query.where(_LEASE.c.trust_id.is_not(None)).group_by(_LEASE.c.trust_id)
     return mine.order_by(first, _LEASE.c.trust_id).limit(limit)
 
 
-def _starts(clock: utcnow.TestClock | None, seconds: float) -> sa.Subquery:
+def _starts(clock: sql.TestClock | None, seconds: float) -> sa.Subquery:
     """Select the starts of so many seconds that are not begun."""
     column = _EVENT.c
     return (
         sa.select(column.lease_id, column.next_at)
         .where(
-            column.next_at > utcnow.expression(clock),
-            column.next_at <= utcnow.expression(clock, seconds),
+            column.next_at > sql.now_by_clock(clock),
+            column.next_at <= sql.now_by_clock(clock, seconds),
             # As the index has it.
             column.priority.in_({each.priority for each in _STARTS}),
             column.event_type.in_([each.event_type for each in _STARTS]),

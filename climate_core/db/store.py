@@ -61,7 +61,7 @@ def create_all(session: orm.Session, new: Sequence[NewLease]) -> None:
     :raises oslo_db.exception.DBDuplicateEntry: an id is taken, or a resource is reserved
     """
     leases.insert(session, [each.lease for each in new])
-    with rows.written_together(session):
+    with rows.deferred_writes(session):
         _create_contents(session, new)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import history, leases, store, tables, utcnow
+from climate_core.db import history, leases, sql, store, tables
 from climate_core.lease import events, model, states, transitions
 from climate_core.lease.history import DONE, Cause, HistoryEntry, describe_change
 from climate_core.lease.transitions import Change
@@ -93,7 +93,7 @@ def find(
 
     :param lease_id: only this one
     """
-    now = utcnow.read(session)
+    now = sql.read_time(session)
     found = [
         *_events(session, now, thresholds, lease_id),
         *_leases(session, now, thresholds, lease_id),
@@ -115,7 +115,7 @@ def unstick(
     before = leases.find(session, lease_id, lock=True)
     if before is None:
         return []
-    now = utcnow.read(session)
+    now = sql.read_time(session)
     after, done = before, []
     for each in findings:
         changed = _unstick(after, each, now)

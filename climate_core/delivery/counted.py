@@ -11,7 +11,7 @@ from oslo_log import log
 from prometheus_client import core
 from prometheus_client.registry import Collector
 
-from climate_core.db.engine import TROUBLE, describe_error
+from climate_core.db.engine import DATABASE_ERRORS, describe_error
 
 LOG = log.getLogger(__name__)
 
@@ -49,6 +49,6 @@ class CountedCollector(Collector, Generic[T]):
     def _try(self) -> T | None:
         try:
             return self.count()
-        except TROUBLE as exc:
+        except DATABASE_ERRORS as exc:
             LOG.warning('The metrics lack the counts of the database: %s', describe_error(exc))
             return None

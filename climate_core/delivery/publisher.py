@@ -13,8 +13,7 @@ from oslo_log import log
 
 from climate_core import test_points
 from climate_core.db import outbox
-from climate_core.db.clock import Clock
-from climate_core.db.engine import TROUBLE, Database
+from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
 from climate_core.db.outbox import NewNotification, Notification
 from climate_core.delivery.written import WrittenNotifications
 from climate_core.threads import Worker, nap
@@ -53,7 +52,7 @@ class Publisher(Worker):
     """
 
     name = 'publisher'
-    trouble = (*TROUBLE, messaging.MessagingException)
+    trouble = (*DATABASE_ERRORS, messaging.MessagingException)
     complaint = 'Notifications cannot be sent now; they are kept'
     # To claim them one by one was half of what a manager did while many leases were created.
     spacing = 0.05

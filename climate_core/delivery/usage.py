@@ -15,8 +15,7 @@ from climate_core import notifications as notice
 from climate_core.conf import usage as conf_group
 from climate_core.db import outbox
 from climate_core.db import usage as db
-from climate_core.db.clock import Clock
-from climate_core.db.engine import TROUBLE, Database
+from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
 from climate_core.lease import usage
 from climate_core.threads import Worker
 
@@ -34,7 +33,7 @@ class UsageReporter(Worker):
     """
 
     name = 'usage'
-    trouble = TROUBLE
+    trouble = DATABASE_ERRORS
     complaint = 'The usage cannot be told now; it is told later'
 
     def __init__(self, database: Database, clock: Clock, every: str) -> None:

@@ -20,9 +20,8 @@ from sqlalchemy import orm
 from climate_core import test_points
 from climate_core.backoff import Backoff
 from climate_core.db import deliveries, history, leases, store
-from climate_core.db.clock import Clock
 from climate_core.db.deliveries import DeliveriesInProgress, Delivery
-from climate_core.db.engine import TROUBLE, Database
+from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
 from climate_core.delivery import http_post, name_resolution
 from climate_core.lease import webhook
 from climate_core.lease.history import FAILED, Cause, HistoryEntry
@@ -86,7 +85,7 @@ class Sender(PoolWorker[Delivery]):
         'The call of a webhook of lease {item.lease_id} was interrupted; it is made again when '
         'its claim expires'
     )
-    trouble = TROUBLE
+    trouble = DATABASE_ERRORS
     complaint = 'Webhooks cannot be called now; what they are told is kept'
 
     def __init__(

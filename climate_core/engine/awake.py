@@ -17,7 +17,7 @@ from oslo_log import log
 
 from climate_core.cloud import errors
 from climate_core.db import looks
-from climate_core.db.clock import Clock
+from climate_core.db.engine import Clock
 from climate_core.db.events import Due
 from climate_core.engine import retry
 from climate_core.lease import events, model, states, transitions

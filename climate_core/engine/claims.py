@@ -13,7 +13,7 @@ from sqlalchemy import orm
 
 from climate_core.backoff import Backoff
 from climate_core.db import events
-from climate_core.db.engine import TROUBLE, Database
+from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.engine.group_commit import Superseded
 from climate_core.lease import model, states
 from climate_core.threads import Worker
@@ -58,7 +58,7 @@ class Claims(Worker):
     """
 
     name = 'claims'
-    trouble = TROUBLE
+    trouble = DATABASE_ERRORS
     complaint = 'Could not renew claims; the renewal is retried'
 
     def __init__(self, database: Database, ttl: float) -> None:

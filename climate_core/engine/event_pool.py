@@ -20,7 +20,7 @@ from oslo_log import log
 from climate_core import context
 from climate_core.db.engine import Database
 from climate_core.db.events import Due
-from climate_core.db.groups import Outcome
+from climate_core.db.rows import Outcome
 from climate_core.engine import group_commit
 from climate_core.engine.group_commit import Write
 from climate_core.engine.shares import ThreadShares

@@ -19,8 +19,7 @@ from sqlalchemy import orm
 from climate_core import context, exceptions, test_points
 from climate_core.backoff import Backoff
 from climate_core.db import leases, store
-from climate_core.db.clock import Clock
-from climate_core.db.engine import TROUBLE, Database, Stale
+from climate_core.db.engine import DATABASE_ERRORS, Clock, Database, Stale
 from climate_core.db.events import Due
 from climate_core.delivery import metrics
 from climate_core.engine import claims, ranks, retry
@@ -36,7 +35,7 @@ from climate_core.plugins.base import Done, ResourcePlugin, Wait
 LOG = log.getLogger(__name__)
 
 #: What the database raises, of an event that is taken up again when its claim expires.
-_TROUBLE: tuple[type[Exception], ...] = (Stale, *TROUBLE)
+_TROUBLE: tuple[type[Exception], ...] = (Stale, *DATABASE_ERRORS)
 
 #: Seconds after which a resource is tried again for which no thread might call its service.
 _THREAD_SECONDS = 1.0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write what events make of their leases: of many events in one transaction.
 
-Their leases are read, changed and told of together, see :mod:`climate_core.db.groups`. The fence
+Their leases are read, changed and told of together, see :mod:`climate_core.db.rows`. The fence
 of each event stays its own.
 """
 
@@ -12,7 +12,7 @@ from sqlalchemy import orm
 
 from climate_core.db import leases, rows
 from climate_core.db.engine import Database
-from climate_core.db.groups import Outcome, write_together
+from climate_core.db.rows import Outcome, write_group
 from climate_core.lease.model import Lease
 
 
@@ -37,13 +37,13 @@ def write_all(database: Database, writes: Sequence[Write]) -> list[Outcome[Any]]
 
     :param writes: one for each lease: the next one is to read what it wrote
     """
-    return write_together(database, _call, _call_all, writes)
+    return write_group(database, _call, _call_all, writes)
 
 
 def _call_all(session: orm.Session, writes: Sequence[Write]) -> list[Outcome[Any]]:
     """Return the results of the functions of a group, and the errors of those that gave way."""
     found = leases.lock_all(session, {each.lease_id for each in writes})
-    with rows.written_together(session):
+    with rows.deferred_writes(session):
         return [_try(session, each, found.get(each.lease_id)) for each in writes]
 
 

@@ -19,8 +19,7 @@ from sqlalchemy import orm
 from climate_core import exceptions, test_points
 from climate_core.cloud import errors
 from climate_core.db import leases, starts, store
-from climate_core.db.clock import Clock
-from climate_core.db.engine import Database
+from climate_core.db.engine import Clock, Database
 from climate_core.lease import model
 from climate_core.lease.changes import failures
 from climate_core.lease.history import Cause

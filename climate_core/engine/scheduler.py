@@ -20,8 +20,7 @@ from typing import Final, Protocol
 from oslo_log import log
 
 from climate_core.db import events
-from climate_core.db.clock import Clock
-from climate_core.db.engine import TROUBLE, Database
+from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
 from climate_core.engine.event_pool import Ended
 from climate_core.engine.shares import ThreadShares
 from climate_core.engine.steps import Result
@@ -66,7 +65,7 @@ class Scheduler(Worker):
     """
 
     name = 'scheduler'
-    trouble = TROUBLE
+    trouble = DATABASE_ERRORS
     complaint = 'Could not read which events are due; the scheduler retries'
 
     def __init__(self, database: Database, clock: Clock, pool: Pool, idle_seconds: float) -> None:

@@ -12,7 +12,7 @@ import enum
 from collections.abc import Generator
 from typing import Any, Final, Literal
 
-from climate_core.db.groups import Outcome
+from climate_core.db.rows import Outcome
 from climate_core.engine.group_commit import Write
 
 

@@ -24,7 +24,7 @@ from climate_core.calendar.model import (
     Window,
 )
 from climate_core.db.calendar import StoredAllocation
-from climate_core.db.engine import TransactionRefused
+from climate_core.db.engine import TransactionRejected
 from climate_core.lease import model, states
 from climate_core.lease.changes import queueing, update
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, prefix_field
@@ -211,7 +211,7 @@ class AllocationService:
         :returns: what is new, and the ids of the reservations that are not extended
         """
         refused: set[str] = set()
-        first: TransactionRefused | None = None
+        first: TransactionRejected | None = None
         while True:
             asked = [each for each in wanted if each.reservation_id not in refused]
             if not asked:
@@ -220,7 +220,7 @@ class AllocationService:
                 new = self.calendar.reallocate(
                     session, asked, *_remaining_period(after, now), before.has_started(now), less
                 )
-            except TransactionRefused as exc:
+            except TransactionRejected as exc:
                 one = exc.about
                 # The first one is of all that the lease has.
                 first = first or exc
@@ -364,8 +364,8 @@ def _is_partly_extended(before: model.Lease, after: model.Lease, refused: Collec
 
 
 def _explain_partial(
-    refused: TransactionRefused, before: model.Lease, after: model.Lease
-) -> TransactionRefused:
+    refused: TransactionRejected, before: model.Lease, after: model.Lease
+) -> TransactionRejected:
     """Return the refusal of a later end with what ``partial`` would do, if it would do anything.
 
     :param refused: by the calendar, which names all parts that it cannot promise until then
@@ -389,4 +389,4 @@ def _explain_partial(
             error.available_from,
         )
 
-    return TransactionRefused(explain, refused.about)
+    return TransactionRejected(explain, refused.about)

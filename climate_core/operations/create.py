@@ -19,8 +19,8 @@ from climate_core.context import RequestContext
 from climate_core.db import leases, store
 from climate_core.db import limits as db_limits
 from climate_core.db import owner_trusts as db_trusts
-from climate_core.db.engine import TROUBLE, Stale
-from climate_core.db.groups import Groups, Outcome
+from climate_core.db.engine import DATABASE_ERRORS, Stale
+from climate_core.db.rows import GroupWriter, Outcome
 from climate_core.lease import limits, model, states
 from climate_core.lease.changes import reservations as changes_reservations
 from climate_core.lease.history import LIMITED, Cause, join_cause, user_cause
@@ -46,7 +46,7 @@ MAX_GROUP_SIZE: Final = 32
 
 #: Errors after which the lease may be committed. That includes rejections: an attempt that follows
 #: a lost connection counts what the attempt before it committed.
-_MAYBE_WRITTEN: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *TROUBLE)
+_MAYBE_WRITTEN: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *DATABASE_ERRORS)
 
 #: Maximum number of trusts of the owner to try; a new trust cannot be retired before its lease.
 _TRUST_ATTEMPTS = 3
@@ -99,7 +99,7 @@ class LeaseWriter:
         self.evacuation_planner = evacuation_planner
         self.preemption = preemption
         #: New leases of one project that need no calendar share a transaction.
-        self.groups = Groups[DraftWrite, model.Lease](
+        self.groups = GroupWriter[DraftWrite, model.Lease](
             self._database,
             self.persist,
             self._persist_group,

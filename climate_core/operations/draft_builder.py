@@ -18,8 +18,7 @@ from climate_core import exceptions
 from climate_core.conf.webhooks import networks
 from climate_core.context import RequestContext
 from climate_core.db import leases
-from climate_core.db.clock import Clock
-from climate_core.db.engine import Database
+from climate_core.db.engine import Clock, Database
 from climate_core.lease import model, request, states, webhook
 from climate_core.lease.changes import lifecycle
 from climate_core.lease.changes import reservations as changes_reservations

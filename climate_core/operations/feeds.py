@@ -19,7 +19,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.context import RequestContext
 from climate_core.db import feeds as db
-from climate_core.db import utcnow
+from climate_core.db import sql
 from climate_core.db.engine import Database
 from climate_core.lease import feeds
 from climate_core.operations.operator_registration import require_services
@@ -59,7 +59,7 @@ class FeedOperations:
             user_id=user_id,
             secret_digest=token.digest,
             trust_id=trust_id,
-            created_at=self.database.read(utcnow.read),
+            created_at=self.database.read(sql.read_time),
         )
         try:
             self.database.write(db.insert, feed, most)

@@ -21,7 +21,7 @@ from climate_core.concurrency import check_deadline
 from climate_core.context import RequestContext
 from climate_core.db import leases, migration, missing
 from climate_core.db import owner_trusts as db
-from climate_core.db.engine import TROUBLE, Database, after_commit
+from climate_core.db.engine import DATABASE_ERRORS, Database, after_commit
 from climate_core.lease import model
 from climate_core.lease.errors import prefix_field
 from climate_core.lease.events import start
@@ -156,7 +156,7 @@ class OwnerTrusts:
 
 LOG = log.getLogger(__name__)
 
-_CLEANUP_ERRORS: tuple[type[Exception], ...] = (*errors.EXPECTED, *TROUBLE)
+_CLEANUP_ERRORS: tuple[type[Exception], ...] = (*errors.EXPECTED, *DATABASE_ERRORS)
 _TRUST_ERRORS = (exceptions.Transient, exceptions.Permanent, exceptions.ClimateError)
 
 
@@ -234,7 +234,7 @@ class Provisioner:
         if done.trust is not None:
             try:
                 present = self.database.read(leases.find, draft.lease.id)
-            except TROUBLE:
+            except DATABASE_ERRORS:
                 # A lease whose trust was deleted could not start.
                 if done.trust.is_new:
                     LOG.error(

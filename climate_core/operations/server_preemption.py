@@ -22,8 +22,7 @@ from climate_core.calendar import reclaim
 from climate_core.calendar.windows import SearchBudget
 from climate_core.cloud import errors, servers
 from climate_core.db import leases, preemptible
-from climate_core.db.clock import Clock
-from climate_core.db.engine import Database
+from climate_core.db.engine import Clock, Database
 from climate_core.db.preemptible import PreemptibleServers
 from climate_core.lease import model, states
 from climate_core.lease.changes import queueing

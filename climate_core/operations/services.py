@@ -9,8 +9,7 @@ from oslo_config import cfg
 
 from climate_core.calendar.calendar import Calendar
 from climate_core.context import RequestContext
-from climate_core.db.clock import Clock
-from climate_core.db.engine import Database
+from climate_core.db.engine import Clock, Database
 from climate_core.lease.model import Lease, TrustScope
 from climate_core.plugins.base import ResourcePlugin
 

@@ -24,7 +24,7 @@ from climate_core.calendar.model import QueuedRequest
 from climate_core.calendar.windows import SearchBudget
 from climate_core.db import events, leases, store
 from climate_core.db import limits as db_limits
-from climate_core.db.engine import TROUBLE, Stale, signal
+from climate_core.db.engine import DATABASE_ERRORS, Stale, signal
 from climate_core.db.leases import QueueEntry
 from climate_core.lease import limits, model, states
 from climate_core.lease.changes import queueing
@@ -184,7 +184,7 @@ class WaitQueue:
         """Record why one lease is refused; the others are tried nevertheless."""
         try:
             yield
-        except TROUBLE:
+        except DATABASE_ERRORS:
             raise
         except exceptions.ClimateError as exc:
             refused[lease_id] = exc.message

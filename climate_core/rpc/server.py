@@ -18,7 +18,7 @@ from oslo_log import log
 from climate_core import exceptions
 from climate_core.concurrency import ReservingLimit, check_deadline, deadline
 from climate_core.context import RpcSerializer
-from climate_core.db.engine import TROUBLE, Stale, error_for_user
+from climate_core.db.engine import DATABASE_ERRORS, Stale, error_for_user
 from climate_core.operations.feeds import FeedOperations
 from climate_core.operations.leases import LeaseOperations
 from climate_core.policies import availability, feeds, leases
@@ -117,7 +117,7 @@ def _reads(
         except Stale as exc:
             LOG.warning('A lease was changed by others again and again', exc_info=True)
             raise error_for_user(exc) or exc
-        except TROUBLE as exc:
+        except DATABASE_ERRORS as exc:
             LOG.exception('The database failed')
             raise error_for_user(exc) or exc
 

@@ -41,14 +41,14 @@ from climate_common import resource_types
 from climate_core.concurrency import RateLimit
 from climate_core.conf import notifications
 from climate_core.db import events, looks, store
-from climate_core.db.engine import TROUBLE
+from climate_core.db.engine import DATABASE_ERRORS
 from climate_core.sync.notified_checks import NotifiedChecks, Suspicion
 from climate_core.threads import MessageServer
 
 LOG = log.getLogger(__name__)
 
 #: The errors after which a notification is dropped; the next comparison makes up for it.
-_TROUBLE: tuple[type[Exception], ...] = (store.Stale, *TROUBLE)
+_TROUBLE: tuple[type[Exception], ...] = (store.Stale, *DATABASE_ERRORS)
 #: What the id of a resource looks like; anything else is no resource of a lease.
 _ID: Final = re.compile(r'[0-9A-Za-z_.:-]{1,255}', re.ASCII)
 #: The most early looks at the lease of one resource within a period of so many seconds.

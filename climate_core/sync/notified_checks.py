@@ -21,7 +21,7 @@ from oslo_log import log
 from climate_core.cloud import errors
 from climate_core.concurrency import RateLimit
 from climate_core.db import missing, reservations, store
-from climate_core.db.engine import TROUBLE, Database
+from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.lease.model import Reservation
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.threads import Worker
@@ -65,7 +65,7 @@ _Key = tuple[Suspicion, str]
 #: Its title, and the ids of resources.
 _UNCHECKED: Final = 'Could not check %s %s after a notification; the reconciliation checks it'
 #: What keeps a check from an answer; any other exception is an error of Climate.
-_TROUBLE: tuple[type[Exception], ...] = (*errors.EXPECTED, store.Stale, *TROUBLE)
+_TROUBLE: tuple[type[Exception], ...] = (*errors.EXPECTED, store.Stale, *DATABASE_ERRORS)
 
 
 class NotifiedChecks(Worker):

@@ -11,8 +11,7 @@ from typing import ClassVar, Final
 from oslo_log import log
 
 from climate_core.db import leases
-from climate_core.db.clock import Clock
-from climate_core.db.engine import TROUBLE, Database, Stale
+from climate_core.db.engine import DATABASE_ERRORS, Clock, Database, Stale
 from climate_core.threads import PeriodicWorker
 
 LOG = log.getLogger(__name__)
@@ -32,7 +31,7 @@ class LeasePurger(PeriodicWorker):
     """
 
     name = 'purge'
-    trouble: ClassVar[tuple[type[Exception], ...]] = (*TROUBLE, Stale)
+    trouble: ClassVar[tuple[type[Exception], ...]] = (*DATABASE_ERRORS, Stale)
     complaint = 'Could not purge old leases; the purge is retried'
 
     def __init__(self, database: Database, clock: Clock, days: int) -> None:

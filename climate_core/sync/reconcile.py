@@ -19,7 +19,7 @@ from oslo_log import log
 from climate_core.cloud import errors
 from climate_core.cloud.trusts import Trusts
 from climate_core.db import missing, store
-from climate_core.db.engine import TROUBLE, Database
+from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.sync import locks, marks, orphans, reported, retired_trusts
 from climate_core.threads import PeriodicWorker
@@ -32,7 +32,7 @@ _TRUST_SECONDS = 3600.0
 _FIRST_SECONDS = 30.0
 
 #: The errors that are logged in a sentence; any other is a bug and logged with its traceback.
-_TROUBLE: tuple[type[Exception], ...] = (*errors.EXPECTED, store.Stale, *TROUBLE)
+_TROUBLE: tuple[type[Exception], ...] = (*errors.EXPECTED, store.Stale, *DATABASE_ERRORS)
 
 
 class Reconciler(PeriodicWorker):

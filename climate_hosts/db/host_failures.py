@@ -8,7 +8,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import allocations, tables, utcnow
+from climate_core.db import allocations, sql, tables
 from climate_hosts.db import hosts as db
 from climate_hosts.domain import hosts
 
@@ -60,10 +60,10 @@ def every(session: orm.Session) -> tuple[list[WatchedHost], datetime.datetime]:
         _HOST.c.disabled_reason,
         sa.type_coerce(_UNIT.c.capacity, sa.Text).label('capacity'),
         _HOST.c.power,
-        utcnow.now(session).label('now'),
+        sql.now(session).label('now'),
     ).join_from(_HOST, _UNIT, _HOST.c.unit_id == _UNIT.c.id)
     found = session.execute(query.order_by(_UNIT.c.id)).all()
-    now = found[0].now if found else utcnow.read(session)
+    now = found[0].now if found else sql.read_time(session)
     return [WatchedHost(*row[:-1]) for row in found], now
 
 

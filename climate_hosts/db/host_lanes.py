@@ -7,7 +7,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import tables, utcnow
+from climate_core.db import sql, tables
 
 _ALLOCATION, _RESERVATION = tables.ALLOCATIONS, tables.RESERVATIONS
 
@@ -32,7 +32,7 @@ def taken(
     :param live: those that are not over; else those that are
     :param started: only those whose time has come; else those as well whose lanes may be prepared
     """
-    now = utcnow.now(session)
+    now = sql.now(session)
     query = (
         sa.select(
             _ALLOCATION.c.unit_id,

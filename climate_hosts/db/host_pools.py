@@ -10,7 +10,7 @@ from sqlalchemy import orm
 
 from climate_common import words
 from climate_core import exceptions
-from climate_core.db import calendar, rows, tables, utcnow
+from climate_core.db import calendar, rows, sql, tables
 from climate_core.db.engine import Stale, signal
 from climate_hosts.domain import hosts
 
@@ -60,7 +60,7 @@ def set_access(
     signal(session, calendar.FREED)
     changed = {'access': value, 'generation': present + 1}
     rows.change(session, sa.update(_POOL).where(_POOL.c.name == pool).values(changed))
-    counted = {'generation': _UNIT.c.generation + 1, 'changed_at': utcnow.now(session)}
+    counted = {'generation': _UNIT.c.generation + 1, 'changed_at': sql.now(session)}
     units = sa.update(_UNIT).where(_UNIT.c.pool == pool, _UNIT.c.kind == hosts.KIND)
     rows.change(session, units.values(access=value, **counted))
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import allocations, outbox, rows, tables, utcnow
+from climate_core.db import allocations, outbox, rows, sql, tables
 from climate_hosts import power_notifications as notices
 from climate_hosts.db import host_failures
 from climate_hosts.db import hosts as db
@@ -50,10 +50,10 @@ def every(session: orm.Session) -> tuple[list[PowerHost], datetime.datetime]:
         *(_HOST.c[name] for name in ('power', 'power_since', 'slept_at', 'kept_on')),
         *(_HOST.c[name] for name in ('wake_seconds', 'state', 'takes_ordinary')),
         _NEED.label('need'),
-        utcnow.now(session).label('now'),
+        sql.now(session).label('now'),
     ).join_from(_HOST, _UNIT, _HOST.c.unit_id == _UNIT.c.id)
     found = session.execute(query.order_by(_UNIT.c.id)).mappings().all()
-    now = found[0]['now'] if found else utcnow.read(session)
+    now = found[0]['now'] if found else sql.read_time(session)
     return [_read(row) for row in found], now
 
 
@@ -83,7 +83,7 @@ def fall_asleep(session: orm.Session, host_id: int, idle: datetime.timedelta) ->
         return False
     if host.is_shared or host.state is not hosts.State.ENROLLED:
         return False
-    now = utcnow.read(session)
+    now = sql.read_time(session)
     need = session.scalar(sa.select(_NEED).where(_UNIT.c.id == host_id))
     if need is not None and need <= now + idle:
         return False
@@ -95,7 +95,7 @@ def stay(session: orm.Session, host_id: int) -> None:
     """Write that a host is awake that was being put to sleep, and cannot be."""
     host = _lock(session, host_id)
     if host is not None and host.power is PowerState.FALLING_ASLEEP:
-        _change(session, host, None, utcnow.read(session))
+        _change(session, host, None, sql.read_time(session))
 
 
 def is_in(session: orm.Session, host_id: int, state: PowerState | None) -> bool:
@@ -109,7 +109,7 @@ def sleep(session: orm.Session, host_id: int) -> bool:
     host = _lock(session, host_id)
     if host is None or host.power is not PowerState.FALLING_ASLEEP:
         return False
-    now = utcnow.read(session)
+    now = sql.read_time(session)
     _change(session, host, PowerState.ASLEEP, now)
     new = {'unit_id': host.id, 'hypervisor_hostname': host.hypervisor_hostname, 'start': now}
     rows.insert(session, _SLEEP, [new])
@@ -124,7 +124,7 @@ def wake(session: orm.Session, host_id: int, kept_on: bool = False) -> bool:
     host = _lock(session, host_id)
     if host is None or host.power in (None, PowerState.WAKING):
         return False
-    now = utcnow.read(session)
+    now = sql.read_time(session)
     _change(session, host, PowerState.WAKING, now, kept_on=host.kept_on or kept_on)
     mine = sa.and_(_SLEEP.c.unit_id == host_id, _SLEEP.c.end.is_(None))
     rows.change(session, sa.update(_SLEEP).where(mine).values(end=now))
@@ -139,7 +139,7 @@ def awake(session: orm.Session, host_id: int) -> float | None:
     host = _lock(session, host_id)
     if host is None or host.power is not PowerState.WAKING or host.power_since is None:
         return None
-    now = utcnow.read(session)
+    now = sql.read_time(session)
     seconds = (now - host.power_since).total_seconds()
     measured = host.wake_seconds
     # One that was woken before it was off tells nothing of how long it takes.
@@ -160,7 +160,7 @@ def fail(session: orm.Session, host_id: int, reason: str) -> bool:
         return False
     if not host_failures.fail(session, host_id, reason):
         return False
-    now = utcnow.read(session)
+    now = sql.read_time(session)
     outbox.add(session, [notices.failed(host, reason, now)], now)
     return True
 

@@ -10,8 +10,8 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import tables, utcnow
-from climate_core.db.sql_functions import microseconds
+from climate_core.db import sql, tables
+from climate_core.db.sql import microseconds
 from climate_core.lease import usage
 from climate_hosts.domain import power
 
@@ -59,6 +59,6 @@ def count(session: orm.Session) -> PowerCounts:
             sa.func.count(sa.case((is_open, 1))),
         )
     ).one()
-    now = (utcnow.read(session) - _EPOCH) // datetime.timedelta(microseconds=1)
+    now = (sql.read_time(session) - _EPOCH) // datetime.timedelta(microseconds=1)
     total = int(ended or 0) + sleeping * now - int(begun or 0)
     return PowerCounts(hosts, total / _SECOND)

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import allocations, calendar, rows, tables, utcnow
+from climate_core.db import allocations, calendar, rows, sql, tables
 from climate_core.db.engine import signal
 from climate_core.lease import states, unit_properties
 from climate_hosts.db import host_pools
@@ -99,7 +99,7 @@ def insert(
     :raises oslo_db.exception.DBDuplicateEntry: there is a host with this name
     """
     signal(session, calendar.FREED)
-    now = utcnow.now(session)
+    now = sql.now(session)
     unit = {
         'kind': hosts.KIND,
         'pool': pool,
@@ -138,7 +138,7 @@ def update(
     :raises climate_core.exceptions.HostNotFound: there is none any more
     """
     signal(session, calendar.FREED)
-    now = utcnow.now(session)
+    now = sql.now(session)
     counted = {'generation': _UNIT.c.generation + 1, 'changed_at': now, **unit}
     mine = sa.update(_UNIT).where(_UNIT.c.id == host_id, _UNIT.c.kind == hosts.KIND)
     if not rows.change(session, mine.values(counted)):

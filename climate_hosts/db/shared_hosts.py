@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import allocations, tables, utcnow
+from climate_core.db import allocations, sql, tables
 from climate_core.lease import states
 from climate_hosts.domain import hosts
 
@@ -90,7 +90,7 @@ def unneeded(session: orm.Session, host_id: int | None = None) -> list[Unneeded]
 
     :param host_id: only this one, if it is one
     """
-    now = utcnow.read(session)
+    now = sql.read_time(session)
     has_promise = sa.exists().where(
         _ALLOCATION.c.unit_id == _HOST.c.unit_id,
         _ALLOCATION.c.reservation_id == _RESERVATION.c.id,

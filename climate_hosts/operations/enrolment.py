@@ -20,7 +20,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.cloud import errors, hypervisors, placement
-from climate_core.db.engine import TROUBLE, Database, signal
+from climate_core.db.engine import DATABASE_ERRORS, Database, signal
 from climate_core.lease import unit_properties
 from climate_core.plugins.common_pool import emptying
 from climate_core.plugins.common_pool.emptying import CannotMakeRoom
@@ -91,7 +91,7 @@ def enrol(
         database.write(_complete, host_id, name, values)
     except Exception as exc:
         completed = _give_up(database, conn, host_id, name, provider_id)
-        if not (completed and isinstance(exc, TROUBLE)):
+        if not (completed and isinstance(exc, DATABASE_ERRORS)):
             raise
         # The transaction was committed; only the answer to its COMMIT was lost.
     return host_id
@@ -296,7 +296,7 @@ def _give_up(
         pool_aggregate.update(database, conn, provider_id)
         found = database.read(db.find, name)
         return found is not None and found.id == host_id and not found.is_leaving
-    except (*errors.EXPECTED, *TROUBLE):
+    except (*errors.EXPECTED, *DATABASE_ERRORS):
         LOG.exception(
             '%s was not enrolled, and may be kept from ordinary servers. Enrol it again, or '
             'delete it',

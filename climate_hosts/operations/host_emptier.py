@@ -17,7 +17,7 @@ from sqlalchemy import orm
 from climate_common import words
 from climate_core import exceptions
 from climate_core.cloud import errors
-from climate_core.db.engine import TROUBLE, Database, Stale
+from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
 from climate_core.plugins.common_pool.emptying import RunningServer
 from climate_core.threads import Worker
 from climate_hosts.db import hosts as db
@@ -42,7 +42,7 @@ class HostEmptier(Worker):
     """
 
     name = 'host-emptier'
-    trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *TROUBLE, Stale)
+    trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *DATABASE_ERRORS, Stale)
     complaint = 'Hosts are not emptied; the next look goes on'
     _IDLE_SECONDS = 300.0
 

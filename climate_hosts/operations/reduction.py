@@ -20,8 +20,7 @@ from climate_core import exceptions
 from climate_core.calendar.model import RetainedAllocation
 from climate_core.cloud.errors import for_user
 from climate_core.db import events, leases, store
-from climate_core.db.clock import Clock
-from climate_core.db.engine import TROUBLE, Database, Stale, signal
+from climate_core.db.engine import DATABASE_ERRORS, Clock, Database, Stale, signal
 from climate_core.lease import model, states
 from climate_core.lease.events import reallocation
 from climate_core.lease.history import Cause
@@ -34,7 +33,7 @@ LOG = log.getLogger(__name__)
 
 #: What was closed and not given back is opened after so many seconds, and one for each unit.
 UNDO_SECONDS: Final = 60
-_TROUBLE: Final[tuple[type[Exception], ...]] = (Stale, *TROUBLE)
+_TROUBLE: Final[tuple[type[Exception], ...]] = (Stale, *DATABASE_ERRORS)
 _CAUSE: Final = Cause('reservation.update')
 BUSY: Final = 'The hosts of the lease are being changed at this moment. Try again in some seconds.'
 

@@ -20,7 +20,7 @@ from oslo_log import log
 from climate_common import dates
 from climate_core import exceptions
 from climate_core.cloud import errors, placement
-from climate_core.db.clock import Clock
+from climate_core.db.engine import Clock
 from climate_core.lease import model, states
 from climate_core.lease.changes import queueing
 from climate_core.operations.wait_queue import WaitQueue

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import orm
 
 from climate_core.cloud import placement
-from climate_core.db import leases, store, stuck, utcnow
+from climate_core.db import leases, sql, store, stuck
 from climate_core.db.engine import Database
 from climate_core.lease import states
 from climate_core.lease.events import reallocation
@@ -51,7 +51,7 @@ def _record(
 ) -> None:
     if lane_ids != [*host.lane_ids]:
         db.update(session, host.id, {}, {'lane_ids': lane_ids})
-    now = utcnow.read(session)
+    now = sql.read_time(session)
     for each in host_lanes.taken(session, [host.id], live=True):
         lease = leases.find(session, each.lease_id, lock=True) if each.lane in lost else None
         # A start that is still going on looks again by itself.

@@ -22,7 +22,7 @@ from oslo_log import log
 
 from climate_common import dates
 from climate_core.cloud import errors, hypervisors, placement, volumes
-from climate_core.db.engine import TROUBLE, Database, Stale
+from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
 from climate_core.threads import PeriodicWorker
 from climate_hosts.cloud import host_holds
 from climate_hosts.cloud.power.base import PowerDriver, PowerTrouble
@@ -45,7 +45,12 @@ _REPEAT: Final = datetime.timedelta(seconds=30)
 _THREADS: Final = 8
 #: A host that is not off after so many times ``off_seconds`` is given up, and woken.
 _PATIENCE: Final = 3
-_TROUBLE: Final[tuple[type[Exception], ...]] = (*errors.EXPECTED, PowerTrouble, *TROUBLE, Stale)
+_TROUBLE: Final[tuple[type[Exception], ...]] = (
+    *errors.EXPECTED,
+    PowerTrouble,
+    *DATABASE_ERRORS,
+    Stale,
+)
 
 _Service = Mapping[str, Any]
 
@@ -73,7 +78,7 @@ class HostPower(PeriodicWorker):
     name = 'host-power'
     # Whoever reaches the bus can forge the notifications that wake it.
     spacing = 2.0
-    trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *TROUBLE, Stale)
+    trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *DATABASE_ERRORS, Stale)
     complaint = 'It is not known which hosts may sleep, or must wake; the next look tries again'
 
     def __init__(
@@ -326,7 +331,7 @@ class HostPower(PeriodicWorker):
         reason = db.LATE.format(dates.sentence(host.since))
         try:
             failed = self._database.write(db.fail, host.id, reason)
-        except TROUBLE as exc:
+        except DATABASE_ERRORS as exc:
             LOG.warning('It is not written yet that %s failed: %s', host.name, exc)
             return
         if failed:

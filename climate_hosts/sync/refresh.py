@@ -15,7 +15,7 @@ from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud import errors, hypervisors, placement
-from climate_core.db.engine import TROUBLE, Database, Stale
+from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
 from climate_core.lease import unit_properties
 from climate_core.threads import PeriodicWorker
 from climate_hosts.db import hosts as db
@@ -84,7 +84,7 @@ class HostRefresher(PeriodicWorker):
     name = 'hosts'
     # Whoever reaches the bus can forge the notifications that wake it.
     spacing = 2.0
-    trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *TROUBLE, Stale)
+    trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *DATABASE_ERRORS, Stale)
     complaint = 'Hosts were not read anew; the next look tries again'
 
     def __init__(self, conf: cfg.ConfigOpts, database: Database, cloud: 'Cloud') -> None:

@@ -19,7 +19,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.db import calendar
-from climate_core.db.engine import TROUBLE, Database, Stale
+from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
 from climate_core.threads import Worker
 from climate_hosts.db import hosts as db
 from climate_hosts.db import shared_hosts as db_shared
@@ -43,7 +43,7 @@ class SharedHosts(Worker):
     """
 
     name = 'shared-hosts'
-    trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *TROUBLE, Stale)
+    trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *DATABASE_ERRORS, Stale)
     complaint = 'Hosts were not given back to ordinary servers; the next look tries again'
     _IDLE_SECONDS = 300.0
 

@@ -28,8 +28,8 @@ from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar
 from climate_core.cloud import Cloud, errors, hypervisors, placement
 from climate_core.db import calendar as db_calendar
-from climate_core.db import leases, store, utcnow
-from climate_core.db.engine import TROUBLE, Database, Stale, TransactionRefused
+from climate_core.db import leases, sql, store
+from climate_core.db.engine import DATABASE_ERRORS, Database, Stale, TransactionRejected
 from climate_core.lease import model, states
 from climate_core.lease.changes import failures
 from climate_core.lease.history import Cause
@@ -50,7 +50,7 @@ _FIRST_SECONDS = 10.0
 _NO_HOST_SECONDS = 600.0
 _CAUSE = Cause('host.failed')
 #: The errors that keep one lease from being changed; the next look tries again.
-_TROUBLE: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *TROUBLE)
+_TROUBLE: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *DATABASE_ERRORS)
 #: What a lease says of a host that it lacks, behind its name.
 _DEAD: Final = 'failed, and no other is free. {}'
 _TOO_SMALL: Final = 'is too small for what is promised of it: it has {}, and {} are promised.'
@@ -81,7 +81,7 @@ class HostWatch(PeriodicWorker):
     name = 'host-watch'
     # Whoever reaches the bus can forge the notifications that wake it.
     spacing = 2.0
-    trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *TROUBLE, Stale)
+    trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *DATABASE_ERRORS, Stale)
     complaint = 'It is not known which hosts failed; the next look tries again'
 
     def __init__(
@@ -307,7 +307,7 @@ class HostWatch(PeriodicWorker):
             return None
         if ours.status == states.ReservationStatus.DELETING:
             return None
-        now = utcnow.read(session)
+        now = sql.read_time(session)
         replaced: dict[str, list[str]] = {}
         missing: dict[str, str] = {}
         for unit_id, loss in lost.items():
@@ -336,7 +336,7 @@ class HostWatch(PeriodicWorker):
         wanted = self._plugins[reservation.resource_type].wanted(reservation)
         try:
             new = self._calendar.replace_unit(session, wanted, unit_id)
-        except TransactionRefused:
+        except TransactionRejected:
             return None
         return sorted(db.name(session, each.unit_id) for each in new)
 

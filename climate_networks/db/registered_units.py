@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import calendar, rows, tables, utcnow
+from climate_core.db import calendar, rows, sql, tables
 from climate_core.db.engine import Database, signal
 
 #: Tells whether a caller sees a unit; takes the access to it, as
@@ -35,7 +35,7 @@ def insert(
     :raises oslo_db.exception.DBDuplicateEntry: one of them is there already
     """
     signal(session, calendar.FREED)
-    now, ids = utcnow.now(session), []
+    now, ids = sql.now(session), []
     connection = session.connection()
     for properties, row in made:
         one = {'available': True, 'capacity': {}, 'lanes': 1, 'generation': 0, **unit}
@@ -96,7 +96,7 @@ def update(
 ) -> None:
     """Change columns of a unit that is locked, and of its row."""
     signal(session, calendar.FREED)
-    now = utcnow.now(session)
+    now = sql.now(session)
     counted = {'generation': _UNIT.c.generation + 1, 'changed_at': now, **unit}
     rows.change(session, sa.update(_UNIT).where(_UNIT.c.id == unit_id).values(counted))
     stamped = {'updated_at': now, **row}

@@ -26,7 +26,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar
 from climate_core.calendar.model import AllocationRequest, Demand, Unit
-from climate_core.db import capacity, rows, tables, utcnow
+from climate_core.db import capacity, rows, sql, tables
 from climate_core.db.engine import Database
 from tests.support.databases import run_mariadb, run_postgresql
 from tests.support.plans import plans
@@ -77,7 +77,7 @@ def seed(database: Database, units: int, promises: int, shares: bool) -> datetim
 def _seed(
     session: orm.Session, start: datetime.datetime, units: int, promises: int, shares: bool
 ) -> None:
-    now = utcnow.read(session) - HOUR
+    now = sql.read_time(session) - HOUR
     rows.insert(session, UNIT, [make_unit(number, promises, now) for number in range(units)])
     seed_promises(session, start, promises, shares)
 

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import tables, utcnow
+from climate_core.db import sql, tables
 from tests.bench import calendar
 from tests.bench.climate import Climate
 from tests.bench.processes import Process, Processes
@@ -69,7 +69,7 @@ class ClimateHosts(Climate):
         engine = sa.create_engine(self._url)
         with orm.Session(engine) as session:
             calendar.seed_promises(session, start, count, False, first)
-            values = {'generation': first + count, 'changed_at': utcnow.now(session)}
+            values = {'generation': first + count, 'changed_at': sql.now(session)}
             session.execute(sa.update(UNIT).values(values))
             session.commit()
         engine.dispose()

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from oslo_utils import uuidutils
 from sqlalchemy import orm
 
-from climate_core.db import rows, tables, utcnow
+from climate_core.db import rows, sql, tables
 from tests.bench import calendar
 
 UNIT, LEASE = tables.UNITS, tables.LEASES
@@ -40,7 +40,7 @@ def seed(url: str, count: int, project_id: str) -> str:
         rows.insert(session, LEASE, [lease for lease, _ in pairs])
         rows.insert(session, RESERVATION, [reservation for _, reservation in pairs])
         calendar.promise(session, sa.cast(UNIT.c.id % blocks, sa.String(10)))
-        values = {'generation': FIRST + ROUNDS, 'changed_at': utcnow.now(session)}
+        values = {'generation': FIRST + ROUNDS, 'changed_at': sql.now(session)}
         session.execute(sa.update(UNIT).values(values))
         session.commit()
     with engine.begin() as connection:

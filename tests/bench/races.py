@@ -28,7 +28,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar
 from climate_core.calendar.model import AllocationRequest, Demand
-from climate_core.db import rows, tables, utcnow
+from climate_core.db import rows, sql, tables
 from climate_core.db.engine import Database
 from climate_networks.db import floatingips, networks
 from climate_networks.domain.networks import Segment
@@ -70,7 +70,7 @@ def manage(url: str, number: int, creates: int, of: str, units: int) -> collecti
     database = Database(configure(url))
     own = Calendar(database, dice)
     found: collections.Counter[str] = collections.Counter()
-    start = database.read(utcnow.read).replace(minute=0, second=0, microsecond=0) + HOUR
+    start = database.read(sql.read_time).replace(minute=0, second=0, microsecond=0) + HOUR
     for _ in range(creates):
         begin = start + dice.randrange(HOURS) * HOUR
         end = begin + dice.randint(1, LONGEST) * HOUR
@@ -86,7 +86,7 @@ def manage(url: str, number: int, creates: int, of: str, units: int) -> collecti
             continue
         found['granted'] += 1
         if found['granted'] % GIVEN_BACK == 1:
-            database.write(own.release, [made], database.read(utcnow.read))
+            database.write(own.release, [made], database.read(sql.read_time))
             found['given back'] += 1
     database.dispose()
     return found

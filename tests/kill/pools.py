@@ -8,8 +8,8 @@ from climate_core.calendar.calendar import Calendar
 from climate_core.cloud import placement
 from climate_core.cloud.trusts import Trusts
 from climate_core.context import RequestContext
-from climate_core.db import tables, utcnow
-from climate_core.db.clock import Clock
+from climate_core.db import sql, tables
+from climate_core.db.engine import Clock
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
 from climate_core.plugins import loading
@@ -113,7 +113,7 @@ class Pool:
         found = {host.id: host.hypervisor_hostname for host in every(self._database)}
         with self._database.reader() as session:
             column = tables.ALLOCATIONS.c
-            query = sa.select(column.unit_id).where(column.end > utcnow.now(session))
+            query = sa.select(column.unit_id).where(column.end > sql.now(session))
             return sorted(found[each] for each in session.scalars(query))
 
     def written(self):

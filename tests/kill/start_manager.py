@@ -25,8 +25,7 @@ from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
 from climate_core.cmd import manager
 from climate_core.context import RequestContext
-from climate_core.db.clock import Clock
-from climate_core.db.engine import Database
+from climate_core.db.engine import Clock, Database
 from climate_core.delivery import webhooks
 from climate_core.engine import preparation
 from climate_core.operations.leases import LeaseOperations

@@ -3,7 +3,7 @@
 
 import pytest
 
-from climate_core.db import utcnow
+from climate_core.db import sql
 from climate_core.lease.changes import queueing
 from tests.kill.deaths import EVENT
 from tests.support.databases import ENGINES
@@ -27,7 +27,7 @@ def running(stage, on_end='delete'):
 def preempted(stage, on_end='delete'):
     """Return a preemptible lease whose room another one needs, and its server."""
     lease, server = running(stage, on_end)
-    now = stage.database.read(utcnow.read)
+    now = stage.database.read(sql.read_time)
     leases.change(stage.database, lease.id, queueing.preempt_lease, now, now)
     return lease, server
 

@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core.cloud.trusts import Trusts
-from climate_core.db import history, tables, utcnow
+from climate_core.db import history, sql, tables
 from climate_core.lease.events.start import START_FAILED, START_WARNING
 from tests.kill.deaths import OUTBOX
 from tests.support.fakes import leases
@@ -27,7 +27,7 @@ def let_it_start(stage, lease):
     event = tables.EVENTS.c
     with stage.database.writer() as session:
         mine = sa.and_(event.lease_id == lease.id, event.event_type == 'start_lease')
-        session.execute(sa.update(tables.EVENTS).where(mine).values(next_at=utcnow.now(session)))
+        session.execute(sa.update(tables.EVENTS).where(mine).values(next_at=sql.now(session)))
 
 
 @pytest.mark.parametrize('kill', KILLS)

@@ -18,8 +18,7 @@ from climate_core.calendar.calendar import Calendar
 from climate_core.cloud import errors
 from climate_core.context import RequestContext
 from climate_core.db import events, leases, tables
-from climate_core.db.clock import Clock
-from climate_core.db.engine import Database
+from climate_core.db.engine import Clock, Database
 from climate_core.delivery import publisher
 from climate_core.engine.allocations import AllocationKeeper
 from climate_core.engine.claims import Claims

@@ -14,7 +14,7 @@ from oslo_config import cfg
 
 from climate_core import conf as configuration
 from climate_core.cmd import status
-from climate_core.db import leases, migration, tables, utcnow
+from climate_core.db import leases, migration, sql, tables
 from climate_core.db.engine import Database
 from climate_core.lease import model, views
 from tests.upgrade import releases
@@ -77,7 +77,7 @@ class Both:
             session.execute(
                 sa.update(tables.EVENTS)
                 .where(column.lease_id == lease_id, column.event_type == event_type)
-                .values(next_at=utcnow.now(session))
+                .values(next_at=sql.now(session))
             )
 
     def statuses(self) -> set[str]:

@@ -14,7 +14,7 @@ from climate_core import exceptions
 from climate_core.api import etag, paging, policy, sight
 from climate_core.api.request import Backend, Request, answer
 from climate_core.calendar import capacity_series
-from climate_core.db import bars, capacity, utcnow
+from climate_core.db import bars, capacity, sql
 from climate_core.lease import request as lease_request
 from climate_core.lease import unit_properties
 from climate_core.policies import calendar as rules
@@ -74,7 +74,7 @@ def _span(
     is_relative = [dates.is_relative(asked.get(name, 'now')) for name in ('from', 'to')]
     now = limits.FIRST_DATE
     if is_relative[0] or ('to' in asked and is_relative[1]):
-        now = utcnow.read(session).replace(second=0, microsecond=0)
+        now = sql.read_time(session).replace(second=0, microsecond=0)
     since = lease_request.read_date(asked.get('from', 'now'), now, 'from')
     if 'to' in asked:
         until = lease_request.read_date(asked['to'], now, 'to')

@@ -11,8 +11,8 @@ from climate_common import dates
 from climate_core import exceptions
 from climate_core.api import policy
 from climate_core.api.request import Backend, Request, answer
+from climate_core.db import sql
 from climate_core.db import usage as db
-from climate_core.db import utcnow
 from climate_core.lease import request as lease_request
 from climate_core.lease import usage
 from climate_core.policies import usage as rules
@@ -69,7 +69,7 @@ def period(session: orm.Session, asked: Mapping[str, Any]) -> usage.Span:
 
     :raises climate_core.exceptions.InvalidDate: it makes no sense
     """
-    now = utcnow.read(session)
+    now = sql.read_time(session)
     start = (
         lease_request.read_date(asked['start'], now, 'start')
         if 'start' in asked
@@ -85,7 +85,7 @@ def _planned(
     session: orm.Session, asked: Mapping[str, Any], project_id: str | None
 ) -> list[dict[str, Any]]:
     """Add up what was and what is planned, by week and project, in two statements."""
-    now = utcnow.read(session)
+    now = sql.read_time(session)
     monday = usage.monday(now)
     start = (
         lease_request.read_date(asked['start'], now, 'start')

@@ -15,7 +15,7 @@ from climate_core.cloud import errors
 from climate_core.cmd import explain
 from climate_core.cmd.manage import database, leases, repair, secrets, serve
 from climate_core.db import migration
-from climate_core.db.engine import TROUBLE, Stale
+from climate_core.db.engine import DATABASE_ERRORS, Stale
 from climate_core.plugins import loading
 from climate_hosts.cloud.power import base as power
 
@@ -30,7 +30,7 @@ _EXPECTED: tuple[type[Exception], ...] = (
     *errors.EXPECTED,
     Stale,
     OSError,
-    *TROUBLE,
+    *DATABASE_ERRORS,
 )
 
 Command = Callable[[cfg.ConfigOpts], int]

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from oslo_config import cfg
 
 from climate_common import dates
-from climate_core.db import leases, migration, utcnow
+from climate_core.db import leases, migration, sql
 from climate_core.db.engine import Database
 
 #: Days that a lease is kept after it was deleted or is over, by default.
@@ -83,7 +83,7 @@ def _version(conf: cfg.ConfigOpts) -> int:
 def _purge(conf: cfg.ConfigOpts) -> int:
     migration.check(conf)
     database = Database(conf)
-    now = database.read(utcnow.read)
+    now = database.read(sql.read_time)
     time = now - datetime.timedelta(days=KEPT_DAYS)
     if conf.command.before is not None:
         time = dates.parse(conf.command.before, now)

@@ -16,7 +16,7 @@ from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
 from climate_core.cmd.manage import arguments, leases, output
 from climate_core.context import RequestContext, RpcSerializer
-from climate_core.db import migration, stuck, utcnow
+from climate_core.db import migration, sql, stuck
 from climate_core.db.engine import Database
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
@@ -108,7 +108,7 @@ def _add_repair(subparsers: Any) -> None:
 
 def _orphans(conf: cfg.ConfigOpts) -> int:
     database, cloud, plugins = _parts(conf)
-    now = database.read(utcnow.read)
+    now = database.read(sql.read_time)
     found: list[Orphan] = []
     unseen: dict[str, str] = {}
     for plugin in plugins.values():
@@ -148,7 +148,7 @@ def _repair(conf: cfg.ConfigOpts) -> int:
     options = conf.command
     arguments.check_lease(database, options.lease)
     work = repair.Repair(database, plugins, options.yes, getpass.getuser())
-    now = database.read(utcnow.read)
+    now = database.read(sql.read_time)
     found = [
         *work.leases(leases.thresholds(options), options.lease),
         *work.lost(options.lease),

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import conf as climate_conf
-from climate_core.db import leases, store, tables, utcnow
+from climate_core.db import leases, sql, store, tables
 from climate_core.db.engine import Database
 from climate_core.lease import model
 from climate_core.lease.history import Cause
@@ -38,7 +38,7 @@ def write(database: Database, lease: model.Lease) -> model.Lease:
     """Insert a lease without telling anybody."""
 
     def insert(session: orm.Session) -> None:
-        store.create(session, lease, utcnow.read(session), Cause('lease.create'))
+        store.create(session, lease, sql.read_time(session), Cause('lease.create'))
         session.execute(tables.NOTIFICATIONS.delete())
 
     database.write(insert)
@@ -54,7 +54,7 @@ def change(database: Database, lease_id: str, ask: Callable[..., Change], *args:
     def write(session: orm.Session) -> None:
         lease = leases.find(session, lease_id, lock=True)
         assert lease is not None
-        now = utcnow.read(session)
+        now = sql.read_time(session)
         store.save(session, lease, ask(lease, *args, now), now, Cause('lease.update'))
 
     database.write(write)
@@ -87,7 +87,7 @@ def make(
     :param stack_ids: of stacks; servers and volumes are members of the first
     :param fields: of the lease, instead of those it would have
     """
-    now = database.read(utcnow.read)
+    now = database.read(sql.read_time)
     lease_id = str(uuid.uuid4())
     member = {'stack_id': stack_ids[0]} if stack_ids else {}
     return build.lease(
@@ -145,7 +145,7 @@ def end_waits(database: Database) -> None:
     """Have the next look of all that has begun and goes on later come now."""
     event = tables.EVENTS.c
     with database.writer() as session:
-        now = utcnow.now(session)
+        now = sql.now(session)
         waits = sa.and_(event.status == 'UNDONE', event.time <= now)
         session.execute(sa.update(tables.EVENTS).where(waits).values(next_at=now))
 
@@ -159,4 +159,4 @@ def expire_claims(database: Database) -> None:
     }
     with database.writer() as session:
         for table, which in claimed.items():
-            session.execute(sa.update(table).where(which).values(next_at=utcnow.now(session)))
+            session.execute(sa.update(table).where(which).values(next_at=sql.now(session)))

@@ -12,7 +12,7 @@ from sqlalchemy import orm
 from climate_core.calendar.calendar import Calendar
 from climate_core.calendar.model import AllocationRequest, Demand, NewAllocation, Unit
 from climate_core.calendar.timeline import Entry, total_amounts
-from climate_core.db import rows, tables, utcnow
+from climate_core.db import rows, sql, tables
 from climate_core.db.engine import Database
 from tests.support.world import configure
 from tests.unit.calendar import slow
@@ -38,7 +38,7 @@ class Hall:
         self.database = Database(configure(url))
         tables.METADATA.create_all(self.database.engine)
         self.calendar = Calendar(self.database)
-        self.now = self.database.read(utcnow.read)
+        self.now = self.database.read(sql.read_time)
         self.start = self.now.replace(microsecond=0) + 24 * HOUR
 
     def at(self, hours: float) -> datetime.datetime:
@@ -59,7 +59,7 @@ class Hall:
                 'lanes': 4,
                 'properties': {},
                 'generation': 0,
-                'changed_at': utcnow.read(session),
+                'changed_at': sql.read_time(session),
             }
             rows.insert(session, UNIT, [defaults | values] * count)
             ids = session.scalars(sa.select(UNIT.c.id).order_by(UNIT.c.id.desc()).limit(count))
@@ -75,7 +75,7 @@ class Hall:
 
         def write(session: orm.Session) -> None:
             counted = {'generation': UNIT.c.generation + 1, **values}
-            counted['changed_at'] = utcnow.now(session, -seconds_ago)
+            counted['changed_at'] = sql.now(session, -seconds_ago)
             rows.change(session, sa.update(UNIT).where(UNIT.c.id == unit_id).values(counted))
 
         self.database.write(write)
@@ -163,7 +163,7 @@ class Hall:
                 key = [ALLOCATION.c[name] == row[name] for name in ('unit_id', 'unit_generation')]
                 times = {name: row[name] - hours * HOUR for name in ('start', 'end')}
                 rows.change(session, sa.update(ALLOCATION).where(*key).values(times))
-            counted = {'generation': UNIT.c.generation + 1, 'changed_at': utcnow.now(session)}
+            counted = {'generation': UNIT.c.generation + 1, 'changed_at': sql.now(session)}
             rows.change(session, sa.update(UNIT).values(counted))
 
         self.database.write(write)

@@ -153,7 +153,7 @@ def test_refused_change_of_a_running_lease_is_explained_outside_of_its_transacti
     monkeypatch.setattr(explain, 'MAX_CHECKS', looks)
     wanted = hall.wanted(mine.reservation_id, demand(2))
     times = hall.at(0), hall.at(9)
-    with hall.database.writer() as session, pytest.raises(engine.TransactionRefused) as refused:
+    with hall.database.writer() as session, pytest.raises(engine.TransactionRejected) as refused:
         hall.calendar.reallocate(session, [wanted], *times, keep=True)
     error = refused.value.explain()
     assert isinstance(error, exceptions.NotEnough)
@@ -344,7 +344,7 @@ def test_changes_in_one_transaction_see_each_other(any_hall: Hall) -> None:
 
     def write(session: orm.Session) -> None:
         new = [hall.wanted(hall.reserve(session), demand())]
-        with pytest.raises(engine.TransactionRefused):
+        with pytest.raises(engine.TransactionRejected):
             hall.calendar.allocate(session, new, hall.at(0), hall.at(1))
         hall.calendar.release(session, [old.reservation_id], hall.at(-1))
         two = [hall.wanted(hall.reserve(session), shares()) for _ in range(2)]

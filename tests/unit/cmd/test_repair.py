@@ -17,7 +17,7 @@ from climate_core import exceptions
 from climate_core.cloud import placement
 from climate_core.cmd import manage
 from climate_core.cmd.manage import repair as command
-from climate_core.db import history, owner_trusts, tables, utcnow
+from climate_core.db import history, owner_trusts, sql, tables
 from climate_core.db.engine import Database
 from climate_core.lease import model
 from climate_core.sync import repair
@@ -69,7 +69,7 @@ def forget(database: Database, lease: model.Lease) -> None:
         session.execute(
             sa.update(tables.EVENTS)
             .where(column.lease_id == lease.id, column.event_type == model.END)
-            .values(next_at=utcnow.now(session, -3600.0))
+            .values(next_at=sql.now(session, -3600.0))
         )
 
 
@@ -121,7 +121,7 @@ def test_lease_that_is_not_there_is_trouble(
 def test_deleted_lease_is_looked_at(run: Run, database: Database, reserve: Reserve) -> None:
     lease = reserve()
     with database.writer() as session:
-        session.execute(sa.update(tables.LEASES).values(deleted_at=utcnow.now(session, 0.0)))
+        session.execute(sa.update(tables.LEASES).values(deleted_at=sql.now(session, 0.0)))
     assert run('lease', 'stuck', '--lease', lease.id) == 0
 
 
@@ -284,7 +284,7 @@ def test_a_server_that_gets_its_lease_meanwhile_is_left(
 
     monkeypatch.setattr(plugin, 'unleased_since', reserved_meanwhile)
     repaired = repair.Repair(database, {plugin.resource_type: plugin}, yes=True)
-    (left,) = repaired.resources(database.read(utcnow.read), 60.0)
+    (left,) = repaired.resources(database.read(sql.read_time), 60.0)
     assert (left.done, left.trouble) == (False, 'A lease holds it by now.')
     assert world.effects(server) == []
 
@@ -303,7 +303,7 @@ def test_what_cannot_be_repaired_does_not_keep_the_rest(
 
     monkeypatch.setattr(plugin, 'discard', refuse)
     repaired = repair.Repair(database, {plugin.resource_type: plugin}, yes=True)
-    found = list(repaired.resources(database.read(utcnow.read), 60.0))
+    found = list(repaired.resources(database.read(sql.read_time), 60.0))
     assert [(each.done, each.trouble) for each in found] == [(False, 'it is locked'), (True, None)]
     assert [world.effects(each) for each in servers] == [[], ['delete']]
 

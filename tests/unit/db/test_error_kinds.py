@@ -8,8 +8,7 @@ from unittest import mock
 import pytest
 import sqlalchemy as sa
 
-from climate_core.db.clock import Clock
-from climate_core.db.engine import TROUBLE, Database, describe_error
+from climate_core.db.engine import DATABASE_ERRORS, Clock, Database, describe_error
 from climate_core.engine.scheduler import Scheduler
 from tests.support.databases import *  # noqa: F403
 from tests.support.world import configure
@@ -23,7 +22,7 @@ def open_database(url: str) -> Database:
 
 def fail(database: Database, statement: str) -> str:
     """Return how the error of a statement is described."""
-    with pytest.raises(TROUBLE) as raised, database.reader() as session:
+    with pytest.raises(DATABASE_ERRORS) as raised, database.reader() as session:
         session.execute(sa.text(statement))
     database.dispose()
     return describe_error(raised.value)

@@ -113,13 +113,13 @@ def test_lease_of_the_release_before_shows_no_time_before_its_start(any_world: W
 def deleted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return ids that exist when a page is chosen, and are deleted before it is read."""
     ids: list[Any] = []
-    choose = rows.page_ids
+    choose = rows.read_page_ids
 
     def page_ids(*args: Any) -> tuple[list[Any], bool]:
         chosen, more = choose(*args)
         return [*ids, *chosen][: len(chosen)], more
 
-    monkeypatch.setattr(rows, 'page_ids', page_ids)
+    monkeypatch.setattr(rows, 'read_page_ids', page_ids)
     return ids
 
 

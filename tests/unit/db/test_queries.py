@@ -23,10 +23,10 @@ from climate_core.db import (
     outbox,
     reservations,
     rows,
+    sql,
     starts,
     store,
     tables,
-    utcnow,
 )
 from climate_core.db.engine import Stale
 from climate_core.lease import transitions
@@ -289,9 +289,9 @@ def test_long_reason_is_cut_to_fit_the_column(any_world: World) -> None:
 def test_the_offset_of_the_clock(any_world: World) -> None:
     with any_world.database.reader() as session:
         query = sa.select(
-            utcnow.now(session, -1.5) < utcnow.now(session),
-            utcnow.now(session, 0.5) > utcnow.now(session),
-            utcnow.now(session, 86400 * 400) > utcnow.now(session, 86400 * 399),
+            sql.now(session, -1.5) < sql.now(session),
+            sql.now(session, 0.5) > sql.now(session),
+            sql.now(session, 86400 * 400) > sql.now(session, 86400 * 399),
         )
         assert all(session.execute(query).one())
 

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import tables, utcnow
+from climate_core.db import sql, tables
 from climate_core.db.engine import Database
 from tests.support.world import configure
 
@@ -32,13 +32,13 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_each_transaction_ends_once(new_database: Callable[[str], str], sent: list[str]) -> None:
     database = Database(configure(new_database('mariadb')))
     tables.METADATA.create_all(database.engine)
-    database.read(utcnow.read)
+    database.read(sql.read_time)
     sent.clear()
-    database.read(utcnow.read)
+    database.read(sql.read_time)
     assert sent == ['rollback']
     sent.clear()
     row = {'kind': 'host', 'pool': 'default', 'available': True, 'capacity': {}, 'lanes': 1}
-    more = {'properties': {}, 'generation': 0, 'changed_at': database.read(utcnow.read)}
+    more = {'properties': {}, 'generation': 0, 'changed_at': database.read(sql.read_time)}
 
     def write(session: orm.Session, fail: bool) -> None:
         session.execute(sa.insert(tables.UNITS).values(**row, **more))
@@ -69,5 +69,5 @@ def test_first_connection_needs_no_attempt_of_oslo_db(new_database: Callable[[st
     conf = configure(new_database('mariadb'))
     conf.set_override('max_retries', 0, group='database')
     database = Database(conf)
-    assert database.read(utcnow.read) is not None
+    assert database.read(sql.read_time) is not None
     database.dispose()

@@ -14,7 +14,7 @@ from sqlalchemy import orm
 
 from climate_core.db import events, history, rows, store
 from climate_core.db import leases as db_leases
-from climate_core.db.groups import Outcome
+from climate_core.db.rows import Outcome
 from climate_core.engine import group_commit
 from climate_core.engine.group_commit import Superseded, Write
 from climate_core.lease import states

@@ -12,6 +12,7 @@ from climate_common import sealing
 from climate_core import exceptions
 from climate_core.db import (
     deliveries,
+    engine,
     history,
     leases,
     listed,
@@ -42,7 +43,7 @@ def made(leased):
 
 
 def set_keys(made, keys):
-    for conf in (made.stacks.conf, made.database.info[secrets.CONF]):
+    for conf in (made.stacks.conf, made.database.info[engine.CONF_KEY]):
         conf.set_override('secret_keys', keys, group=ServerPlugin.resource_type)
 
 

@@ -8,7 +8,7 @@ from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar
 from climate_core.db import leases as db_leases
 from climate_core.db import tables
-from climate_core.db.engine import TransactionRefused
+from climate_core.db.engine import TransactionRejected
 from climate_core.delivery.metrics import Metrics
 from climate_hosts.db import host_failures, host_power
 from climate_hosts.plugins.host.plugin import HostPlugin
@@ -277,7 +277,7 @@ def test_host_that_becomes_free_while_it_is_found_out_that_one_lacks_is_looked_a
     def refuse(*_args):
         # In another thread something ends, and that is told when it is written.
         watch._freed()
-        raise TransactionRefused(Exception)
+        raise TransactionRejected(Exception)
 
     nudges = []
     promise(hosts.database, hosts.ids[0])

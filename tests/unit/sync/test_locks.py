@@ -5,7 +5,7 @@ import dataclasses
 
 import pytest
 
-from climate_core.db import utcnow
+from climate_core.db import sql
 from climate_core.engine.allocations import AllocationKeeper
 from climate_core.lease.changes import queueing
 from climate_core.sync import locks
@@ -54,7 +54,7 @@ def test_late_lock_of_a_server_that_runs_is_undone(
     lease = leases.make(database, [server], world.trust(), preemptible=True)
     leases.write(database, leases.started(lease) if runs else lease)
     if preempts:
-        now = database.read(utcnow.read)
+        now = database.read(sql.read_time)
         leases.change(database, lease.id, queueing.preempt_lease, now, now)
     unlocked = [server] if is_unlocked else []
     assert list(locks.undo(database, world.plugin())) == unlocked

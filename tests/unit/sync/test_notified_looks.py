@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core import concurrency
-from climate_core.db import events, looks, tables, utcnow
+from climate_core.db import events, looks, sql, tables
 from climate_core.lease import model, transitions
 from climate_core.sync import listener
 from climate_core.sync.listener import SERVERS, STACKS, VOLUMES
@@ -36,7 +36,7 @@ def hear(cloud):
 def waiting(database, resources, event_type=model.START, looked=AGO, **values):
     """Write a lease one event of which waits for its resources since its last look."""
     lease = leases.make(database, **resources)
-    now = database.read(utcnow.read)
+    now = database.read(sql.read_time)
     values = {'status': 'UNDONE', 'next_at': now + AHEAD, 'updated_at': now + looked, **values}
     changed = [
         dataclasses.replace(each, time=now, **values) if each.event_type == event_type else each
@@ -53,7 +53,7 @@ def seconds(database, looked, lease, event_type=model.START):
     assert due.is_early
     assert due.next_at < event.next_at
     assert (due.id, due.lease_id, due.generation) == (event.id, lease.id, event.generation)
-    return (due.next_at - database.read(utcnow.read)).total_seconds()
+    return (due.next_at - database.read(sql.read_time)).total_seconds()
 
 
 SERVER, VOLUME = {'resource_ids': ['server-1']}, {'resource_ids': [], 'volume_ids': ['volume-1']}
@@ -111,7 +111,7 @@ def test_lease_of_very_many_resources_is_looked_at_less_often(database, looked, 
 
 
 def test_look_that_comes_soon_is_left_as_it_is(database, looked, hear):
-    soon = database.read(utcnow.read) + datetime.timedelta(seconds=looks.APART / 2)
+    soon = database.read(sql.read_time) + datetime.timedelta(seconds=looks.APART / 2)
     lease = waiting(database, SERVER, looked=AGO * 0, next_at=soon)
     hear(SERVERS, *CREATED)
     assert leases.read(database, lease.id) == lease
@@ -137,7 +137,7 @@ def test_event_on_which_a_manager_works_is_looked_at_again_after_that(database, 
 def test_event_that_waits_comes_before_one_on_which_a_manager_works(database_url):
     database = leases.create(database_url)
     lease = waiting(database, SERVER)
-    now = database.read(utcnow.read)
+    now = database.read(sql.read_time)
     with database.engine.begin() as connection:
         its_end = tables.EVENTS.c.event_type == model.END
         at_work = {'status': 'IN_PROGRESS', 'time': now, 'next_at': now + AHEAD / 2}

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.conf import reconcile as reconcile_conf
-from climate_core.db import outbox, owner_trusts, tables, utcnow
+from climate_core.db import outbox, owner_trusts, sql, tables
 from climate_core.lease.model import TrustScope
 from climate_core.sync import locks, orphans, reconcile, retired_trusts
 from tests.support.fakes import leases, nova
@@ -258,7 +258,7 @@ def shared(world, database, seconds=None):
     database.write(owner_trusts.insert, trust_id, SCOPE)
     if seconds is not None:
         with database.writer() as session:
-            values = {'retired_at': utcnow.read(session) - datetime.timedelta(seconds=seconds)}
+            values = {'retired_at': sql.read_time(session) - datetime.timedelta(seconds=seconds)}
             where = tables.OWNER_TRUSTS.c.trust_id == trust_id
             session.execute(sa.update(tables.OWNER_TRUSTS).where(where).values(**values))
     return trust_id
