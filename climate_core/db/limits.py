@@ -104,6 +104,6 @@ def held(session: orm.Session, project_id: str) -> list[limits.HeldAmounts]:
         .where(_LEASE.c.project_id == project_id, _LEASE.c.status.in_(_LIVE))
     )
     units: dict[tuple[str, datetime.datetime], list[Mapping[str, int]]] = defaultdict(list)
-    for lease_id, end, amounts in session.execute(query):
-        units[lease_id, end].append(amounts or {})
+    for lease_id, end, held_amounts in session.execute(query):
+        units[lease_id, end].append(held_amounts or {})
     return [limits.HeldAmounts(end, limits.sum_units(each, 1)) for (_, end), each in units.items()]
