@@ -26,7 +26,8 @@ from climate_core.cloud.trusts import is_administrative
 from climate_core.cmd import checks, explain
 from climate_core.conf import secrets
 from climate_core.conf.webhooks import networks
-from climate_core.db import migration, resealing
+from climate_core.db import migration
+from climate_core.db import secrets as db_secrets
 from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.delivery import name_resolution
 from climate_core.lease import webhook
@@ -78,13 +79,13 @@ def check_stored_secrets(conf: cfg.ConfigOpts) -> Iterator[str]:
     keys = secrets.read(conf)
     try:
         migration.check_database(database)
-        stored = Counter(secret for _, secret in resealing.check(database, keys))
+        stored = Counter(secret for _, secret in db_secrets.check_keys(database, keys))
     except _UNREADABLE as exc:
         yield f'The secrets in the database could not be read: {explain.explain(conf, exc)}'
         return
     finally:
         database.dispose()
-    missing = stored.pop(resealing.UNOPENED, 0)
+    missing = stored.pop(db_secrets.UNOPENED, 0)
     if missing:
         yield (
             f'The key of {missing} secrets in the database is missing: append it to '

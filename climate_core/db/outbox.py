@@ -1,26 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outbox: notifications that are written with the change they tell of, and sent afterwards."""
+"""The outbox: notifications and calls of webhooks, written with the change that they report.
 
+They are sent after the commit. Any number of managers send: a row is claimed by one manager for a
+time, and sent by another one if the claim expires. One call of a lease is in progress at a time,
+and a limited number for a host or a project, so that a host that does not answer delays no calls
+to other hosts.
+"""
+
+import collections
+import copy
 import dataclasses
 import datetime
+import fnmatch
 import functools
-from collections.abc import Collection, Mapping, Sequence
+import urllib.parse
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol
 
 import sqlalchemy as sa
+from oslo_log import log
 from oslo_utils import uuidutils
 from sqlalchemy import orm
 
-from climate_core.db import rows, sql, tables
-from climate_core.db.engine import after_commit
+from climate_common import limits
+from climate_core.db import rows, secrets, sql, tables
+from climate_core.db.engine import after_commit, signal
+from climate_core.db.rows import T, change, columns, insert_deferred
+from climate_core.lease import model
 
-_ROW = tables.NOTIFICATIONS
+_NOTIFICATION = tables.NOTIFICATIONS
 
 #: Key of ``Session.info`` under which the :class:`Sender` of this process is, if it has one.
 SENDER: Final = 'outbox.sender'
 #: Sent by :func:`climate_core.db.engine.signal` when there is something new to send.
-FILLED: Final = 'outbox.filled'
+NOTIFICATIONS_ADDED: Final = 'outbox.filled'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,7 +47,7 @@ class Notification:
     payload: Mapping[str, Any]
 
 
-def add(
+def add_notifications(
     session: orm.Session,
     notices: Sequence[tuple[str, Mapping[str, Any]]],
     now: datetime.datetime,
@@ -54,10 +68,10 @@ def add(
     # What tells of a request has its time, which may be long ago: the claim begins now.
     expiry = sender.expiry_of_new() if sender and told and not are_many else None
     if sender is None or expiry is None:
-        rows.enqueue(session, _ROW, told, now, FILLED)
+        enqueue(session, _NOTIFICATION, told, now, NOTIFICATIONS_ADDED)
         return told
     name = uuidutils.generate_uuid()
-    rows.enqueue(session, _ROW, told, now, None, claim=name, next_at=expiry.at)
+    enqueue(session, _NOTIFICATION, told, now, None, claim=name, next_at=expiry.at)
     mine = [NewNotification(name, payload['event_id'], kind, payload) for kind, payload in told]
     after_commit(session, functools.partial(sender.take, mine, expiry.monotonic))
     return told
@@ -106,33 +120,275 @@ class ClaimedBatch(NamedTuple):
     due_in: float | None
 
 
-def claim(session: orm.Session, ttl: float, limit: int) -> ClaimedBatch:
+def claim_notifications(session: orm.Session, ttl: float, limit: int) -> ClaimedBatch:
     """Take the notifications that were due first for ``ttl`` seconds."""
-    clock, next_at = sql.now(session), _ROW.c.next_at
-    query = sa.select(clock, next_at, *rows.columns(_ROW, Notification))
-    found = session.execute(query.order_by(next_at, _ROW.c.id).limit(limit + 1)).all()
+    clock, next_at = sql.now(session), _NOTIFICATION.c.next_at
+    query = sa.select(clock, next_at, *rows.columns(_NOTIFICATION, Notification))
+    found = session.execute(query.order_by(next_at, _NOTIFICATION.c.id).limit(limit + 1)).all()
     due = [Notification(*row[2:]) for row in found[:limit] if row[1] <= row[0]]
     later = [max(0.0, (row[1] - row[0]).total_seconds()) for row in found[len(due) :]]
-    name, count = rows.take(session, _ROW, [each.id for each in due], ttl)
+    name, count = claim_rows(session, _NOTIFICATION, [each.id for each in due], ttl)
     if count < len(due):
         # Another manager took some of them meanwhile, and has them until then.
-        due, later = rows.taken(session, _ROW, Notification, name), [ttl, *later]
+        due, later = read_claimed(session, _NOTIFICATION, Notification, name), [ttl, *later]
     return ClaimedBatch(name, sorted(due, key=attrgetter('id')), min(later, default=None))
 
 
-def new_sent(session: orm.Session, sent: Sequence[NewNotification]) -> None:
+def delete_sent_new(session: orm.Session, sent: Sequence[NewNotification]) -> None:
     """Delete notifications that were sent by the process that wrote them."""
     claims = {each.claim for each in sent}
-    mine = sa.and_(_ROW.c.claim.in_(claims), _ROW.c.event_id.in_([each.event_id for each in sent]))
-    rows.change(session, sa.delete(_ROW).where(mine))
+    mine = sa.and_(
+        _NOTIFICATION.c.claim.in_(claims),
+        _NOTIFICATION.c.event_id.in_([each.event_id for each in sent]),
+    )
+    rows.change(session, sa.delete(_NOTIFICATION).where(mine))
 
 
-def sent(session: orm.Session, claim: str, ids: Sequence[int]) -> None:
+def delete_sent(session: orm.Session, claim: str, ids: Sequence[int]) -> None:
     """Delete notifications that were sent under a claim."""
-    rows.change(session, sa.delete(_ROW).where(_ROW.c.claim == claim, _ROW.c.id.in_(ids)))
+    rows.change(
+        session,
+        sa.delete(_NOTIFICATION).where(
+            _NOTIFICATION.c.claim == claim, _NOTIFICATION.c.id.in_(ids)
+        ),
+    )
 
 
-def release(session: orm.Session, claims: Collection[str]) -> None:
+def release_claims(session: orm.Session, claims: Collection[str]) -> None:
     """Have any manager send what is left of claims, at once."""
-    left = sa.update(_ROW).where(_ROW.c.claim.in_(claims))
+    left = sa.update(_NOTIFICATION).where(_NOTIFICATION.c.claim.in_(claims))
     rows.change(session, left.values(claim=None, next_at=sql.now(session)))
+
+
+def enqueue(
+    session: orm.Session,
+    table: sa.Table,
+    notices: Iterable[tuple[str, Mapping[str, Any]]],
+    now: datetime.datetime,
+    added: str | None,
+    **common: Any,
+) -> None:
+    """Insert event types and payloads into a queue; send the signal ``added`` if there are any.
+
+    :param added: None: no signal, they are claimed by this process
+    :param common: columns that all rows of this queue have beside those of every queue, or in
+        their place
+    """
+    common = {'claim': None, 'next_at': now, 'created_at': now, **common}
+    new = [
+        {**common, 'event_id': payload['event_id'], 'event_type': kind, 'payload': payload}
+        for kind, payload in notices
+    ]
+    if new:
+        insert_deferred(session, table, new)
+        if added is not None:
+            signal(session, added)
+
+
+def seconds_until_due(
+    session: orm.Session, table: sa.Table, *conditions: sa.ColumnElement[bool]
+) -> float | None:
+    """Tell in how many seconds the next row of a queue is due; None if there is none."""
+    next_at = table.c.next_at
+    query = sa.select(next_at, sql.now(session)).where(*conditions).order_by(next_at).limit(1)
+    row = session.execute(query).first()
+    return None if row is None else max(0.0, (row[0] - row[1]).total_seconds())
+
+
+def claim_rows(
+    session: orm.Session, table: sa.Table, ids: Collection[int], ttl: float
+) -> tuple[str, int]:
+    """Claim rows of a queue that are still due; return the name of the claim and how many.
+
+    :param ttl: seconds until they are due again, unless the claim is finished or renewed
+    """
+    if not ids:
+        return '', 0
+    name = uuidutils.generate_uuid()
+    due = table.c.next_at <= sql.now(session)
+    claimed = {'claim': name, 'next_at': sql.now(session, ttl)}
+    statement = sa.update(table).where(table.c.id.in_(ids), due).values(claimed)
+    return name, change(session, statement)
+
+
+def read_claimed(session: orm.Session, table: sa.Table, kind: type[T], claim: str) -> list[T]:
+    """Read the rows of a claim, in their order."""
+    query = sa.select(*columns(table, kind)).where(table.c.claim == claim).order_by(table.c.id)
+    return [kind(*row) for row in session.execute(query)]
+
+
+LOG = log.getLogger(__name__)
+
+_DELIVERY = tables.DELIVERIES
+
+#: Sent by :func:`climate_core.db.engine.signal` when there is something new to send.
+DELIVERIES_ADDED: Final = 'deliveries.added'
+
+#: Maximum number of notifications of a lease that wait for its webhook. Each contains the whole
+#: lease, so that changes of a large lease would fill the database while its webhook is down.
+MAX_QUEUED_DELIVERIES: Final = 100
+
+#: Rows that are looked at for each that is wanted: some may have to wait for others.
+_CANDIDATES_PER_DELIVERY = 8
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Delivery:
+    """One notification for one webhook; ``target`` is the host and port of its URL.
+
+    :param url: empty if no key opens it
+    """
+
+    id: int
+    lease_id: str
+    project_id: str
+    target: str
+    event_id: str
+    event_type: str
+    payload: Mapping[str, Any]
+    url: str = dataclasses.field(repr=False)
+    secret: str = dataclasses.field(repr=False)
+    attempts: int
+    created_at: datetime.datetime
+    claim: str
+
+
+class DeliveriesInProgress:
+    """The deliveries in progress, and how many more are allowed.
+
+    :param share: deliveries for one project at the same time; half of it is the share of a host
+    """
+
+    def __init__(self, share: int, deliveries: Iterable[Delivery] = ()) -> None:
+        self._limits = {'lease_id': 1, 'project_id': share, 'target': max(1, share // 2)}
+        self._counts = {name: collections.Counter[str]() for name in self._limits}
+        for each in deliveries:
+            self.take(each)
+
+    def take(self, row: Any) -> bool:
+        """Count a delivery; False, and nothing is counted, if there is no more room for it."""
+        keys = {name: getattr(row, name) for name in self._limits}
+        if any(self._counts[name][key] >= self._limits[name] for name, key in keys.items()):
+            return False
+        for name, key in keys.items():
+            self._counts[name][key] += 1
+        return True
+
+    def full(self, name: str) -> list[str]:
+        """List the values of a column of which there may not be more."""
+        return [key for key, count in self._counts[name].items() if count >= self._limits[name]]
+
+    def room(self) -> sa.ColumnElement[bool]:
+        """Return the SQL condition for rows that may be sent now."""
+        full = {name: self.full(name) for name in self._limits}
+        return sa.and_(
+            sa.true(), *(_DELIVERY.c[name].not_in(keys) for name, keys in full.items() if keys)
+        )
+
+
+def add_deliveries(
+    session: orm.Session,
+    lease: model.Lease,
+    notices: Sequence[tuple[str, Mapping[str, Any]]],
+    now: datetime.datetime,
+) -> None:
+    """Write the notifications that the webhook of a lease subscribes to, if it has one."""
+    if lease.webhook is None:
+        return
+    patterns = lease.webhook.get('events') or ['*']
+    wanted = [
+        (kind, payload)
+        for kind, payload in notices
+        if any(fnmatch.fnmatchcase(kind, pattern) for pattern in patterns)
+    ]
+    if wanted and lease.generation >= MAX_QUEUED_DELIVERIES:
+        _drop_oldest(session, lease.id, MAX_QUEUED_DELIVERIES - len(wanted))
+    hook = _seal_call(session, lease.id, lease.webhook)
+    common = {'lease_id': lease.id, 'project_id': lease.project_id, 'attempts': 0, **hook}
+    enqueue(session, _DELIVERY, wanted, now, DELIVERIES_ADDED, **common)
+
+
+def _drop_oldest(session: orm.Session, lease_id: str, left: int) -> None:
+    """Delete all but the last notifications of a lease that wait for its webhook."""
+    waiting = (
+        sa.select(_DELIVERY.c.id)
+        .where(_DELIVERY.c.lease_id == lease_id)
+        .order_by(_DELIVERY.c.id.desc())
+    )
+    dropped = session.scalars(waiting).all()[max(left, 0) :]
+    if dropped:
+        rows.change(session, sa.delete(_DELIVERY).where(_DELIVERY.c.id.in_(dropped)))
+        LOG.warning(
+            'Dropped %d notifications of lease %s: its webhook has not accepted the next %d',
+            len(dropped),
+            lease_id,
+            MAX_QUEUED_DELIVERIES,
+        )
+
+
+def redirect_deliveries(session: orm.Session, lease: model.Lease) -> None:
+    """Send what waits for the webhook that a lease had to the one that it has, if any."""
+    mine = _DELIVERY.c.lease_id == lease.id
+    if lease.webhook is None:
+        rows.change(session, sa.delete(_DELIVERY).where(mine))
+    else:
+        rows.change(
+            session,
+            sa.update(_DELIVERY)
+            .where(mine)
+            .values(**_seal_call(session, lease.id, lease.webhook)),
+        )
+
+
+def _seal_call(session: orm.Session, lease_id: str, webhook: Mapping[str, Any]) -> dict[str, str]:
+    # The length of the column; a host that is longer does not exist.
+    target = urllib.parse.urlsplit(webhook['url']).netloc.lower()[: limits.NAME_LENGTH]
+    url, secret = secrets.seal_call(session, lease_id, webhook)
+    return {'url': url, 'secret': secret, 'target': target}
+
+
+def seconds_until_delivery(session: orm.Session, busy: DeliveriesInProgress) -> float | None:
+    """Tell in how many seconds there is something to send for which there is room."""
+    return seconds_until_due(session, _DELIVERY, busy.room())
+
+
+def claim_deliveries(
+    session: orm.Session, ttl: float, limit: int, busy: DeliveriesInProgress
+) -> list[Delivery]:
+    """Take what was due first, at most ``limit``, for ``ttl`` seconds, beside what is busy."""
+    query = (
+        sa.select(_DELIVERY.c.id, _DELIVERY.c.lease_id, _DELIVERY.c.project_id, _DELIVERY.c.target)
+        .where(_DELIVERY.c.next_at <= sql.now(session), busy.room())
+        .order_by(_DELIVERY.c.next_at, _DELIVERY.c.id)
+        .limit(limit * _CANDIDATES_PER_DELIVERY)
+    )
+    # A copy: the transaction may be repeated, and not all that is chosen is got.
+    taken = copy.deepcopy(busy)
+    ids = [row.id for row in session.execute(query) if taken.take(row)][:limit]
+    name, count = claim_rows(session, _DELIVERY, ids, ttl)
+    found = read_claimed(session, _DELIVERY, Delivery, name) if count else []
+    return [_open_delivery(session, each) for each in found]
+
+
+def _open_delivery(session: orm.Session, sealed: Delivery) -> Delivery:
+    url, secret = secrets.open_call(session, sealed.lease_id, sealed.url, sealed.secret)
+    return dataclasses.replace(sealed, url=url, secret=secret)
+
+
+def delete_delivery(session: orm.Session, delivery: Delivery) -> bool:
+    """Delete a delivery that was made or given up; False if the claim on it is lost."""
+    return rows.change(session, sa.delete(_DELIVERY).where(_is_claimed(delivery))) == 1
+
+
+def postpone_delivery(session: orm.Session, delivery: Delivery, seconds: float) -> None:
+    """Release a delivery that failed, to be sent again in so many seconds."""
+    again = {
+        'attempts': _DELIVERY.c.attempts + 1,
+        'claim': None,
+        'next_at': sql.now(session, seconds),
+    }
+    rows.change(session, sa.update(_DELIVERY).where(_is_claimed(delivery)).values(again))
+
+
+def _is_claimed(delivery: Delivery) -> sa.ColumnElement[bool]:
+    return sa.and_(_DELIVERY.c.id == delivery.id, _DELIVERY.c.claim == delivery.claim)

@@ -8,21 +8,18 @@ build and to compile it takes much longer than to execute it.
 
 import contextlib
 import dataclasses
-import datetime
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
-from oslo_utils import uuidutils
 from sqlalchemy import orm
 
 from climate_core.concurrency import Batches
-from climate_core.db import sql
-from climate_core.db.engine import Database, Stale, signal
+from climate_core.db.engine import Database, Stale
 
 #: The numbers of rows for which there are statements; the last row is named more than once.
 _BATCH_SIZES: Final = (1, 2, 4, 8, 16, 32)
@@ -260,63 +257,6 @@ def _write_changes(session: orm.Session) -> None:
     kept: _DeferredWrites | None = session.info.get(_DEFERRED)
     if kept is not None:
         kept.write_changes(session)
-
-
-def enqueue(
-    session: orm.Session,
-    table: sa.Table,
-    notices: Iterable[tuple[str, Mapping[str, Any]]],
-    now: datetime.datetime,
-    added: str | None,
-    **common: Any,
-) -> None:
-    """Insert event types and payloads into a queue; send the signal ``added`` if there are any.
-
-    :param added: None: no signal, they are claimed by this process
-    :param common: columns that all rows of this queue have beside those of every queue, or in
-        their place
-    """
-    common = {'claim': None, 'next_at': now, 'created_at': now, **common}
-    new = [
-        {**common, 'event_id': payload['event_id'], 'event_type': kind, 'payload': payload}
-        for kind, payload in notices
-    ]
-    if new:
-        insert_deferred(session, table, new)
-        if added is not None:
-            signal(session, added)
-
-
-def due_in(
-    session: orm.Session, table: sa.Table, *conditions: sa.ColumnElement[bool]
-) -> float | None:
-    """Tell in how many seconds the next row of a queue is due; None if there is none."""
-    next_at = table.c.next_at
-    query = sa.select(next_at, sql.now(session)).where(*conditions).order_by(next_at).limit(1)
-    row = session.execute(query).first()
-    return None if row is None else max(0.0, (row[0] - row[1]).total_seconds())
-
-
-def take(
-    session: orm.Session, table: sa.Table, ids: Collection[int], ttl: float
-) -> tuple[str, int]:
-    """Claim rows of a queue that are still due; return the name of the claim and how many.
-
-    :param ttl: seconds until they are due again, unless the claim is finished or renewed
-    """
-    if not ids:
-        return '', 0
-    name = uuidutils.generate_uuid()
-    due = table.c.next_at <= sql.now(session)
-    claimed = {'claim': name, 'next_at': sql.now(session, ttl)}
-    statement = sa.update(table).where(table.c.id.in_(ids), due).values(claimed)
-    return name, change(session, statement)
-
-
-def taken(session: orm.Session, table: sa.Table, kind: type[T], claim: str) -> list[T]:
-    """Read the rows of a claim, in their order."""
-    query = sa.select(*columns(table, kind)).where(table.c.claim == claim).order_by(table.c.id)
-    return [kind(*row) for row in session.execute(query)]
 
 
 I = TypeVar('I')  # noqa: E741 - an item

@@ -7,17 +7,25 @@ lease. Without keys the rows have them in plain text, which is read whether ther
 
 What no key opens is empty for its readers, and stored again as it is: a missing key must not keep
 a lease from its end.
+
+:func:`check_keys` finds which key each secret needs, and :func:`rotate_keys` seals it again with
+the first. Each row is changed only if it still is as it was read, so this can be stopped at any
+time, run again, and run beside the service.
 """
 
+import json
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
+import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_common import sealing
 from climate_core.conf import secrets
-from climate_core.db.engine import CONF_KEY
+from climate_core.db import rows, tables
+from climate_core.db.engine import CONF_KEY, Database
+from climate_core.lease import model, webhook
 from climate_core.lease.model import SPECIFICATIONS
 
 LOG = logging.getLogger(__name__)
@@ -40,7 +48,7 @@ def seal_webhook(
     session: orm.Session, lease_id: str, webhook: Mapping[str, Any] | None
 ) -> Mapping[str, Any] | None:
     """Return what the table keeps of the webhook of a lease."""
-    text = None if webhook is None else _seal_call(session, lease_id, webhook)
+    text = None if webhook is None else _seal_webhook(session, lease_id, webhook)
     if webhook is None or text is None:
         return webhook
     return {'events': webhook.get('events'), SEALED: text}
@@ -62,7 +70,7 @@ def open_webhook(
 
 def seal_call(session: orm.Session, lease_id: str, webhook: Mapping[str, Any]) -> tuple[str, str]:
     """Return URL and secret as the queue of calls keeps them."""
-    text = _seal_call(session, lease_id, webhook)
+    text = _seal_webhook(session, lease_id, webhook)
     return (webhook['url'], webhook['secret']) if text is None else (f'{PREFIX}{text}', '')
 
 
@@ -154,7 +162,7 @@ def metadata_owner(lease_id: str) -> str:
     return f'{lease_id}/metadata'
 
 
-def _seal_call(session: orm.Session, lease_id: str, webhook: Mapping[str, Any]) -> str | None:
+def _seal_webhook(session: orm.Session, lease_id: str, webhook: Mapping[str, Any]) -> str | None:
     if isinstance(webhook, sealing.Unopened):
         return webhook.text
     values = {'url': webhook['url'], 'secret': webhook['secret']}
@@ -177,3 +185,176 @@ def _open(session: orm.Session, text: str, owner: str) -> dict[str, Any] | None:
             exc,
         )
         return None
+
+
+#: Rows of one transaction.
+_ROWS_PER_READ: Final = 100
+
+#: Changes one secret: its text, or the values that are not sealed, and its owner.
+ChangeSecret = Callable[[Any, str], Any]
+
+
+class Secret(NamedTuple):
+    """One secret: a sealed text, or values in plain.
+
+    :param key: the place of the key that opens it, from 1 on; 0: none does; None: it is in plain
+    :param is_current: the first key opens it, and it is bound to its owner
+    """
+
+    key: int | None
+    is_current: bool
+
+
+#: A secret that no key opens.
+UNOPENED: Final = Secret(0, False)
+
+
+class _SecretColumn(NamedTuple):
+    """A column with secrets.
+
+    :param change: returns the value of a row with other secrets
+    """
+
+    column: sa.Column[Any]
+    change: Callable[[str, Any, ChangeSecret], Any]
+
+
+def _change_webhook(
+    lease_id: str, value: Mapping[str, Any], change: ChangeSecret
+) -> Mapping[str, Any]:
+    owner = webhook_owner(lease_id)
+    if SEALED in value:
+        return {**value, SEALED: change(value[SEALED], owner)}
+    text = change({'url': value['url'], 'secret': value['secret']}, owner)
+    return {'events': value.get('events'), SEALED: text}
+
+
+def _change_params(
+    lease_id: str, value: Mapping[str, Any], change: ChangeSecret
+) -> Mapping[str, Any]:
+    owner = metadata_owner(lease_id)
+    value = change_metadata(value, lambda metadata: change(metadata, owner))
+    if model.SEALED in value:
+        group = model.secrets_owner(lease_id, value)
+        value = {**value, model.SEALED: change(value[model.SEALED], group)}
+    return value
+
+
+def _change_url(lease_id: str, value: str, change: ChangeSecret) -> str:
+    sealed = value.startswith(PREFIX)
+    said: Any = value.removeprefix(PREFIX) if sealed else {'url': value}
+    return f'{PREFIX}{change(said, webhook_owner(lease_id))}'
+
+
+def _change_entry(lease_id: str, value: str, change: ChangeSecret) -> str:
+    # Entries of earlier releases have whole URLs.
+    is_origin = value == webhook.url_origin(value)
+    return value if is_origin else _change_url(lease_id, value, change)
+
+
+def _change_entries(
+    lease_id: str, value: Mapping[str, Any], change: ChangeSecret
+) -> Mapping[str, Any]:
+    if 'webhook' in value:
+        pair = [each and _change_entry(lease_id, each, change) for each in value['webhook']]
+        value = {**value, 'webhook': pair}
+    return change_history(value, lambda params: _change_params(lease_id, params, change))
+
+
+def _change_call(lease_id: str, value: str, change: ChangeSecret) -> str:
+    # What waits in plain text is gone when it is sent.
+    return _change_url(lease_id, value, change) if value.startswith(PREFIX) else value
+
+
+_SECRET_COLUMNS: Final = {
+    'webhooks': _SecretColumn(tables.LEASES.c.webhook, _change_webhook),
+    'reservations': _SecretColumn(tables.RESERVATIONS.c.params, _change_params),
+    'history': _SecretColumn(tables.HISTORY.c.changes, _change_entries),
+    'webhook calls': _SecretColumn(tables.DELIVERIES.c.url, _change_call),
+}
+
+
+def check_keys(database: Database, keys: list[str]) -> Iterator[tuple[str, Secret]]:
+    """Return the secrets in the database: what they belong to, and what they need."""
+    for name, lease_id, _, text in _read_texts(database):
+        yield from ((name, secret) for secret in _find_secrets(name, lease_id, text, keys))
+
+
+def rotate_keys(database: Database, keys: list[str]) -> Iterator[bool]:
+    """Seal with the first key what it does not open, or is in plain, or not bound to its lease.
+
+    :returns: for each row that needs it, whether it was changed: not if no key opens it, or it
+        changed meanwhile
+    """
+    for name, lease_id, row_id, text in _read_texts(database):
+        if all(secret.is_current for secret in _find_secrets(name, lease_id, text, keys)):
+            continue
+        try:
+            new = _SECRET_COLUMNS[name].change(
+                lease_id,
+                _read_text(name, text),
+                lambda said, owner: _seal_again(said, owner, keys),
+            )
+        except sealing.Unreadable:
+            yield False
+        else:
+            yield database.write(_store_text, _SECRET_COLUMNS[name].column, row_id, text, new)
+
+
+def _store_text(
+    session: orm.Session, column: sa.Column[Any], row_id: Any, old: str, new: Any
+) -> bool:
+    table = column.table
+    unchanged = sa.type_coerce(column, sa.Text) == old
+    statement = sa.update(table).where(table.c.id == row_id, unchanged)
+    return rows.change(session, statement.values({column.name: new})) == 1
+
+
+def _read_text(name: str, text: str) -> Any:
+    is_json = isinstance(_SECRET_COLUMNS[name].column.type, tables.Json)
+    return json.loads(text) if is_json else text
+
+
+def _find_secrets(name: str, lease_id: str, text: str, keys: list[str]) -> list[Secret]:
+    secrets_found: list[Secret] = []
+
+    def note(said: Any, owner: str) -> Any:
+        secrets_found.append(_find_key(said, owner, keys))
+        return said
+
+    _SECRET_COLUMNS[name].change(lease_id, _read_text(name, text), note)
+    return secrets_found
+
+
+def _find_key(said: Any, owner: str, keys: list[str]) -> Secret:
+    if not isinstance(said, str):
+        return Secret(None, False)
+    for place, key in enumerate(keys, 1):
+        try:
+            sealing.unseal(said, [key], owner)
+        except sealing.Unreadable:
+            continue
+        return Secret(place, place == 1 and sealing.is_current(said, keys))
+    return UNOPENED
+
+
+def _seal_again(said: Any, owner: str, keys: list[str]) -> str:
+    values = sealing.unseal(said, keys, owner) if isinstance(said, str) else said
+    return sealing.seal(values, keys, owner)
+
+
+def _read_texts(database: Database) -> Iterator[tuple[str, str, Any, str]]:
+    """Read the rows that may have secrets: the name, the lease, the id and the text as stored."""
+    for name, each in _SECRET_COLUMNS.items():
+        table, after = each.column.table, None
+        lease_id = table.c.get('lease_id', table.c.id)
+        text = sa.type_coerce(each.column, sa.Text)
+        query = sa.select(lease_id, table.c.id, text).where(each.column.is_not(None))
+        query = query.order_by(table.c.id).limit(_ROWS_PER_READ)
+        while True:
+            page = query if after is None else query.where(table.c.id > after)
+            found = database.read(lambda session, page=page: session.execute(page).all())
+            yield from ((name, row[0], row[1], row[2]) for row in found)
+            if len(found) < _ROWS_PER_READ:
+                break
+            after = found[-1][1]

@@ -9,16 +9,7 @@ from typing import NamedTuple
 from sqlalchemy import orm
 
 from climate_core import notifications
-from climate_core.db import (
-    calendar,
-    deliveries,
-    events,
-    history,
-    leases,
-    outbox,
-    reservations,
-    rows,
-)
+from climate_core.db import calendar, events, history, leases, outbox, reservations, rows
 from climate_core.db.engine import Stale, signal
 from climate_core.lease import model, states
 from climate_core.lease.history import Cause, describe_change
@@ -107,7 +98,7 @@ def save(
         # Hosts that were emptied for it may be given back.
         signal(session, calendar.FREED)
     if after.webhook != before.webhook:
-        deliveries.redirect(session, after)
+        outbox.redirect_deliveries(session, after)
     _tell(session, after, change.notifications, now)
     return after
 
@@ -120,7 +111,7 @@ def _tell(
 ) -> None:
     """Write notifications to the outbox, and for the webhook of the lease."""
     told = [notifications.build(kind, lease, now, why) for kind, why in notices.items()]
-    deliveries.add(session, lease, outbox.add(session, told, now), now)
+    outbox.add_deliveries(session, lease, outbox.add_notifications(session, told, now), now)
 
 
 def _lease(

@@ -1,28 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read what was reserved in a period, and note which periods were told.
+"""Read what projects reserve: in a period, for the usage, and now, for their limits.
 
 A lease is counted until it is purged: then its reservations are gone.
+
+A transaction that adds to what a project holds calls :func:`lock_project` first of all, and
+:func:`check_limits` before it writes: two of them come one after the other, and the second counts
+what the first has written. First of all, because a transaction of MariaDB sees what was there
+when it read for the first time.
 """
 
 import dataclasses
 import datetime
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 import sqlalchemy as sa
+from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
 from climate_common import amounts
 from climate_core.db import allocations, events, rows, tables
-from climate_core.lease import model, states, usage
+from climate_core.db.engine import Stale
+from climate_core.lease import limits, model, states, usage
 from climate_core.lease.events import queue
 
-_LEASE, _RESERVATION, _PERIOD = tables.LEASES, tables.RESERVATIONS, tables.USAGE_PERIODS
+_LEASE, _RESERVATION, _REPORTED = tables.LEASES, tables.RESERVATIONS, tables.USAGE_PERIODS
 _ALLOCATION = tables.ALLOCATIONS
 
-_PAGE = 1000
+_ROWS_PER_READ = 1000
 #: How long it is remembered that a period was told; much longer than telling one takes.
-_KEPT = datetime.timedelta(days=32)
+_REPORTS_STORED = datetime.timedelta(days=32)
 
 # The release before this one frees without writing when.
 _FREED = sa.case(
@@ -47,7 +55,7 @@ _IS_MADE_WHEN_GRANTED = sa.and_(
     _RESERVATION.c.unit_kind.is_(None), _LEASE.c.kind == states.LeaseKind.RETRY
 )
 _GRANTED = events.last_written(model.PREPARE, _RESERVATION)
-_SUM = (
+_ALLOCATED_PIECES = (
     sa.select(sa.func.sum(_ALLOCATION.c.pieces))
     .where(_ALLOCATION.c.reservation_id == _RESERVATION.c.id, sa.not_(allocations.is_released()))
     .scalar_subquery()
@@ -55,8 +63,8 @@ _SUM = (
 # A reservation that takes fewer hosts than it could have is charged with those that it got, and
 # one for which hosts are only being emptied with none.
 _PIECES = sa.case(
-    (_LEASE.c.kind == states.LeaseKind.BEST_EFFORT, sa.func.coalesce(_SUM, 0)),
-    (_RESERVATION.c.unit_kind.is_not(None), _SUM),
+    (_LEASE.c.kind == states.LeaseKind.BEST_EFFORT, sa.func.coalesce(_ALLOCATED_PIECES, 0)),
+    (_RESERVATION.c.unit_kind.is_not(None), _ALLOCATED_PIECES),
 )
 _HELD = sa.case(
     (_IS_PROMISED, _LEASE.c.start_date),
@@ -73,11 +81,11 @@ _IS_GIVEN_UP = sa.and_(
         _RESERVATION.c.given_up, _RESERVATION.c.status_reason.startswith(queue.GIVEN_UP_REASON)
     ),
 )
-_HAS_AGAIN = events.first_over(_LEASE.c.id, model.RETRY, _RESERVATION.c.freed_at)
+_RESTORED_AT = events.first_over(_LEASE.c.id, model.RETRY, _RESERVATION.c.freed_at)
 _LOST_UNTIL = sa.case(
     (
         _IS_GIVEN_UP,
-        sa.case((_LEASE.c.end_date > _HAS_AGAIN, _HAS_AGAIN), else_=_LEASE.c.end_date),
+        sa.case((_LEASE.c.end_date > _RESTORED_AT, _RESTORED_AT), else_=_LEASE.c.end_date),
     ),
     else_=sa.null(),
 )
@@ -110,7 +118,7 @@ _ENDS = sa.case(
 )
 
 
-def uses(
+def read_uses(
     session: orm.Session, period: usage.Span, project_id: str | None = None, planned: bool = False
 ) -> Iterator[usage.ReservationUse]:
     """Yield what one project, or all, reserved in a period, in one statement.
@@ -118,27 +126,27 @@ def uses(
     :param planned: read when that is to end, too
     """
     ends = sa.type_coerce(_ENDS if planned else sa.null(), tables.Time()).label('ends_at')
-    parts = [each.add_columns(ends) for each in _selects(period)]
+    parts = [each.add_columns(ends) for each in _select_all(period)]
     if project_id is not None:
         parts = [each.where(_LEASE.c.project_id == project_id) for each in parts]
-    query = sa.union_all(*parts).execution_options(yield_per=_PAGE)
+    query = sa.union_all(*parts).execution_options(yield_per=_ROWS_PER_READ)
     for *row, ends_at in session.execute(query):
-        for use in _uses([row], period):
+        for use in _build_uses([row], period):
             yield dataclasses.replace(use, ends_at=ends_at)
 
 
-def uses_by_lease(session: orm.Session, period: usage.Span) -> Iterator[usage.ReservationUse]:
+def read_uses_by_lease(session: orm.Session, period: usage.Span) -> Iterator[usage.ReservationUse]:
     """Read what was reserved in a period, lease by lease, while the session does other things.
 
     One statement for each thousand reservations.
     """
     after = ('', '')
     while True:
-        parts = [each.where(_after(*after)) for each in _selects(period)]
-        query = sa.union_all(*parts).order_by('lease_id', 'id').limit(_PAGE)
+        parts = [each.where(_after(*after)) for each in _select_all(period)]
+        query = sa.union_all(*parts).order_by('lease_id', 'id').limit(_ROWS_PER_READ)
         if not (rows := session.execute(query).all()):
             return
-        yield from _uses(rows, period)
+        yield from _build_uses(rows, period)
         after = (rows[-1].lease_id, rows[-1].id)
 
 
@@ -147,13 +155,13 @@ def _after(lease_id: str, reservation_id: str) -> sa.ColumnElement[bool]:
     return sa.or_(_RESERVATION.c.lease_id > lease_id, same)
 
 
-def _selects(period: usage.Span) -> tuple[sa.Select[Any], ...]:
+def _select_all(period: usage.Span) -> tuple[sa.Select[Any], ...]:
     """Select what was reserved in a period, and what was given up before and still is."""
-    return _reserved(period), _lost(period)
+    return _select_reserved(period), _select_lost(period)
 
 
-def _lost(period: usage.Span) -> sa.Select[Any]:
-    return _joined().where(
+def _select_lost(period: usage.Span) -> sa.Select[Any]:
+    return _select().where(
         _LEASE.c.preemptible.is_(True),
         _LEASE.c.start_date < period.end,
         _LEASE.c.end_date > period.begin,
@@ -162,25 +170,25 @@ def _lost(period: usage.Span) -> sa.Select[Any]:
     )
 
 
-def _joined() -> sa.Select[Any]:
+def _select() -> sa.Select[Any]:
     return sa.select(*_COLUMNS).join_from(
         _RESERVATION, _LEASE, _RESERVATION.c.lease_id == _LEASE.c.id
     )
 
 
-def _reserved(period: usage.Span) -> sa.Select[Any]:
+def _select_reserved(period: usage.Span) -> sa.Select[Any]:
     unknown = sa.and_(
         _RESERVATION.c.freed_at.is_(None),
         sa.or_(_RESERVATION.c.hold == 1, _RESERVATION.c.updated_at > period.begin),
     )
-    return _joined().where(
+    return _select().where(
         _RESERVATION.c.created_at < period.end,
         period.end > _HELD,
         sa.or_(_RESERVATION.c.freed_at > period.begin, unknown),
     )
 
 
-def _uses(found: Iterable[Any], period: usage.Span) -> Iterator[usage.ReservationUse]:
+def _build_uses(found: Iterable[Any], period: usage.Span) -> Iterator[usage.ReservationUse]:
     """Select what was reserved in a period, without what was given up before its start."""
     for row in found:
         *values, lost_until, pieces = row
@@ -193,13 +201,105 @@ def _uses(found: Iterable[Any], period: usage.Span) -> Iterator[usage.Reservatio
         yield dataclasses.replace(use, amounts=held)
 
 
-def told_until(session: orm.Session) -> datetime.datetime | None:
+def reported_until(session: orm.Session) -> datetime.datetime | None:
     """Return the end of the last period that was told."""
-    query = sa.select(_PERIOD.c.end).order_by(_PERIOD.c.start.desc()).limit(1)
+    query = sa.select(_REPORTED.c.end).order_by(_REPORTED.c.start.desc()).limit(1)
     return session.scalar(query)
 
 
-def take(session: orm.Session, period: usage.Span) -> None:
+def mark_reported(session: orm.Session, period: usage.Span) -> None:
     """Mark a period as reported by this transaction; DBDuplicateEntry: another manager did."""
-    rows.insert(session, _PERIOD, [{'start': period.begin, 'end': period.end}])
-    rows.change(session, sa.delete(_PERIOD).where(_PERIOD.c.start < period.begin - _KEPT))
+    rows.insert(session, _REPORTED, [{'start': period.begin, 'end': period.end}])
+    rows.change(
+        session, sa.delete(_REPORTED).where(_REPORTED.c.start < period.begin - _REPORTS_STORED)
+    )
+
+
+_LEASES, _RESERVATIONS, _PROJECTS = tables.LEASES, tables.RESERVATIONS, tables.PROJECTS
+
+_LIVE = sorted(set(states.LeaseStatus) - {states.LeaseStatus.TERMINATED})
+
+
+def _count_statement() -> sa.CompoundSelect[Any]:
+    # Each create asks this twice, so the statuses are part of the statement.
+    statuses: list[sa.ColumnElement[str]] = [sa.literal_column(f"'{each}'") for each in _LIVE]
+    project_id = sa.bindparam('project_id', type_=_LEASES.c.project_id.type)
+    live = sa.and_(_LEASES.c.project_id == project_id, _LEASES.c.status.in_(statuses))
+    leases = sa.select(sa.null(), sa.func.count()).select_from(_LEASES).where(live)
+    amounts = (
+        sa.select(_RESERVATIONS.c.amounts, sa.func.count())
+        .join_from(_LEASES, _RESERVATIONS, _RESERVATIONS.c.lease_id == _LEASES.c.id)
+        .where(live, _RESERVATIONS.c.hold == 1, _RESERVATIONS.c.amounts.is_not(None))
+        .group_by(_RESERVATIONS.c.amounts)
+    )
+    return amounts.union_all(leases)
+
+
+#: Made once: that takes longer than to execute it.
+_COUNT: Final = _count_statement()
+_LOCK_PROJECT: Final = (
+    sa.update(_PROJECTS)
+    .where(_PROJECTS.c.id == sa.bindparam('project_id'))
+    .values(generation=_PROJECTS.c.generation + 1)
+)
+
+
+def lock_project(session: orm.Session, project_id: str, most: limits.Amounts | None) -> None:
+    """Keep other transactions from adding to what a project with limits holds.
+
+    :raises climate_core.db.engine.Stale: another transaction was the first ever to do this; the
+        next attempt comes after it
+    """
+    if most is None:
+        return
+    if rows.change(session, _LOCK_PROJECT, {'project_id': project_id}):
+        return
+    try:
+        rows.insert(session, _PROJECTS, [{'id': project_id, 'generation': 1}])
+    except db_exc.DBDuplicateEntry as exc:
+        raise Stale(f'project {project_id}') from exc
+
+
+def count_used(session: orm.Session, project_id: str) -> dict[str, int]:
+    """Count what the live leases of a project hold, by the names of the limits.
+
+    One statement, whose answer grows with the kinds of amounts and not with the leases.
+    """
+    counted = session.execute(_COUNT, {'project_id': project_id}).all()
+    units = [limits.multiply_amounts(each, count) for each, count in counted if each is not None]
+    return limits.sum_units(units, sum(count for each, count in counted if each is None))
+
+
+def check_limits(
+    session: orm.Session,
+    project_id: str,
+    adding: limits.Amounts,
+    most: limits.Amounts | None,
+) -> limits.Amounts | None:
+    """Check a project's limits, if it has any; LimitExceeded if they would be exceeded.
+
+    With :func:`lock` the answer is true until the end of the transaction.
+
+    :returns: what the project then holds; None: it has no limits
+    """
+    if most is None:
+        return None
+    return limits.add_usage(most, count_used(session, project_id), adding)
+
+
+def read_held(session: orm.Session, project_id: str) -> list[limits.HeldAmounts]:
+    """Read what each live lease of a project holds, and when it ends. One statement."""
+    query = (
+        sa.select(_LEASES.c.id, _LEASES.c.end_date, _RESERVATIONS.c.amounts)
+        .join_from(
+            _LEASES,
+            _RESERVATIONS,
+            sa.and_(_RESERVATIONS.c.lease_id == _LEASES.c.id, _RESERVATIONS.c.hold == 1),
+            isouter=True,
+        )
+        .where(_LEASES.c.project_id == project_id, _LEASES.c.status.in_(_LIVE))
+    )
+    units: dict[tuple[str, datetime.datetime], list[Mapping[str, int]]] = defaultdict(list)
+    for lease_id, end, held_amounts in session.execute(query):
+        units[lease_id, end].append(held_amounts or {})
+    return [limits.HeldAmounts(end, limits.sum_units(each, 1)) for (_, end), each in units.items()]

@@ -18,7 +18,7 @@ from oslo_log import log
 from oslo_utils import netutils
 from prometheus_client import core
 
-from climate_core.db import counts
+from climate_core.db import monitoring
 from climate_core.db.engine import Database
 from climate_core.db.events import Due
 from climate_core.delivery.counted import CountedCollector
@@ -181,7 +181,7 @@ class Metrics:
         return prometheus_client.Counter(name, text, labels, registry=self.registry)
 
 
-class _Database(CountedCollector[counts.Counts]):
+class _Database(CountedCollector[monitoring.Counts]):
     """Count what the database has."""
 
     def __init__(
@@ -195,8 +195,8 @@ class _Database(CountedCollector[counts.Counts]):
         self._database = database
         self._overdue_seconds = overdue_seconds
 
-    def count(self) -> counts.Counts:
-        return self._database.read(counts.read, self._overdue_seconds)
+    def count(self) -> monitoring.Counts:
+        return self._database.read(monitoring.read_counts, self._overdue_seconds)
 
     def collect(self) -> Iterator[core.Metric]:
         found = self.read()

@@ -69,7 +69,7 @@ class Publisher(Worker):
         #: Whether the database is to be asked now, and otherwise when, by the monotonic clock.
         self._unknown = True
         self._ask_at = math.inf
-        database.listen(outbox.FILLED, self.nudge)
+        database.listen(outbox.NOTIFICATIONS_ADDED, self.nudge)
 
     def start(self) -> None:
         self._database.info[outbox.SENDER] = self
@@ -110,7 +110,7 @@ class Publisher(Worker):
 
         :returns: in how many seconds there is something to send again; None: nothing is known
         """
-        claim = self._database.write(outbox.claim, self._ttl, BATCH)
+        claim = self._database.write(outbox.claim_notifications, self._ttl, BATCH)
         sent: list[int] = []
         try:
             for item in claim.notifications:
@@ -120,9 +120,9 @@ class Publisher(Worker):
                 sent.append(item.id)
         finally:
             if sent:
-                self._database.write(outbox.sent, claim.name, sent)
+                self._database.write(outbox.delete_sent, claim.name, sent)
         if len(sent) < len(claim.notifications):
-            self._database.write(outbox.release, [claim.name])
+            self._database.write(outbox.release_claims, [claim.name])
         return claim.due_in
 
     def _run(self) -> None:
@@ -167,7 +167,7 @@ class Publisher(Worker):
                 sent.append(item)
         finally:
             if sent:
-                self._database.write(outbox.new_sent, sent)
+                self._database.write(outbox.delete_sent_new, sent)
 
     def _may_send(self) -> bool:
         """Tell whether the next one that this process has written may be sent."""
@@ -178,7 +178,7 @@ class Publisher(Worker):
         claims = self._written.clear()
         if claims:
             self._unknown = True
-            self._database.write(outbox.release, claims)
+            self._database.write(outbox.release_claims, claims)
 
     def _send_one(self, item: Notification | NewNotification) -> None:
         test_points.reached('outbox.before', event_type=item.event_type)

@@ -58,13 +58,13 @@ class UsageReporter(Worker):
 
     def _tell(self, session: orm.Session) -> float:
         now = self._clock.now()
-        period = usage.next_period(db.told_until(session), self._length, now)
+        period = usage.next_period(db.reported_until(session), self._length, now)
         early = (period.end + usage.GRACE - now).total_seconds()
         if early > 0:
             return early
-        db.take(session, period)
-        uses = itertools.groupby(db.uses_by_lease(session, period), lambda use: use.lease_id)
+        db.mark_reported(session, period)
+        uses = itertools.groupby(db.read_uses_by_lease(session, period), lambda use: use.lease_id)
         told = ((notice.USAGE, notice.usage_payload(list(each), period)) for _, each in uses)
         while batch := list(itertools.islice(told, _BATCH)):
-            outbox.add(session, batch, now, are_many=True)
+            outbox.add_notifications(session, batch, now, are_many=True)
         return 0.0

@@ -19,9 +19,9 @@ from sqlalchemy import orm
 
 from climate_core import test_points
 from climate_core.backoff import Backoff
-from climate_core.db import deliveries, history, leases, store
-from climate_core.db.deliveries import DeliveriesInProgress, Delivery
+from climate_core.db import history, leases, outbox, store
 from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
+from climate_core.db.outbox import DeliveriesInProgress, Delivery
 from climate_core.delivery import http_post, name_resolution
 from climate_core.lease import webhook
 from climate_core.lease.history import FAILED, Cause, HistoryEntry
@@ -108,16 +108,18 @@ class Sender(PoolWorker[Delivery]):
         self._ttl = section.timeout_seconds + _MARGIN
         self._backoff = Backoff(section.retry_seconds, section.retry_max_seconds)
         self._give_up = datetime.timedelta(hours=section.give_up_hours)
-        database.listen(deliveries.ADDED, self.nudge)
+        database.listen(outbox.DELIVERIES_ADDED, self.nudge)
 
     def look(self) -> float | None:
         """Begin calls while there are some to make and there is room for them."""
         while not self.stopping and self.room > 0:
-            batch = self._database.write(deliveries.claim, self._ttl, self.room, self._busy())
+            batch = self._database.write(
+                outbox.claim_deliveries, self._ttl, self.room, self._busy()
+            )
             for delivery in batch:
                 self.submit(delivery.id, delivery)
             if not batch:
-                return self._database.read(deliveries.due_in, self._busy())
+                return self._database.read(outbox.seconds_until_delivery, self._busy())
         # The end of a call nudges.
         return None
 
@@ -142,7 +144,7 @@ class Sender(PoolWorker[Delivery]):
             answer, reason = http_post.Answer(0, 0.0), str(exc)
         test_points.reached('webhook.after', **info)
         if reason is None:
-            self._database.write(deliveries.done, delivery)
+            self._database.write(outbox.delete_delivery, delivery)
         elif answer.status == _GONE:
             self._database.write(_gone, delivery, self._clock.now())
         else:
@@ -159,7 +161,7 @@ class Sender(PoolWorker[Delivery]):
         else:
             # The last attempt is at the very end.
             seconds = min(left, self._backoff.delay(delivery.attempts, least))
-            self._database.write(deliveries.later, delivery, seconds)
+            self._database.write(outbox.postpone_delivery, delivery, seconds)
 
 
 def _reason(status: int) -> str | None:
@@ -175,7 +177,7 @@ def _given_up(
     session: orm.Session, delivery: Delivery, reason: str, now: datetime.datetime
 ) -> None:
     told = f'The webhook was not told {delivery.event_type}, after many attempts: {reason}'
-    if deliveries.done(session, delivery):
+    if outbox.delete_delivery(session, delivery):
         entry = HistoryEntry(delivery.lease_id, now, ACTION, FAILED, told, None, None, {})
         history.add(session, entry)
 
@@ -183,7 +185,7 @@ def _given_up(
 def _gone(session: orm.Session, delivery: Delivery, now: datetime.datetime) -> None:
     """Remove a webhook that answered 410 (Gone) from its lease."""
     lease = leases.find(session, delivery.lease_id, lock=True)
-    if lease is None or not deliveries.done(session, delivery):
+    if lease is None or not outbox.delete_delivery(session, delivery):
         return
     if lease.webhook is None or lease.webhook['url'] != delivery.url:
         return

@@ -17,8 +17,8 @@ from climate_core import exceptions
 from climate_core.concurrency import deadline
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
-from climate_core.db import limits as db_limits
 from climate_core.db import owner_trusts as db_trusts
+from climate_core.db import usage as db_limits
 from climate_core.db.engine import DATABASE_ERRORS, Stale
 from climate_core.db.rows import GroupWriter, Outcome
 from climate_core.lease import limits, model, states
@@ -258,7 +258,7 @@ class LeaseWriter:
         """
         draft, done, most, cause = writing
         project_id = draft.lease.project_id
-        db_limits.lock(session, project_id, most)
+        db_limits.lock_project(session, project_id, most)
         if draft.before is None:
             lease = done.new_lease(draft)
             if draft.hosts_to_evacuate:
@@ -266,7 +266,7 @@ class LeaseWriter:
             elif draft.wait_reason or draft.may_wait:
                 lease = wait_queue.add(self._conf, draft, lease)
             adding = limits.sum_amounts(lease.live, leases=1)
-            self.quota.note(project_id, db_limits.check(session, project_id, adding, most))
+            self.quota.note(project_id, db_limits.check_limits(session, project_id, adding, most))
             shares = self._keep_trust(session, done)
             store.create(session, lease, draft.now, cause, shares)
             self.preemption.preempt(session, draft)
@@ -280,7 +280,7 @@ class LeaseWriter:
         check_generation(lease, draft.generation)
         if cause.action in LIMITED:
             self.quota.check_changes(session, lease)
-        db_limits.check(session, project_id, limits.sum_amounts(missing), most)
+        db_limits.check_limits(session, project_id, limits.sum_amounts(missing), most)
         joining = {each.id for each in missing}
         preparing = {each: done.preparing[each] for each in joining & done.preparing.keys()}
         change = changes_reservations.add_reservations(lease, missing, draft.now, preparing)
@@ -344,8 +344,8 @@ class LeaseWriter:
         """Persist new leases of one project; each is granted or rejected alone."""
         project_id = group[0].draft.lease.project_id
         most = next((each.most for each in group if each.most is not None), None)
-        db_limits.lock(session, project_id, most)
-        used: limits.Amounts = {} if most is None else db_limits.used(session, project_id)
+        db_limits.lock_project(session, project_id, most)
+        used: limits.Amounts = {} if most is None else db_limits.count_used(session, project_id)
         shared = {_trust_id(each) for each in group if _shares(each.done)}
         live = db_trusts.live(session, shared)
         outcomes: list[Outcome[model.Lease]] = []

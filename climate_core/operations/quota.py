@@ -3,7 +3,7 @@
 
 The limits of the project and the external service are interfaces: without configuration they
 permit everything. What a project holds is counted once more in the transaction that
-writes, see :mod:`climate_core.db.limits`: that count decides. With nothing of section
+writes, see :mod:`climate_core.db.usage`: that count decides. With nothing of section
 ``[limits]`` turned on the check costs neither a statement nor a request.
 """
 
@@ -18,7 +18,7 @@ from climate_core import exceptions
 from climate_core.cloud.auth import RecentCache
 from climate_core.concurrency import check_deadline
 from climate_core.db import history
-from climate_core.db import limits as db
+from climate_core.db import usage as db
 from climate_core.db.engine import Database
 from climate_core.lease import limits, model
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
@@ -120,7 +120,7 @@ class Quota:
         self, lease: model.Lease, now: datetime.datetime
     ) -> datetime.datetime | None:
         """Return when enough leases of the project have ended for a new one; None if never."""
-        held = self.database.read(db.held, lease.project_id)
+        held = self.database.read(db.read_held, lease.project_id)
         most = self.most.of(lease.project_id) or {}
         return limits.available_from(most, count_added(lease, None), held, now)
 
@@ -148,7 +148,7 @@ class Quota:
         if noted is not None and limits.fits_limits(most, noted, adding):
             return most
         # The transaction checks again; this one spares a trust and a call of the external service.
-        used = self.database.read(db.used, project_id)
+        used = self.database.read(db.count_used, project_id)
         try:
             limits.enforce_limits(most, used, adding)
         except exceptions.LimitExceeded:

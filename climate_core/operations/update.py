@@ -18,7 +18,7 @@ from climate_core import exceptions
 from climate_core.concurrency import check_deadline, deadline
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
-from climate_core.db import limits as db_limits
+from climate_core.db import usage as db_limits
 from climate_core.lease import model, states
 from climate_core.lease.changes import reservations, update
 from climate_core.lease.errors import prefix_field
@@ -192,7 +192,7 @@ class LeaseUpdater:
         def attempt(session: orm.Session) -> _Unwritten | None:
             if limited is not None:
                 # First, so that the count includes what other requests have committed.
-                db_limits.lock(session, *limited)
+                db_limits.lock_project(session, *limited)
             lease = requested.load(session, lock=True)
             check_generation(lease, requested.generation)
             if cause.action in LIMITED:
@@ -204,7 +204,9 @@ class LeaseUpdater:
                 return _Unwritten(lease, changed.lease, needs_forecast=True)
             if limited is not None:
                 project_id, most = limited
-                db_limits.check(session, project_id, count_added(changed.lease, lease), most)
+                db_limits.check_limits(
+                    session, project_id, count_added(changed.lease, lease), most
+                )
             shrinking = self._allocation_service.find_shrinking(lease, changed.lease, now, fields)
             if shrinking.keys() - less.keys():
                 return _Unwritten(lease, changed.lease, needs_forecast=False)

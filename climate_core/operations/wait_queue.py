@@ -23,7 +23,7 @@ from climate_core import exceptions
 from climate_core.calendar.model import QueuedRequest
 from climate_core.calendar.windows import SearchBudget
 from climate_core.db import events, leases, store
-from climate_core.db import limits as db_limits
+from climate_core.db import usage as db_limits
 from climate_core.db.engine import DATABASE_ERRORS, Stale, signal
 from climate_core.db.leases import QueueEntry
 from climate_core.lease import limits, model, states
@@ -263,13 +263,13 @@ class WaitQueue:
         before_commit: Callable[[orm.Session], None],
     ) -> bool:
         now = self.clock.now()
-        db_limits.lock(session, project_id, most)
+        db_limits.lock_project(session, project_id, most)
         lease = leases.find(session, lease_id, lock=True)
         if lease is None or lease.status != status or events_queue.is_freeing(lease):
             return False
         amounts = self._amounts(lease)
         change = queueing.grant_lease(lease, amounts, now, self.conf.manager.before_start_seconds)
-        db_limits.check(session, project_id, limits.sum_amounts(change.lease.live), most)
+        db_limits.check_limits(session, project_id, limits.sum_amounts(change.lease.live), most)
         after = store.save(session, lease, change, now, _CAUSE)
         self.allocation_service.allocate(
             session, after, queueing.pending_reservations(after), {}, now, opened

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.cloud.trusts import Trusts
-from climate_core.db import missing, owner_trusts, store, stuck
+from climate_core.db import missing, monitoring, owner_trusts, store
 from climate_core.db.engine import Database
 from climate_core.lease.history import Cause
 from climate_core.lease.model import Reservation
@@ -80,34 +80,34 @@ class Repair:
         self._database = database
         self._plugins = plugins
         self._yes = yes
-        self._cause = Cause(stuck.REPAIR, user_id=user_id)
+        self._cause = Cause(monitoring.REPAIR, user_id=user_id)
         self.unseen: dict[str, str] = {}
 
     def leases(
-        self, thresholds: stuck.StuckThresholds, lease_id: str | None = None
+        self, thresholds: monitoring.StuckThresholds, lease_id: str | None = None
     ) -> Iterator[Repaired]:
         """Make stuck leases go on.
 
         :param lease_id: only this lease
         """
-        by_lease: dict[str, list[stuck.Stuck]] = defaultdict(list)
-        for found in self._database.read(stuck.find, thresholds, lease_id):
+        by_lease: dict[str, list[monitoring.Stuck]] = defaultdict(list)
+        for found in self._database.read(monitoring.find_stuck, thresholds, lease_id):
             by_lease[found.lease_id].append(found)
         for each, findings in by_lease.items():
             yield from self._unstick(each, findings)
 
-    def _unstick(self, lease_id: str, findings: Sequence[stuck.Stuck]) -> Iterator[Repaired]:
+    def _unstick(self, lease_id: str, findings: Sequence[monitoring.Stuck]) -> Iterator[Repaired]:
         done: list[str] = []
 
         def unstick() -> None:
             done.extend(
-                self._database.write(stuck.unstick, lease_id, findings, self._cause.user_id)
+                self._database.write(monitoring.unstick, lease_id, findings, self._cause.user_id)
             )
 
-        wanted = any(found.kind in stuck.REMEDIES for found in findings)
+        wanted = any(found.kind in monitoring.REMEDIES for found in findings)
         trouble = self._do(unstick) if wanted else None
         for found in findings:
-            action = stuck.REMEDIES.get(found.kind)
+            action = monitoring.REMEDIES.get(found.kind)
             about = f'{found.event_type}: ' if found.event_type else ''
             wrong = f'{found.kind}: {about}{found.reason}'
             yield Repaired(lease_id, wrong, action, bool(done and action), trouble)

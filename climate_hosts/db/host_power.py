@@ -161,7 +161,7 @@ def fail(session: orm.Session, host_id: int, reason: str) -> bool:
     if not host_failures.fail(session, host_id, reason):
         return False
     now = sql.read_time(session)
-    outbox.add(session, [notices.failed(host, reason, now)], now)
+    outbox.add_notifications(session, [notices.failed(host, reason, now)], now)
     return True
 
 
@@ -180,4 +180,4 @@ def _change(
 ) -> None:
     asleep = {'asleep': state is not None}
     db.update(session, host.id, asleep, {'power': state, 'power_since': now, **more})
-    outbox.add(session, [notices.changed(host, state, now)], now)
+    outbox.add_notifications(session, [notices.changed(host, state, now)], now)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import orm
 
 from climate_core.cloud import placement
-from climate_core.db import leases, sql, store, stuck
+from climate_core.db import leases, monitoring, sql, store
 from climate_core.db.engine import Database
 from climate_core.lease import states
 from climate_core.lease.events import reallocation
@@ -27,7 +27,7 @@ from climate_hosts.domain.hosts import Host
 if TYPE_CHECKING:
     from climate_core.cloud import connection
 
-_CAUSE: Final = Cause(stuck.REPAIR)
+_CAUSE: Final = Cause(monitoring.REPAIR)
 
 
 def remake(

@@ -247,7 +247,7 @@ def test_what_was_given_up_before_is_told_by_its_reason(
             created = {'created_at': now - hour, 'amounts': '{"servers": 1}'}
             _insert(connection, 'reservations', {**held, **flags, **freed, **created})
     migration.upgrade(conf)
-    found = Database(conf).read(lambda session: list(db_usage.uses(session, period)))
+    found = Database(conf).read(lambda session: list(db_usage.read_uses(session, period)))
     assert [each.resource_id for each in found] == ['b']
 
 

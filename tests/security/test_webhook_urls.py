@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from climate_core.db import deliveries, history
+from climate_core.db import history, outbox
 from climate_core.db.engine import Database
 from climate_core.lease.history import DONE, HistoryEntry
 from tests.functional.api import world
@@ -96,7 +96,7 @@ def test_history_of_an_earlier_release_shows_no_path(
 def test_delivery_in_a_log_has_no_url_and_no_secret() -> None:
     now = datetime.datetime.now(datetime.UTC)
     text = repr(
-        deliveries.Delivery(
+        outbox.Delivery(
             1, 'l', 'p', 'example.org', 'e', 'lease.update', {}, HOOK['url'], 'x' * 16, 0, now, 'c'
         )
     )

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from climate_core.context import RequestContext
-from climate_core.db import limits as db
 from climate_core.db import tables
+from climate_core.db import usage as db
 from climate_core.lease import limits, model
 from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins.base import Claimed
@@ -89,4 +89,4 @@ def nothing_is_left(world: World) -> bool:
 
 
 def used(world: World, project: str = 'project1') -> dict[str, int]:
-    return {k: v for k, v in world.database.read(db.used, project).items() if v}
+    return {k: v for k, v in world.database.read(db.count_used, project).items() if v}

@@ -18,7 +18,7 @@ from tests.unit.payloads import problems
 def documented_payloads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Look at every notification that a test makes: it must be what the documents say."""
     wrong: list[str] = []
-    add = outbox.add
+    add = outbox.add_notifications
 
     def checked(*args: Any, **kw: Any) -> list[tuple[str, dict[str, Any]]]:
         told = add(*args, **kw)
@@ -26,7 +26,7 @@ def documented_payloads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             wrong.extend(problems(event_type, payload))
         return told
 
-    monkeypatch.setattr(outbox, 'add', checked)
+    monkeypatch.setattr(outbox, 'add_notifications', checked)
     yield
     assert not wrong
 

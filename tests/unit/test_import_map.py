@@ -136,7 +136,7 @@ COUPLED = {
     'climate_core.cmd.manage.repair',
     'climate_core.cmd.status',
     'climate_core.conf',
-    'climate_core.db.bars',
+    'climate_core.db.timeline_rows',
     'climate_core.db.capacity',
     'climate_core.db.extra_properties',
     'climate_core.delivery.metrics',

@@ -14,7 +14,7 @@ from climate_core import exceptions
 from climate_core.api import etag, paging, policy, sight
 from climate_core.api.request import Backend, Request, answer
 from climate_core.calendar import capacity_series
-from climate_core.db import bars, capacity, sql
+from climate_core.db import capacity, sql, timeline_rows
 from climate_core.lease import request as lease_request
 from climate_core.lease import unit_properties
 from climate_core.policies import calendar as rules
@@ -104,7 +104,7 @@ def _bars(
         raise exceptions.BadRequest(
             'all_projects: must be true, since the token is of no project.', field='all_projects'
         )
-    query = bars.BarQuery(
+    query = timeline_rows.TimelineQuery(
         since=since,
         until=until,
         project_id=None if asked.get('all_projects') else context.project_id,
@@ -113,11 +113,11 @@ def _bars(
         limit=paging.limit(backend, request),
         lease_id=lease_id and lease_id.lower(),
     )
-    found, more = bars.page(session, query)
+    found, more = timeline_rows.read_page(session, query)
     links = paging.links(request, found[-1].reservation_id) if more else None
     shown = [_bar(each) for each in found]
     if asked.get('free_until'):
-        free = bars.free_until(session, found)
+        free = timeline_rows.read_free_until(session, found)
         for each in shown:
             time = free.get(each['reservation_id'])
             each['free_until'] = None if time is None else dates.serialize(time)
@@ -135,7 +135,9 @@ def _hosts(
     number = paging.number(marker)
     if number is None:
         raise exceptions.BadRequest('marker: must be the id of a host.', field='marker')
-    found, more = bars.host_page(session, since, until, number, paging.limit(backend, request))
+    found, more = timeline_rows.read_host_page(
+        session, since, until, number, paging.limit(backend, request)
+    )
     links = paging.links(request, str(found[-1].id)) if more else None
     return paging.body('hosts', [_host(each) for each in found], links)
 
@@ -190,7 +192,7 @@ def _check_properties(
             )
 
 
-def _bar(bar: bars.Bar) -> dict[str, Any]:
+def _bar(bar: timeline_rows.TimelineRow) -> dict[str, Any]:
     return {
         'lease_id': bar.lease_id,
         'lease_name': bar.name,
@@ -206,7 +208,7 @@ def _bar(bar: bars.Bar) -> dict[str, Any]:
     }
 
 
-def _host(host: bars.HostBars) -> dict[str, Any]:
+def _host(host: timeline_rows.HostRow) -> dict[str, Any]:
     return {
         'id': str(host.id),
         'hypervisor_hostname': host.hypervisor_hostname,

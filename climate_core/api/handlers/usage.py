@@ -58,7 +58,7 @@ def _usage(
 ) -> list[dict[str, Any]]:
     """Add up the usage of projects, in two statements."""
     asked_for = period(session, asked)
-    totals = usage.by_project(db.uses(session, asked_for, project_id), asked_for)
+    totals = usage.by_project(db.read_uses(session, asked_for, project_id), asked_for)
     if project_id is not None:
         totals.setdefault(project_id, usage.Total())
     return [_serialize(each, totals[each], asked_for) for each in sorted(totals)]
@@ -105,7 +105,7 @@ def _planned(
             field='end',
         )
     period = usage.Span(start, end)
-    totals = usage.by_week(db.uses(session, period, project_id, planned=True), period, now)
+    totals = usage.by_week(db.read_uses(session, period, project_id, planned=True), period, now)
     if len(totals) > MOST:
         raise exceptions.BadRequest(
             f'end: must be earlier: there are more than {MOST} weeks of projects in this time.',

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from climate_common import limits
 from climate_core.api.schemas import common, paging
-from climate_core.db import bars
+from climate_core.db import timeline_rows
 from climate_core.lease import states
 
 #: By so many properties capacity is told apart at most.
@@ -23,7 +23,7 @@ QUERY: Final[dict[str, dict[str, Any]]] = {
     },
     'group_by': {
         'type': 'string',
-        'enum': sorted(bars.ORDERS),
+        'enum': sorted(timeline_rows.ORDERS),
         'description': 'Which bars stand together: those of a resource (default), or of a lease.',
     },
     'all_projects': {

@@ -7,11 +7,11 @@ from typing import Any
 from oslo_config import cfg
 
 from climate_core.cmd.manage import arguments, output
-from climate_core.db import migration, stuck
+from climate_core.db import migration, monitoring
 from climate_core.db.engine import Database
 
 _COLUMNS = ('kind', 'lease_id', 'status', 'event_type', 'age', 'reason')
-_DEFAULT = stuck.StuckThresholds()
+_DEFAULT = monitoring.StuckThresholds()
 
 
 def add_commands(subparsers: Any) -> None:
@@ -53,9 +53,9 @@ def add_thresholds(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def thresholds(options: Any) -> stuck.StuckThresholds:
+def thresholds(options: Any) -> monitoring.StuckThresholds:
     """Read the options of :func:`add_thresholds`."""
-    return stuck.StuckThresholds(options.attempts, options.older, options.grace)
+    return monitoring.StuckThresholds(options.attempts, options.older, options.grace)
 
 
 def _stuck(conf: cfg.ConfigOpts) -> int:
@@ -63,7 +63,7 @@ def _stuck(conf: cfg.ConfigOpts) -> int:
     database = Database(conf)
     options = conf.command
     arguments.check_lease(database, options.lease)
-    found = database.read(stuck.find, thresholds(options), options.lease)
+    found = database.read(monitoring.find_stuck, thresholds(options), options.lease)
     output.show(found, _COLUMNS, options.format)
     database.dispose()
     return output.FOUND if found else output.NOTHING

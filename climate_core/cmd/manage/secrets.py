@@ -8,7 +8,8 @@ from oslo_config import cfg
 
 from climate_core.cmd.manage import output
 from climate_core.conf import secrets
-from climate_core.db import migration, resealing
+from climate_core.db import migration
+from climate_core.db import secrets as db_secrets
 from climate_core.db.engine import Database
 
 #: Rows between two lines that show the progress.
@@ -38,7 +39,7 @@ def _check(conf: cfg.ConfigOpts) -> int:
     migration.check(conf)
     database = Database(conf)
     keys = secrets.read(conf)
-    found = Counter(resealing.check(database, keys))
+    found = Counter(db_secrets.check_keys(database, keys))
     database.dispose()
     for (name, each), count in sorted(found.items(), key=str):
         print(f'{name}: {count} {_needs(each)}')
@@ -46,7 +47,7 @@ def _check(conf: cfg.ConfigOpts) -> int:
     return output.NOTHING if all(each.is_current for _, each in found) else output.FOUND
 
 
-def _needs(each: resealing.Secret) -> str:
+def _needs(each: db_secrets.Secret) -> str:
     if each.key is None:
         return 'in plain text'
     if each.key == 0:
@@ -60,7 +61,7 @@ def _rotate(conf: cfg.ConfigOpts) -> int:
     if not keys:
         raise cfg.Error('[virtual:instance] secret_keys is not set: there is no key to seal with')
     database, done, left = Database(conf), 0, 0
-    for is_done in resealing.rotate(database, keys):
+    for is_done in db_secrets.rotate_keys(database, keys):
         done, left = done + is_done, left + (not is_done)
         if done and done % _STEP == 0 and is_done:
             print(f'{done} rows are sealed with the first key', flush=True)

@@ -214,5 +214,5 @@ class SmallHostTest(MadeServersTest):
     def held_at(self):
         """Since when reservations are billed."""
         period = usage.Span(NOON, NOON + datetime.timedelta(hours=2))
-        found = self.world.database.read(lambda session: list(db.uses(session, period)))
+        found = self.world.database.read(lambda session: list(db.read_uses(session, period)))
         return {each.held_at for each in found}

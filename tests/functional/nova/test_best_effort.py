@@ -203,7 +203,9 @@ class TestBestEffort(BestEffortTest):
         with pytest.raises(exceptions.LimitExceeded, match='reserved_hosts: 1 more'):
             self.ask()
         period = usage.Span(self.time.now, self.time.now + usage.DAY)
-        (use,) = self.world.database.read(lambda session: list(db_usage.uses(session, period)))
+        (use,) = self.world.database.read(
+            lambda session: list(db_usage.read_uses(session, period))
+        )
         assert use.amounts == {'hosts': 0}
         with mock.patch(MIGRATE):
             assert self.went_on(lease).status == 'TIMEDOUT'

@@ -55,7 +55,7 @@ class TestHostLeases(HostLeasesTest):
         self.lease_hosts('2026-12-01 14:00', '2026-12-01 15:00', min=2, name='next')
         # Only those that it got count, in its own time.
         day = usage.Span(NOON, NOON + usage.DAY)
-        uses = self.world.database.read(lambda session: [*db_usage.uses(session, day)])
+        uses = self.world.database.read(lambda session: [*db_usage.read_uses(session, day)])
         assert [(each.amounts, each.held_at.hour) for each in uses] == [
             ({'hosts': 2}, 12),
             ({'hosts': 2}, 14),

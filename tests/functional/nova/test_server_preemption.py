@@ -327,7 +327,7 @@ class TestPreemptedServers(ServerPreemptionTest):
         self.end(self.filler)
         lease = self.world.lease(self.filler)
         period = usage.Span(NOON, NOON + datetime.timedelta(days=1))
-        uses = self.world.database.read(lambda session: list(db.uses(session, period)))
+        uses = self.world.database.read(lambda session: list(db.read_uses(session, period)))
         mine = [each for each in uses if each.lease_id == self.filler]
         hours = sum(usage.of_lease([each], period).reserved['server_hours'] for each in mine)
         ended = max(each.freed_at for each in lease.reservations)

@@ -23,7 +23,7 @@ from sqlalchemy.orm import Session
 from climate_common import sealing
 from climate_core import conf as configuration
 from climate_core.cmd import security, status
-from climate_core.db import leases, resealing, tables
+from climate_core.db import leases, secrets, tables
 from climate_core.db.engine import Database
 from tests.support import templates
 from tests.support.fakes import receiver
@@ -286,7 +286,7 @@ def test_secrets_that_the_release_before_sealed_are_reported(
         assert (code, list(found)) == (1, ['Stored secrets'])
         assert 'climate-manage secrets rotate' in found['Stored secrets']
         assert 't0ken' not in found['Stored secrets']
-        assert list(resealing.rotate(database, [KEY])) == [True]
+        assert list(secrets.rotate_keys(database, [KEY])) == [True]
         assert check(file, capsys) == (0, {})
 
 

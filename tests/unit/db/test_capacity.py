@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from climate_common import microseconds
 from climate_core import exceptions
-from climate_core.db import bars, capacity, rows, tables
+from climate_core.db import capacity, rows, tables, timeline_rows
 from climate_core.db.engine import Database
 from climate_core.lease import model
 from climate_core.lease.unit_properties import Node
@@ -132,27 +132,31 @@ def test_promises_of_a_time_are_found_by_their_index(any_world: World) -> None:
     assert '"key": "allocations_time_idx"' in shown or not is_mysql
 
 
-@pytest.mark.parametrize('group_by', bars.ORDERS)
+@pytest.mark.parametrize('group_by', timeline_rows.ORDERS)
 def test_pages_of_bars_are_together_what_one_page_is(any_world: World, group_by: str) -> None:
     world = any_world
     host_id = add(world.database)
     for number in range(5):
         promise(world.database, host_id, START + number % 2 * HOUR, number)
     usual = {'since': SPAN[0], 'until': SPAN[1], 'project_id': None, 'group_by': group_by}
-    whole, more = world.database.read(bars.page, bars.BarQuery(**usual))
+    whole, more = world.database.read(
+        timeline_rows.read_page, timeline_rows.TimelineQuery(**usual)
+    )
     assert (len(whole), more) == (5, False)
-    found: list[bars.Bar] = []
+    found: list[timeline_rows.TimelineRow] = []
     more = True
     while more:
         marker = found[-1].reservation_id if found else None
-        query = bars.BarQuery(**usual, marker=marker, limit=2)
-        page, more = world.database.read(bars.page, query)
+        query = timeline_rows.TimelineQuery(**usual, marker=marker, limit=2)
+        page, more = world.database.read(timeline_rows.read_page, query)
         found += page
     assert found == whole
     with pytest.raises(exceptions.BadRequest, match='marker'):
-        world.database.read(bars.page, bars.BarQuery(**usual, marker='x'))
-    others = bars.BarQuery(**{**usual, 'project_id': 'nobody'})
-    assert world.database.read(bars.page, others) == ([], False)
+        world.database.read(
+            timeline_rows.read_page, timeline_rows.TimelineQuery(**usual, marker='x')
+        )
+    others = timeline_rows.TimelineQuery(**{**usual, 'project_id': 'nobody'})
+    assert world.database.read(timeline_rows.read_page, others) == ([], False)
 
 
 def test_bar_ends_when_its_reservation_leaves_the_lease(any_world: World) -> None:
@@ -173,9 +177,9 @@ def test_bar_ends_when_its_reservation_leaves_the_lease(any_world: World) -> Non
     assert page(world) == []
 
 
-def page(world: World, since: datetime.datetime = SPAN[0]) -> list[bars.Bar]:
-    query = bars.BarQuery(since=since, until=SPAN[1], project_id=None)
-    return world.database.read(bars.page, query)[0]
+def page(world: World, since: datetime.datetime = SPAN[0]) -> list[timeline_rows.TimelineRow]:
+    query = timeline_rows.TimelineQuery(since=since, until=SPAN[1], project_id=None)
+    return world.database.read(timeline_rows.read_page, query)[0]
 
 
 def test_hosts_have_their_bars_in_order(any_world: World) -> None:
@@ -183,10 +187,10 @@ def test_hosts_have_their_bars_in_order(any_world: World) -> None:
     first, free = add(world.database), add(world.database, 'cn2')
     late = promise(world.database, first, START + 3 * HOUR, 1)
     soon = promise(world.database, first)
-    found, more = world.database.read(bars.host_page, *SPAN, 0, 10)
+    found, more = world.database.read(timeline_rows.read_host_page, *SPAN, 0, 10)
     shown = {each.id: [bar.lease_id for bar in each.bars] for each in found}
     assert (shown, more) == ({first: [soon.id, late.id], free: []}, False)
     assert (found[0].bars[0].start, found[0].bars[0].end) == (soon.start_date, soon.end_date)
-    page, more = world.database.read(bars.host_page, *SPAN, 0, 1)
+    page, more = world.database.read(timeline_rows.read_host_page, *SPAN, 0, 1)
     assert ([each.id for each in page], more) == ([first], True)
-    assert world.database.read(bars.host_page, *SPAN, free, 1) == ([], False)
+    assert world.database.read(timeline_rows.read_host_page, *SPAN, free, 1) == ([], False)

@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import deliveries, store, tables
-from climate_core.db.deliveries import DeliveriesInProgress, Delivery
+from climate_core.db import outbox, store, tables
+from climate_core.db.outbox import DeliveriesInProgress, Delivery
 from climate_core.lease.history import Cause
 from climate_core.lease.transitions import Change
 from tests.support.world import Time, World, user
@@ -23,7 +23,7 @@ def _hook(host: str = 'hook.example') -> dict[str, Any]:
 
 
 def _claim(world: World, limit: int, busy: DeliveriesInProgress) -> list[Delivery]:
-    return world.database.write(deliveries.claim, 60, limit, busy)
+    return world.database.write(outbox.claim_deliveries, 60, limit, busy)
 
 
 def _left(world: World) -> list[Any]:
@@ -45,7 +45,7 @@ def test_webhook_that_accepts_nothing_fills_no_database(any_world: World) -> Non
     """Only the last notifications of a lease wait; those of other leases stay."""
     other = any_world.create('a', webhook=_hook())
     lease_id = any_world.create('b', webhook=_hook())
-    for number in range(deliveries.MAX_WAITING + 20):
+    for number in range(outbox.MAX_QUEUED_DELIVERIES + 20):
         any_world.update(lease_id, name=f'name{number}')
     left = collections.defaultdict(list)
     for row in _left(any_world):
@@ -77,8 +77,10 @@ def test_one_project_takes_its_share(world: World) -> None:
     assert [each.project_id for each in batch] == ['project1', 'project1', 'project2']
     busy = DeliveriesInProgress(2, batch)
     assert _claim(world, 8, busy) == []
-    assert world.database.read(deliveries.due_in, busy) is None
-    assert world.database.read(deliveries.due_in, DeliveriesInProgress(2, batch[1:])) == 0
+    assert world.database.read(outbox.seconds_until_delivery, busy) is None
+    assert (
+        world.database.read(outbox.seconds_until_delivery, DeliveriesInProgress(2, batch[1:])) == 0
+    )
 
 
 def test_one_host_takes_half_of_that(world: World) -> None:
@@ -87,7 +89,9 @@ def test_one_host_takes_half_of_that(world: World) -> None:
     world.create('b', webhook=_hook())
     batch = _claim(world, 8, DeliveriesInProgress(4))
     assert [each.target for each in batch] == ['hook.example:8000'] * 2 + ['hook.example']
-    assert world.database.read(deliveries.due_in, DeliveriesInProgress(4, batch)) is None
+    assert (
+        world.database.read(outbox.seconds_until_delivery, DeliveriesInProgress(4, batch)) is None
+    )
 
 
 def test_one_of_a_lease_at_a_time(world: World) -> None:
@@ -106,17 +110,17 @@ def test_a_claim_that_expired_is_worth_nothing(world: World, time: Time) -> None
     assert _claim(world, 1, DeliveriesInProgress(4)) == []
     time.forward(seconds=60)
     (new,) = _claim(world, 1, DeliveriesInProgress(4))
-    world.database.write(deliveries.later, old, 1000.0)
-    assert not world.database.write(deliveries.done, old)
-    assert world.database.write(deliveries.done, new)
+    world.database.write(outbox.postpone_delivery, old, 1000.0)
+    assert not world.database.write(outbox.delete_delivery, old)
+    assert world.database.write(outbox.delete_delivery, new)
     assert _left(world) == []
 
 
 def test_delivery_that_is_put_off_is_due_later(world: World, time: Time) -> None:
     world.create('a', webhook=_hook())
     (first,) = _claim(world, 1, DeliveriesInProgress(4))
-    world.database.write(deliveries.later, first, 5.0)
-    assert world.database.read(deliveries.due_in, DeliveriesInProgress(4)) == 5
+    world.database.write(outbox.postpone_delivery, first, 5.0)
+    assert world.database.read(outbox.seconds_until_delivery, DeliveriesInProgress(4)) == 5
     time.forward(seconds=5)
     (again,) = _claim(world, 1, DeliveriesInProgress(4))
     assert (first.attempts, again.attempts) == (0, 1)
@@ -131,4 +135,6 @@ def test_claim_of_deliveries_takes_the_same_statements_for_any_number(world: Wor
         len(world.statements(lambda: batch.extend(_claim(world, 4, DeliveriesInProgress(8))))) == 3
     )
     assert len(batch) == 4
-    assert len(world.statements(lambda: world.database.write(deliveries.done, batch[0]))) == 1
+    assert (
+        len(world.statements(lambda: world.database.write(outbox.delete_delivery, batch[0]))) == 1
+    )

@@ -15,14 +15,12 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.db import (
-    deliveries,
     events,
     leases,
     listing,
     missing,
     outbox,
     reservations,
-    rows,
     sql,
     starts,
     store,
@@ -223,15 +221,15 @@ def test_notification_in_the_outbox_is_claimed_once(any_world: World) -> None:
     world = any_world
     for n in range(3):
         world.create(f'a{n}', end=NEVER, name='x' * 200)
-    name, mine, left = world.database.write(outbox.claim, 60, 2)
+    name, mine, left = world.database.write(outbox.claim_notifications, 60, 2)
     assert left == 0
-    _, others, due = world.database.write(outbox.claim, 60, 10)
+    _, others, due = world.database.write(outbox.claim_notifications, 60, 10)
     assert [len(mine), len(others)] == [2, 1]
     assert mine[0].payload['event_id'] == mine[0].event_id
     assert due is not None
     assert 0 < due <= 60
-    world.database.write(outbox.sent, 'another manager', [n.id for n in mine])
-    world.database.write(outbox.sent, name, [mine[0].id])
+    world.database.write(outbox.delete_sent, 'another manager', [n.id for n in mine])
+    world.database.write(outbox.delete_sent, name, [mine[0].id])
     with world.database.reader() as session:
         count = session.scalar(sa.select(sa.func.count()).select_from(tables.NOTIFICATIONS))
     assert count == 2
@@ -242,14 +240,14 @@ def test_claim_is_of_what_no_other_manager_took_meanwhile(
 ) -> None:
     for name in 'ab':
         any_world.create(name, end=NEVER)
-    take = rows.take
+    take = outbox.claim_rows
 
     def late(session: orm.Session, table: sa.Table, ids: list[int], ttl: float) -> Any:
         take(session, table, ids[:1], ttl)
         return take(session, table, ids, ttl)
 
-    monkeypatch.setattr(rows, 'take', late)
-    (mine,) = any_world.database.write(outbox.claim, 60, 10).notifications
+    monkeypatch.setattr(outbox, 'claim_rows', late)
+    (mine,) = any_world.database.write(outbox.claim_notifications, 60, 10).notifications
     assert mine.payload['reservations'][0]['resource_id'] == 'b'
 
 
@@ -314,9 +312,9 @@ _SCANS = {
         lambda s: events.upcoming(s, 1, SERVICES, ['thing']),
         lambda s: reservations.holders(s, TYPE, ['a1']),
         lambda s: reservations.held(s, TYPE, 'x', 10),
-        lambda s: outbox.claim(s, 60, 10),
-        lambda s: deliveries.due_in(s, deliveries.DeliveriesInProgress(4)),
-        lambda s: deliveries.claim(s, 60, 16, deliveries.DeliveriesInProgress(4)),
+        lambda s: outbox.claim_notifications(s, 60, 10),
+        lambda s: outbox.seconds_until_delivery(s, outbox.DeliveriesInProgress(4)),
+        lambda s: outbox.claim_deliveries(s, 60, 16, outbox.DeliveriesInProgress(4)),
         lambda s: leases.find(s, 'x'),
         lambda s: hosts.is_kept(s, 'x'),
         lambda s: reservations.to_be_made(s, TYPE),

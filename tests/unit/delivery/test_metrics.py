@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from climate_core import exceptions
 from climate_core.backoff import Backoff
-from climate_core.db import counts, events
+from climate_core.db import events, monitoring
 from climate_core.delivery import metrics
 from climate_core.delivery.metrics import Metrics, _Database
 from climate_core.engine.claims import Claims
@@ -94,7 +94,7 @@ def test_time_before_a_lease_was_moved_is_no_delay(measured: Measured, time: Tim
     measured.run()
     time.forward(minutes=10)
     world.update(lease_id, end_date='2026-12-01 12:15')
-    assert world.database.read(counts.read, 30.0).overdue == 0
+    assert world.database.read(monitoring.read_counts, 30.0).overdue == 0
     time.forward(seconds=2)
     measured.run()
     for name in (LATE, FINISHED):
@@ -167,15 +167,17 @@ def test_counts_of_the_database_take_one_statement(measured: Measured, time: Tim
     world.create('a')
     world.create('b', start='2026-12-01 13:00')
     time.forward(seconds=31)
-    found: list[counts.Counts] = []
-    seen = world.statements(lambda: found.append(world.database.read(counts.read, 30.0)))
+    found: list[monitoring.Counts] = []
+    seen = world.statements(
+        lambda: found.append(world.database.read(monitoring.read_counts, 30.0))
+    )
     assert len(seen) == 1
-    assert found == [counts.Counts({'PENDING': 2}, due=1, overdue=1, outbox=2, deliveries=0)]
+    assert found == [monitoring.Counts({'PENDING': 2}, due=1, overdue=1, outbox=2, deliveries=0)]
     time.forward(seconds=-2)
-    assert world.database.read(counts.read, 30.0).overdue == 0
+    assert world.database.read(monitoring.read_counts, 30.0).overdue == 0
     [due] = world.due()
     assert world.database.write(events.claim, due.id, due.generation, 60.0)
-    assert world.database.read(counts.read, 30.0).due == 0
+    assert world.database.read(monitoring.read_counts, 30.0).due == 0
 
 
 def test_the_database_is_not_asked_at_each_reading(measured: Measured) -> None:

@@ -148,7 +148,7 @@ def test_what_was_rolled_back_is_not_sent(world: World) -> None:
 
     def fail(session: orm.Session) -> None:
         now = world.clock.now()
-        outbox.add(session, [notifications.build('lease.create', lease, now)], now)
+        outbox.add_notifications(session, [notifications.build('lease.create', lease, now)], now)
         raise ValueError
 
     with pytest.raises(ValueError):
@@ -267,7 +267,7 @@ def test_publisher_that_cannot_leave_what_is_not_sent_ends(
     def fail(*_: Any) -> None:
         raise db_exc.DBConnectionError
 
-    monkeypatch.setattr(outbox, 'release', fail)
+    monkeypatch.setattr(outbox, 'release_claims', fail)
     heard.publisher.start()
     assert heard.publisher.wait(monotonic() + PATIENCE)
     assert world.told() == []
@@ -335,7 +335,9 @@ def test_notification_of_a_request_that_took_long_is_sent_once(
     world.database.info[outbox.SENDER] = heard.publisher
     time.forward(seconds=61)
     notice = notifications.build('lease.update', lease, begun)
-    world.database.write(lambda session: outbox.add(session, [notice], begun) and None)
+    world.database.write(
+        lambda session: outbox.add_notifications(session, [notice], begun) and None
+    )
     # Another manager asks before this one has sent it.
     assert world.told() == told
     heard.publisher.look()

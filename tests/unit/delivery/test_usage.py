@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from climate_core import exceptions
-from climate_core.db import limits, outbox, tables
+from climate_core.db import outbox, tables
 from climate_core.db import usage as db
 from climate_core.delivery import usage as engine
 from climate_core.delivery.publisher import Publisher
@@ -61,7 +61,7 @@ def test_nothing_was_ever_told(world: World, time: Time) -> None:
     time.forward(seconds=usage.GRACE.total_seconds())
     assert one.tell() == 0
     assert one.tell() == pytest.approx(3600)
-    assert world.database.read(db.told_until) == NOON
+    assert world.database.read(db.reported_until) == NOON
 
 
 def test_usage_is_read_from_each_database(any_world: World) -> None:
@@ -71,9 +71,9 @@ def test_usage_is_read_from_each_database(any_world: World) -> None:
     now = any_world.clock.now()
     period = usage.Span(now - HOUR, now + HOUR)
     for found in (
-        any_world.database.read(lambda session: list(db.uses(session, period))),
-        any_world.database.read(lambda session: list(db.uses(session, period, planned=True))),
-        any_world.database.read(lambda session: list(db.uses_by_lease(session, period))),
+        any_world.database.read(lambda session: list(db.read_uses(session, period))),
+        any_world.database.read(lambda session: list(db.read_uses(session, period, planned=True))),
+        any_world.database.read(lambda session: list(db.read_uses_by_lease(session, period))),
     ):
         assert [(each.lease_id, each.amounts, each.lost_until) for each in found] == [
             (lease_id, {'servers': 1}, None)
@@ -92,7 +92,7 @@ def test_usage_is_read_from_each_database(any_world: World) -> None:
             values = {**ended, 'given_up': given_up, 'status_reason': reason}
             connection.execute(tables.RESERVATIONS.update().values(**values))
             connection.execute(tables.LEASES.update().values(preemptible=True))
-        found = any_world.database.read(lambda session: list(db.uses(session, period)))
+        found = any_world.database.read(lambda session: list(db.read_uses(session, period)))
         told = [(e.freed_at, e.lost_until, e.reserved(period), e.preempted(period)) for e in found]
         assert told == [(now - HOUR, ends, None, period)] * is_lost
 
@@ -161,7 +161,7 @@ def test_a_promise_counts_from_the_start_of_its_lease_but_in_limits_at_once(
         world.create(each, start='2026-12-01 14:30', end='2026-12-01 18:00') for each in 'ab'
     )
     amounts(world, hosts=2)
-    assert world.database.read(limits.used, 'project1')['reserved_hosts'] == 4
+    assert world.database.read(db.count_used, 'project1')['reserved_hosts'] == 4
     world.delete(given_up)
     world.run_until_idle(hours=2, minutes=10)
     with world.database.engine.begin() as connection:
@@ -248,7 +248,7 @@ def test_usage_has_reservations_that_the_release_before_freed(
 def test_many_leases_are_told_in_batches(
     world: World, time: Time, one: UsageReporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(db, '_PAGE', 7)
+    monkeypatch.setattr(db, '_ROWS_PER_READ', 7)
     monkeypatch.setattr(engine, '_BATCH', 4)
     for number in range(12):
         things = [f'{number}-{each}' for each in range(3)]
@@ -301,10 +301,10 @@ def test_it_is_told_with_its_row_or_not_at_all(
         raise db_exc.DBError('away')
 
     with monkeypatch.context() as patch:
-        patch.setattr(outbox, 'add', broken)
+        patch.setattr(outbox, 'add_notifications', broken)
         with pytest.raises(db_exc.DBError):
             one.tell()
-    assert world.database.read(db.told_until) == NOON
+    assert world.database.read(db.reported_until) == NOON
     all_of_it(one)
     assert len(told(world)) == 1
 
@@ -325,7 +325,7 @@ def test_period_is_told_by_one_of_two_managers(any_world: World) -> None:
         early = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
         connection.execute(tables.RESERVATIONS.update().values(created_at=early))
     both = threading.Barrier(2, timeout=30)
-    until = db.told_until
+    until = db.reported_until
     waited = threading.local()
 
     def meet(session: Any) -> datetime.datetime | None:
@@ -340,7 +340,7 @@ def test_period_is_told_by_one_of_two_managers(any_world: World) -> None:
         all_of_it(teller(any_world))
 
     patch = pytest.MonkeyPatch()
-    patch.setattr(db, 'told_until', meet)
+    patch.setattr(db, 'reported_until', meet)
     threads = [threading.Thread(target=run) for _ in range(2)]
     for each in threads:
         each.start()
@@ -368,4 +368,4 @@ def test_thread_tells_usage_until_it_is_stopped(
     made.start()
     assert done.wait(30)
     assert stop(made)
-    assert world.database.read(db.told_until) == NOON - HOUR
+    assert world.database.read(db.reported_until) == NOON - HOUR

@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import deliveries, history, leases, store, tables
+from climate_core.db import history, leases, outbox, store, tables
 from climate_core.delivery import webhooks
 from climate_core.delivery.webhooks import Sender
 from climate_core.lease import model, transitions
@@ -75,7 +75,7 @@ def _flush(world: World, sender: Sender) -> None:
 
 
 def _due_in(world: World) -> float | None:
-    return world.database.read(deliveries.due_in, deliveries.DeliveriesInProgress(99))
+    return world.database.read(outbox.seconds_until_delivery, outbox.DeliveriesInProgress(99))
 
 
 def _left(world: World) -> list[Any]:

@@ -279,7 +279,7 @@ def test_retry_request_says_that_others_give_way_to_it(
 def lost(house: House, lease_id: str) -> list[usage.Span]:
     """Return when a lease lacked what it had given up, within two weeks."""
     weeks = usage.Span(house.time() - usage.WEEK, house.time() + usage.WEEK)
-    uses = house.world.database.read(lambda session: list(db_usage.uses(session, weeks)))
+    uses = house.world.database.read(lambda session: list(db_usage.read_uses(session, weeks)))
     spans = (each.preempted(weeks) for each in uses if each.lease_id == lease_id)
     return sorted((each for each in spans if each), key=lambda each: each.begin)
 

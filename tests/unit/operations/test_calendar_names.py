@@ -3,7 +3,7 @@
 
 import sqlalchemy as sa
 
-from climate_core.db import bars, rows, tables
+from climate_core.db import rows, tables, timeline_rows
 from climate_networks.db import networks
 from climate_networks.domain.networks import Segment
 from tests.support.mixed import Mixed, a_network, some_addresses, some_hosts, thing
@@ -15,19 +15,21 @@ NOW, LATER = 'now', '2099-01-01 14:00'
 SPAN = {'since': at('2000-01-01 00:00'), 'until': at('2100-01-01 00:00')}
 
 
-def pages(world: World, group_by: str = 'resource', limit: int = 100) -> list[bars.Bar]:
+def pages(
+    world: World, group_by: str = 'resource', limit: int = 100
+) -> list[timeline_rows.TimelineRow]:
     """Read all bars, each page of them with one statement, and one for the marker."""
-    found: list[bars.Bar] = []
+    found: list[timeline_rows.TimelineRow] = []
     more = True
     while more:
         marker = found[-1].reservation_id if found else None
-        query = bars.BarQuery(
+        query = timeline_rows.TimelineQuery(
             **SPAN, project_id=None, group_by=group_by, marker=marker, limit=limit
         )
 
-        def read(query: bars.BarQuery = query) -> None:
+        def read(query: timeline_rows.TimelineQuery = query) -> None:
             nonlocal more
-            page, more = world.database.read(bars.page, query)
+            page, more = world.database.read(timeline_rows.read_page, query)
             found.extend(page)
 
         assert len(executed(world.database, read)) == (1 if marker is None else 2)
@@ -94,7 +96,7 @@ def test_pages_with_names_have_so_many_bars_and_their_order(any_world: World) ->
     for _ in range(2):
         mixed.lease(NOW, LATER, [a_network(), a_network(), thing('volume')])
     mixed.lease(NOW, LATER, [some_addresses(3), thing('volume')])
-    for group_by in bars.ORDERS:
+    for group_by in timeline_rows.ORDERS:
         whole = pages(any_world, group_by)
         assert len(whole) == 8
         assert sorted(len(each.names) for each in whole) == [0, 0, 0, 1, 1, 1, 1, 3]

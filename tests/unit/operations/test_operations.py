@@ -198,7 +198,7 @@ def test_nothing_is_left_when_the_database_refuses(
     def fail(*_args: object) -> None:
         raise db_exc.DBError
 
-    monkeypatch.setattr(outbox, 'add', fail)
+    monkeypatch.setattr(outbox, 'add_notifications', fail)
     with pytest.raises(db_exc.DBError):
         world.create('a')
     assert world.database.read(listing.page, listing.LeaseQuery()) == ([], False)

@@ -111,7 +111,7 @@ def test_usage_of_what_was_given_up_stays(hotel: Hotel, running: str) -> None:
     world.run_until_idle(hours=2)
     assert hotel.status(running) == ['TERMINATED']
     period = usage.Span(began, began + datetime.timedelta(days=1))
-    uses = world.database.read(lambda session: list(db_usage.uses(session, period)))
+    uses = world.database.read(lambda session: list(db_usage.read_uses(session, period)))
     hours = {
         name: sum(usage.of_lease([each], period).reserved['host_hours'] for each in mine)
         for name in ('running', 'other')
@@ -139,8 +139,10 @@ def test_time_that_is_being_lost_is_in_each_period_of_usage(hotel: Hotel, runnin
     def lost(begin: datetime.datetime, end: datetime.datetime) -> list[float]:
         period = usage.Span(begin, end)
         found = (
-            world.database.read(lambda session: list(db_usage.uses(session, period))),
-            world.database.read(lambda session: list(db_usage.uses_by_lease(session, period))),
+            world.database.read(lambda session: list(db_usage.read_uses(session, period))),
+            world.database.read(
+                lambda session: list(db_usage.read_uses_by_lease(session, period))
+            ),
         )
         totals = (
             usage.of_lease([one for one in each if one.lease_id == running], period)

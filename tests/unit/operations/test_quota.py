@@ -8,8 +8,8 @@ import pytest
 from oslo_db import exception as db_exc
 
 from climate_core import exceptions
-from climate_core.db import limits as db
 from climate_core.db import tables
+from climate_core.db import usage as db
 from climate_core.lease import model
 from climate_core.operations.services import NoLimits
 from tests.support.quotas import (
@@ -196,7 +196,7 @@ def test_create_asks_keystone_again_before_it_is_refused_by_what_was_counted(
     world.create('a')
     # Another manager has created one since that was counted.
     quota = world.operations.quota
-    noted = dict(world.database.read(db.used, 'project1'))
+    noted = dict(world.database.read(db.count_used, 'project1'))
     world.create('b')
     quota.note('project1', noted)
     keystone.remembered, keystone.most = keystone.most, {**keystone.most, 'leases': 3}

@@ -11,7 +11,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.calendar.model import AllocationRequest
 from climate_core.db import events as db_events
-from climate_core.db import leases, rows, stuck, tables
+from climate_core.db import leases, monitoring, rows, tables
 from climate_core.lease import model
 from tests.support.rooms import TYPE, Hotel
 from tests.support.world import at, user
@@ -25,19 +25,19 @@ def test_enough_at_once_is_granted_at_once(hotel: Hotel) -> None:
 
 def test_lease_that_waits_is_not_stuck(hotel: Hotel) -> None:
     """It has no end yet; one that says when it ends has."""
-    world, thresholds = hotel.world, stuck.StuckThresholds()
+    world, thresholds = hotel.world, monitoring.StuckThresholds()
     hotel.book('first', 2, end_date='+2d', duration=None)
     waiting = hotel.book('waits')
     ending = hotel.book('ends', end_date='+1h')
     for seconds in (0, 3600 + 599):
         world.time.forward(seconds=seconds)
         world.run_until_idle()
-        assert world.database.read(stuck.find, thresholds) == []
+        assert world.database.read(monitoring.find_stuck, thresholds) == []
     assert hotel.status(waiting, ending) == ['WAITING', 'TERMINATED']
     world.time.forward(hours=3)
     world.run_until_idle()
-    found = world.database.read(stuck.find, thresholds, waiting)
-    assert world.database.write(stuck.unstick, waiting, found, 'root') == []
+    found = world.database.read(monitoring.find_stuck, thresholds, waiting)
+    assert world.database.write(monitoring.unstick, waiting, found, 'root') == []
     assert (found, world.lease(waiting).event(model.END)) == ([], None)
 
 

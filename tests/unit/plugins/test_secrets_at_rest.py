@@ -10,18 +10,8 @@ from cryptography.fernet import Fernet
 
 from climate_common import sealing
 from climate_core import exceptions
-from climate_core.db import (
-    deliveries,
-    engine,
-    history,
-    leases,
-    listed,
-    resealing,
-    reservations,
-    secrets,
-    tables,
-)
-from climate_core.db.resealing import Secret
+from climate_core.db import engine, history, leases, listed, outbox, reservations, secrets, tables
+from climate_core.db.secrets import Secret
 from climate_core.lease import views
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.volume import specification
@@ -100,8 +90,8 @@ def test_dump_of_the_database_has_no_secret_and_the_api_shows_the_same(made):
     assert sealed[0]['reservations'][0]['server']['metadata'] == METADATA
     assert sealed[0]['webhook'] == sealed[1]['webhook'] == {'url': URL, 'events': ['*']}
     assert json.dumps(METADATA) in json.dumps(sealed[2])
-    busy = deliveries.DeliveriesInProgress(4)
-    (call,) = made.database.write(deliveries.claim, 60, 9, busy)
+    busy = outbox.DeliveriesInProgress(4)
+    (call,) = made.database.write(outbox.claim_deliveries, 60, 9, busy)
     assert (call.url, call.secret) == (URL, SIGNED)
     made.look_around(5)
     (server,) = made.stacks.state.servers.values()
@@ -149,7 +139,7 @@ def test_missing_key_hides_secrets_and_loses_nothing(made, caplog):
     assert (lease.webhook['url'], lease.webhook['events']) == ('', ['*'])
     assert views.lease_view(lease, viewer_id='another')['webhook']['url'] == ''
     assert 'secret_keys of climate.conf does not open' in caplog.text
-    (call,) = made.database.write(deliveries.claim, 60, 9, deliveries.DeliveriesInProgress(4))
+    (call,) = made.database.write(outbox.claim_deliveries, 60, 9, outbox.DeliveriesInProgress(4))
     assert call.url == ''
     # What is written meanwhile keeps what no key opens.
     made.operations.update_lease(made.stacks.user(), lease_id, {'name': 'lease3'})
@@ -224,7 +214,7 @@ def test_equal_changes_of_two_leases_are_sealed_for_each(made):
 
 
 def needs(made, keys):
-    return {each for _, each in resealing.check(made.database, keys)}
+    return {each for _, each in secrets.check_keys(made.database, keys)}
 
 
 def test_rotation_reads_all_at_every_step(made):
@@ -237,15 +227,15 @@ def test_rotation_reads_all_at_every_step(made):
     later = create(made)
     assert needs(made, [NEW, OLD]) == {Secret(1, True), Secret(2, False)}
     assert Secret(0, False) in needs(made, [NEW])
-    rotation = resealing.rotate(made.database, [NEW, OLD])
+    rotation = secrets.rotate_keys(made.database, [NEW, OLD])
     # It is interrupted, and repeated.
     assert next(rotation)
     rotation.close()
     assert needs(made, [NEW, OLD]) == {Secret(1, True), Secret(2, False)}
-    done = list(resealing.rotate(made.database, [NEW, OLD]))
+    done = list(secrets.rotate_keys(made.database, [NEW, OLD]))
     assert done
     assert all(done)
-    assert list(resealing.rotate(made.database, [NEW, OLD])) == []
+    assert list(secrets.rotate_keys(made.database, [NEW, OLD])) == []
     assert needs(made, [NEW]) == {Secret(1, True)}
     set_keys(made, [NEW])
     assert json.dumps(read_all(made, lease_id)) == json.dumps(before)
@@ -260,7 +250,7 @@ def test_rotation_seals_what_is_in_plain_text(made):
     lease_id = create_plain(made)
     before = read_all(made, lease_id)
     assert needs(made, [NEW]) == {Secret(None, False)}
-    assert all(resealing.rotate(made.database, [NEW]))
+    assert all(secrets.rotate_keys(made.database, [NEW]))
     assert not [each for each in SECRET if each in stored(made, *ALL)]
     set_keys(made, [NEW])
     assert json.dumps(read_all(made, lease_id)) == json.dumps(before)
@@ -276,7 +266,7 @@ def test_history_has_the_origin_of_a_webhook_unsealed_and_reads_sealed_urls(made
 
     (text,) = made.database.read(lambda session: session.scalars(sa.select(column)).all())
     assert text['webhook'] == [None, 'https://example.org']
-    found = [each for each in resealing.check(made.database, [OLD]) if each[0] == 'history']
+    found = [each for each in secrets.check_keys(made.database, [OLD]) if each[0] == 'history']
     assert [each for _, each in found] == [Secret(1, True)]
     # Of earlier releases: sealed, bound to nothing, and in plain text.
     sealed = sealing.seal({'url': URL}, [OLD], secrets.webhook_owner(lease_id))
@@ -286,7 +276,7 @@ def test_history_has_the_origin_of_a_webhook_unsealed_and_reads_sealed_urls(made
         changes = {**text, 'webhook': stored_pair}
         made.database.write(lambda session, changes=changes: store(session, changes))
         assert read_all(made, lease_id)[2][0]['webhook'] == [URL, URL]
-        assert all(resealing.rotate(made.database, [OLD]))
+        assert all(secrets.rotate_keys(made.database, [OLD]))
         assert 't0ken' not in stored(made, 'lease_history')
         assert read_all(made, lease_id)[2][0]['webhook'] == [URL, URL]
 
@@ -294,9 +284,9 @@ def test_history_has_the_origin_of_a_webhook_unsealed_and_reads_sealed_urls(made
 def test_rotation_leaves_what_no_key_opens_and_what_changes(made, monkeypatch):
     lease_id = create(made)
     text = stored(made, *ALL)
-    assert not any(resealing.rotate(made.database, [NEW]))
+    assert not any(secrets.rotate_keys(made.database, [NEW]))
     assert stored(made, *ALL) == text
-    read = resealing._all_rows
+    read = secrets._read_texts
 
     def change(database):
         for row in read(database):
@@ -307,6 +297,6 @@ def test_rotation_leaves_what_no_key_opens_and_what_changes(made, monkeypatch):
             )
             yield row
 
-    monkeypatch.setattr(resealing, '_all_rows', change)
-    assert next(resealing.rotate(made.database, [NEW, OLD])) is False
+    monkeypatch.setattr(secrets, '_read_texts', change)
+    assert next(secrets.rotate_keys(made.database, [NEW, OLD])) is False
     assert made.lease(lease_id).webhook is None

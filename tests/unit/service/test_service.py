@@ -249,7 +249,7 @@ def test_a_write_wakes_each_part_once_if_it_is_soon_due(
     manager = run()
     start = manager.service.clock.now() + datetime.timedelta(seconds=ahead)
     nudged: list[str] = []
-    manager.service.database.listen(outbox.FILLED, lambda: nudged.append('publisher'))
+    manager.service.database.listen(outbox.NOTIFICATIONS_ADDED, lambda: nudged.append('publisher'))
     expect = manager.service.scheduler.expect
 
     def noted(due_at: datetime.datetime) -> None:
@@ -267,7 +267,7 @@ def test_a_write_wakes_each_part_once_if_it_is_soon_due(
 def test_publisher_does_not_ask_for_what_its_process_writes(run: Callable[..., Running]) -> None:
     manager = run()
     nudged: list[str] = []
-    manager.service.database.listen(outbox.FILLED, lambda: nudged.append('filled'))
+    manager.service.database.listen(outbox.NOTIFICATIONS_ADDED, lambda: nudged.append('filled'))
     manager.service.publisher.nudge = lambda: nudged.append('nudged')  # type: ignore[method-assign]
     manager.client.create_lease(user(), _values('a'))
     manager.told.wait_for('lease.event.start_lease')

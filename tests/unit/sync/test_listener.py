@@ -98,7 +98,7 @@ def test_an_evacuation_is_noted_once(database, cloud, hear):
     assert after.status == 'ACTIVE'
     assert after.reservations[0].resources_changed
     assert 'evacuated' in after.reservations[0].status_reason
-    _, told, _ = database.write(outbox.claim, 60.0, 10)
+    _, told, _ = database.write(outbox.claim_notifications, 60.0, 10)
     assert [notice.event_type for notice in told] == ['lease.update']
     assert cloud.plugins['virtual:instance'].asked == [['server-1']]
 

@@ -53,7 +53,7 @@ def reserve(world, database, count=1, **fields):
 
 
 def told(database):
-    _, notices, _ = database.write(outbox.claim, 60.0, 100)
+    _, notices, _ = database.write(outbox.claim_notifications, 60.0, 100)
     return [notice.event_type for notice in notices]
 
 

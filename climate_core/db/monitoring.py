@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find leases that make no progress, and unstick them.
+"""Read what operators watch: counts for the metrics, and leases that make no progress.
 
-Finding takes two statements, however many leases there are. Nothing of it is part of the daily
-work: the engine resumes what was left by itself, and what is listed here for longer than a moment
-has a cause outside, such as no manager that runs.
+Each part of the counts reads an index only: leases_live_idx, events_next_idx,
+notifications_next_idx, webhook_deliveries_next_idx. Queues are counted up to :data:`MAX_COUNT`.
+
+To find what is stuck takes two statements, however many leases there are. The engine resumes what
+was left by itself, so what is stuck for longer than a moment has a cause outside, such as no
+manager that runs.
 """
 
 import dataclasses
@@ -19,6 +22,56 @@ from climate_core.db import history, leases, sql, store, tables
 from climate_core.lease import events, model, states, transitions
 from climate_core.lease.history import DONE, Cause, HistoryEntry, describe_change
 from climate_core.lease.transitions import Change
+
+#: The most that is counted of a queue.
+MAX_COUNT = 100_000
+
+_LEASE_COUNT = 'lease'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Counts:
+    """The numbers that the metrics show of the database.
+
+    :param leases: by status; one that is deleted counts as TERMINATED until it is purged
+    :param due: events that are due and not claimed
+    :param overdue: those of them that should have been taken up long ago
+    :param outbox: notifications that are not sent yet
+    :param deliveries: calls of webhooks that are not made yet
+    """
+
+    leases: Mapping[str, int]
+    due: int
+    overdue: int
+    outbox: int
+    deliveries: int
+
+
+def read_counts(session: orm.Session, overdue_seconds: float) -> Counts:
+    """Count everything in one statement; an event is overdue so many seconds after its time."""
+    table = tables.LEASES.c.status
+    parts: list[Any] = [
+        sa.select(
+            sa.literal(_LEASE_COUNT).label('what'), table.label('which'), sa.func.count()
+        ).group_by(table),
+        _count_queue('due', tables.EVENTS, tables.EVENTS.c.next_at <= sql.now(session)),
+        _count_queue(
+            'overdue',
+            tables.EVENTS,
+            tables.EVENTS.c.next_at <= sql.now(session, -overdue_seconds),
+        ),
+        _count_queue('outbox', tables.NOTIFICATIONS, sa.true()),
+        _count_queue('deliveries', tables.DELIVERIES, sa.true()),
+    ]
+    rows = session.execute(sa.union_all(*parts)).all()
+    found = {what: number for what, _, number in rows if what != _LEASE_COUNT}
+    return Counts({which: number for what, which, number in rows if what == _LEASE_COUNT}, **found)
+
+
+def _count_queue(what: str, table: sa.Table, where: sa.ColumnElement[bool]) -> Any:
+    some = sa.select(table.c.next_at).where(where).limit(MAX_COUNT).subquery()
+    return sa.select(sa.literal(what), sa.literal(''), sa.func.count()).select_from(some)
+
 
 _LEASE, _EVENT = tables.LEASES, tables.EVENTS
 _BUSY, _WAITING = states.EventStatus.IN_PROGRESS, states.EventStatus.UNDONE
@@ -86,7 +139,7 @@ class Stuck:
     age: float
 
 
-def find(
+def find_stuck(
     session: orm.Session, thresholds: StuckThresholds, lease_id: str | None = None
 ) -> list[Stuck]:
     """Find what is stuck, the oldest first, in two statements.
@@ -95,8 +148,8 @@ def find(
     """
     now = sql.read_time(session)
     found = [
-        *_events(session, now, thresholds, lease_id),
-        *_leases(session, now, thresholds, lease_id),
+        *_find_events(session, now, thresholds, lease_id),
+        *_find_leases(session, now, thresholds, lease_id),
     ]
     return sorted(found, key=lambda each: -each.age)
 
@@ -125,11 +178,11 @@ def unstick(
     if done:
         cause = Cause(REPAIR, user_id=user_id)
         store.save(session, before, Change(after), now, cause)
-        note(session, before, after, cause, now, '; '.join(done))
+        note_repair(session, before, after, cause, now, '; '.join(done))
     return done
 
 
-def note(
+def note_repair(
     session: orm.Session,
     before: model.Lease,
     after: model.Lease,
@@ -151,16 +204,16 @@ def _unstick(lease: model.Lease, found: Stuck, now: datetime.datetime) -> model.
         end = lease.event(model.END)
         again = transitions.reschedule_event(end, time, now) if end else None
         return lease.with_events(again or model.new_event(lease.id, model.END, time, now))
-    wanted = _PUSHED.get(found.kind)
-    event = lease.event(wanted) if wanted else _event(lease, found.event_id)
+    wanted = _EVENT_DUE_NOW.get(found.kind)
+    event = lease.event(wanted) if wanted else _event_of(lease, found.event_id)
     return lease if event is None else _reschedule(lease, event, now)
 
 
 #: The event that is pushed for a lease that does not go on.
-_PUSHED = {StuckKind.PAST_END: model.END, StuckKind.STARTING: model.START}
+_EVENT_DUE_NOW = {StuckKind.PAST_END: model.END, StuckKind.STARTING: model.START}
 
 
-def _event(lease: model.Lease, event_id: str | None) -> model.Event | None:
+def _event_of(lease: model.Lease, event_id: str | None) -> model.Event | None:
     return next((each for each in lease.events if each.id == event_id), None)
 
 
@@ -171,7 +224,7 @@ def _reschedule(lease: model.Lease, event: model.Event, now: datetime.datetime) 
     return lease.with_events(transitions.reschedule_event(event, now, now))
 
 
-def _events(
+def _find_events(
     session: orm.Session, now: datetime.datetime, thresholds: StuckThresholds, lease_id: str | None
 ) -> Iterator[Stuck]:
     waited = _EVENT.c.next_at <= now - datetime.timedelta(seconds=thresholds.grace)
@@ -180,7 +233,7 @@ def _events(
     often = _EVENT.c.attempts >= thresholds.attempts
     query = (
         sa.select(
-            *_of_lease(), _EVENT.c.id, _EVENT.c.event_type, _EVENT.c.status, _EVENT.c.attempts
+            *_lease_columns(), _EVENT.c.id, _EVENT.c.event_type, _EVENT.c.status, _EVENT.c.attempts
         )
         .add_columns(_EVENT.c.next_at, _EVENT.c.time, _EVENT.c.status_reason)
         .join_from(_EVENT, _LEASE, _EVENT.c.lease_id == _LEASE.c.id)
@@ -194,18 +247,18 @@ def _events(
         if waiting >= thresholds.grace:
             busy = status == _BUSY
             kind = StuckKind.CLAIM_EXPIRED if busy else StuckKind.NOT_TAKEN_UP
-            reason = 'its claim expired and no manager took it up' if busy else _NOBODY
+            reason = 'its claim expired and no manager took it up' if busy else _NOT_CLAIMED
         else:
             kind, waiting = StuckKind.RETRIED, (now - time).total_seconds()
             reason = f'failed {attempts} times: {told}'
-        yield Stuck(kind, *_four(lease), event_id, event_type, reason, max(0.0, waiting))
+        yield Stuck(kind, *_lease_values(lease), event_id, event_type, reason, max(0.0, waiting))
 
 
 _UNGRANTED = [str(status) for status in states.UNGRANTED]
-_NOBODY = 'it is due and no manager takes it up; does one run?'
+_NOT_CLAIMED = 'it is due and no manager takes it up; does one run?'
 
 
-def _leases(
+def _find_leases(
     session: orm.Session, now: datetime.datetime, thresholds: StuckThresholds, lease_id: str | None
 ) -> Iterator[Stuck]:
     long_ago = now - datetime.timedelta(seconds=thresholds.seconds)
@@ -227,7 +280,7 @@ def _leases(
         ),
     }
     parts = [
-        sa.select(sa.literal(str(kind)), *_of_lease(), _LEASE.c.status_reason, since)
+        sa.select(sa.literal(str(kind)), *_lease_columns(), _LEASE.c.status_reason, since)
         for kind, (_, since) in conditions.items()
     ]
     for part, (where, _) in enumerate(conditions.values()):
@@ -236,12 +289,12 @@ def _leases(
         )
     for name, *lease, told, since in session.execute(sa.union_all(*parts)):
         kind = StuckKind(name)
-        reason = told or _WHY[kind]
+        reason = told or _REASONS[kind]
         age = max(0.0, (now - since).total_seconds())
-        yield Stuck(kind, *_four(lease), None, None, reason, age)
+        yield Stuck(kind, *_lease_values(lease), None, None, reason, age)
 
 
-_WHY = {
+_REASONS = {
     StuckKind.PAST_END: 'its end is past and it is not over',
     StuckKind.NO_END: 'nothing will end it',
     StuckKind.STARTING: 'it is not awake since its start',
@@ -250,11 +303,11 @@ _WHY = {
 }
 
 
-def _of_lease() -> list[Any]:
+def _lease_columns() -> list[Any]:
     return [_LEASE.c.id, _LEASE.c.name, _LEASE.c.project_id, _LEASE.c.status]
 
 
-def _four(lease: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
+def _lease_values(lease: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
     one, two, three, four = lease
     return one, two, three, four
 

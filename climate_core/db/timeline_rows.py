@@ -31,10 +31,10 @@ ORDERS: Final[Mapping[str, tuple[sa.Column[Any], ...]]] = {
     'lease': (_LEASE.c.start_date, _LEASE.c.id, _RESERVATION.c.id),
 }
 #: So many bars of hosts are read at most; a page with more ends before.
-MOST: Final = 20_000
+MAX_BARS: Final = 20_000
 
 
-class Bar(NamedTuple):
+class TimelineRow(NamedTuple):
     """A reservation and its lease.
 
     :param early: when it ends if that is before its lease
@@ -64,7 +64,7 @@ class Bar(NamedTuple):
         return min(each for each in (self.end_date, self.early, self.freed_at) if each)
 
 
-class HostBar(NamedTuple):
+class HostAllocation(NamedTuple):
     """A promise of a host, whose times include what prepares and cleans it."""
 
     reservation_id: str
@@ -77,18 +77,18 @@ class HostBar(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class HostBars:
+class HostRow:
     """A host and what is promised of it."""
 
     id: int
     hypervisor_hostname: str
     pool: str
     available: bool
-    bars: list[HostBar]
+    bars: list[HostAllocation]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class BarQuery:
+class TimelineQuery:
     """The time and the page of bars.
 
     :param project_id: only those of this project; None: of all
@@ -106,7 +106,7 @@ class BarQuery:
     lease_id: str | None = None
 
 
-_EARLY = events.early_end(_RESERVATION)
+_EARLY_END = events.early_end(_RESERVATION)
 #: In the order of the fields of :class:`Bar`.
 _COLUMNS = (
     _RESERVATION.c.id,
@@ -119,19 +119,19 @@ _COLUMNS = (
     _LEASE.c.kind,
     _LEASE.c.start_date,
     _LEASE.c.end_date,
-    sa.type_coerce(_EARLY, tables.Time()),
+    sa.type_coerce(_EARLY_END, tables.Time()),
     _RESERVATION.c.freed_at,
     sa.case(
         (_RESERVATION.c.resource_type == resource_types.HELD_FLOATING_IP, _RESERVATION.c.params)
     ),
 )
 #: The columns -> the names of these fields.
-_FIELDS: Final = dict(zip(_COLUMNS, Bar._fields, strict=False))
+_FIELDS: Final = dict(zip(_COLUMNS, TimelineRow._fields, strict=False))
 #: The types of what users know by names that the calendar has.
 _NAMED: Final = (resource_types.FLOATING_IP, resource_types.NETWORK)
 
 
-def page(session: orm.Session, query: BarQuery) -> tuple[list[Bar], bool]:
+def read_page(session: orm.Session, query: TimelineQuery) -> tuple[list[TimelineRow], bool]:
     """Read a page of bars that are in a time, and whether there are more.
 
     :raises climate_core.exceptions.BadRequest: there is no reservation that is the marker
@@ -140,23 +140,25 @@ def page(session: orm.Session, query: BarQuery) -> tuple[list[Bar], bool]:
     freed = _RESERVATION.c.freed_at
     later = sa.and_(freed > _LEASE.c.start_date, freed > query.since)
     columns = [each.label(name) for each, name in _FIELDS.items()]
-    select = _joined(*columns, project_id=query.project_id).where(
+    select = _select(*columns, project_id=query.project_id).where(
         _LEASE.c.deleted_at.is_(None),
         _LEASE.c.end_date > query.since,
         _LEASE.c.start_date < query.until,
         sa.or_(freed.is_(None), later),
-        sa.or_(_EARLY.is_(None), query.since < _EARLY),
+        sa.or_(_EARLY_END.is_(None), query.since < _EARLY_END),
     )
     if query.lease_id is not None:
         select = select.where(_LEASE.c.id == query.lease_id)
     if query.marker is not None:
-        select = select.where(sa.tuple_(*order) > _marker(session, query, order))
+        select = select.where(sa.tuple_(*order) > _read_marker(session, query, order))
     ordered = select.order_by(*order).limit(query.limit + 1).subquery()
     found = [*_with_names(session, ordered, [_FIELDS[each] for each in order])]
     return found[: query.limit], len(found) > query.limit
 
 
-def free_until(session: orm.Session, found: Iterable[Bar]) -> dict[str, datetime.datetime]:
+def read_free_until(
+    session: orm.Session, found: Iterable[TimelineRow]
+) -> dict[str, datetime.datetime]:
     """Read until when what reservations have whole is promised to nobody else.
 
     What others prepare before and these clean after is left out.
@@ -203,7 +205,9 @@ def free_until(session: orm.Session, found: Iterable[Bar]) -> dict[str, datetime
     return {made: bars[made].end + (following - end) for made, following, end in rows}
 
 
-def _with_names(session: orm.Session, page: sa.Subquery, order: Sequence[str]) -> Iterator[Bar]:
+def _with_names(
+    session: orm.Session, page: sa.Subquery, order: Sequence[str]
+) -> Iterator[TimelineRow]:
     """Read the bars of a page, each with the names that the calendar has.
 
     :param order: the columns of the page in whose order they come
@@ -224,7 +228,7 @@ def _with_names(session: orm.Session, page: sa.Subquery, order: Sequence[str]) -
     rows = session.execute(query).mappings()
     for _, same in itertools.groupby(rows, operator.itemgetter('reservation_id')):
         listed = [*same]
-        bar = Bar(*(listed[0][name] for name in Bar._fields[:-1]))
+        bar = TimelineRow(*(listed[0][name] for name in TimelineRow._fields[:-1]))
         held = (bar.params or {}).get('floatingips', ())
         yield bar._replace(names=[*held, *dict.fromkeys(_names(listed))])
 
@@ -237,16 +241,18 @@ def _names(rows: Sequence[sa.RowMapping]) -> Iterator[str]:
             yield str(Segment.of(dict(row)))
 
 
-def _joined(*columns: Any, project_id: str | None) -> sa.Select[Any]:
+def _select(*columns: Any, project_id: str | None) -> sa.Select[Any]:
     query = sa.select(*columns).join_from(
         _RESERVATION, _LEASE, _RESERVATION.c.lease_id == _LEASE.c.id
     )
     return query if project_id is None else query.where(_LEASE.c.project_id == project_id)
 
 
-def _marker(session: orm.Session, query: BarQuery, order: tuple[sa.Column[Any], ...]) -> sa.Tuple:
+def _read_marker(
+    session: orm.Session, query: TimelineQuery, order: tuple[sa.Column[Any], ...]
+) -> sa.Tuple:
     """Read what the marker is sorted by. One that was deleted meanwhile still marks its place."""
-    mine = _joined(*order, project_id=query.project_id).where(_RESERVATION.c.id == query.marker)
+    mine = _select(*order, project_id=query.project_id).where(_RESERVATION.c.id == query.marker)
     found = session.execute(mine).first()
     if found is None:
         message = f'marker: there is no reservation {query.marker} to go on after.'
@@ -255,13 +261,13 @@ def _marker(session: orm.Session, query: BarQuery, order: tuple[sa.Column[Any], 
     return sa.tuple_(*(sa.literal(value, column.type) for value, column in values))
 
 
-def host_page(
+def read_host_page(
     session: orm.Session,
     since: datetime.datetime,
     until: datetime.datetime,
     marker: int,
     limit: int,
-) -> tuple[list[HostBars], bool]:
+) -> tuple[list[HostRow], bool]:
     """Read hosts with what is promised of them in a time, and whether there are more hosts.
 
     A page ends before a host with which it would have more than :data:`MOST` bars.
@@ -297,21 +303,22 @@ def host_page(
         .outerjoin(_RESERVATION, _ALLOCATION.c.reservation_id == _RESERVATION.c.id)
         .outerjoin(_LEASE, _RESERVATION.c.lease_id == _LEASE.c.id)
         .order_by(hosts.c.id, _ALLOCATION.c.start, _RESERVATION.c.id)
-        .limit(MOST + 1)
+        .limit(MAX_BARS + 1)
     )
     rows = session.execute(query).all()
-    found: dict[int, HostBars] = {}
+    found: dict[int, HostRow] = {}
     for host_id, name, pool, available, *bar in rows:
-        host = found.setdefault(host_id, HostBars(host_id, name, pool, available, []))
+        host = found.setdefault(host_id, HostRow(host_id, name, pool, available, []))
         if bar[0] is not None:
-            host.bars.append(HostBar(*bar))
+            host.bars.append(HostAllocation(*bar))
     whole = list(found.values())
-    if len(rows) > MOST:
+    if len(rows) > MAX_BARS:
         # More bars of the last one may be left.
         whole.pop()
         if not whole:
             raise exceptions.BadRequest(
-                f'to: must be earlier: a host has more than {MOST} bars in this time.', field='to'
+                f'to: must be earlier: a host has more than {MAX_BARS} bars in this time.',
+                field='to',
             )
         return whole[:limit], True
     return whole[:limit], len(whole) > limit
