@@ -20,7 +20,6 @@ from climate_core.db.engine import signal
 from climate_core.lease import events, model, states
 
 _EVENT, _LEASE, _RESERVATION = tables.EVENTS, tables.LEASES, tables.RESERVATIONS
-_IS_OPEN = _EVENT.c.status.in_(sorted(states.OPEN))
 
 #: The signal that an event of a lease may be due.
 DUE: Final = 'events.due'
@@ -300,39 +299,43 @@ def postpone_tries(
     rows.change(session, sa.update(_EVENT).where(events, due).values(**new))
 
 
+_EVENTS = tables.EVENTS
+_IS_OPEN = _EVENTS.c.status.in_(sorted(states.OPEN))
+
+
 def insert(session: orm.Session, events: list[model.Event]) -> None:
     """Write new events."""
-    rows.insert(session, _EVENT, [columns(each) for each in events])
+    rows.insert(session, _EVENTS, [columns(each) for each in events])
 
 
 def delete(session: orm.Session, events: list[model.Event]) -> None:
     """Delete events that their user cancelled; a manager at work on one finds it gone."""
     if events:
-        rows.change(session, sa.delete(_EVENT).where(_EVENT.c.id.in_([e.id for e in events])))
+        rows.change(session, sa.delete(_EVENTS).where(_EVENTS.c.id.in_([e.id for e in events])))
 
 
 def columns(event: model.Event) -> dict[str, Any]:
     """Return what the table keeps of an event."""
-    return rows.values(_EVENT, event) | {'priority': events.get_handler(event.event_type).priority}
+    return rows.values(_EVENTS, event) | {'priority': events.get_handler(event.event_type).priority}
 
 
 def update(session: orm.Session, before: model.Event, after: model.Event) -> bool:
     """Change an event, if it still has the generation that was read."""
     new = rows.difference(columns(after), columns(before))
-    return rows.change_row(session, _EVENT, before.id, before.generation, new)
+    return rows.change_row(session, _EVENTS, before.id, before.generation, new)
 
 
 def last_written(event_type: str, reservation: sa.Table) -> sa.ScalarSelect[Any]:
     """Return when the last event of a type was written for each reservation of a query."""
-    mine = _of(event_type, reservation.c.lease_id, _EVENT.c.reservation_id == reservation.c.id)
-    return sa.select(sa.func.max(_EVENT.c.created_at)).where(mine).scalar_subquery()
+    mine = _of(event_type, reservation.c.lease_id, _EVENTS.c.reservation_id == reservation.c.id)
+    return sa.select(sa.func.max(_EVENTS.c.created_at)).where(mine).scalar_subquery()
 
 
 def early_end(reservation: sa.Table) -> sa.ScalarSelect[Any]:
     """Return when each reservation of a query leaves its lease early; NULL: it does not."""
-    its_own = _EVENT.c.reservation_id == reservation.c.id
+    its_own = _EVENTS.c.reservation_id == reservation.c.id
     mine = _of(model.END_RESERVATION, reservation.c.lease_id, its_own, _IS_OPEN)
-    return sa.select(sa.func.min(_EVENT.c.time)).where(mine).scalar_subquery()
+    return sa.select(sa.func.min(_EVENTS.c.time)).where(mine).scalar_subquery()
 
 
 def preemption(lease: sa.FromClause) -> sa.ColumnElement[bool]:
@@ -342,13 +345,13 @@ def preemption(lease: sa.FromClause) -> sa.ColumnElement[bool]:
 
 def has_begun(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElement[bool]:
     """Return the condition that a lease has an event of a type that was claimed, or is over."""
-    return _exists(lease_id, event_type, _EVENT.c.status != states.EventStatus.UNDONE)
+    return _exists(lease_id, event_type, _EVENTS.c.status != states.EventStatus.UNDONE)
 
 
 def waits(event_type: str, reservation: sa.Table) -> sa.ColumnElement[bool]:
     """Return the condition that an event of a type of a reservation was not claimed yet."""
-    undone = _EVENT.c.status == states.EventStatus.UNDONE
-    its_own = _EVENT.c.reservation_id == reservation.c.id
+    undone = _EVENTS.c.status == states.EventStatus.UNDONE
+    its_own = _EVENTS.c.reservation_id == reservation.c.id
     return _exists(reservation.c.lease_id, event_type, sa.and_(its_own, undone))
 
 
@@ -359,7 +362,7 @@ def is_open(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElemen
 
 def is_done(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElement[bool]:
     """Return the condition that an event of a type has taken effect for a lease."""
-    done = sa.and_(_EVENT.c.status == states.EventStatus.DONE, _EVENT.c.status_reason.is_(None))
+    done = sa.and_(_EVENTS.c.status == states.EventStatus.DONE, _EVENTS.c.status_reason.is_(None))
     return _exists(lease_id, event_type, done)
 
 
@@ -367,20 +370,20 @@ def first_over(
     lease_id: sa.ColumnElement[str], event_type: str, since: sa.ColumnElement[Any]
 ) -> sa.ScalarSelect[Any]:
     """Return when the first event of a type was over that was so since a time; NULL: none."""
-    is_later = _EVENT.c.updated_at >= since
-    over = _of(event_type, lease_id, _EVENT.c.status.not_in(sorted(states.OPEN)), is_later)
-    return sa.select(sa.func.min(_EVENT.c.updated_at)).where(over).scalar_subquery()
+    is_later = _EVENTS.c.updated_at >= since
+    over = _of(event_type, lease_id, _EVENTS.c.status.not_in(sorted(states.OPEN)), is_later)
+    return sa.select(sa.func.min(_EVENTS.c.updated_at)).where(over).scalar_subquery()
 
 
 def _exists(
     lease_id: sa.ColumnElement[str], event_type: str, which: sa.ColumnElement[bool]
 ) -> sa.ColumnElement[bool]:
     # Of a query that reads events itself, these are others.
-    return sa.exists().where(_of(event_type, lease_id, which)).correlate_except(_EVENT)
+    return sa.exists().where(_of(event_type, lease_id, which)).correlate_except(_EVENTS)
 
 
 def _of(
     event_type: str, lease_id: sa.ColumnElement[str], *which: sa.ColumnElement[bool]
 ) -> sa.ColumnElement[bool]:
     """Return the condition for some of the events of a type of a lease."""
-    return sa.and_(_EVENT.c.lease_id == lease_id, _EVENT.c.event_type == event_type, *which)
+    return sa.and_(_EVENTS.c.lease_id == lease_id, _EVENTS.c.event_type == event_type, *which)

@@ -32,19 +32,6 @@ _WAITING: Final = (
     _LEASE.c.deleted_at.is_(None),
 )
 
-#: Writes a lease if its trust may be taken. Made once: that takes longer than to execute it.
-_INSERT_SHARING: Final = (
-    sa.insert(_LEASE)
-    .from_select(
-        [each.name for each in _LEASE.columns],
-        owner_trusts.if_live(
-            sa.bindparam('taken'),
-            [sa.bindparam(each.name, type_=each.type) for each in _LEASE.columns],
-        ),
-    )
-    .execution_options(preserve_rowcount=True)
-)
-
 #: Bytes of reservations after which :func:`waiting` reads no further lease.
 MOST_BYTES: Final = 8 * 1024 * 1024
 #: What is read with a lease unless it is not asked for.
@@ -90,9 +77,9 @@ def _select_reservations(columns: Sequence[sa.ColumnElement[Any]]) -> sql.JsonQu
     return sql.JsonQuery(in_order, columns)
 
 
-_RESERVATIONS: Final = _select_reservations(db_reservations.COLUMNS)
-_SHORT_RESERVATIONS: Final = _select_reservations(db_reservations.SHORT_COLUMNS)
-_EVENTS: Final = sql.JsonQuery(
+_RESERVATIONS_QUERY: Final = _select_reservations(db_reservations.COLUMNS)
+_SHORT_QUERY: Final = _select_reservations(db_reservations.SHORT_COLUMNS)
+_EVENTS_QUERY: Final = sql.JsonQuery(
     sa.select(*_EVENT_COLUMNS)
     .where(_EVENT.c.lease_id.in_(sa.bindparam('wanted', expanding=True)))
     .order_by(_EVENT.c.time, _EVENT.c.id),
@@ -197,7 +184,7 @@ def waiting(session: orm.Session, ids: Sequence[str]) -> list[Lease]:
         *rows.limit_bytes(((lease_id, sizes.get(lease_id, 0)) for lease_id in ids), MOST_BYTES)
     }
     read = [row[:-1] for row in found if row[0] in first]
-    return assemble(session, read, ('reservations',), _SHORT_RESERVATIONS)
+    return assemble(session, read, ('reservations',), _SHORT_QUERY)
 
 
 def is_any_waiting(session: orm.Session, priority: int) -> bool:
@@ -248,7 +235,7 @@ def assemble(
     session: orm.Session,
     found: Sequence[Sequence[Any]],
     parts: Collection[str] = PARTS,
-    of_reservations: sql.JsonQuery = _RESERVATIONS,
+    of_reservations: sql.JsonQuery = _RESERVATIONS_QUERY,
 ) -> list[Lease]:
     """Make leases of rows of :data:`COLUMNS`, in order; a statement for each of the parts."""
     reservations: dict[str, list[Reservation]] = {row[0]: [] for row in found}
@@ -260,7 +247,7 @@ def assemble(
         for each in allocations.attach_allocations(session, read):
             reservations[each.lease_id].append(each)
     if ids and 'events' in parts:
-        for event in map(_read_event, _EVENTS.rows(session, {'wanted': ids})):
+        for event in map(_read_event, _EVENTS_QUERY.rows(session, {'wanted': ids})):
             events[event.lease_id].append(event)
     return [_read(session, row, reservations[row[0]], events[row[0]]) for row in found]
 
@@ -284,9 +271,25 @@ def _read_event(row: Sequence[Any]) -> Event:
     return Event(**dict(zip(_EVENT_NAMES, row, strict=True)))
 
 
+_LEASES, _EVENTS = tables.LEASES, tables.EVENTS
+
+#: Writes a lease if its trust may be taken. Made once: that takes longer than to execute it.
+_INSERT_SHARING: Final = (
+    sa.insert(_LEASES)
+    .from_select(
+        [each.name for each in _LEASES.columns],
+        owner_trusts.if_live(
+            sa.bindparam('taken'),
+            [sa.bindparam(each.name, type_=each.type) for each in _LEASES.columns],
+        ),
+    )
+    .execution_options(preserve_rowcount=True)
+)
+
+
 def insert(session: orm.Session, new: Sequence[Lease]) -> None:
     """Write leases without their reservations and events; DBDuplicateEntry: an id is taken."""
-    rows.insert(session, _LEASE, [_stored(session, each) for each in new])
+    rows.insert(session, _LEASES, [_stored(session, each) for each in new])
 
 
 def insert_sharing(session: orm.Session, lease: Lease) -> None:
@@ -301,7 +304,7 @@ def insert_sharing(session: orm.Session, lease: Lease) -> None:
 
 def columns(lease: Lease) -> dict[str, Any]:
     """Return what the table keeps of a lease, with its secrets in plain."""
-    return rows.values(_LEASE, lease)
+    return rows.values(_LEASES, lease)
 
 
 def _stored(session: orm.Session, lease: Lease) -> dict[str, Any]:
@@ -318,9 +321,9 @@ def update(session: orm.Session, lease: Lease, **values: Any) -> bool:
     if 'webhook' in own:
         own['webhook'] = secrets.seal_webhook(session, lease.id, own['webhook'])
     if 'updated_at' in values:
-        return rows.change_row(session, _LEASE, lease.id, lease.generation, own)
-    mine = sa.and_(_LEASE.c.id == lease.id, _LEASE.c.generation == lease.generation)
-    statement = sa.update(_LEASE).where(mine).values(updated_at=sql.now(session), **own)
+        return rows.change_row(session, _LEASES, lease.id, lease.generation, own)
+    mine = sa.and_(_LEASES.c.id == lease.id, _LEASES.c.generation == lease.generation)
+    statement = sa.update(_LEASES).where(mine).values(updated_at=sql.now(session), **own)
     return rows.change(session, statement) == 1
 
 
@@ -345,28 +348,28 @@ def purge_some(
     :returns: how many, without those that another purge has removed meanwhile, and the last id;
         None if there are none
     """
-    query = sa.select(_LEASE.c.id).where(_LEASE.c.id > after, _gone(before))
-    ids = session.scalars(query.order_by(_LEASE.c.id).limit(most)).all()
+    query = sa.select(_LEASES.c.id).where(_LEASES.c.id > after, _gone(before))
+    ids = session.scalars(query.order_by(_LEASES.c.id).limit(most)).all()
     if not ids:
         return None
-    unwanted = sa.delete(_LEASE).where(_LEASE.c.id.in_(ids), _gone(before))
+    unwanted = sa.delete(_LEASES).where(_LEASES.c.id.in_(ids), _gone(before))
     return rows.change(session, unwanted), ids[-1]
 
 
 def purgeable(session: orm.Session, before: datetime.datetime) -> int:
     """Count what :func:`purge` would remove."""
-    query = sa.select(sa.func.count()).select_from(_LEASE).where(_gone(before))
+    query = sa.select(sa.func.count()).select_from(_LEASES).where(_gone(before))
     return session.execute(query).scalar_one()
 
 
 def _gone(before: datetime.datetime) -> sa.ColumnElement[bool]:
     # What the trust still needs is kept.
-    busy = sa.select(_EVENT.c.id).where(
-        _EVENT.c.lease_id == _LEASE.c.id, _EVENT.c.next_at.is_not(None)
+    busy = sa.select(_EVENTS.c.id).where(
+        _EVENTS.c.lease_id == _LEASES.c.id, _EVENTS.c.next_at.is_not(None)
     )
     # Not by its end: one that was cancelled is over before it, one that was hard to free after it.
     over = sa.and_(
-        _LEASE.c.status == states.LeaseStatus.TERMINATED,
-        sa.func.coalesce(_LEASE.c.updated_at, _LEASE.c.created_at) < before,
+        _LEASES.c.status == states.LeaseStatus.TERMINATED,
+        sa.func.coalesce(_LEASES.c.updated_at, _LEASES.c.created_at) < before,
     )
-    return sa.and_(sa.or_(_LEASE.c.deleted_at < before, over), ~busy.exists())
+    return sa.and_(sa.or_(_LEASES.c.deleted_at < before, over), ~busy.exists())

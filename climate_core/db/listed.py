@@ -28,7 +28,7 @@ MOST_BYTES: Final = 8 * 1024 * 1024
 #: What a reservation or an event costs beside its own JSON, in such bytes.
 _PART_BYTES: Final = 512
 
-_LEASE: Final = tables.LEASES
+_LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
 _ID: Final = 0
 #: Where the rows of the parts of a lease have its id.
 _LEASE_ID: Final = 1
@@ -40,7 +40,7 @@ _PARAMS: Final = operator.attrgetter('params')
 _COLUMNS: Final = db_rows.columns(_LEASE, LeaseSummary)
 #: By their names in the API.
 _PARTS: Final[Mapping[str, Sequence[sa.Column[Any]]]] = {
-    'reservations': db_rows.columns(tables.RESERVATIONS, ReservationSummary),
+    'reservations': db_rows.columns(_RESERVATION, ReservationSummary),
     'events': db_rows.columns(tables.EVENTS, EventSummary),
 }
 
@@ -136,7 +136,7 @@ def _assembled(
 @functools.cache
 def _size(parts: frozenset[str]) -> sa.ColumnElement[int]:
     """Return about how many bytes of JSON the parts of a lease have."""
-    params = sa.func.sum(sql.byte_length(tables.RESERVATIONS.c.params))
+    params = sa.func.sum(sql.byte_length(_RESERVATION.c.params))
     own = {'reservations': sa.func.coalesce(params, 0)}
     size: sa.ColumnElement[int] = sa.literal(0)
     for name in parts:

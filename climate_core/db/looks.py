@@ -19,7 +19,7 @@ from climate_core.db import events, rows, sql, tables
 from climate_core.db.engine import Database
 from climate_core.lease import states
 
-_EVENT, _RESERVATION = tables.EVENTS, tables.RESERVATIONS
+_EVENT, _LEASE, _RESERVATION = tables.EVENTS, tables.LEASES, tables.RESERVATIONS
 
 #: Seconds between two looks at a lease, at least; one of more resources is looked at less often,
 #: after a second for so many of them, since each look asks for each of them.

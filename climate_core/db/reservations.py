@@ -145,18 +145,18 @@ def ends(session: orm.Session, resource_type: str) -> list[ReservationEnd]:
 
     One statement. A resource that is there after its end is freed nobody knows when.
     """
-    lease, event = tables.LEASES, tables.EVENTS
+    reservation, lease, event = tables.RESERVATIONS, tables.LEASES, tables.EVENTS
     preemption = sa.and_(events.preemption(lease), lease.c.preemptible.is_(True))
     query = (
         sa.select(
-            _RESERVATION.c.resource_id,
+            reservation.c.resource_id,
             lease.c.end_date,
-            _RESERVATION.c.amounts,
+            reservation.c.amounts,
             _SHORT_PARAMS,
             event.c.time,
             sql.now(session),
         )
-        .join_from(_RESERVATION, lease, lease.c.id == _RESERVATION.c.lease_id)
+        .join_from(reservation, lease, lease.c.id == reservation.c.lease_id)
         .outerjoin(event, preemption)
         .where(held_of(resource_type), lease.c.end_date > sql.now(session))
     )
@@ -193,28 +193,26 @@ def to_be_made(session: orm.Session, resource_type: str) -> dict[str, list[ToBeM
     what is in them of the type, as long as nobody has begun to fill them. Also read is what
     preemptible leases have that is not awake: it may have been shelved. One statement.
     """
-    lease = tables.LEASES
-    is_unmade = sa.or_(
-        _RESERVATION.c.resource_id.startswith(UNMADE), lease.c.preemptible.is_(True)
-    )
-    is_unfilled = sa.and_(_RESERVATION.c.progress.is_(None), events.waits(PREPARE, _RESERVATION))
+    reservation, lease = tables.RESERVATIONS, tables.LEASES
+    is_unmade = sa.or_(reservation.c.resource_id.startswith(UNMADE), lease.c.preemptible.is_(True))
+    is_unfilled = sa.and_(reservation.c.progress.is_(None), events.waits(PREPARE, reservation))
     query = (
         sa.select(
             lease.c.id,
             lease.c.start_date,
             lease.c.end_date,
-            _RESERVATION.c.amounts,
+            reservation.c.amounts,
             _SHORT_PARAMS,
-            _RESERVATION.c.resource_id,
-            _RESERVATION.c.resource_type,
+            reservation.c.resource_id,
+            reservation.c.resource_type,
         )
-        .join_from(_RESERVATION, lease, lease.c.id == _RESERVATION.c.lease_id)
+        .join_from(reservation, lease, lease.c.id == reservation.c.lease_id)
         .where(
             sa.or_(
                 sa.and_(held_of(resource_type), is_unmade),
                 sa.and_(held_of(STACK), is_unfilled),
             ),
-            _RESERVATION.c.status == states.ReservationStatus.PENDING,
+            reservation.c.status == states.ReservationStatus.PENDING,
             sa.or_(
                 lease.c.kind == states.LeaseKind.SCHEDULED,
                 lease.c.retries_left.is_not(None),
