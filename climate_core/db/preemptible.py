@@ -2,8 +2,8 @@
 """Read what preemptible leases are promised, or have."""
 
 import dataclasses
+import datetime
 from collections.abc import Mapping
-from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy import orm
@@ -25,17 +25,17 @@ class Preemptible:
     """
 
     runs: bool
-    start: datetime
-    end: datetime
+    start: datetime.datetime
+    end: datetime.datetime
     promises: list[StoredAllocation]
 
-    def overlaps(self, start: datetime, end: datetime) -> bool:
+    def overlaps(self, start: datetime.datetime, end: datetime.datetime) -> bool:
         """Tell whether it has a time in common with another lease."""
         return self.start < end and self.end > start
 
 
 def find(
-    session: orm.Session, start: datetime, end: datetime, now: datetime
+    session: orm.Session, start: datetime.datetime, end: datetime.datetime, now: datetime.datetime
 ) -> dict[str, Preemptible]:
     """Read the preemptible leases that can give something up in a period, in two statements.
 
@@ -96,11 +96,11 @@ class PreemptibleServers:
     lease_id: str
     project_id: str
     runs: bool
-    given_up_at: datetime | None
+    given_up_at: datetime.datetime | None
     servers: dict[str, Mapping[str, int]]
 
 
-def find_servers(session: orm.Session, end: datetime) -> list[PreemptibleServers]:
+def find_servers(session: orm.Session, end: datetime.datetime) -> list[PreemptibleServers]:
     """Read the preemptible leases of servers that have room, or are to have some, before a time.
 
     One statement. Those that give way already are among them.
