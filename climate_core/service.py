@@ -21,9 +21,9 @@ from climate_core.cloud.external import External
 from climate_core.cloud.limits import Limits
 from climate_core.cloud.trusts import Trusts
 from climate_core.conf import usage as usage_conf
-from climate_core.db import owner_trusts
+from climate_core.db import trusts as db_trusts
+from climate_core.db.due_events import EarlyPolls
 from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
-from climate_core.db.looks import EarlyLooks
 from climate_core.delivery import metrics, publisher, webhooks
 from climate_core.delivery.usage import UsageReporter
 from climate_core.engine.allocations import AllocationKeeper
@@ -168,7 +168,7 @@ class ManagerService:
             operations.preempt_servers,
             shares.enter,
         )
-        self._early_looks = EarlyLooks(
+        self._early_looks = EarlyPolls(
             self.database, services_of(self.plugins), executor.awake.early_look
         )
         pool = EventPool(self.database, executor.work, engine.workers, shares)
@@ -341,7 +341,7 @@ class ManagerService:
     def _retire_trust(self, trust_id: str) -> None:
         """Let no new lease share a trust that Keystone refuses; those that have it keep it."""
         try:
-            self.database.write(owner_trusts.retire, [trust_id])
+            self.database.write(db_trusts.retire, [trust_id])
         except DATABASE_ERRORS:
             told = 'New leases may still share the trust %s, which Keystone refuses'
             LOG.warning(told, trust_id, exc_info=True)

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import listed, rows, secrets, sql, tables
+from climate_core.db import rows, secrets, sql, tables
 from climate_core.lease import history
 
 _ROW = tables.HISTORY
@@ -103,7 +103,9 @@ def page(
     if after is not None:
         query = query.where(_ROW.c.id < after if newest_first else _ROW.c.id > after)
     size = sql.byte_length(_ROW.c.changes)
-    ids, more = rows.read_page_ids(session, _ROW, query.limit(limit + 1), size, listed.MOST_BYTES)
+    ids, more = rows.read_page_ids(
+        session, _ROW, query.limit(limit + 1), size, rows.MAX_PAGE_BYTES
+    )
     more, ids = more or len(ids) > limit, ids[:limit]
     chosen = in_order.with_only_columns(_ROW.c.id, *_COLUMNS).where(_ROW.c.id.in_(ids))
     found = session.execute(chosen).all() if ids else ()

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leases in the database. Reading one takes one statement; pages are in ``listing``."""
 
-import datetime
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
@@ -10,9 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import allocations, owner_trusts, rows, secrets, sql, tables
+from climate_core.db import allocations, rows, secrets, sql, tables
 from climate_core.db import reservations as db_reservations
-from climate_core.db.engine import Database
 from climate_core.lease import states
 from climate_core.lease.model import Event, Key, Lease, Reservation, queue_order
 from climate_core.lease.views import LeaseSummary
@@ -26,14 +24,14 @@ _LEASE_NAMES = tuple(_LEASE.columns.keys())
 _EVENT_NAMES = tuple(each.name for each in _EVENT_COLUMNS)
 
 #: The order of those that wait. They are few, so it needs no index.
-_QUEUE = queue_order(_LEASE.c)
-_WAITING: Final = (
+_QUEUE_ORDER = queue_order(_LEASE.c)
+_IS_WAITING: Final = (
     _LEASE.c.status == states.LeaseStatus.WAITING,
     _LEASE.c.deleted_at.is_(None),
 )
 
 #: Bytes of reservations after which :func:`waiting` reads no further lease.
-MOST_BYTES: Final = 8 * 1024 * 1024
+MAX_QUEUE_BYTES: Final = 8 * 1024 * 1024
 #: What is read with a lease unless it is not asked for.
 PARTS: Final = frozenset({'reservations', 'events'})
 
@@ -110,7 +108,7 @@ def find(
         return _lock_whole(session, lease_id) if lock else _find_whole(session, lease_id)
     query = sa.select(_LEASE).where(_LEASE.c.id == lease_id)
     row = session.execute(query.with_for_update() if lock else query).first()
-    return None if row is None else assemble(session, [row], parts)[0]
+    return None if row is None else build_leases(session, [row], parts)[0]
 
 
 def _find_whole(session: orm.Session, lease_id: str) -> Lease | None:
@@ -119,7 +117,7 @@ def _find_whole(session: orm.Session, lease_id: str) -> Lease | None:
         return None
     width = len(_LEASE_NAMES)
     contents = [row[width:] for row in found]
-    return _read(session, found[0][:width], *_read_contents(session, contents))
+    return _build_lease(session, found[0][:width], *_read_contents(session, contents))
 
 
 def _lock_whole(session: orm.Session, lease_id: str) -> Lease | None:
@@ -128,7 +126,7 @@ def _lock_whole(session: orm.Session, lease_id: str) -> Lease | None:
     if row is None:
         return None
     contents = session.execute(_CONTENTS, {'wanted': lease_id}).all()
-    return _read(session, row, *_read_contents(session, contents))
+    return _build_lease(session, row, *_read_contents(session, contents))
 
 
 def _read_contents(
@@ -136,8 +134,12 @@ def _read_contents(
 ) -> tuple[Sequence[Reservation], Sequence[Event]]:
     """Read the rows of a lease without its own columns."""
     width = len(db_reservations.COLUMNS)
-    held = [db_reservations.read(session, row[:width]) for row in found if row[0] is not None]
-    events = [_read_event(row[width:]) for row in found if row[width] is not None]
+    held = [
+        db_reservations.build_reservation(session, row[:width])
+        for row in found
+        if row[0] is not None
+    ]
+    events = [_build_event(row[width:]) for row in found if row[width] is not None]
     return allocations.attach_allocations(session, held), events
 
 
@@ -145,7 +147,7 @@ def lock_all(
     session: orm.Session, ids: Collection[str], parts: Collection[str] = PARTS
 ) -> dict[str, Lease]:
     """Read leases by their ids, and lock them, in the order of their ids."""
-    found = assemble(session, session.execute(_LOCK_ALL, {'wanted': list(ids)}).all(), parts)
+    found = build_leases(session, session.execute(_LOCK_ALL, {'wanted': list(ids)}).all(), parts)
     return {each.id: each for each in found}
 
 
@@ -160,16 +162,16 @@ class QueueEntry(NamedTuple):
     needs_forecast: bool
 
 
-def queue(session: orm.Session) -> list[QueueEntry]:
+def read_queue(session: orm.Session) -> list[QueueEntry]:
     """Read which leases wait, in the order of the queue, and nothing else of them."""
     no_units = _RESERVATION.c.unit_kind.is_(None)
     needs_forecast = sa.exists().where(_RESERVATION.c.lease_id == _LEASE.c.id, no_units)
     query = sa.select(_LEASE.c.id, _LEASE.c.project_id, needs_forecast)
-    found = session.execute(query.where(*_WAITING).order_by(*_QUEUE))
+    found = session.execute(query.where(*_IS_WAITING).order_by(*_QUEUE_ORDER))
     return [QueueEntry(row[0], row[1], bool(row[2])) for row in found]
 
 
-def waiting(session: orm.Session, ids: Sequence[str]) -> list[Lease]:
+def read_waiting(session: orm.Session, ids: Sequence[str]) -> list[Lease]:
     """Read the leases of these ids that wait, in the order of the queue.
 
     They have neither events nor webhooks, and short params. The read ends before the first lease
@@ -177,14 +179,16 @@ def waiting(session: orm.Session, ids: Sequence[str]) -> list[Lease]:
     """
     wanted = [sa.null() if each is _LEASE.c.webhook else each for each in COLUMNS]
     total = sa.select(db_reservations.SHORT_BYTES).where(_RESERVATION.c.lease_id == _LEASE.c.id)
-    query = sa.select(*wanted, total.scalar_subquery()).where(*_WAITING, _LEASE.c.id.in_(ids))
-    found = session.execute(query.order_by(*_QUEUE)).all()
+    query = sa.select(*wanted, total.scalar_subquery()).where(*_IS_WAITING, _LEASE.c.id.in_(ids))
+    found = session.execute(query.order_by(*_QUEUE_ORDER)).all()
     sizes = {row[0]: int(row[-1] or 0) for row in found}
     first = {
-        *rows.limit_bytes(((lease_id, sizes.get(lease_id, 0)) for lease_id in ids), MOST_BYTES)
+        *rows.limit_bytes(
+            ((lease_id, sizes.get(lease_id, 0)) for lease_id in ids), MAX_QUEUE_BYTES
+        )
     }
     read = [row[:-1] for row in found if row[0] in first]
-    return assemble(session, read, ('reservations',), _SHORT_QUERY)
+    return build_leases(session, read, ('reservations',), _SHORT_QUERY)
 
 
 def is_any_waiting(session: orm.Session, priority: int) -> bool:
@@ -207,7 +211,7 @@ def queue_positions(session: orm.Session, found: Iterable[Lease | LeaseSummary])
     if all(each.status != status for each in found):
         return {}
     query = sa.select(_LEASE.c.id).where(_LEASE.c.status == status, _LEASE.c.deleted_at.is_(None))
-    ids = session.scalars(query.order_by(*_QUEUE))
+    ids = session.scalars(query.order_by(*_QUEUE_ORDER))
     return {lease_id: number for number, lease_id in enumerate(ids, 1)}
 
 
@@ -220,7 +224,7 @@ def find_holders(session: orm.Session, keys: Iterable[Key]) -> dict[Key, Lease]:
         return {}
     column = _RESERVATION.c
     wanted = [
-        sa.and_(db_reservations.held_of(kind), column.resource_id.in_(ids))
+        sa.and_(db_reservations.is_held(kind), column.resource_id.in_(ids))
         for kind, ids in by_type.items()
     ]
     query = (
@@ -228,10 +232,10 @@ def find_holders(session: orm.Session, keys: Iterable[Key]) -> dict[Key, Lease]:
         .join_from(_RESERVATION, _LEASE, column.lease_id == _LEASE.c.id)
         .where(sa.or_(*wanted))
     )
-    return {(row[0], row[1]): _read(session, row[2:]) for row in session.execute(query)}
+    return {(row[0], row[1]): _build_lease(session, row[2:]) for row in session.execute(query)}
 
 
-def assemble(
+def build_leases(
     session: orm.Session,
     found: Sequence[Sequence[Any]],
     parts: Collection[str] = PARTS,
@@ -243,16 +247,16 @@ def assemble(
     ids = list(reservations)
     if ids and 'reservations' in parts:
         held = of_reservations.rows(session, {'wanted': ids})
-        read = [db_reservations.read(session, row) for row in held]
+        read = [db_reservations.build_reservation(session, row) for row in held]
         for each in allocations.attach_allocations(session, read):
             reservations[each.lease_id].append(each)
     if ids and 'events' in parts:
-        for event in map(_read_event, _EVENTS_QUERY.rows(session, {'wanted': ids})):
+        for event in map(_build_event, _EVENTS_QUERY.rows(session, {'wanted': ids})):
             events[event.lease_id].append(event)
-    return [_read(session, row, reservations[row[0]], events[row[0]]) for row in found]
+    return [_build_lease(session, row, reservations[row[0]], events[row[0]]) for row in found]
 
 
-def _read(
+def _build_lease(
     session: orm.Session,
     row: Sequence[Any],
     reservations: Sequence[Reservation] = (),
@@ -267,109 +271,5 @@ def _read(
     return Lease(**values, reservations=tuple(reservations), events=tuple(events))
 
 
-def _read_event(row: Sequence[Any]) -> Event:
+def _build_event(row: Sequence[Any]) -> Event:
     return Event(**dict(zip(_EVENT_NAMES, row, strict=True)))
-
-
-_LEASES, _EVENTS = tables.LEASES, tables.EVENTS
-
-#: Writes a lease if its trust may be taken. Made once: that takes longer than to execute it.
-_INSERT_SHARING: Final = (
-    sa.insert(_LEASES)
-    .from_select(
-        [each.name for each in _LEASES.columns],
-        owner_trusts.if_live(
-            sa.bindparam('taken'),
-            [sa.bindparam(each.name, type_=each.type) for each in _LEASES.columns],
-        ),
-    )
-    .execution_options(preserve_rowcount=True)
-)
-
-
-def insert(session: orm.Session, new: Sequence[Lease]) -> None:
-    """Write leases without their reservations and events; DBDuplicateEntry: an id is taken."""
-    rows.insert(session, _LEASES, [_stored(session, each) for each in new])
-
-
-def insert_sharing(session: orm.Session, lease: Lease) -> None:
-    """Write a lease, as :func:`insert`, that shares its trust.
-
-    :raises climate_core.db.owner_trusts.Retired: that is not to be shared any more
-    """
-    new = {**_stored(session, lease), 'taken': lease.trust_id}
-    if session.connection().execute(_INSERT_SHARING, new).rowcount != 1:
-        raise owner_trusts.Retired
-
-
-def columns(lease: Lease) -> dict[str, Any]:
-    """Return what the table keeps of a lease, with its secrets in plain."""
-    return rows.values(_LEASES, lease)
-
-
-def _stored(session: orm.Session, lease: Lease) -> dict[str, Any]:
-    webhook = secrets.seal_webhook(session, lease.id, lease.webhook)
-    return {**columns(lease), 'webhook': webhook}
-
-
-def update(session: orm.Session, lease: Lease, **values: Any) -> bool:
-    """Change columns of a lease, and its generation, if it is still the one that was read.
-
-    :returns: False if the lease was changed meanwhile; nothing is written then
-    """
-    own = {'generation': lease.generation + 1, **values}
-    if 'webhook' in own:
-        own['webhook'] = secrets.seal_webhook(session, lease.id, own['webhook'])
-    if 'updated_at' in values:
-        return rows.change_row(session, _LEASES, lease.id, lease.generation, own)
-    mine = sa.and_(_LEASES.c.id == lease.id, _LEASES.c.generation == lease.generation)
-    statement = sa.update(_LEASES).where(mine).values(updated_at=sql.now(session), **own)
-    return rows.change(session, statement) == 1
-
-
-def purge(database: Database, before: datetime.datetime, batch: int = 500) -> int:
-    """Remove leases that were deleted, or over, before a time, with all of theirs; count them.
-
-    :param batch: how many are removed by one transaction: it is short, whatever there is
-    """
-    removed, after = 0, ''
-    while True:
-        found = database.write(purge_some, before, after, batch)
-        if found is None:
-            return removed
-        removed, after = removed + found[0], found[1]
-
-
-def purge_some(
-    session: orm.Session, before: datetime.datetime, after: str, most: int
-) -> tuple[int, str] | None:
-    """Remove the next leases behind an id.
-
-    :returns: how many, without those that another purge has removed meanwhile, and the last id;
-        None if there are none
-    """
-    query = sa.select(_LEASES.c.id).where(_LEASES.c.id > after, _gone(before))
-    ids = session.scalars(query.order_by(_LEASES.c.id).limit(most)).all()
-    if not ids:
-        return None
-    unwanted = sa.delete(_LEASES).where(_LEASES.c.id.in_(ids), _gone(before))
-    return rows.change(session, unwanted), ids[-1]
-
-
-def purgeable(session: orm.Session, before: datetime.datetime) -> int:
-    """Count what :func:`purge` would remove."""
-    query = sa.select(sa.func.count()).select_from(_LEASES).where(_gone(before))
-    return session.execute(query).scalar_one()
-
-
-def _gone(before: datetime.datetime) -> sa.ColumnElement[bool]:
-    # What the trust still needs is kept.
-    busy = sa.select(_EVENTS.c.id).where(
-        _EVENTS.c.lease_id == _LEASES.c.id, _EVENTS.c.next_at.is_not(None)
-    )
-    # Not by its end: one that was cancelled is over before it, one that was hard to free after it.
-    over = sa.and_(
-        _LEASES.c.status == states.LeaseStatus.TERMINATED,
-        sa.func.coalesce(_LEASES.c.updated_at, _LEASES.c.created_at) < before,
-    )
-    return sa.and_(sa.or_(_LEASES.c.deleted_at < before, over), ~busy.exists())

@@ -1,13 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of leases: three statements, and one for the marker, however many leases there are.
+"""Pages of leases, whole or as a list shows them.
 
-A page begins behind the values that its marker has now, so that an index can be searched for it:
-a late page costs what the first one does.
+A page takes three statements, and one for the marker, however many leases there are. It begins
+behind the values that its marker has now, so that an index can be searched for it: a late page
+costs what the first one does.
+
+What a list shows comes from PyMySQL as one JSON text for each lease with all that it has, see
+:mod:`climate_core.db.sql`. The other databases return the rows of each table. Such a page ends
+before :data:`.rows.MAX_PAGE_BYTES`, since one lease has up to 1 MiB and a page 1000 leases.
 """
 
 import dataclasses
 import datetime
-from collections.abc import Collection, Mapping, Sequence
+import functools
+import itertools
+import json
+import operator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -15,14 +25,16 @@ from sqlalchemy import orm
 
 from climate_common import resource_types
 from climate_core import exceptions
-from climate_core.db import leases, listed, sql, tables
+from climate_core.db import allocations, leases, secrets, sql, tables
+from climate_core.db import rows as db_rows
+from climate_core.db.rows import MAX_PAGE_BYTES
 from climate_core.lease import model
-from climate_core.lease.views import LeaseSummary
+from climate_core.lease.views import EventSummary, LeaseSummary, ReservationSummary
 
 _LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
 
 #: What leases are sorted by. A lease that was never changed counts as changed when it was made.
-KEYS: Final = (
+SORT_KEYS: Final = (
     'created_at',
     'updated_at',
     'start_date',
@@ -67,21 +79,21 @@ class LeaseQuery:
     parts: Collection[str] = leases.PARTS
 
 
-def page(session: orm.Session, query: LeaseQuery) -> tuple[list[model.Lease], bool]:
+def read_page(session: orm.Session, query: LeaseQuery) -> tuple[list[model.Lease], bool]:
     """Read a page of leases, and whether there are more.
 
     :raises climate_core.exceptions.BadRequest: the project has no lease that is the marker
     """
     rows = [*sql.JsonQuery(_select(session, query), leases.COLUMNS).rows(session)]
-    return leases.assemble(session, rows[: query.limit], query.parts), len(rows) > query.limit
+    return leases.build_leases(session, rows[: query.limit], query.parts), len(rows) > query.limit
 
 
-def shown(session: orm.Session, query: LeaseQuery) -> tuple[list[LeaseSummary], bool]:
+def read_summaries(session: orm.Session, query: LeaseQuery) -> tuple[list[LeaseSummary], bool]:
     """Read what a list shows of a page of leases, as :func:`page` does.
 
     A page may end before its limit, see :data:`.listed.MOST_BYTES`.
     """
-    found, more = listed.read(session, _select(session, query), query.parts)
+    found, more = _read_summaries(session, _select(session, query), query.parts)
     return found[: query.limit], more or len(found) > query.limit
 
 
@@ -90,12 +102,14 @@ def _select(session: orm.Session, query: LeaseQuery) -> sa.Select[Any]:
     order = _order(query.sort)
     where = _filters(session, query)
     if query.marker is not None:
-        where.append(_after(order, _marker(session, query, order)))
+        where.append(_after(order, _read_marker(session, query, order)))
     select = sa.select(_LEASE).where(*where).order_by(*_directed(session, order, query))
     return select.limit(query.limit + 1)
 
 
-def _marker(session: orm.Session, query: LeaseQuery, order: Sequence[Sort]) -> Mapping[str, Any]:
+def _read_marker(
+    session: orm.Session, query: LeaseQuery, order: Sequence[Sort]
+) -> Mapping[str, Any]:
     """Read what the marker is sorted by. One that was deleted meanwhile still marks its place."""
     columns = [_column(key).label(key) for key, _ in order]
     here = sa.and_(_LEASE.c.id == query.marker, *_of_project(query))
@@ -189,3 +203,175 @@ def _after(order: Sequence[Sort], marker: Mapping[str, Any]) -> sa.ColumnElement
     key, down = order[0]
     mine = _column(key)
     return sa.and_(mine <= marker[key] if down else mine >= marker[key], sa.or_(*places))
+
+
+#: What a reservation or an event costs beside its own JSON, in such bytes.
+_PART_BYTES: Final = 512
+
+_ID: Final = 0
+#: Where the rows of the parts of a lease have its id.
+_LEASE_ID: Final = 1
+_BY_CREATION: Final = operator.attrgetter('created_at', 'id')
+_BY_TIME: Final = operator.attrgetter('time', 'id')
+_PARAMS: Final = operator.attrgetter('params')
+
+
+_COLUMNS: Final = db_rows.columns(_LEASE, LeaseSummary)
+#: By their names in the API.
+_PARTS: Final[Mapping[str, Sequence[sa.Column[Any]]]] = {
+    'reservations': db_rows.columns(_RESERVATION, ReservationSummary),
+    'events': db_rows.columns(tables.EVENTS, EventSummary),
+}
+
+
+def _read_summaries(
+    session: orm.Session, select: sa.Select[Any], parts: Collection[str]
+) -> tuple[list[LeaseSummary], bool]:
+    """Return leases in the order of a query: two statements with PyMySQL, else one for each table.
+
+    One more if the calendar promises something to one of them.
+
+    :param select: of leases
+    :param parts: which of ``reservations`` and ``events`` are read
+    :returns: leases, and whether the query has more
+    """
+    is_packed = session.get_bind().dialect.driver == 'pymysql'
+    found, more = (_read_json if is_packed else _read_rows)(session, select, parts)
+    return _add_allocations(session, [*_open_secrets(session, found)]), more
+
+
+@functools.cache
+def _select_json(parts: frozenset[str]) -> sa.Select[Any]:
+    """Select the ids of leases, and a JSON array of each: of the lease, and of its parts.
+
+    A part has the number of its rows, and an array of them.
+
+    MariaDB cuts what JSON_ARRAYAGG returns at ``group_concat_max_len``, 1 MiB unless it was set.
+    """
+    pieces = [_literal('['), sql.json_row(_COLUMNS)]
+    for name, columns in _PARTS.items():
+        all_of_them = sa.func.json_arrayagg(sql.json_row(columns))
+        count = sa.func.concat(sa.func.count(), _literal(','))
+        query = sa.select(
+            sa.func.concat(count, sa.func.coalesce(all_of_them, _literal('[]')), type_=sa.Text())
+        )
+        mine = query.where(columns[_LEASE_ID] == _LEASE.c.id)
+        pieces.append(_literal(','))
+        pieces.append(mine.scalar_subquery() if name in parts else _literal('0,[]'))
+    text = sa.func.concat(*pieces, _literal(']'), type_=sa.Text())
+    ids: sa.BindParameter[Any] = sa.bindparam('ids', expanding=True)
+    return sa.select(_LEASE.c.id, text).where(_LEASE.c.id.in_(ids))
+
+
+def _literal(text: str) -> sa.ColumnElement[str]:
+    return sa.literal_column(f"'{text}'", sa.Text())
+
+
+def _read_json(
+    session: orm.Session, select: sa.Select[Any], parts: Collection[str]
+) -> tuple[list[LeaseSummary], bool]:
+    """Read leases as such texts."""
+    ids, more = db_rows.read_page_ids(
+        session, _LEASE, select, _byte_size(frozenset(parts)), MAX_PAGE_BYTES
+    )
+    texts = session.execute(_select_json(frozenset(parts)), {'ids': ids}) if ids else ()
+    by_id = {row[0]: _decode_lease(row[1]) for row in texts}
+    # Leases may be deleted between the reads: more may follow, and a page with a link has a last
+    # lease.
+    found = [by_id[each] for each in ids if each in by_id]
+    more = more or len(found) < len(ids)
+    if None in found:
+        plain, later = _read_rows(session, select.limit(len(ids)), parts)
+        return plain, bool(plain) and (more or later)
+    rows = [row for row in found if row is not None]
+    sql.decode_rows(_COLUMNS, [row[0] for row in rows])
+    sql.decode_rows(_PARTS['reservations'], [each for row in rows for each in row[2]])
+    read = [_build_summary(lease, held, events) for lease, _, held, _, events in rows]
+    return read, bool(read) and more
+
+
+def _decode_lease(text: str | None) -> list[Any] | None:
+    """Read such a text; None if it was too long for the database."""
+    try:
+        row: list[Any] = json.loads(text)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    return row if row[1] == len(row[2]) and row[3] == len(row[4]) else None
+
+
+def _read_rows(
+    session: orm.Session, select: sa.Select[Any], parts: Collection[str]
+) -> tuple[list[LeaseSummary], bool]:
+    """Read leases, and the rows of the other tables."""
+    rows = session.execute(select.with_only_columns(*_COLUMNS, _byte_size(frozenset(parts)))).all()
+    found = db_rows.limit_bytes(((row[:-1], row[-1]) for row in rows), MAX_PAGE_BYTES)
+    ids = [row[_ID] for row in found]
+    kept: dict[tuple[str, str], list[Sequence[Any]]] = defaultdict(list)
+    for name in parts if ids else ():
+        for row in session.execute(_select_part(name), {'ids': ids}):
+            kept[name, row[_LEASE_ID]].append(row)
+    read = [
+        _build_summary(row, kept['reservations', row[_ID]], kept['events', row[_ID]])
+        for row in found
+    ]
+    return read, len(read) < len(rows)
+
+
+@functools.cache
+def _byte_size(parts: frozenset[str]) -> sa.ColumnElement[int]:
+    """Return about how many bytes of JSON the parts of a lease have."""
+    params = sa.func.sum(sql.byte_length(_RESERVATION.c.params))
+    own = {'reservations': sa.func.coalesce(params, 0)}
+    size: sa.ColumnElement[int] = sa.literal(0)
+    for name in parts:
+        of_lease = _PARTS[name][_LEASE_ID] == _LEASE.c.id
+        mine = own.get(name, 0) + sa.func.count() * _PART_BYTES
+        size = size + sa.select(mine).where(of_lease).scalar_subquery()
+    return size
+
+
+@functools.cache
+def _select_part(part: str) -> sa.Select[Any]:
+    columns = _PARTS[part]
+    ids: sa.BindParameter[Any] = sa.bindparam('ids', expanding=True)
+    return sa.select(*columns).where(columns[_LEASE_ID].in_(ids))
+
+
+def _build_summary(
+    row: Sequence[Any], held: Iterable[Sequence[Any]], events: Iterable[Sequence[Any]]
+) -> LeaseSummary:
+    reservations = sorted(itertools.starmap(ReservationSummary, held), key=_BY_CREATION)
+    in_order = sorted(itertools.starmap(EventSummary, events), key=_BY_TIME)
+    return LeaseSummary._make([*row, reservations, in_order])
+
+
+def _open_secrets(session: orm.Session, found: Iterable[LeaseSummary]) -> Iterator[LeaseSummary]:
+    """Yield leases with their secrets in plain."""
+    for lease in found:
+        changes: dict[str, Any] = {}
+        if lease.webhook is not None:
+            changes['webhook'] = secrets.open_webhook(session, lease.id, lease.webhook)
+        if any(map(secrets.has_metadata, map(_PARAMS, lease.reservations))):
+            changes['reservations'] = [
+                each._replace(params=secrets.open_params(session, lease.id, each.params))
+                for each in lease.reservations
+            ]
+        yield lease._replace(**changes) if changes else lease
+
+
+def _add_allocations(session: orm.Session, found: list[LeaseSummary]) -> list[LeaseSummary]:
+    """Return leases with what the calendar promises to their reservations."""
+    held = (each for lease in found for each in lease.reservations)
+    ids = [each.id for each in held if each.unit_kind is not None]
+    if not ids:
+        return found
+    promises = allocations.find_allocations(session, ids)
+    return [
+        lease._replace(
+            reservations=[
+                each._replace(allocations=promises.get((each.id, False), ()))
+                for each in lease.reservations
+            ]
+        )
+        for lease in found
+    ]

@@ -4,15 +4,14 @@
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
-import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import events, leases, reservations, rows, sql, store, tables
+from climate_core.db import leases, reservations, sql, store
 from climate_core.db.engine import Database
 from climate_core.lease import states
 from climate_core.lease.changes import failures
 from climate_core.lease.history import Cause
-from climate_core.lease.model import PREEMPT, REPORTED, Lease, Reservation
+from climate_core.lease.model import REPORTED, Lease, Reservation
 from climate_core.lease.transitions import Change
 
 _FOUND = Cause('resource.lost')
@@ -51,94 +50,14 @@ def can_be_lost(session: orm.Session, resource_type: str, resource_id: str) -> b
     """Return whether :func:`mark_lost` would note it if this resource were gone."""
     return any(
         lost(session, each.lease_id, [each.id])
-        for each in reservations.holders(session, resource_type, [resource_id])
+        for each in reservations.find_holders(session, resource_type, [resource_id])
     )
 
 
 def can_be_moved(session: orm.Session, resource_type: str, resource_id: str) -> bool:
     """Return whether :func:`mark_moved` would note it if this resource were moved."""
-    held = reservations.holders(session, resource_type, [resource_id])
+    held = reservations.find_holders(session, resource_type, [resource_id])
     return any(not each.resources_changed for each in held)
-
-
-def unheld(session: orm.Session, resource_type: str, ids: Collection[str]) -> set[str]:
-    """Return those resources that no lease holds."""
-    resource_id = tables.RESERVATIONS.c.resource_id
-    held = reservations.held_of(resource_type)
-    query = sa.select(resource_id).where(held, resource_id.in_(ids))
-    return set(ids) - set(session.scalars(query))
-
-
-def let_go(session: orm.Session, resource_type: str, ids: Collection[str]) -> set[str]:
-    """Return the resources that a lease held before and that no lease holds now.
-
-    Those that no lease has ever held are not among them.
-    """
-    table = tables.RESERVATIONS
-    known = table.c.resource_type == resource_type, table.c.resource_id.in_(ids)
-    query = sa.select(table.c.resource_id).where(*known).group_by(table.c.resource_id)
-    return set(session.scalars(query.having(sa.func.count(table.c.hold) == 0)))
-
-
-def in_use(session: orm.Session, resource_type: str, ids: Collection[str]) -> set[str]:
-    """Return the resources that are awake in a lease that is not to give way."""
-    table = tables.RESERVATIONS
-    query = sa.select(table.c.resource_id).where(
-        reservations.held_of(resource_type),
-        table.c.resource_id.in_(ids),
-        table.c.status == states.ReservationStatus.ACTIVE,
-        ~events.is_open(table.c.lease_id, PREEMPT),
-    )
-    return set(session.scalars(query))
-
-
-def unheld_made(
-    session: orm.Session, resource_type: str, made: Collection[tuple[str, bool]]
-) -> set[str]:
-    """Return the ids of the reservations that hold nothing, of those that have made something.
-
-    :param made: their ids, each with whether one that is not known is Climate's, too
-    """
-    table = tables.RESERVATIONS
-    query = sa.select(table.c.id, table.c.hold).where(
-        table.c.resource_type == resource_type, table.c.id.in_({each for each, _ in made})
-    )
-    known = {row.id: row.hold for row in session.execute(query)}
-    return {each for each, is_ours in made if not known.get(each) and (is_ours or each in known)}
-
-
-def trusts(session: orm.Session) -> set[str]:
-    """Return the ids of all trusts that leases and feeds still have, or that leases share.
-
-    Of what leases share that is deleted which no lease needs, see ``sync.retired_trusts``.
-    """
-    lease, feed = tables.LEASES.c.trust_id, tables.FEEDS.c.trust_id
-    query = sa.union_all(
-        sa.select(lease).where(lease.is_not(None)),
-        sa.select(feed),
-        sa.select(tables.OWNER_TRUSTS.c.trust_id),
-    )
-    return set(session.scalars(query))
-
-
-def stray_trusts(session: orm.Session, mine: Collection[str], seconds: float) -> list[str]:
-    """Note the trusts that no lease and no feed has, and forget the others.
-
-    Keystone does not say how old a trust is, and a lease is written after its trust is made.
-
-    :param mine: the ids of all trusts that are delegated to the service user
-    :returns: the ids of those that were noted so many seconds ago or earlier
-    :raises oslo_db.exception.DBDuplicateEntry: another manager notes the same ones now
-    """
-    table = tables.STRAY_TRUSTS
-    stray = set(mine) - trusts(session)
-    noted = set(session.scalars(sa.select(table.c.id)))
-    if found := noted - stray:
-        rows.change(session, sa.delete(table).where(table.c.id.in_(found)))
-    new = [{'id': each, 'since': sql.read_time(session)} for each in stray - noted]
-    rows.insert(session, table, new)
-    old = sa.select(table.c.id).where(table.c.since <= sql.now(session, -seconds))
-    return sorted(session.scalars(old))
 
 
 def settle_reported(
@@ -162,7 +81,7 @@ def _settle_right(session: orm.Session, right: Sequence[Reservation]) -> None:
     # Without their contents: a lease may have many reservations.
     leases.lock_all(session, {each.lease_id for each in right}, ())
     amounts = {each.id: each.amounts for each in right}
-    held = reservations.holders(
+    held = reservations.find_holders(
         session, right[0].resource_type, [each.resource_id for each in right]
     )
     as_read = [r for r in held if REPORTED in r.params and r.amounts == amounts.get(r.id)]

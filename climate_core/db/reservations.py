@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reservations in the database."""
 
-import datetime
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -9,16 +8,13 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_common.resource_types import STACK
 from climate_core.db import events, rows, secrets, sql, tables
 from climate_core.lease import states
 from climate_core.lease.model import (
-    PARTS,
-    PREPARE,
+    PREEMPT,
     REPORTED,
     SEALED,
     SPECIFICATIONS,
-    UNMADE,
     Reservation,
 )
 
@@ -31,7 +27,7 @@ _NAMES = tuple(each.name for each in COLUMNS)
 _WHOLE: Final = _RESERVATION.alias('whole')
 #: What forecasts and the queue read of params. MariaDB reads all columns of a table that a query
 #: names, so the whole params have a subquery, which it executes only where it needs them.
-_SHORT_PARAMS: Final[sa.ColumnElement[Any]] = sa.func.coalesce(
+SHORT_PARAMS: Final[sa.ColumnElement[Any]] = sa.func.coalesce(
     _RESERVATION.c.short_params,
     sa.select(_WHOLE.c.params)
     .where(_WHOLE.c.id == _RESERVATION.c.id)
@@ -41,14 +37,14 @@ _SHORT_PARAMS: Final[sa.ColumnElement[Any]] = sa.func.coalesce(
 )
 #: The same columns with these params.
 SHORT_COLUMNS: Final = tuple(
-    _SHORT_PARAMS if each is _RESERVATION.c.params else each for each in COLUMNS
+    SHORT_PARAMS if each is _RESERVATION.c.params else each for each in COLUMNS
 )
 #: Bytes of params after which a page of :func:`held` ends. One reservation may have 1 MB.
-MOST_BYTES: Final = 32 * 1024 * 1024
+MAX_PAGE_BYTES: Final = 32 * 1024 * 1024
 #: What a reservation costs beside its params, in such bytes.
 _ROW_BYTES: Final = 512
 #: What forecasts read of a specification; of lists only whether they are given.
-_FORECAST: Final = frozenset(
+_SHORT_FIELDS: Final = frozenset(
     {
         'availability_zone',
         'block_device_mapping_v2',
@@ -59,7 +55,7 @@ _FORECAST: Final = frozenset(
     }
 )
 #: About how many bytes the rows of a query have with these columns.
-SHORT_BYTES: Final = sa.func.sum(sql.byte_length(_SHORT_PARAMS) + _ROW_BYTES)
+SHORT_BYTES: Final = sa.func.sum(sql.byte_length(SHORT_PARAMS) + _ROW_BYTES)
 
 
 class Count(NamedTuple):
@@ -81,38 +77,38 @@ def count_by_lease(session: orm.Session, ids: Collection[str]) -> dict[str, list
     return found
 
 
-def held_of(resource_type: str) -> sa.ColumnElement[bool]:
+def is_held(resource_type: str) -> sa.ColumnElement[bool]:
     """Return the condition for reservations of a type that hold their resource."""
     return sa.and_(_RESERVATION.c.resource_type == resource_type, _RESERVATION.c.hold == 1)
 
 
-def holders(
+def find_holders(
     session: orm.Session, resource_type: str, resource_ids: Collection[str]
 ) -> list[Reservation]:
     """Find the reservations that hold resources."""
     query = sa.select(*COLUMNS).where(
-        held_of(resource_type), _RESERVATION.c.resource_id.in_(resource_ids)
+        is_held(resource_type), _RESERVATION.c.resource_id.in_(resource_ids)
     )
-    return [read(session, row) for row in session.execute(query)]
+    return [build_reservation(session, row) for row in session.execute(query)]
 
 
-def held(
+def read_held_page(
     session: orm.Session, resource_type: str, after: str = '', limit: int = 1000
 ) -> list[Reservation]:
     """Read a page of the reservations of a type that hold their resource, after one by its id.
 
     It ends before its limit at :data:`MOST_BYTES`.
     """
-    return _read_page(session, held_of(resource_type), after, limit)
+    return _read_page(session, is_held(resource_type), after, limit)
 
 
-def reported(
+def read_reported_page(
     session: orm.Session, resource_type: str, after: str = '', limit: int = 1000
 ) -> list[Reservation]:
     """Read such a page of those whose service reported what they hold, not verified yet."""
     params = sa.type_coerce(_RESERVATION.c.params, sa.Text)
     is_reported = params.contains(f'"{REPORTED}"', autoescape=True)
-    return _read_page(session, sa.and_(held_of(resource_type), is_reported), after, limit)
+    return _read_page(session, sa.and_(is_held(resource_type), is_reported), after, limit)
 
 
 def _read_page(
@@ -121,116 +117,9 @@ def _read_page(
     page = sa.select(_RESERVATION).where(where, _RESERVATION.c.id > after)
     in_order = page.order_by(_RESERVATION.c.id)
     size = sql.byte_length(_RESERVATION.c.params)
-    ids, _ = rows.read_page_ids(session, _RESERVATION, in_order.limit(limit), size, MOST_BYTES)
+    ids, _ = rows.read_page_ids(session, _RESERVATION, in_order.limit(limit), size, MAX_PAGE_BYTES)
     found = in_order.with_only_columns(*COLUMNS).where(_RESERVATION.c.id.in_(ids))
-    return [read(session, row) for row in session.execute(found)] if ids else []
-
-
-class ReservationEnd(NamedTuple):
-    """The end of a reservation: its time, its end action, and what is held until then.
-
-    :param given_up_at: when it gives up what it holds before that, if it does: now, if that was
-        to be done by now
-    """
-
-    resource_id: str
-    at: datetime.datetime
-    amounts: Mapping[str, int]
-    on_end: str | None
-    given_up_at: datetime.datetime | None = None
-
-
-def ends(session: orm.Session, resource_type: str) -> list[ReservationEnd]:
-    """Read the ends to come of all reservations of a type that hold their resource.
-
-    One statement. A resource that is there after its end is freed nobody knows when.
-    """
-    reservation, lease, event = tables.RESERVATIONS, tables.LEASES, tables.EVENTS
-    preemption = sa.and_(events.preemption(lease), lease.c.preemptible.is_(True))
-    query = (
-        sa.select(
-            reservation.c.resource_id,
-            lease.c.end_date,
-            reservation.c.amounts,
-            _SHORT_PARAMS,
-            event.c.time,
-            sql.now(session),
-        )
-        .join_from(reservation, lease, lease.c.id == reservation.c.lease_id)
-        .outerjoin(event, preemption)
-        .where(held_of(resource_type), lease.c.end_date > sql.now(session))
-    )
-    return [
-        ReservationEnd(
-            resource_id,
-            at,
-            amounts or {},
-            params.get('on_end'),
-            given_up and max(given_up, now),
-        )
-        for resource_id, at, amounts, params, given_up, now in session.execute(query)
-    ]
-
-
-class ToBeMade(NamedTuple):
-    """A resource that is not made yet, or not woken again, and what it will take.
-
-    :param start: of its lease, as ``end``
-    :param params: what forecasts read of them
-    """
-
-    start: datetime.datetime
-    end: datetime.datetime
-    amounts: Mapping[str, int]
-    params: Mapping[str, Any]
-    resource_id: str
-
-
-def to_be_made(session: orm.Session, resource_type: str) -> dict[str, list[ToBeMade]]:
-    """Read what leases will have made, by their ids, the first request first.
-
-    These are the scheduled leases, and those that waited and were just granted; stacks are read as
-    what is in them of the type, as long as nobody has begun to fill them. Also read is what
-    preemptible leases have that is not awake: it may have been shelved. One statement.
-    """
-    reservation, lease = tables.RESERVATIONS, tables.LEASES
-    is_unmade = sa.or_(reservation.c.resource_id.startswith(UNMADE), lease.c.preemptible.is_(True))
-    is_unfilled = sa.and_(reservation.c.progress.is_(None), events.waits(PREPARE, reservation))
-    query = (
-        sa.select(
-            lease.c.id,
-            lease.c.start_date,
-            lease.c.end_date,
-            reservation.c.amounts,
-            _SHORT_PARAMS,
-            reservation.c.resource_id,
-            reservation.c.resource_type,
-        )
-        .join_from(reservation, lease, lease.c.id == reservation.c.lease_id)
-        .where(
-            sa.or_(
-                sa.and_(held_of(resource_type), is_unmade),
-                sa.and_(held_of(STACK), is_unfilled),
-            ),
-            reservation.c.status == states.ReservationStatus.PENDING,
-            sa.or_(
-                lease.c.kind == states.LeaseKind.SCHEDULED,
-                lease.c.retries_left.is_not(None),
-                lease.c.preemptible.is_(True),
-            ),
-            lease.c.status.not_in(sorted(states.UNGRANTED)),
-            lease.c.end_date > sql.now(session),
-        )
-        .order_by(lease.c.created_at, lease.c.id)
-    )
-    found: dict[str, list[ToBeMade]] = defaultdict(list)
-    for lease_id, *values in session.execute(query):
-        start, end, amounts, params, resource_id, found_type = values
-        if found_type == resource_type:
-            found[lease_id].append(ToBeMade(start, end, amounts or {}, params, resource_id))
-        for each in (params.get(PARTS) or {}).get(resource_type, ()):
-            found[lease_id].append(ToBeMade(start, end, {}, each, resource_id))
-    return found
+    return [build_reservation(session, row) for row in session.execute(found)] if ids else []
 
 
 def _shorten(params: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -245,12 +134,12 @@ def _shorten(params: Mapping[str, Any]) -> dict[str, Any] | None:
             short[name] = {
                 key: [] if isinstance(value, list) else value
                 for key, value in said.items()
-                if key in _FORECAST
+                if key in _SHORT_FIELDS
             }
     return None if short == params else short
 
 
-def holding(session: orm.Session, ids: Collection[str]) -> set[str]:
+def filter_holding(session: orm.Session, ids: Collection[str]) -> set[str]:
     """Return which of these reservations hold their resource."""
     query = sa.select(_RESERVATION.c.id).where(
         _RESERVATION.c.id.in_(ids), _RESERVATION.c.hold == 1
@@ -258,7 +147,7 @@ def holding(session: orm.Session, ids: Collection[str]) -> set[str]:
     return set(session.scalars(query))
 
 
-def read(session: orm.Session, row: Sequence[Any]) -> Reservation:
+def build_reservation(session: orm.Session, row: Sequence[Any]) -> Reservation:
     """Make one of a row of :data:`COLUMNS`; one of the release before has no amounts."""
     values = dict(zip(_NAMES, row, strict=True))
     values['amounts'] = values['amounts'] or {}
@@ -268,13 +157,13 @@ def read(session: orm.Session, row: Sequence[Any]) -> Reservation:
 
 def insert(session: orm.Session, reservations: Sequence[Reservation]) -> None:
     """Write new reservations; DBDuplicateEntry: a resource is reserved already."""
-    new = [columns(each) for each in reservations]
+    new = [to_row(each) for each in reservations]
     for each in new:
         each['params'] = secrets.seal_params(session, each['lease_id'], each['params'])
     rows.insert(session, _RESERVATION, new)
 
 
-def columns(reservation: Reservation) -> dict[str, Any]:
+def to_row(reservation: Reservation) -> dict[str, Any]:
     """Return what the table keeps of a reservation, with its metadata in plain."""
     own = {'hold': 1 if reservation.live else None, 'short_params': _shorten(reservation.params)}
     return rows.values(_RESERVATION, reservation) | own
@@ -284,7 +173,7 @@ def update(session: orm.Session, changes: Sequence[tuple[Reservation, Reservatio
     """Change pairs of reservations, before and after: one statement for all alike changes."""
     groups: dict[tuple[str, str], tuple[dict[str, Any], list[str]]] = {}
     for before, after in changes:
-        values = rows.difference(columns(after), columns(before))
+        values = rows.difference(to_row(after), to_row(before))
         # What is sealed is bound to its lease.
         is_bound = secrets.has_metadata(values.get('params', {}))
         key = before.lease_id if is_bound else '', repr(sorted(values.items()))
@@ -297,3 +186,49 @@ def update(session: orm.Session, changes: Sequence[tuple[Reservation, Reservatio
             continue
         changed = sa.update(_RESERVATION).where(_RESERVATION.c.id.in_(ids))
         rows.change(session, changed.values(**values))
+
+
+def find_unheld(session: orm.Session, resource_type: str, ids: Collection[str]) -> set[str]:
+    """Return those resources that no lease holds."""
+    resource_id = tables.RESERVATIONS.c.resource_id
+    held = is_held(resource_type)
+    query = sa.select(resource_id).where(held, resource_id.in_(ids))
+    return set(ids) - set(session.scalars(query))
+
+
+def find_released(session: orm.Session, resource_type: str, ids: Collection[str]) -> set[str]:
+    """Return the resources that a lease held before and that no lease holds now.
+
+    Those that no lease has ever held are not among them.
+    """
+    table = tables.RESERVATIONS
+    known = table.c.resource_type == resource_type, table.c.resource_id.in_(ids)
+    query = sa.select(table.c.resource_id).where(*known).group_by(table.c.resource_id)
+    return set(session.scalars(query.having(sa.func.count(table.c.hold) == 0)))
+
+
+def find_in_use(session: orm.Session, resource_type: str, ids: Collection[str]) -> set[str]:
+    """Return the resources that are awake in a lease that is not to give way."""
+    table = tables.RESERVATIONS
+    query = sa.select(table.c.resource_id).where(
+        is_held(resource_type),
+        table.c.resource_id.in_(ids),
+        table.c.status == states.ReservationStatus.ACTIVE,
+        ~events.is_open(table.c.lease_id, PREEMPT),
+    )
+    return set(session.scalars(query))
+
+
+def find_unheld_created(
+    session: orm.Session, resource_type: str, made: Collection[tuple[str, bool]]
+) -> set[str]:
+    """Return the ids of the reservations that hold nothing, of those that have made something.
+
+    :param made: their ids, each with whether one that is not known is Climate's, too
+    """
+    table = tables.RESERVATIONS
+    query = sa.select(table.c.id, table.c.hold).where(
+        table.c.resource_type == resource_type, table.c.id.in_({each for each, _ in made})
+    )
+    known = {row.id: row.hold for row in session.execute(query)}
+    return {each for each, is_ours in made if not known.get(each) and (is_ours or each in known)}

@@ -372,3 +372,7 @@ class GroupWriter(Generic[I, T]):
                 each.outcome.set_exception(error)
             else:
                 each.outcome.set_result(result)  # type: ignore[arg-type]
+
+
+#: Bytes of JSON of a page; more are not read. A page has one lease at least.
+MAX_PAGE_BYTES: Final = 8 * 1024 * 1024

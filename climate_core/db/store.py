@@ -1,18 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write what a lease became, with what is told about it, in the transaction that read it."""
+"""Write leases with all that belongs to them, in the transaction that read them; purge them.
+
+A write includes the history, the notifications and the calls of webhooks about it.
+"""
 
 import dataclasses
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
+import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import notifications
-from climate_core.db import calendar, events, history, leases, outbox, reservations, rows
-from climate_core.db.engine import Stale, signal
+from climate_core.db import (
+    calendar,
+    events,
+    history,
+    outbox,
+    reservations,
+    rows,
+    secrets,
+    sql,
+    tables,
+    trusts,
+)
+from climate_core.db.engine import Database, Stale, signal
 from climate_core.lease import model, states
 from climate_core.lease.history import Cause, describe_change
+from climate_core.lease.model import Lease
 from climate_core.lease.transitions import Change
 
 
@@ -35,12 +51,12 @@ def create(
 
     :param shares_trust: whether its trust is one that it shares
     :raises oslo_db.exception.DBDuplicateEntry: its id is taken, or a resource is reserved
-    :raises climate_core.db.owner_trusts.Retired: its trust is not to be shared any more
+    :raises climate_core.db.trusts.TrustRetired: its trust is not to be shared any more
     """
     if shares_trust:
-        leases.insert_sharing(session, lease)
+        insert_sharing_trust(session, lease)
     else:
-        leases.insert(session, [lease])
+        insert_leases(session, [lease])
     _create_contents(session, [NewLease(lease, now, cause)])
 
 
@@ -51,7 +67,7 @@ def create_all(session: orm.Session, new: Sequence[NewLease]) -> None:
 
     :raises oslo_db.exception.DBDuplicateEntry: an id is taken, or a resource is reserved
     """
-    leases.insert(session, [each.lease for each in new])
+    insert_leases(session, [each.lease for each in new])
     with rows.deferred_writes(session):
         _create_contents(session, new)
 
@@ -61,7 +77,7 @@ def _create_contents(session: orm.Session, new: Sequence[NewLease]) -> None:
     events.insert(session, [e for each in new for e in each.lease.events])
     for lease, now, cause in new:
         history.add(session, describe_change(None, lease, cause, now))
-        _tell(session, lease, {'lease.create': None}, now)
+        _notify(session, lease, {'lease.create': None}, now)
         if lease.status == states.LeaseStatus.WAITING:
             signal(session, events.QUEUED)
 
@@ -80,7 +96,7 @@ def save(
     :raises climate_core.db.engine.Stale: it is not the lease any more that was read
     :raises oslo_db.exception.DBDuplicateEntry: a resource that joins is reserved already
     """
-    after = _lease(session, before, change, now)
+    after = _save_lease(session, before, change, now)
     old_events = {e.id: e for e in before.events}
     for event in after.events:
         old = old_events.get(event.id)
@@ -99,11 +115,11 @@ def save(
         signal(session, calendar.FREED)
     if after.webhook != before.webhook:
         outbox.redirect_deliveries(session, after)
-    _tell(session, after, change.notifications, now)
+    _notify(session, after, change.notifications, now)
     return after
 
 
-def _tell(
+def _notify(
     session: orm.Session,
     lease: model.Lease,
     notices: Mapping[str, str | None],
@@ -114,14 +130,119 @@ def _tell(
     outbox.add_deliveries(session, lease, outbox.add_notifications(session, told, now), now)
 
 
-def _lease(
+def _save_lease(
     session: orm.Session, before: model.Lease, change: Change, now: datetime.datetime
 ) -> model.Lease:
-    values = rows.difference(leases.columns(change.lease), leases.columns(before))
+    values = rows.difference(to_row(change.lease), to_row(before))
     # What users change of reservations and events counts as a change of the lease.
     if not values and 'lease.update' not in change.notifications:
         return change.lease
     values['updated_at'] = now
-    if not leases.update(session, before, **values):
+    if not update_lease(session, before, **values):
         raise Stale(f'lease {before.id}')
     return dataclasses.replace(change.lease, generation=before.generation + 1, updated_at=now)
+
+
+_LEASES, _EVENTS = tables.LEASES, tables.EVENTS
+
+
+#: Writes a lease if its trust may be taken. Made once: that takes longer than to execute it.
+_INSERT_SHARING: Final = (
+    sa.insert(_LEASES)
+    .from_select(
+        [each.name for each in _LEASES.columns],
+        trusts.select_if_live(
+            sa.bindparam('taken'),
+            [sa.bindparam(each.name, type_=each.type) for each in _LEASES.columns],
+        ),
+    )
+    .execution_options(preserve_rowcount=True)
+)
+
+
+def insert_leases(session: orm.Session, new: Sequence[Lease]) -> None:
+    """Write leases without their reservations and events; DBDuplicateEntry: an id is taken."""
+    rows.insert(session, _LEASES, [_sealed_row(session, each) for each in new])
+
+
+def insert_sharing_trust(session: orm.Session, lease: Lease) -> None:
+    """Write a lease, as :func:`insert`, that shares its trust.
+
+    :raises climate_core.db.trusts.TrustRetired: that is not to be shared any more
+    """
+    new = {**_sealed_row(session, lease), 'taken': lease.trust_id}
+    if session.connection().execute(_INSERT_SHARING, new).rowcount != 1:
+        raise trusts.TrustRetired
+
+
+def to_row(lease: Lease) -> dict[str, Any]:
+    """Return what the table keeps of a lease, with its secrets in plain."""
+    return rows.values(_LEASES, lease)
+
+
+def _sealed_row(session: orm.Session, lease: Lease) -> dict[str, Any]:
+    webhook = secrets.seal_webhook(session, lease.id, lease.webhook)
+    return {**to_row(lease), 'webhook': webhook}
+
+
+def update_lease(session: orm.Session, lease: Lease, **values: Any) -> bool:
+    """Change columns of a lease, and its generation, if it is still the one that was read.
+
+    :returns: False if the lease was changed meanwhile; nothing is written then
+    """
+    own = {'generation': lease.generation + 1, **values}
+    if 'webhook' in own:
+        own['webhook'] = secrets.seal_webhook(session, lease.id, own['webhook'])
+    if 'updated_at' in values:
+        return rows.change_row(session, _LEASES, lease.id, lease.generation, own)
+    mine = sa.and_(_LEASES.c.id == lease.id, _LEASES.c.generation == lease.generation)
+    statement = sa.update(_LEASES).where(mine).values(updated_at=sql.now(session), **own)
+    return rows.change(session, statement) == 1
+
+
+def purge(database: Database, before: datetime.datetime, batch: int = 500) -> int:
+    """Remove leases that were deleted, or over, before a time, with all of theirs; count them.
+
+    :param batch: how many are removed by one transaction: it is short, whatever there is
+    """
+    removed, after = 0, ''
+    while True:
+        found = database.write(purge_batch, before, after, batch)
+        if found is None:
+            return removed
+        removed, after = removed + found[0], found[1]
+
+
+def purge_batch(
+    session: orm.Session, before: datetime.datetime, after: str, most: int
+) -> tuple[int, str] | None:
+    """Remove the next leases behind an id.
+
+    :returns: how many, without those that another purge has removed meanwhile, and the last id;
+        None if there are none
+    """
+    query = sa.select(_LEASES.c.id).where(_LEASES.c.id > after, _is_purgeable(before))
+    ids = session.scalars(query.order_by(_LEASES.c.id).limit(most)).all()
+    if not ids:
+        return None
+    unwanted = sa.delete(_LEASES).where(_LEASES.c.id.in_(ids), _is_purgeable(before))
+    return rows.change(session, unwanted), ids[-1]
+
+
+def count_purgeable(session: orm.Session, before: datetime.datetime) -> int:
+    """Count what :func:`purge` would remove."""
+    query = sa.select(sa.func.count()).select_from(_LEASES).where(_is_purgeable(before))
+    return session.execute(query).scalar_one()
+
+
+def _is_purgeable(before: datetime.datetime) -> sa.ColumnElement[bool]:
+    # What the trust still needs is kept.
+    busy = sa.select(_EVENTS.c.id).where(
+        _EVENTS.c.lease_id == _LEASES.c.id, _EVENTS.c.next_at.is_not(None)
+    )
+    # Not by its end: one that was cancelled is over before it, one that was hard to free after it.
+    over = sa.and_(
+        _LEASES.c.status == states.LeaseStatus.TERMINATED,
+        sa.func.coalesce(_LEASES.c.updated_at, _LEASES.c.created_at) < before,
+    )
+    return sa.and_(sa.or_(_LEASES.c.deleted_at < before, over), ~busy.exists())

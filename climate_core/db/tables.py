@@ -251,7 +251,7 @@ STRAY_TRUSTS = _table(
     _required('since', Time),
 )
 
-#: A trust that leases of one owner share, see climate_core.db.owner_trusts. ``digest`` stands for
+#: A trust that leases of one owner share, see climate_core.db.trusts. ``digest`` stands for
 #: what it delegates; ``retired_at`` is NULL while new leases may take it.
 OWNER_TRUSTS = _table(
     'owner_trusts',

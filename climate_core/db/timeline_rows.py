@@ -106,7 +106,7 @@ class TimelineQuery:
     lease_id: str | None = None
 
 
-_EARLY_END = events.early_end(_RESERVATION)
+_EARLY_END = events.early_end_at(_RESERVATION)
 #: In the order of the fields of :class:`Bar`.
 _COLUMNS = (
     _RESERVATION.c.id,

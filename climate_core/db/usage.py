@@ -54,7 +54,7 @@ _IS_PROMISED = sa.and_(
 _IS_MADE_WHEN_GRANTED = sa.and_(
     _RESERVATION.c.unit_kind.is_(None), _LEASE.c.kind == states.LeaseKind.RETRY
 )
-_GRANTED = events.last_written(model.PREPARE, _RESERVATION)
+_GRANTED = events.last_created_at(model.PREPARE, _RESERVATION)
 _ALLOCATED_PIECES = (
     sa.select(sa.func.sum(_ALLOCATION.c.pieces))
     .where(_ALLOCATION.c.reservation_id == _RESERVATION.c.id, sa.not_(allocations.is_released()))
@@ -81,7 +81,7 @@ _IS_GIVEN_UP = sa.and_(
         _RESERVATION.c.given_up, _RESERVATION.c.status_reason.startswith(queue.GIVEN_UP_REASON)
     ),
 )
-_RESTORED_AT = events.first_over(_LEASE.c.id, model.RETRY, _RESERVATION.c.freed_at)
+_RESTORED_AT = events.first_finished_at(_LEASE.c.id, model.RETRY, _RESERVATION.c.freed_at)
 _LOST_UNTIL = sa.case(
     (
         _IS_GIVEN_UP,
@@ -113,7 +113,7 @@ _IS_PLANNED = sa.and_(
 )
 #: When that is; NULL: nothing is.
 _ENDS = sa.case(
-    (_IS_PLANNED, sa.func.coalesce(events.early_end(_RESERVATION), _LEASE.c.end_date)),
+    (_IS_PLANNED, sa.func.coalesce(events.early_end_at(_RESERVATION), _LEASE.c.end_date)),
     else_=sa.null(),
 )
 

@@ -19,8 +19,8 @@ from oslo_utils import netutils
 from prometheus_client import core
 
 from climate_core.db import monitoring
+from climate_core.db.due_events import DueEvent
 from climate_core.db.engine import Database
-from climate_core.db.events import Due
 from climate_core.delivery.counted import CountedCollector
 from climate_core.http_server import HttpServer
 from climate_core.lease import events, model, states
@@ -109,7 +109,7 @@ class Metrics:
             )
             self.registry.register(PowerCollector(database, database_seconds))
 
-    def claimed(self, due: Due, now: datetime.datetime) -> None:
+    def claimed(self, due: DueEvent, now: datetime.datetime) -> None:
         """Count an event whose work begins; threads of the engine call these methods."""
         self._claimed.labels(_label(due.event_type)).observe(_seconds(now, due.next_at))
         with self._lock:
@@ -121,7 +121,7 @@ class Metrics:
             while len(self._first) > _REMEMBERED:
                 self._first.popitem(last=False)
 
-    def beaten(self, due: Due) -> None:
+    def beaten(self, due: DueEvent) -> None:
         """Count an event that another manager claimed first."""
         self._beaten.labels(_label(due.event_type)).inc()
 

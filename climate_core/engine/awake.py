@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 from oslo_log import log
 
 from climate_core.cloud import errors
-from climate_core.db import looks
+from climate_core.db import due_events
+from climate_core.db.due_events import DueEvent
 from climate_core.db.engine import Clock
-from climate_core.db.events import Due
 from climate_core.engine import retry
 from climate_core.lease import events, model, states, transitions
 from climate_core.plugins.base import ResourcePlugin
@@ -102,8 +102,8 @@ class AwakeStarts:
             self._ids.pop(found[1].reservations[0].key, None)
         return found
 
-    def early_look(self, resource_type: str, resource_id: str) -> Due | None:
-        """Return the start that waits for a resource, as :mod:`climate_core.db.looks` finds it.
+    def early_look(self, resource_type: str, resource_id: str) -> DueEvent | None:
+        """Return the start that waits for a resource, see :mod:`climate_core.db.due_events`.
 
         :returns: None if it is not known, or if others may work on it by now
         """
@@ -118,9 +118,9 @@ class AwakeStarts:
             return None
         priority = events.get_handler(event.event_type).priority
         values = event.id, lease.id, event.event_type, event.generation, priority, event.next_at
-        return looks.brought_forward(Due(*values), event.updated_at, 1, now)
+        return due_events.bring_forward(DueEvent(*values), event.updated_at, 1, now)
 
-    def find(self, due: Due) -> AwakeStart | None:
+    def find(self, due: DueEvent) -> AwakeStart | None:
         """Look at the resource of a start; None unless it is known to be awake."""
         with self._lock:
             found = self._drop(due.lease_id)

@@ -18,8 +18,8 @@ from typing import Any, Final
 from oslo_log import log
 
 from climate_core import context
+from climate_core.db.due_events import DueEvent
 from climate_core.db.engine import Database
-from climate_core.db.events import Due
 from climate_core.db.rows import Outcome
 from climate_core.engine import group_commit
 from climate_core.engine.group_commit import Write
@@ -35,7 +35,7 @@ _MOST: Final = 16
 _WRITERS: Final = 2
 
 #: Told what came of the work on an event: its result, or what was raised.
-Ended = Callable[[Due, Result | None, BaseException | None], None]
+Ended = Callable[[DueEvent, Result | None, BaseException | None], None]
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -45,7 +45,7 @@ class _Job:
     :param has_called: whether services may have been called for it
     """
 
-    due: Due
+    due: DueEvent
     work: Work
     ended: Ended
     outcome: Outcome[Any] = NOTHING
@@ -73,7 +73,7 @@ class EventPool:
     def __init__(
         self,
         database: Database,
-        work: Callable[[Due], Work],
+        work: Callable[[DueEvent], Work],
         workers: int,
         shares: ThreadShares,
     ) -> None:
@@ -103,7 +103,7 @@ class EventPool:
         """Return how many events wait for a thread."""
         return len(self._ready)
 
-    def begin(self, batch: Sequence[Due], ended: Ended) -> None:
+    def begin(self, batch: Sequence[DueEvent], ended: Ended) -> None:
         """Work on events; ``ended`` is called once for each of them."""
         jobs = [_Job(due, self._work(due), ended) for due in batch]
         with self._lock:

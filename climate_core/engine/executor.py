@@ -19,8 +19,8 @@ from sqlalchemy import orm
 from climate_core import context, exceptions, test_points
 from climate_core.backoff import Backoff
 from climate_core.db import leases, store
+from climate_core.db.due_events import DueEvent
 from climate_core.db.engine import DATABASE_ERRORS, Clock, Database, Stale
-from climate_core.db.events import Due
 from climate_core.delivery import metrics
 from climate_core.engine import claims, ranks, retry
 from climate_core.engine.allocations import AllocationKeeper
@@ -80,7 +80,7 @@ class EventExecutor:
     def __post_init__(self) -> None:
         self.awake = AwakeStarts(self.plugins, self.clock, self.enter)
 
-    def work(self, due: Due) -> Work:
+    def work(self, due: DueEvent) -> Work:
         """Claim an event and work on it, step by step."""
         if due.is_early:
             finished = yield from self._finish_awake(due)
@@ -107,7 +107,7 @@ class EventExecutor:
         finally:
             self.claims.drop(claim)
 
-    def _finish_awake(self, due: Due) -> Generator[Step, Any, Result | None]:
+    def _finish_awake(self, due: DueEvent) -> Generator[Step, Any, Result | None]:
         """Finish a start whose resource is awake; None if it is to be claimed."""
         found = self.awake.find(due)
         if found is None:
@@ -122,7 +122,7 @@ class EventExecutor:
             self.seen_by.claimed(due, self.clock.now())
         return self._finished(after, due.id, _next_times(found.lease))
 
-    def _claim(self, due: Due) -> Generator[Step, Any, _Begun | None]:
+    def _claim(self, due: DueEvent) -> Generator[Step, Any, _Begun | None]:
         """Claim an event and begin it, in one transaction."""
         try:
             begun: _Begun | None = yield Write(due.lease_id, functools.partial(self._begin, due))
@@ -191,7 +191,9 @@ class EventExecutor:
             return None
         return self._save(session, lease, change, found.event.id, found.event.event_type)
 
-    def _begin(self, due: Due, session: orm.Session, lease: model.Lease | None) -> _Begun | None:
+    def _begin(
+        self, due: DueEvent, session: orm.Session, lease: model.Lease | None
+    ) -> _Begun | None:
         """Claim an event and begin it; None if another manager has it, or it is not due."""
         found = next((e for e in lease.events if e.id == due.id), None) if lease else None
         # Of a group it is known later whether the claim is ours, and all begin again if not.

@@ -18,7 +18,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions, test_points
 from climate_core.cloud import errors
-from climate_core.db import leases, starts, store
+from climate_core.db import events, leases, store
 from climate_core.db.engine import Clock, Database
 from climate_core.lease import model
 from climate_core.lease.changes import failures
@@ -140,7 +140,7 @@ class Preparation(Worker):
         with self._changed:
             self._read_at = now + self._period
         until = self._period + self._seconds
-        found = self._database.read(starts.coming, self._types, until, _MOST)
+        found = self._database.read(events.read_upcoming_starts, self._types, until, _MOST)
         for each in found:
             self._plan(each.trust_id, each.seconds, each.may_be_told)
         if len(found) == _MOST:
@@ -193,7 +193,12 @@ class Preparation(Worker):
     def _tell(self, trust_id: str, reason: str | None) -> None:
         """Write to the leases that start soon why they will not; None: they will."""
         found = self._database.read(
-            starts.to_tell, self._types, trust_id, self._seconds, reason is None, _MOST_TOLD
+            events.find_leases_to_notify,
+            self._types,
+            trust_id,
+            self._seconds,
+            reason is None,
+            _MOST_TOLD,
         )
         for lease_id in found:
             if self.stopping:

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 from oslo_log import log
 
-from climate_core.db import events
+from climate_core.db import due_events
 from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
 from climate_core.engine.event_pool import Ended
 from climate_core.engine.shares import ThreadShares
@@ -45,7 +45,7 @@ class Pool(Protocol):
     def places(self) -> int:
         """Return how many events may be worked on at the same time."""
 
-    def begin(self, batch: Sequence[events.Due], ended: Ended) -> None:
+    def begin(self, batch: Sequence[due_events.DueEvent], ended: Ended) -> None:
         """Work on events; ``ended`` is called once for each of them."""
 
     def stop(self) -> None:
@@ -76,14 +76,14 @@ class Scheduler(Worker):
         self._shares.freed.append(self._wake)
         self._window = pool.places * 4
         #: Events that are worked on, by their ids.
-        self._in_flight: dict[str, events.Due] = {}
+        self._in_flight: dict[str, due_events.DueEvent] = {}
         #: Whether the database is to be asked now, and otherwise when, by the monotonic clock.
         self._unknown = True
         self._ask_at = math.inf
         #: Not before this, while something that is due waits for a place.
         self._again_at = 0.0
         #: Events that are due and not begun, by their ids, and whether the database has more.
-        self._waiting: dict[str, events.Due] = {}
+        self._waiting: dict[str, due_events.DueEvent] = {}
         self._has_more = False
         #: Whether another manager was faster since it was asked.
         self._beaten = False
@@ -91,8 +91,8 @@ class Scheduler(Worker):
         self._has_begun = False
         #: Events that were due, and others by then, while they were worked on.
         self._busy: set[str] = set()
-        self._early: dict[str, events.Due] = {}
-        database.listen(events.DUE, self.nudge)
+        self._early: dict[str, due_events.DueEvent] = {}
+        database.listen(due_events.DUE, self.nudge)
 
     @property
     def room(self) -> int:
@@ -128,7 +128,7 @@ class Scheduler(Worker):
         with self._changed:
             self._ask_at = min(self._ask_at, at)
 
-    def look_early(self, due: events.Due) -> None:
+    def look_early(self, due: due_events.DueEvent) -> None:
         """Work on an event at its ``next_at``, though the database has a later one."""
         with self._changed:
             kept = self._early.get(due.id)
@@ -183,12 +183,12 @@ class Scheduler(Worker):
         self._beaten = False
         try:
             now, rows = self._database.read(
-                events.upcoming, window, services, self._shares.full(), self._has_more
+                due_events.read_due, window, services, self._shares.full(), self._has_more
             )
         except BaseException:
             self._unknown = True
             raise
-        due: list[events.Due] = []
+        due: list[due_events.DueEvent] = []
         seconds = None
         if now is not None:
             self._clock.observe(now, began)
@@ -203,7 +203,7 @@ class Scheduler(Worker):
             self._again_at = asked + max(_PAUSE, _PAUSE_FACTOR * (asked - began))
             self._ask_at = min(self._ask_at, asked + nap(seconds, self._idle_seconds))
 
-    def _is_begun(self, due: events.Due) -> bool:
+    def _is_begun(self, due: due_events.DueEvent) -> bool:
         """Tell whether an event is worked on; it may be due again after that if it has changed."""
         begun = self._in_flight.get(due.id)
         if begun is not None and begun.generation != due.generation:
@@ -221,10 +221,10 @@ class Scheduler(Worker):
             early = [each for each in self._early.values() if each.next_at <= now]
         self._submit_all(sorted(early, key=operator.attrgetter('next_at')))
 
-    def _submit_all(self, found: Iterable[events.Due]) -> None:
+    def _submit_all(self, found: Iterable[due_events.DueEvent]) -> None:
         # Of many that call the same services only the first finds out that these have no room.
         full: set[frozenset[str]] = set()
-        begun: list[events.Due] = []
+        begun: list[due_events.DueEvent] = []
         for due in found:
             if self.stopping or self.room <= 0:
                 break
@@ -238,7 +238,7 @@ class Scheduler(Worker):
             self._has_begun = True
             self._pool.begin(begun, self._ended)
 
-    def _take(self, due: events.Due) -> bool | None:
+    def _take(self, due: due_events.DueEvent) -> bool | None:
         """Take an event from those that wait.
 
         :returns: whether it was to be looked at early, though it may be due by now; None: it is
@@ -258,7 +258,9 @@ class Scheduler(Worker):
             self._shares.begin(due)
             return self._early.pop(due.id, None) is not None
 
-    def _ended(self, due: events.Due, result: Result | None, error: BaseException | None) -> None:
+    def _ended(
+        self, due: due_events.DueEvent, result: Result | None, error: BaseException | None
+    ) -> None:
         if error is not None:
             told = '%s of lease %s was interrupted; it is resumed when its claim expires'
             LOG.error(told, due.event_type, due.lease_id, exc_info=error)
@@ -281,13 +283,13 @@ class Scheduler(Worker):
             self._wake()
 
 
-def spread(due: Iterable[events.Due]) -> list[events.Due]:
+def spread(due: Iterable[due_events.DueEvent]) -> list[due_events.DueEvent]:
     """Shuffle events of equal rank, so that several managers do not all claim the same one."""
 
-    def rank(row: events.Due) -> tuple[datetime.datetime, int]:
+    def rank(row: due_events.DueEvent) -> tuple[datetime.datetime, int]:
         return row.next_at, row.priority
 
-    mixed: list[events.Due] = []
+    mixed: list[due_events.DueEvent] = []
     for _, group in itertools.groupby(due, rank):
         equals = list(group)
         random.shuffle(equals)

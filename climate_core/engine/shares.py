@@ -11,7 +11,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 
-from climate_core.db.events import NO_SERVICES, Due, Services
+from climate_core.db.due_events import NO_SERVICES, DueEvent, Services
 from climate_core.lease import events
 from climate_core.plugins.base import ResourcePlugin
 
@@ -99,7 +99,7 @@ class ThreadShares:
         #: Called when an event needs a service no more that it might have called.
         self.freed: list[Callable[[], None]] = []
 
-    def has_room(self, due: Due) -> bool:
+    def has_room(self, due: DueEvent) -> bool:
         """Tell whether the work on another event may begin."""
         with self._lock:
             return all(self._events.has_room(each) for each in due.services)
@@ -109,17 +109,17 @@ class ThreadShares:
         with self._lock:
             return {each for each in self.services.names if not self._events.has_room(each)}
 
-    def begin(self, due: Due) -> None:
+    def begin(self, due: DueEvent) -> None:
         """Count an event that begins."""
         with self._lock:
             self._events.move(due.id, due.services)
 
-    def has_thread(self, due: Due) -> bool:
+    def has_thread(self, due: DueEvent) -> bool:
         """Tell whether another thread may call services for an event."""
         with self._lock:
             return all(self._threads.has_room(each) for each in due.services)
 
-    def take_thread(self, due: Due) -> None:
+    def take_thread(self, due: DueEvent) -> None:
         """Count the thread that is about to call services for an event."""
         with self._lock:
             self._threads.move(due.id, due.services)

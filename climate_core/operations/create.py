@@ -17,7 +17,7 @@ from climate_core import exceptions
 from climate_core.concurrency import deadline
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
-from climate_core.db import owner_trusts as db_trusts
+from climate_core.db import trusts as db_trusts
 from climate_core.db import usage as db_limits
 from climate_core.db.engine import DATABASE_ERRORS, Stale
 from climate_core.db.rows import GroupWriter, Outcome
@@ -226,7 +226,7 @@ class LeaseWriter:
         for _ in range(_TRUST_ATTEMPTS):
             try:
                 return self._persist(writing)
-            except db_trusts.Retired:
+            except db_trusts.TrustRetired:
                 self.provisioner.replace_trust(context, writing.done)
         raise exceptions.ServiceUnavailable(
             'The trust of the owner was retired while the lease was written, several times: try '
@@ -347,14 +347,14 @@ class LeaseWriter:
         db_limits.lock_project(session, project_id, most)
         used: limits.Amounts = {} if most is None else db_limits.count_used(session, project_id)
         shared = {_trust_id(each) for each in group if _shares(each.done)}
-        live = db_trusts.live(session, shared)
+        live = db_trusts.lock_live(session, shared)
         outcomes: list[Outcome[model.Lease]] = []
         new: list[store.NewLease] = []
         for each in group:
             lease = each.done.new_lease(each.draft)
             try:
                 used = _check_grouped(each, lease, used, live)
-            except (exceptions.LimitExceeded, db_trusts.Retired) as exc:
+            except (exceptions.LimitExceeded, db_trusts.TrustRetired) as exc:
                 outcomes.append((None, exc))
                 continue
             self._keep_trust(session, each.done)
@@ -394,10 +394,10 @@ def _check_grouped(
     :param live: the ids of the trusts that may be shared
     :returns: what the project holds with it
     :raises climate_core.exceptions.LimitExceeded: that is too much
-    :raises climate_core.db.owner_trusts.Retired: its trust is not to be shared any more
+    :raises climate_core.db.trusts.TrustRetired: its trust is not to be shared any more
     """
     if _shares(writing.done) and _trust_id(writing) not in live:
-        raise db_trusts.Retired
+        raise db_trusts.TrustRetired
     return limits.add_usage(writing.most, used, limits.sum_amounts(lease.live, leases=1))
 
 

@@ -14,7 +14,7 @@ from climate_core.calendar.windows import SearchBudget
 from climate_core.cloud import errors as cloud_errors
 from climate_core.cloud import flavors
 from climate_core.context import RequestContext
-from climate_core.db import reservations as db
+from climate_core.db import forecast_reads
 from climate_core.db.engine import Database
 from climate_core.lease import model, states
 from climate_core.lease.changes.update import moved_date
@@ -75,7 +75,7 @@ def read_demand(room: PoolCapacity, reservation: model.Reservation) -> RunningSe
 
 
 def _read_demand(
-    room: PoolCapacity, name: str, wanted: model.Reservation | db.ToBeMade
+    room: PoolCapacity, name: str, wanted: model.Reservation | forecast_reads.PlannedResource
 ) -> RunningServer:
     held = wanted.amounts or wanted.params.get(model.HOLDS) or {}
     return room.demand(name, wanted.params, held)
@@ -113,7 +113,7 @@ def read_future_demands(
 ) -> dict[str, FutureDemand]:
     """Return what leases will take that is not made yet, or not woken again, by their ids."""
     found = {}
-    for lease_id, wanted in database.read(db.to_be_made, resource_type).items():
+    for lease_id, wanted in database.read(forecast_reads.read_planned, resource_type).items():
         servers = []
         for number, each in enumerate(wanted):
             # What is not known, as of a flavor that is gone, cannot be counted.
@@ -143,7 +143,7 @@ def read_releases(database: Database, resource_type: str, room: PoolCapacity) ->
             host=places[end.resource_id],
             amounts=room.released(end.amounts),
         )
-        for end in database.read(db.ends, resource_type)
+        for end in database.read(forecast_reads.read_ends, resource_type)
         if end.resource_id in places
         if end.given_up_at is not None or end.on_end in _FREEING_ACTIONS
     ]

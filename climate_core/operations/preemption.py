@@ -19,9 +19,9 @@ from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import events, leases, preemptible, store
+from climate_core.db import due_events, forecast_reads, leases, store
 from climate_core.db.engine import Database, signal
-from climate_core.db.preemptible import Preemptible
+from climate_core.db.forecast_reads import Preemptible
 from climate_core.lease import model, states
 from climate_core.lease.changes import queueing
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
@@ -89,7 +89,9 @@ class Preemption:
             return None
         later = self._after_notice(draft)
         last = max(lease.end_date, later.lease.end_date)
-        found = self.database.read(preemptible.find, lease.start_date, last, draft.now)
+        found = self.database.read(
+            forecast_reads.find_preemptible, lease.start_date, last, draft.now
+        )
         if not found:
             return None
         if later is not draft:
@@ -170,7 +172,7 @@ class Preemption:
             self.allocation_service.release(session, lease, draft.now if waits else time)
             LOG.info('Lease %s is preempted by lease %s', lease_id, draft.lease.id)
         if draft.preempted:
-            signal(session, events.DUE)
+            signal(session, due_events.DUE)
 
     def _chosen(self, draft: Draft, found: Mapping[str, Preemptible]) -> Draft | None:
         lease = draft.lease

@@ -19,8 +19,9 @@ from climate_core.cloud import errors
 from climate_core.cloud.auth import RecentCache
 from climate_core.concurrency import check_deadline
 from climate_core.context import RequestContext
-from climate_core.db import leases, migration, missing
-from climate_core.db import owner_trusts as db
+from climate_core.db import leases, migration
+from climate_core.db import reservations as db_reservations
+from climate_core.db import trusts as db
 from climate_core.db.engine import DATABASE_ERRORS, Database, after_commit
 from climate_core.lease import model
 from climate_core.lease.errors import prefix_field
@@ -115,12 +116,12 @@ class OwnerTrusts:
         trust_id = lease.trust_id
         if trust_id is None:
             return
-        use = self._database.read(db.use, trust_id)
+        use = self._database.read(db.read_use, trust_id)
         shared = use.shared or not (use.known or self._retire_alone(trust_id, lease))
         if use.needed:
             return
         if shared:
-            self._database.write(db.leave, trust_id)
+            self._database.write(db.retain, trust_id)
             return
         self._trusts.delete(trust_id)
         self._database.write(db.delete, trust_id)
@@ -128,7 +129,7 @@ class OwnerTrusts:
     def _retire_alone(self, trust_id: str, lease: model.Lease) -> bool:
         """Write a trust as that of one lease alone; tell whether it is so."""
         try:
-            self._database.write(db.insert_alone, trust_id, lease.user_id, lease.project_id)
+            self._database.write(db.insert_unshared, trust_id, lease.user_id, lease.project_id)
         except db_exc.DBDuplicateEntry:
             return False
         return True
@@ -278,7 +279,7 @@ class Provisioner:
         for each in done.made:
             kind, resource_id = each.resource_type, each.resource_id
             try:
-                if self.database.read(missing.unheld, kind, [resource_id]):
+                if self.database.read(db_reservations.find_unheld, kind, [resource_id]):
                     self.plugins[kind].discard(resource_id)
             except _CLEANUP_ERRORS:
                 told = 'The %s %s of a lease that was not created stays'

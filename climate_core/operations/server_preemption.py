@@ -21,9 +21,9 @@ from climate_core import exceptions
 from climate_core.calendar import reclaim
 from climate_core.calendar.windows import SearchBudget
 from climate_core.cloud import errors, servers
-from climate_core.db import leases, preemptible
+from climate_core.db import forecast_reads, leases
 from climate_core.db.engine import Clock, Database
-from climate_core.db.preemptible import PreemptibleServers
+from climate_core.db.forecast_reads import PreemptibleServers
 from climate_core.lease import model, states
 from climate_core.lease.changes import queueing
 from climate_core.operations import pool_forecast
@@ -99,7 +99,7 @@ class ServerPreemption:
             end = max(end, start + datetime.timedelta(seconds=lease.duration))
         if start >= end:
             return None
-        found = self.database.read(preemptible.find_servers, end)
+        found = self.database.read(forecast_reads.find_preemptible_servers, end)
         if not found:
             return None
         if is_tried and not all(each.is_made for each in lease.live):
@@ -219,8 +219,8 @@ class _PoolSnapshot:
         # What is held already needs no room.
         wanted = [each for each in _find_servers(lease) if each.resource_id not in self._places]
         self._asked = self._demand(wanted)
-        waiting = [each.id for each in database.read(leases.queue) if each.needs_forecast]
-        first = database.read(leases.waiting, waiting[:_MAX_LEASES_AHEAD])
+        waiting = [each.id for each in database.read(leases.read_queue) if each.needs_forecast]
+        first = database.read(leases.read_waiting, waiting[:_MAX_LEASES_AHEAD])
         self._ahead: list[FutureDemand] = []
         self.budget, self.claim_budget = SearchBudget(LOOKS), SearchBudget(_CLAIM_FACTOR * LOOKS)
         count = 0

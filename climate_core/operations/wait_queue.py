@@ -22,7 +22,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.calendar.model import QueuedRequest
 from climate_core.calendar.windows import SearchBudget
-from climate_core.db import events, leases, store
+from climate_core.db import due_events, leases, store
 from climate_core.db import usage as db_limits
 from climate_core.db.engine import DATABASE_ERRORS, Stale, signal
 from climate_core.db.leases import QueueEntry
@@ -119,7 +119,7 @@ class WaitQueue:
         until = now + datetime.timedelta(seconds=interval)
         others = [each for each in tried.lease_ids if each != lease.id]
         if others:
-            self.database.write(events.postpone_tries, model.RETRY, others, soon, until)
+            self.database.write(due_events.postpone_retries, model.RETRY, others, soon, until)
         present = self.database.read(leases.find, lease.id, parts=())
         if present is None or present.status != states.LeaseStatus.WAITING:
             return None
@@ -152,11 +152,11 @@ class WaitQueue:
 
         :param wanted: the id of a lease that is handled in any case
         """
-        entries = {each.id: each for each in self.database.read(leases.queue)}
+        entries = {each.id: each for each in self.database.read(leases.read_queue)}
         chosen, are_all = self._turns.choose([*entries.values()], wanted)
         if not chosen:
             return _QueuePass(chosen, are_all)
-        waiting = {each.id: each for each in self.database.read(leases.waiting, chosen)}
+        waiting = {each.id: each for each in self.database.read(leases.read_waiting, chosen)}
         done = _QueuePass([each for each in chosen if each in waiting], are_all)
         if len(waiting) < len(chosen):
             self._turns.put_back([entries[each] for each in chosen], waiting)
@@ -275,7 +275,7 @@ class WaitQueue:
             session, after, queueing.pending_reservations(after), {}, now, opened
         )
         before_commit(session)
-        signal(session, events.DUE)
+        signal(session, due_events.DUE)
         LOG.info('Lease %s waits no more', lease.id)
         return True
 

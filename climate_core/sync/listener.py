@@ -40,7 +40,7 @@ from oslo_log import log
 from climate_common import resource_types
 from climate_core.concurrency import RateLimit
 from climate_core.conf import notifications
-from climate_core.db import events, looks, store
+from climate_core.db import due_events, store
 from climate_core.db.engine import DATABASE_ERRORS
 from climate_core.sync.notified_checks import NotifiedChecks, Suspicion
 from climate_core.threads import MessageServer
@@ -148,8 +148,8 @@ class NotificationEndpoint:
         self,
         source: Source,
         checks: NotifiedChecks,
-        early_looks: looks.EarlyLooks,
-        look_early: Callable[[events.Due], None],
+        early_looks: due_events.EarlyPolls,
+        look_early: Callable[[due_events.DueEvent], None],
     ) -> None:
         types = '|'.join(map(re.escape, sorted({*source.suspected, *source.done})))
         self.filter_rule = messaging.NotificationFilter(
@@ -227,8 +227,8 @@ def make(
     conf: cfg.ConfigOpts,
     types: Collection[str],
     checks: Mapping[str, NotifiedChecks],
-    early_looks: looks.EarlyLooks,
-    look_early: Callable[[events.Due], None],
+    early_looks: due_events.EarlyPolls,
+    look_early: Callable[[due_events.DueEvent], None],
     look_at_hosts: Callable[[], None],
 ) -> list[MessageServer]:
     """Make the listeners for these types; they hear nothing before their ``start``.

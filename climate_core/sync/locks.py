@@ -10,7 +10,7 @@ holds the resource any more, or the resource runs in a lease that does not give 
 from collections.abc import Iterator
 from itertools import islice
 
-from climate_core.db import missing
+from climate_core.db import reservations
 from climate_core.db.engine import Database
 from climate_core.plugins.base import ResourcePlugin
 
@@ -28,9 +28,13 @@ def undo(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
     """
     locked = iter(plugin.list_locked())
     while chunk := list(islice(locked, _CHUNK)):
-        for resource_id in sorted(database.read(missing.let_go, plugin.resource_type, chunk)):
+        for resource_id in sorted(
+            database.read(reservations.find_released, plugin.resource_type, chunk)
+        ):
             plugin.unlock(resource_id)
             yield resource_id
-        for resource_id in sorted(database.read(missing.in_use, plugin.resource_type, chunk)):
+        for resource_id in sorted(
+            database.read(reservations.find_in_use, plugin.resource_type, chunk)
+        ):
             if plugin.unlock(resource_id, may_sleep=False):
                 yield resource_id

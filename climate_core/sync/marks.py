@@ -57,7 +57,7 @@ def update(
 def _open_reservations(database: Database, resource_type: str) -> Iterator[Reservation]:
     """Yield the active reservations of a type with open matching."""
     after = ''
-    while page := database.read(reservations.held, resource_type, after):
+    while page := database.read(reservations.read_held_page, resource_type, after):
         for each in page:
             is_active = each.status == states.ReservationStatus.ACTIVE
             if is_active and each.params.get('matching') == lanes.OPEN:

@@ -138,7 +138,7 @@ class NotifiedChecks(Worker):
         found: set[str] = set()
         try:
             held = self._database.read(
-                reservations.holders, self._plugin.resource_type, sorted(asked)
+                reservations.find_holders, self._plugin.resource_type, sorted(asked)
             )
             found = self._note(suspicion, held) if held else set()
         except _TROUBLE as exc:

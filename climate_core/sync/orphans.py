@@ -38,11 +38,13 @@ def resources(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
     """
     waiting = iter(plugin.list_unleased())
     while chunk := list(islice(waiting, _CHUNK)):
-        yield from sorted(database.read(missing.unheld, plugin.resource_type, chunk))
+        yield from sorted(database.read(reservations.find_unheld, plugin.resource_type, chunk))
     made = iter(plugin.list_made())
     while part := list(islice(made, _CHUNK)):
         reservation_ids = {(each.reservation_id, each.is_ours) for each in part}
-        left = database.read(missing.unheld_made, plugin.resource_type, reservation_ids)
+        left = database.read(
+            reservations.find_unheld_created, plugin.resource_type, reservation_ids
+        )
         yield from sorted(each.resource_id for each in part if each.reservation_id in left)
 
 
@@ -72,7 +74,7 @@ def reservations_without_resource(
     :param lease_id: only those of this lease
     """
     after, find_missing = '', plugin.compare_pages()
-    while page := database.read(reservations.held, plugin.resource_type, after, _PAGE):
+    while page := database.read(reservations.read_held_page, plugin.resource_type, after, _PAGE):
         asked = [r for r in page if lease_id in (None, r.lease_id)]
         reasons: Mapping[str, str] = find_missing(asked) if asked else {}
         yield from ((r, reasons[r.id]) for r in asked if r.id in reasons)

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 from oslo_log import log
 
-from climate_core.db import leases
+from climate_core.db import store
 from climate_core.db.engine import DATABASE_ERRORS, Clock, Database, Stale
 from climate_core.threads import PeriodicWorker
 
@@ -46,7 +46,7 @@ class LeasePurger(PeriodicWorker):
         :returns: the seconds until there may be more
         """
         before = self._clock.now() - self._age
-        found = self._database.write(leases.purge_some, before, self._after, BATCH)
+        found = self._database.write(store.purge_batch, before, self._after, BATCH)
         if found is not None:
             removed, self._after = found
             self._removed += removed

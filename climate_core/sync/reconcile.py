@@ -19,6 +19,7 @@ from oslo_log import log
 from climate_core.cloud import errors
 from climate_core.cloud.trusts import Trusts
 from climate_core.db import missing, store
+from climate_core.db import trusts as db_trusts
 from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.sync import locks, marks, orphans, reported, retired_trusts
@@ -127,7 +128,7 @@ class Reconciler(PeriodicWorker):
     def _sweep_trusts(self) -> None:
         mine = set(self._trusts.mine())
         try:
-            old = self._database.write(missing.stray_trusts, mine, _TRUST_SECONDS)
+            old = self._database.write(db_trusts.note_stray, mine, _TRUST_SECONDS)
         except db_exc.DBDuplicateEntry:
             # Another manager does the same at this moment.
             return

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.cloud.trusts import Trusts
-from climate_core.db import missing, monitoring, owner_trusts, store
+from climate_core.db import missing, monitoring, reservations, store
+from climate_core.db import trusts as db_trusts
 from climate_core.db.engine import Database
 from climate_core.lease.history import Cause
 from climate_core.lease.model import Reservation
@@ -162,15 +163,15 @@ class Repair:
 
         :param pause: waits so many seconds
         """
-        stray = set(trusts.mine()) - self._database.read(missing.trusts)
+        stray = set(trusts.mine()) - self._database.read(db_trusts.find_used)
         if stray and self._yes:
             pause(TRUST_SECONDS)
-            stray -= self._database.read(missing.trusts)
+            stray -= self._database.read(db_trusts.find_used)
         for trust_id in sorted(stray):
             trouble = self._do(trusts.delete, trust_id)
             done = self._yes and not trouble
             yield Repaired(trust_id, 'a trust that no lease has', 'delete it', done, trouble)
-        for trust_id in self._database.read(owner_trusts.refused_ones):
+        for trust_id in self._database.read(db_trusts.find_rejected):
             trouble = self._do(self._delete_refused, trusts, trust_id)
             done = self._yes and not trouble
             wrong = 'a trust that no lease needs, and that Keystone did not let the manager delete'
@@ -178,11 +179,11 @@ class Repair:
 
     def _delete_refused(self, trusts: Trusts, trust_id: str) -> None:
         trusts.delete(trust_id)
-        self._database.write(owner_trusts.delete, trust_id)
+        self._database.write(db_trusts.delete, trust_id)
 
     def _discard(self, plugin: ResourcePlugin, resource_id: str) -> None:
         """Check again before something is deleted for good."""
-        if not self._database.read(missing.unheld, plugin.resource_type, [resource_id]):
+        if not self._database.read(reservations.find_unheld, plugin.resource_type, [resource_id]):
             raise exceptions.Permanent('A lease holds it by now.')
         plugin.discard(resource_id)
 

@@ -30,7 +30,9 @@ def verify(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
     One request for each reservation that is not verified, and a few statements for each page.
     """
     after = ''
-    while page := database.read(reservations.reported, plugin.resource_type, after, _PAGE):
+    while page := database.read(
+        reservations.read_reported_page, plugin.resource_type, after, _PAGE
+    ):
         yield from _verify(database, plugin, [each for each in page if REPORTED in each.params])
         after = page[-1].id
 

@@ -7,7 +7,7 @@ from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud.trusts import Trusts
-from climate_core.db import owner_trusts
+from climate_core.db import trusts as db_trusts
 from climate_core.db.engine import Database
 
 LOG = log.getLogger(__name__)
@@ -15,9 +15,9 @@ LOG = log.getLogger(__name__)
 
 def find(database: Database) -> Iterator[str]:
     """Retire what no lease needs; yield the ids of trusts that were retired long enough ago."""
-    live, old = database.read(owner_trusts.unneeded)
+    live, old = database.read(db_trusts.find_unneeded)
     if live:
-        database.write(owner_trusts.retire, live)
+        database.write(db_trusts.retire, live)
     yield from old
 
 
@@ -33,17 +33,17 @@ def delete(
     :returns: False if a lease needs it by now, or Keystone refuses
     :raises climate_core.exceptions.Transient: Keystone does not answer; this counts as nothing
     """
-    if not database.read(owner_trusts.is_unneeded, trust_id):
+    if not database.read(db_trusts.is_unneeded, trust_id):
         return False
     try:
         trusts.delete(trust_id)
     except exceptions.Permanent as exc:
-        if database.write(owner_trusts.refused, trust_id) == 1:
+        if database.write(db_trusts.count_rejection, trust_id) == 1:
             refused()
             told = (
                 'Keystone does not let the service delete the trust %s, which no lease needs: %s'
             )
             LOG.warning(told, trust_id, exc)
         return False
-    database.write(owner_trusts.delete, trust_id)
+    database.write(db_trusts.delete, trust_id)
     return True

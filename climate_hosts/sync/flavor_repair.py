@@ -26,7 +26,7 @@ def find(database: Database, conn: 'connection.Connection') -> Iterator[str]:
     """Yield the ids of flavors whose reservation is over or does not exist."""
     present = flavors.list_of_reservations(conn)
     while chunk := {*islice(present, _CHUNK)}:
-        yield from sorted(chunk - database.read(reservations.holding, chunk))
+        yield from sorted(chunk - database.read(reservations.filter_holding, chunk))
 
 
 def run(database: Database, conn: 'connection.Connection', yes: bool) -> Iterator[Repaired]:

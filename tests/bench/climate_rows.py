@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from climate_core.db import events, leases, reservations, tables
+from climate_core.db import events, reservations, store, tables
 from climate_core.lease import model, states
 from climate_core.lease.history import Cause, describe_change
 from tests.bench.cloud import PROJECT_ID, USER
@@ -101,11 +101,9 @@ def _copied(name: str, mark: str) -> str:
 
 def _insert(connection: sa.Connection, batch: list[model.Lease]) -> None:
     rows = {
-        tables.LEASES: [leases.columns(each) for each in batch],
-        tables.RESERVATIONS: [
-            reservations.columns(r) for each in batch for r in each.reservations
-        ],
-        tables.EVENTS: [events.columns(e) for each in batch for e in each.events],
+        tables.LEASES: [store.to_row(each) for each in batch],
+        tables.RESERVATIONS: [reservations.to_row(r) for each in batch for r in each.reservations],
+        tables.EVENTS: [events.to_row(e) for each in batch for e in each.events],
         tables.HISTORY: [row for each in batch for row in _history(each)],
     }
     for table, values in rows.items():

@@ -25,7 +25,8 @@ from sqlalchemy import orm
 from climate_core import conf as configuration
 from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
-from climate_core.db import events, leases, owner_trusts
+from climate_core.db import due_events, leases, store
+from climate_core.db import trusts as db_trusts
 from climate_core.db.engine import Database
 from climate_core.plugins import loading
 from climate_core.sync.reconcile import Reconciler
@@ -126,9 +127,9 @@ class Measurement:
         self._note('show', name, self._get(lambda n: f'/v1/leases/{ids[n]}'))
         for kind, path in self._side.pages().items():
             self._note(f'page of 100, {kind}', name, self._get(functools.partial(_always, path)))
-        upcoming = functools.partial(self.database.read, events.upcoming, WINDOW)
+        upcoming = functools.partial(self.database.read, due_events.read_due, WINDOW)
         self._note('what is due', name, self._here(upcoming, TIMES))
-        trusts = functools.partial(self.database.read, owner_trusts.unneeded)
+        trusts = functools.partial(self.database.read, db_trusts.find_unneeded)
         self._note('trusts without a lease', name, self._here(trusts, TIMES))
         self._note(f'{STARTS} due', name, self.work.due(STARTS))
         say('comparing with the cloud')
@@ -202,7 +203,7 @@ def purge(found: Measurement, side: Climate) -> None:
 
     def change(session: orm.Session) -> None:
         lease = leases.get(session, lease_id, lock=True)
-        leases.update(session, lease, name=f'n{lease.generation}')
+        store.update_lease(session, lease, name=f'n{lease.generation}')
 
     def create() -> None:
         found.work.create(side.reservation())
@@ -210,14 +211,14 @@ def purge(found: Measurement, side: Climate) -> None:
     others = [
         Beside('create', create),
         Beside('change of another lease', functools.partial(database.write, change)),
-        Beside('what is due', functools.partial(database.read, events.upcoming, WINDOW)),
+        Beside('what is due', functools.partial(database.read, due_events.read_due, WINDOW)),
     ]
     before = found.probe.counters()[0]
     with contextlib.ExitStack() as running:
         for each in others:
             running.enter_context(each)
         began, cpu = time.perf_counter(), time.thread_time()
-        removed = leases.purge(database, OVER + datetime.timedelta(1))
+        removed = store.purge(database, OVER + datetime.timedelta(1))
         took, cpu = time.perf_counter() - began, time.thread_time() - cpu
     statements = found.probe.counters()[0] - before
     say(f'purge of {removed}: {took:.1f} s, CPU {cpu:.1f} s, {statements} SQL with the others')

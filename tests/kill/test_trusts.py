@@ -8,13 +8,13 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core.cloud.trusts import Trusts
-from climate_core.db import missing, owner_trusts, tables
+from climate_core.db import tables, trusts
 from tests.kill.deaths import EVENT
 from tests.support.fakes import leases
 
 #: Before the first, or only, transaction of a process that has no other threads.
 COMMIT = 'commit.before:MainThread:1'
-GRACE = datetime.timedelta(seconds=owner_trusts.GRACE_SECONDS)
+GRACE = datetime.timedelta(seconds=trusts.GRACE_SECONDS)
 
 
 def wanted(stage):
@@ -70,7 +70,7 @@ def test_between_the_trust_and_the_lease(stage):
 
     lease = leases.read(stage.database, values['id'])
     assert rows(stage) == {lease.trust_id: True}
-    assert set(Trusts(cloud).mine()) - stage.database.read(missing.trusts) == {left}
+    assert set(Trusts(cloud).mine()) - stage.database.read(trusts.find_used) == {left}
     # What comes later has that of the lease.
     (later,) = make(stage, 1)
     assert later.trust_id == lease.trust_id

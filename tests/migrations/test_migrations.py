@@ -266,7 +266,7 @@ def test_contract_removes_short_params_that_the_release_before_did_not_update(
     query = sa.select(*db_reservations.SHORT_COLUMNS)
     with Database(conf).reader() as session:
         (row,) = session.execute(query)
-        assert db_reservations.read(session, row).params == {'max': 2}
+        assert db_reservations.build_reservation(session, row).params == {'max': 2}
 
 
 def _lease(start: datetime.datetime, end: datetime.datetime) -> dict[str, Any]:

@@ -125,13 +125,13 @@ def test_lease_that_is_deleted_meanwhile_keeps_no_other_server_unmarked(
     world: LaneWorld, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = world.enter(started(world, matching='open'))
-    held = reservations.held
+    held = reservations.read_held_page
 
     def with_deleted(*args: Any) -> Any:
         page = held(*args)
         return [dataclasses.replace(each, lease_id='deleted') for each in page[:1]] + page
 
-    monkeypatch.setattr(reservations, 'held', with_deleted)
+    monkeypatch.setattr(reservations, 'read_held_page', with_deleted)
     make().compare()
     assert list(marks(world)) == [server]
 

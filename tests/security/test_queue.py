@@ -252,7 +252,7 @@ def test_leases_that_store_much_are_tried_in_turn(
     hotel.look()
     assert set(tried) == set(ids)
     tried.clear()
-    monkeypatch.setattr(leases, 'MOST_BYTES', 1000)
+    monkeypatch.setattr(leases, 'MAX_QUEUE_BYTES', 1000)
     for number in range(1, 6):
         assert hotel.world.operations.queue.grant_waiting() == wait_queue._PASS_PAUSE_SECONDS
         assert len(tried) == 2 * number

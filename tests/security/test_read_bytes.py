@@ -10,7 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from climate_common.resource_types import SERVER, VOLUME
-from climate_core.db import leases, reservations, tables
+from climate_core.db import forecast_reads, leases, reservations, tables
+from climate_core.db import store as db_store
 from climate_core.db.engine import Database
 from climate_core.lease import model, states
 from tests.security.cost import bounded
@@ -73,7 +74,7 @@ def store(
         held.append(model.new_reservation(lease_id, resource_type, new, params, now))
         lease = samples.lease(lease_id=lease_id, start=start, now=now, kind=kind, status=status)
         made.append(lease)
-    database.write(leases.insert, made)
+    database.write(db_store.insert_leases, made)
     database.write(reservations.insert, held)
     return [lease.id for lease in made]
 
@@ -87,7 +88,7 @@ def test_forecasts_read_what_they_need(
     key = KEYS[resource_type]
     sealed = {'_sealed': 'x', key: said}
     store(database, resource_type, {**NEEDED, 'on_end': 'delete', **sealed})
-    database.read(reservations.to_be_made, 'test:none')
+    database.read(forecast_reads.read_planned, 'test:none')
     cpu_seconds, mebibytes = 0.1, 4.0
     if is_old:
         # Rows of releases before have all in the column that they know.
@@ -95,8 +96,8 @@ def test_forecasts_read_what_they_need(
             session.execute(sa.update(tables.RESERVATIONS).values(short_params=None))
         read, cpu_seconds, mebibytes = said, 5.0, 250.0
     with bounded(cpu_seconds, mebibytes):
-        wanted = database.read(reservations.to_be_made, resource_type)
-        ends = database.read(reservations.ends, resource_type)
+        wanted = database.read(forecast_reads.read_planned, resource_type)
+        ends = database.read(forecast_reads.read_ends, resource_type)
     assert len(wanted) == len(ends) == COUNT
     assert {each.on_end for each in ends} == {'delete'}
     needed = {**NEEDED, 'on_end': 'delete', key: read} | ({'_sealed': 'x'} if is_old else {})
@@ -106,17 +107,17 @@ def test_forecasts_read_what_they_need(
 def test_changed_reservation_is_read_as_it_is(database: Database) -> None:
     said, read = SPECIFICATIONS[VOLUME]
     store(database, VOLUME, {**NEEDED, 'volume': said})
-    (before, *_) = database.read(reservations.held, VOLUME, '', 1)
+    (before, *_) = database.read(reservations.read_held_page, VOLUME, '', 1)
     after = dataclasses.replace(before, params={**NEEDED, 'volume': {**said, 'size': 5}})
     database.write(reservations.update, [(before, after)])
-    wanted = database.read(reservations.to_be_made, VOLUME)
+    wanted = database.read(forecast_reads.read_planned, VOLUME)
     (one,) = wanted[before.lease_id]
     assert one.params == {**NEEDED, 'volume': {**read, 'size': 5}}
     plain = dataclasses.replace(after, params={'on_end': 'delete'})
     database.write(reservations.update, [(after, plain)])
     ((one,),) = [
         held
-        for lease_id, held in database.read(reservations.to_be_made, VOLUME).items()
+        for lease_id, held in database.read(forecast_reads.read_planned, VOLUME).items()
         if lease_id == before.lease_id
     ]
     assert one.params == {'on_end': 'delete'}
@@ -127,9 +128,9 @@ def test_queue_reads_what_it_needs(database: Database) -> None:
     params = {**NEEDED, model.GROUP: 'web', '_sealed': 'x', 'server': said}
     waits = states.LeaseKind.RETRY, states.LeaseStatus.WAITING
     ids = store(database, SERVER, params, *waits)
-    database.read(leases.waiting, ['none'])
+    database.read(leases.read_waiting, ['none'])
     with bounded(cpu_seconds=0.2, mebibytes=10):
-        waiting = database.read(leases.waiting, ids)
+        waiting = database.read(leases.read_waiting, ids)
     assert {each.id for each in waiting} == set(ids)
     assert all(
         one.params == {**NEEDED, model.GROUP: 'web', 'server': read}
@@ -143,18 +144,20 @@ def test_pass_through_the_queue_reads_a_bounded_number_of_bytes(database: Databa
     params = {'min': 1, 'max': 1, 'resource_properties': 'x' * 400_000}
     waits = states.LeaseKind.RETRY, states.LeaseStatus.WAITING
     ids = store(database, 'test:host', params, *waits)
-    database.read(leases.waiting, ['none'])
+    database.read(leases.read_waiting, ['none'])
     with bounded(cpu_seconds=2, mebibytes=40):
-        waiting = database.read(leases.waiting, ids[::-1])
-    count = leases.MOST_BYTES // 400_000 + 1
+        waiting = database.read(leases.read_waiting, ids[::-1])
+    count = leases.MAX_QUEUE_BYTES // 400_000 + 1
     assert {each.id for each in waiting} == set(ids[-count:])
 
 
-@pytest.mark.parametrize('read_page', [reservations.held, reservations.reported])
+@pytest.mark.parametrize(
+    'read_page', [reservations.read_held_page, reservations.read_reported_page]
+)
 def test_pages_of_the_reconciliation_end_before_too_many_bytes(
     database: Database, monkeypatch: pytest.MonkeyPatch, read_page: Callable[..., Any]
 ) -> None:
-    monkeypatch.setattr(reservations, 'MOST_BYTES', 4 * 1024 * 1024)
+    monkeypatch.setattr(reservations, 'MAX_PAGE_BYTES', 4 * 1024 * 1024)
     store(database, SERVER, {'server': SPECIFICATIONS[SERVER][0], model.REPORTED: {}})
     pages, after = [], ''
     database.read(read_page, 'test:none')

@@ -2,7 +2,7 @@
 """Work on one event at a time."""
 
 from climate_core import context
-from climate_core.db.events import Due
+from climate_core.db.due_events import DueEvent
 from climate_core.engine import group_commit
 from climate_core.engine.executor import EventExecutor
 from climate_core.engine.steps import CALLS, NOTHING, Result, advance
@@ -11,7 +11,7 @@ from climate_core.engine.steps import CALLS, NOTHING, Result, advance
 class SingleExecutor(EventExecutor):
     """Does all steps of an event in one thread."""
 
-    def run(self, due: Due) -> Result:
+    def run(self, due: DueEvent) -> Result:
         """Work on an event to its end; return its result."""
         context.of_event(due.id, due.lease_id)
         work, outcome = self.work(due), NOTHING

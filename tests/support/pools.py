@@ -4,7 +4,7 @@
 from collections.abc import Callable, Sequence
 from concurrent import futures
 
-from climate_core.db.events import Due
+from climate_core.db.due_events import DueEvent
 from climate_core.engine.event_pool import Ended
 from climate_core.engine.shares import ThreadShares
 from climate_core.engine.steps import Result
@@ -17,13 +17,13 @@ class WholeEvents:
     :param workers: how many threads, and events at the same time
     """
 
-    def __init__(self, run: Callable[[Due], Result], workers: int) -> None:
+    def __init__(self, run: Callable[[DueEvent], Result], workers: int) -> None:
         self.shares = ThreadShares(workers, 100)
         self.places = workers
         self._run = run
         self._pool = futures.ThreadPoolExecutor(workers)
 
-    def begin(self, batch: Sequence[Due], ended: Ended) -> None:
+    def begin(self, batch: Sequence[DueEvent], ended: Ended) -> None:
         for each in batch:
             self._pool.submit(self._work, each, ended)
 
@@ -33,7 +33,7 @@ class WholeEvents:
     def close(self) -> None:
         self._pool.shutdown(wait=False)
 
-    def _work(self, due: Due, ended: Ended) -> None:
+    def _work(self, due: DueEvent, ended: Ended) -> None:
         try:
             result = self._run(due)
         except BaseException as exc:

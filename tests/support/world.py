@@ -17,7 +17,7 @@ from climate_core.backoff import Backoff
 from climate_core.calendar.calendar import Calendar
 from climate_core.cloud import errors
 from climate_core.context import RequestContext
-from climate_core.db import events, leases, tables
+from climate_core.db import due_events, leases, tables
 from climate_core.db.engine import Clock, Database
 from climate_core.delivery import publisher
 from climate_core.engine.allocations import AllocationKeeper
@@ -251,8 +251,8 @@ class World:
         assert found is not None
         return found
 
-    def due(self) -> list[events.Due]:
-        now, rows = self.database.read(events.upcoming, 1000)
+    def due(self) -> list[due_events.DueEvent]:
+        now, rows = self.database.read(due_events.read_due, 1000)
         return [] if now is None else [row for row in rows if row.next_at <= now]
 
     def run(self) -> int:

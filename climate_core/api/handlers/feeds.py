@@ -136,7 +136,7 @@ def _leases(
         limit=MOST,
         parts=(),
     )
-    found, _ = listing.page(session, query)
+    found, _ = listing.read_page(session, query)
     counts = reservations.count_by_lease(session, [each.id for each in found])
     return [(each, counts.get(each.id, ())) for each in found]
 

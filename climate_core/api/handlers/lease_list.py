@@ -33,7 +33,7 @@ def list_(backend: Backend, request: Request) -> webob.Response:
         limit=paging.limit(backend, request),
         parts=fields.parts(asked.get('fields')),
     )
-    found, more = backend.database.read(listing.shown, query)
+    found, more = backend.database.read(listing.read_summaries, query)
     places = backend.database.read(db.queue_positions, found)
     viewer_id = request.context.user_id
     whole = (views.lease_view(each, places.get(each.id), viewer_id) for each in found)

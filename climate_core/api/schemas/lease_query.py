@@ -54,11 +54,11 @@ MANY: dict[str, dict[str, Any]] = {
         'of only the others.',
     },
     'sort': _list(
-        *(each for key in listing.KEYS for each in (key, f'{key}:asc', f'{key}:desc')),
+        *(each for key in listing.SORT_KEYS for each in (key, f'{key}:asc', f'{key}:desc')),
         description='What the leases are sorted by, first things first. Without it: '
         '``created_at``.',
     ),
-    'sort_key': _list(*listing.KEYS, description='Another way to write ``sort``.'),
+    'sort_key': _list(*listing.SORT_KEYS, description='Another way to write ``sort``.'),
     'sort_dir': _list(*_DIRECTIONS, description='The direction of each ``sort_key``.'),
     'limit': paging.LIMIT,
     'marker': {

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from oslo_config import cfg
 
 from climate_common import dates
-from climate_core.db import leases, migration, sql
+from climate_core.db import migration, sql, store
 from climate_core.db.engine import Database
 
 #: Days that a lease is kept after it was deleted or is over, by default.
@@ -88,9 +88,9 @@ def _purge(conf: cfg.ConfigOpts) -> int:
     if conf.command.before is not None:
         time = dates.parse(conf.command.before, now)
     if conf.command.dry_run:
-        print(f'{database.read(leases.purgeable, time)} leases would be removed.')
+        print(f'{database.read(store.count_purgeable, time)} leases would be removed.')
     else:
-        print(f'{leases.purge(database, time)} leases removed.')
+        print(f'{store.purge(database, time)} leases removed.')
     database.dispose()
     return 0
 

@@ -38,7 +38,7 @@ def test_reads_cost_the_same_for_any_number_of_leases(
 ) -> None:
     for each in range(number):
         database.write(store.create, lease(each), NOW, Cause('lease.create'))
-    assert len(database.read(listing.page, listing.LeaseQuery())[0]) == number
+    assert len(database.read(listing.read_page, listing.LeaseQuery())[0]) == number
     one = f'/v1/leases/{lease(0).id}'
     assert count('GET', '/v1/leases') == READ
     assert count('GET', '/v1/leases?sort=name&status=PENDING&from=now&resource_id=0-1') == READ

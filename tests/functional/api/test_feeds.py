@@ -13,7 +13,8 @@ from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.api.handlers import feeds as handler
-from climate_core.db import missing, tables
+from climate_core.db import tables
+from climate_core.db import trusts as db_trusts
 from climate_core.db.engine import Database
 from climate_core.lease import feeds
 from climate_core.lease.events import end
@@ -229,13 +230,13 @@ def test_trust_that_stays_does_not_keep_a_feed_open(
     application: Any, database: Database, trusts: Trusts
 ) -> None:
     feed = create(application)
-    (trust_id,) = database.read(missing.trusts) - database.read(_of_leases)
+    (trust_id,) = database.read(db_trusts.find_used) - database.read(_of_leases)
     trusts.trouble = [exceptions.Transient('Keystone does not answer.')]
     world.ask(application, 'DELETE', f'/v1/feeds/{feed["id"]}', None, OURS, 204)
     read(application, feed['token'], 404)
     # It is one that nothing has any more, so that it is found.
     assert trust_id in trusts.present
-    assert trust_id not in database.read(missing.trusts)
+    assert trust_id not in database.read(db_trusts.find_used)
 
 
 def _of_leases(session: Any) -> set[str]:

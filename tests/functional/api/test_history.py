@@ -12,7 +12,7 @@ import pytest
 import webob
 
 from climate_core import exceptions, test_points
-from climate_core.db import leases
+from climate_core.db import leases, store
 from climate_core.db.engine import Database
 from climate_core.lease.model import Lease, Reservation
 from tests.functional.api import world
@@ -187,7 +187,7 @@ def test_it_is_gone_with_the_lease(service: Service) -> None:
     unseen = service.ask('GET', path, headers=THEIRS)
     # What is still to be done for it, as giving back the trust, keeps it.
     later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
-    while not leases.purge(service.database, later):
+    while not store.purge(service.database, later):
         service.finished.get(timeout=30)
     gone = service.ask('GET', path)
     assert gone.status_code == unseen.status_code == 404

@@ -9,8 +9,8 @@ from nova.tests.functional.api import client
 
 from climate_common.resource_types import SERVER
 from climate_core import exceptions
-from climate_core.db import events as db_events
-from climate_core.db import preemptible
+from climate_core.db import due_events as db_events
+from climate_core.db import forecast_reads
 from climate_core.db import usage as db
 from climate_core.lease import usage
 from climate_core.sync import locks
@@ -157,7 +157,9 @@ class TestServerPreemption(ServerPreemptionTest):
         assert self.world.lease(filler).preempted_at is None
 
     def test_nobody_is_looked_for_where_there_is_room(self):
-        looks = mock.patch.object(preemptible, 'find_servers', side_effect=AssertionError)
+        looks = mock.patch.object(
+            forecast_reads, 'find_preemptible_servers', side_effect=AssertionError
+        )
         with looks:
             lease_id = self.run_preemptible()
             self.lease(START, more={'kind': 'scheduled'}, name='other')

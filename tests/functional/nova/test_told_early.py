@@ -4,7 +4,7 @@
 import threading
 
 from climate_core import test_points
-from climate_core.db import looks
+from climate_core.db import due_events
 from climate_core.engine.event_pool import EventPool
 from climate_core.engine.scheduler import Scheduler
 from climate_core.engine.shares import ThreadShares
@@ -47,7 +47,7 @@ class TestToldEarly(MadeServersTest):
         self.endpoint = NotificationEndpoint(
             SERVERS,
             self.checks,
-            looks.EarlyLooks(world.database),
+            due_events.EarlyPolls(world.database),
             self.scheduler.look_early,
         )
         self.server = self.boot({'reserved': 'True', 'lease_params': '{"name": "lease"}'})
@@ -87,7 +87,7 @@ class TestToldEarly(MadeServersTest):
         test_points.install(self.hear)
         self.work(seconds=5)
         assert self.state(self.lease_id)[0] == 'STARTING'
-        self.time.forward(seconds=looks.APART)
+        self.time.forward(seconds=due_events.MIN_POLL_SECONDS)
         (start,) = self.world.lease(self.lease_id).events_of(model.START)
         assert start.next_at > self.time()
         self.scheduler.work()

@@ -6,8 +6,7 @@ import datetime
 import pytest
 import sqlalchemy as sa
 
-from climate_core.db import leases as db_leases
-from climate_core.db import tables
+from climate_core.db import store, tables
 from tests.bench import climate_rows
 from tests.support.fakes import leases
 
@@ -40,5 +39,5 @@ def test_seeded_leases_that_are_over_hold_nothing_and_are_purged(database, tmp_p
     with database.reader() as session:
         held = sa.select(sa.func.count(tables.RESERVATIONS.c.hold))
         assert session.scalar(held) == 2
-    assert db_leases.purge(database, over) == 0
-    assert db_leases.purge(database, over + datetime.timedelta(1)) == 3
+    assert store.purge(database, over) == 0
+    assert store.purge(database, over + datetime.timedelta(1)) == 3

@@ -17,7 +17,7 @@ from climate_core import exceptions
 from climate_core.cloud import placement
 from climate_core.cmd import manage
 from climate_core.cmd.manage import repair as command
-from climate_core.db import history, owner_trusts, sql, tables
+from climate_core.db import history, sql, tables, trusts
 from climate_core.db.engine import Database
 from climate_core.lease import model
 from climate_core.sync import repair
@@ -336,8 +336,8 @@ def test_trust_that_keystone_did_not_let_the_manager_delete_is_deleted(
     run: Run, world: FakeServers, database: Database, capsys: Capsys
 ) -> None:
     refused = world.trust()
-    database.write(owner_trusts.insert_alone, refused, 'alice-id', 'demo-id')
-    database.write(owner_trusts.refused, refused)
+    database.write(trusts.insert_unshared, refused, 'alice-id', 'demo-id')
+    database.write(trusts.count_rejection, refused)
     assert run('repair', '--trusts') == 1
     assert refused in capsys.readouterr().out
     assert refused in world.state.trusts

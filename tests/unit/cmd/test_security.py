@@ -23,7 +23,8 @@ from sqlalchemy.orm import Session
 from climate_common import sealing
 from climate_core import conf as configuration
 from climate_core.cmd import security, status
-from climate_core.db import leases, secrets, tables
+from climate_core.db import secrets, tables
+from climate_core.db import store as db_store
 from climate_core.db.engine import Database
 from tests.support import templates
 from tests.support.fakes import receiver
@@ -279,7 +280,7 @@ def test_secrets_that_the_release_before_sealed_are_reported(
 
     # Earlier texts have no owner.
     unbound = Fernet(KEY).encrypt(sealing._pack(webhook)).decode()
-    database.write(lambda session: leases.insert(session, [lease()]))
+    database.write(lambda session: db_store.insert_leases(session, [lease()]))
     for value in ({'events': ['*'], 'sealed': unbound}, {'events': ['*'], **webhook}):
         database.write(store, value)
         code, found = check(file, capsys)
@@ -380,7 +381,7 @@ def test_secrets_whose_key_is_missing_are_counted(
     database = Database(configuration.load([], [str(file)]))
     webhook = {'url': 'https://example.org/t0ken', 'secret': 's', 'events': ['*']}
     held = [lease(lease_id=name, webhook=webhook) for name in ('a', 'b')]
-    database.write(lambda session: leases.insert(session, held))
+    database.write(lambda session: db_store.insert_leases(session, held))
     assert check(file, capsys) == (0, {})
     for keys in ('', Fernet.generate_key().decode()):
         file.write_text(GOOD.format(directory=file.parent, key=keys))

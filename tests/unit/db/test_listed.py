@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_common.event_types import END_RESERVATION, RETRY
-from climate_core.db import history, leases, listed, listing, rows, tables
+from climate_core.db import history, leases, listing, rows, tables
 from climate_core.lease import views
 from tests.support.mixed import Mixed, a_network, some_addresses, some_hosts, thing
 from tests.support.world import World, at
@@ -28,7 +28,7 @@ def check(world: World, *settings: str, **query: Any) -> list[dict[str, Any]]:
     def read(session: orm.Session) -> Any:
         for each in settings:
             session.execute(sa.text(f'SET SESSION {each}'))
-        return listing.shown(session, Query(**query))
+        return listing.read_summaries(session, Query(**query))
 
     found, more = world.database.read(read)
     assert not more
@@ -60,7 +60,7 @@ def test_what_the_calendar_promises_is_shown(mixed: Mixed) -> None:
 
 
 def test_what_ends_before_its_lease_has_a_date_of_its_own(mixed: Mixed) -> None:
-    lease, _ = mixed.world.database.read(listing.page, Query())[0]
+    lease, _ = mixed.world.database.read(listing.read_page, Query())[0]
     address = lease.reservations[1]
     values = {'event_type': END_RESERVATION, 'reservation_id': address.id}
     with mixed.world.database.writer() as session:
@@ -99,7 +99,7 @@ def test_lease_that_is_too_long_for_one_text_is_shown_all_the_same(
 
 @pytest.mark.parametrize('text', [None, '[[],1,[],0,[]]', '[[],0,[],2,[[]]]', '[[],1,[["a"', ']'])
 def test_text_that_was_cut_is_not_read(text: str | None) -> None:
-    assert listed._unpack(text) is None
+    assert listing._decode_lease(text) is None
 
 
 def test_lease_of_the_release_before_shows_no_time_before_its_start(any_world: World) -> None:
@@ -130,7 +130,7 @@ def test_page_whose_lease_is_deleted_meanwhile_leads_to_the_next_one(
     world = World(new_database('mariadb'))
     lease_ids = {world.create(name) for name in 'abc'}
     deleted.append('gone')
-    found, more = world.database.read(listing.shown, Query(limit=2))
+    found, more = world.database.read(listing.read_summaries, Query(limit=2))
     world.database.dispose()
     assert {each.id for each in found} < lease_ids
     assert more

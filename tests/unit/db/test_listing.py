@@ -50,13 +50,13 @@ def write(database: Database, *rows: dict[str, Any]) -> None:
 
 
 def ids(database: Database, query: Query) -> list[str]:
-    return [lease.id for lease in database.read(listing.page, query)[0]]
+    return [lease.id for lease in database.read(listing.read_page, query)[0]]
 
 
 def walk(database: Database, query: Query) -> Iterator[list[model.Lease]]:
     """Return every page, from the first to the last."""
     while True:
-        found, more = database.read(listing.page, query)
+        found, more = database.read(listing.read_page, query)
         yield found
         if not more:
             return
@@ -82,7 +82,7 @@ def rank(sort: Sequence[listing.Sort]) -> Callable[[model.Lease], Any]:
 
 
 SORTS = [
-    *([(key, descends)] for key in listing.KEYS for descends in (False, True)),
+    *([(key, descends)] for key in listing.SORT_KEYS for descends in (False, True)),
     [('status', False), ('name', True)],
     [('name', True), ('start_date', False), ('updated_at', True)],
     [('id', True), ('name', False)],
@@ -103,7 +103,7 @@ def test_pages_are_the_list_in_pieces(any_world: World) -> None:
 
 
 def test_listing_without_leases_is_empty(world: World) -> None:
-    assert world.database.read(listing.page, Query()) == ([], False)
+    assert world.database.read(listing.read_page, Query()) == ([], False)
 
 
 def test_the_order_if_nothing_is_said(world: World) -> None:
@@ -116,7 +116,7 @@ def test_a_marker_that_is_not_there(any_world: World, project_id: str | None) ->
     write(any_world.database, row(1))
     query = Query(project_id, marker=row(2)['id'])
     with pytest.raises(exceptions.BadRequest, match='marker') as caught:
-        any_world.database.read(listing.page, query)
+        any_world.database.read(listing.read_page, query)
     assert caught.value.field == 'marker'
 
 
@@ -124,7 +124,7 @@ def test_a_marker_of_another_project(world: World) -> None:
     write(world.database, row(1), row(2, project_id='theirs'))
     marker = row(2)['id']
     with pytest.raises(exceptions.BadRequest, match='marker'):
-        world.database.read(listing.page, Query('ours', marker=marker))
+        world.database.read(listing.read_page, Query('ours', marker=marker))
     assert ids(world.database, Query(marker=marker, sort=[('project_id', True)])) == [row(1)['id']]
 
 
@@ -140,7 +140,7 @@ def test_a_marker_that_was_deleted_or_changed_meanwhile_keeps_its_place(world: W
 def test_the_last_page_may_be_empty(world: World) -> None:
     write(world.database, row(1))
     query = Query('ours', marker=row(1)['id'])
-    assert world.database.read(listing.page, query) == ([], False)
+    assert world.database.read(listing.read_page, query) == ([], False)
 
 
 DAY = datetime.timedelta(days=1)
@@ -243,14 +243,14 @@ def test_page_costs_the_statements_of_its_parts(
 ) -> None:
     write(world.database, *(row(number) for number in range(9)))
     query = Query('ours', **values)
-    seen = world.statements(lambda: world.database.read(listing.page, query))
+    seen = world.statements(lambda: world.database.read(listing.read_page, query))
     assert len(seen) == statements
 
 
 def test_parts_that_are_not_read_are_empty(world: World) -> None:
     lease_id = world.create('a')
     for part in leases.PARTS:
-        ((lease,), _) = world.database.read(listing.page, Query(parts=[part]))
+        ((lease,), _) = world.database.read(listing.read_page, Query(parts=[part]))
         assert lease.id == lease_id
         assert {name for name in leases.PARTS if getattr(lease, name)} == {part}
 
@@ -282,9 +282,9 @@ def test_a_page_is_read_in_order_from_an_index(any_world: World) -> None:
     markers: list[dict[str, Any]] = [{}, {'marker': MIDDLE}]
     for scope, order, marker in itertools.product(scopes, orders, markers):
         query = Query(**scope, **order, **marker, limit=100, parts=())
-        found, more = database.read(listing.page, query)
+        found, more = database.read(listing.read_page, query)
         assert (len(found), more) == (query.limit, True)
         # The last one is that of the page; one before it is for the marker.
-        for read in (listing.page, listing.shown):
+        for read in (listing.read_page, listing.read_summaries):
             shown = plans(database, read, query)[-1]
             assert not [word for word in BAD[dialect] if word in shown], f'{query}\n{shown}'

@@ -45,12 +45,12 @@ def test_listed_leases_are_what_they_are_alone(any_world: World, time: datetime.
         webhook = {'url': text, 'secret': text, 'events': [text]}
         values = {'name': text, 'status_reason': text, 'webhook': webhook, 'degraded': not text}
         write(any_world, tables.LEASES, **values, updated_at=time, retries_left=None)
-        found, more = any_world.database.read(listing.page, listing.LeaseQuery())
+        found, more = any_world.database.read(listing.read_page, listing.LeaseQuery())
         assert not more
         assert found == [any_world.database.read(leases.get, each.id) for each in found]
         assert {each.name for each in found} == {text}
         assert {e.params['on_end'] for each in found for e in each.reservations} == {text}
         assert {e.next_at for each in found for e in each.events} == {time}
         assert {type(each.degraded) for each in found} == {bool}
-        shown, _ = any_world.database.read(listing.shown, listing.LeaseQuery())
+        shown, _ = any_world.database.read(listing.read_summaries, listing.LeaseQuery())
         assert [*map(views.lease_view, shown)] == [*map(views.lease_view, found)]

@@ -15,14 +15,15 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.db import (
+    due_events,
     events,
+    forecast_reads,
     leases,
     listing,
     missing,
     outbox,
     reservations,
     sql,
-    starts,
     store,
     tables,
 )
@@ -38,7 +39,7 @@ from tests.support.world import TYPE, World, user
 NEVER = '2099-01-01 00:00'
 NOW = datetime.datetime.now(datetime.UTC)
 DAY = datetime.timedelta(1)
-SERVICES = events.Services({'thing': [TYPE]})
+SERVICES = due_events.Services({'thing': [TYPE]})
 
 
 def test_a_deleted_lease_is_not_read(any_world: World) -> None:
@@ -47,14 +48,14 @@ def test_a_deleted_lease_is_not_read(any_world: World) -> None:
     any_world.delete(deleted)
     with pytest.raises(exceptions.LeaseNotFound):
         any_world.database.read(leases.get, deleted)
-    found, _ = any_world.database.read(listing.page, listing.LeaseQuery())
+    found, _ = any_world.database.read(listing.read_page, listing.LeaseQuery())
     assert [lease.id for lease in found] == [kept]
 
 
 def test_reading_one_is_reading_it_in_the_list(any_world: World) -> None:
     lease_id = any_world.create('a', 'b', end=NEVER)
     one = any_world.database.read(leases.get, lease_id)
-    assert any_world.database.read(listing.page, listing.LeaseQuery()) == ([one], False)
+    assert any_world.database.read(listing.read_page, listing.LeaseQuery()) == ([one], False)
 
 
 def test_purge_removes_leases_deleted_before_a_time(any_world: World) -> None:
@@ -62,9 +63,9 @@ def test_purge_removes_leases_deleted_before_a_time(any_world: World) -> None:
     old, kept = world.create('a', end=NEVER), world.create('b', end=NEVER, name='kept')
     world.delete(old)
     world.run_until_idle()
-    assert leases.purge(world.database, world.clock.now() - datetime.timedelta(1)) == 0
+    assert store.purge(world.database, world.clock.now() - datetime.timedelta(1)) == 0
     after = world.clock.now() + datetime.timedelta(1)
-    assert leases.purge(world.database, after) == 1
+    assert store.purge(world.database, after) == 1
     assert world.database.read(leases.find, old) is None
     assert world.lease(kept).reservations
     with world.database.reader() as session:
@@ -81,7 +82,7 @@ def test_purge_removes_few_leases_by_each_transaction(any_world: World) -> None:
     world.run_until_idle()
     later = world.clock.now() + datetime.timedelta(1)
     removed: list[int] = []
-    sent = world.statements(lambda: removed.append(leases.purge(world.database, later, 2)))
+    sent = world.statements(lambda: removed.append(store.purge(world.database, later, 2)))
     assert removed == [5]
     # A look and a removal for each two, and the look that finds nothing.
     assert len(sent) == 3 * 2 + 1
@@ -100,7 +101,7 @@ def test_two_purges_at_once_count_each_lease_once(any_world: World) -> None:
 
     def purge(_: int) -> int:
         together.wait()
-        return leases.purge(world.database, later, 2)
+        return store.purge(world.database, later, 2)
 
     with futures.ThreadPoolExecutor(2) as pool:
         assert sum(pool.map(purge, range(2))) == len(ids)
@@ -131,11 +132,11 @@ def test_leases_that_are_over_are_purged(
     def end(session: orm.Session) -> None:
         over = Change(lease.with_events(*closed))
         store.save(session, lease, over, NOW, Cause('lease.end'))
-        leases.update(session, lease, **(past | changes))
+        store.update_lease(session, lease, **(past | changes))
 
     world.database.write(end)
-    assert world.database.read(leases.purgeable, NOW) == removed
-    assert leases.purge(world.database, NOW) == removed
+    assert world.database.read(store.count_purgeable, NOW) == removed
+    assert store.purge(world.database, NOW) == removed
     assert (world.database.read(leases.find, lease_id) is None) == bool(removed)
     assert world.lease(kept).reservations
 
@@ -144,22 +145,22 @@ def test_what_the_trust_needs_is_not_purged(any_world: World) -> None:
     world = any_world
     lease_id = world.create(end=NEVER)
     world.delete(lease_id)
-    assert leases.purge(world.database, world.clock.now() + datetime.timedelta(1)) == 0
+    assert store.purge(world.database, world.clock.now() + datetime.timedelta(1)) == 0
     assert world.lease(lease_id).trust_id == 'trust1'
 
 
 def test_holder_of_a_resource_is_found(any_world: World) -> None:
     world = any_world
     lease_id = world.create('a', 'b', end=NEVER)
-    (held,) = world.database.read(reservations.holders, TYPE, ['a', 'c'])
+    (held,) = world.database.read(reservations.find_holders, TYPE, ['a', 'c'])
     assert (held.lease_id, held.resource_id) == (lease_id, 'a')
-    first = world.database.read(reservations.held, TYPE, '', 1)
-    second = world.database.read(reservations.held, TYPE, first[0].id, 1)
+    first = world.database.read(reservations.read_held_page, TYPE, '', 1)
+    second = world.database.read(reservations.read_held_page, TYPE, first[0].id, 1)
     assert {first[0].resource_id, second[0].resource_id} == {'a', 'b'}
     world.delete(lease_id)
     world.run_until_idle()
-    assert world.database.read(reservations.holders, TYPE, ['a']) == []
-    assert world.database.read(reservations.held, TYPE) == []
+    assert world.database.read(reservations.find_holders, TYPE, ['a']) == []
+    assert world.database.read(reservations.read_held_page, TYPE) == []
 
 
 def test_a_resource_is_held_once_whatever_the_program_thinks(any_world: World) -> None:
@@ -178,7 +179,7 @@ def test_an_exception_rolls_back(any_world: World) -> None:
 
     def fail(session: orm.Session) -> None:
         lease = leases.get(session, lease_id, lock=True)
-        leases.update(session, lease, name='lost')
+        store.update_lease(session, lease, name='lost')
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -190,7 +191,7 @@ def test_what_is_logged_of_a_failure_has_no_secrets(world: World) -> None:
     webhook = {'url': 'https://hook.example/', 'secret': 'a secret of the user'}
     lease = world.lease(world.create('a', end=NEVER, webhook=webhook))
     with pytest.raises(db_exc.DBDuplicateEntry) as failed, world.database.writer() as session:
-        leases.insert(session, [lease])
+        store.insert_leases(session, [lease])
     assert 'INSERT INTO leases' in str(failed.value)
     assert webhook['secret'] not in str(failed.value)
     assert str(lease.trust_id) not in str(failed.value)
@@ -211,7 +212,7 @@ def test_a_transaction_is_repeated(world: World, failure: type[Exception]) -> No
 def test_what_is_claimed_meanwhile_is_not_overwritten(any_world: World) -> None:
     lease = any_world.lease(any_world.create('a', end=NEVER))
     (due,) = any_world.due()
-    assert any_world.database.write(events.claim, due.id, due.generation, 60)
+    assert any_world.database.write(due_events.claim, due.id, due.generation, 60)
     with pytest.raises(Stale), any_world.database.writer() as session:
         store.save(session, lease, lifecycle.delete_lease(lease, NOW), NOW, Cause('lease.delete'))
     assert any_world.lease(lease.id).status == 'PENDING'
@@ -307,19 +308,19 @@ _SCANS = {
 @pytest.mark.parametrize(
     'query',
     [
-        lambda s: listing.page(s, listing.LeaseQuery('project1')),
-        lambda s: events.upcoming(s, 10, SERVICES),
-        lambda s: events.upcoming(s, 1, SERVICES, ['thing']),
-        lambda s: reservations.holders(s, TYPE, ['a1']),
-        lambda s: reservations.held(s, TYPE, 'x', 10),
+        lambda s: listing.read_page(s, listing.LeaseQuery('project1')),
+        lambda s: due_events.read_due(s, 10, SERVICES),
+        lambda s: due_events.read_due(s, 1, SERVICES, ['thing']),
+        lambda s: reservations.find_holders(s, TYPE, ['a1']),
+        lambda s: reservations.read_held_page(s, TYPE, 'x', 10),
         lambda s: outbox.claim_notifications(s, 60, 10),
         lambda s: outbox.seconds_until_delivery(s, outbox.DeliveriesInProgress(4)),
         lambda s: outbox.claim_deliveries(s, 60, 16, outbox.DeliveriesInProgress(4)),
         lambda s: leases.find(s, 'x'),
         lambda s: hosts.is_kept(s, 'x'),
-        lambda s: reservations.to_be_made(s, TYPE),
-        lambda s: starts.coming(s, [TYPE], 600, 300),
-        lambda s: starts.to_tell(s, [TYPE], 'x', 60, False, 100),
+        lambda s: forecast_reads.read_planned(s, TYPE),
+        lambda s: events.read_upcoming_starts(s, [TYPE], 600, 300),
+        lambda s: events.find_leases_to_notify(s, [TYPE], 'x', 60, False, 100),
     ],
     ids=[
         'list',

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from climate_core.db import leases, rows, tables
+from climate_core.db import leases, rows, store, tables
 from climate_core.lease.unit_properties import Node
 from climate_hosts.db import hosts as db
 from climate_hosts.db import shared_hosts
@@ -87,7 +87,7 @@ def test_look_costs_two_statements_however_many_hosts_leases_have(
     lease_id = world.create(end='2099-01-01 00:00')
     with world.database.writer() as session:
         lease = leases.get(session, lease_id)
-        leases.update(session, lease, status='IN_PROGRESS')
+        store.update_lease(session, lease, status='IN_PROGRESS')
     for number in range(count):
         promise(world.database, add(world, f'leased{number}'))
         emptied_for(world, f'emptied{number}', lease_id)

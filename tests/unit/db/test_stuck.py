@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core import exceptions
-from climate_core.db import events, history, monitoring, tables
+from climate_core.db import due_events, history, monitoring, tables
 from climate_core.db.monitoring import StuckKind
 from climate_core.lease import model
 from tests.support.world import NOON, Time, World
@@ -68,7 +68,7 @@ def test_event_that_is_not_taken_up_is_stuck(world: World, time: Time) -> None:
 def test_a_claim_that_expired_is_pushed(world: World, time: Time) -> None:
     lease_id = world.create('a')
     [due] = world.due()
-    assert world.database.write(events.claim, due.id, due.generation, 30.0)
+    assert world.database.write(due_events.claim, due.id, due.generation, 30.0)
     time.forward(seconds=89)
     assert find(world) == []
     time.forward(seconds=1)
@@ -125,7 +125,7 @@ def test_what_a_manager_works_on_is_left_alone(world: World, time: Time) -> None
         world.run_until_idle()
         time.forward(seconds=30)
     [due] = world.due()
-    assert world.database.write(events.claim, due.id, due.generation, 30.0)
+    assert world.database.write(due_events.claim, due.id, due.generation, 30.0)
     assert kinds(world) == ['retried']
     assert unstick(world, lease_id) == []
     assert repairs(world, lease_id) == []

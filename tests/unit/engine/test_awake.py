@@ -9,8 +9,8 @@ import pytest
 
 from climate_core import exceptions, test_points
 from climate_core.cloud import errors
-from climate_core.db import events, history, looks
-from climate_core.db.events import Due
+from climate_core.db import due_events, history
+from climate_core.db.due_events import DueEvent
 from climate_core.engine import awake
 from climate_core.lease import model, states
 from climate_core.plugins.base import Wait
@@ -41,13 +41,13 @@ class Waiting:
         (found,) = self.world.lease(self.lease_id).events_of(model.START)
         return found
 
-    def due(self) -> Due:
+    def due(self) -> DueEvent:
         """Return the event as a notification finds it."""
         event = self.start
         now = self.world.clock.now()
-        return Due(event.id, self.lease_id, event.event_type, event.generation, 2, now, True)
+        return DueEvent(event.id, self.lease_id, event.event_type, event.generation, 2, now, True)
 
-    def run(self, due: Due | None = None) -> None:
+    def run(self, due: DueEvent | None = None) -> None:
         self.world.executor.run(due or self.due())
 
     @property
@@ -130,7 +130,7 @@ def test_event_that_another_manager_has_meanwhile_is_left_to_it(waiting: Waiting
 
     def claim() -> bool:
         other = (due.id, due.generation, 60.0, True)
-        return waiting.world.database.write(events.claim, *other)
+        return waiting.world.database.write(due_events.claim, *other)
 
     waiting.see = claim
     waiting.run(due)
@@ -215,8 +215,8 @@ def test_notification_that_comes_while_a_manager_works_counts_after_that(
     is_of_another: bool,
 ) -> None:
     world = waiting.world
-    find = functools.partial(looks.EarlyLooks(world.database).find, TYPE, 'a')
-    found: list[Due | None] = []
+    find = functools.partial(due_events.EarlyPolls(world.database).find, TYPE, 'a')
+    found: list[DueEvent | None] = []
     time.forward(minutes=1)
     world.things.answers['wake', 'a'] = [Wait(60.0)]
     at('finish.before', lambda: found.append(find()))
@@ -226,7 +226,7 @@ def test_notification_that_comes_while_a_manager_works_counts_after_that(
     assert early is not None
     assert (early.is_early, waiting.status) == (True, 'STARTING')
     early_by = (early.next_at - world.clock.now()).total_seconds()
-    assert 0 < early_by <= looks.APART
+    assert 0 < early_by <= due_events.MIN_POLL_SECONDS
     # It is awake, which only the manager that asked for that can tell by a look.
     executor = world.new_executor() if is_of_another else world.executor
     executor.run(early)
@@ -238,7 +238,7 @@ def test_look_at_what_another_manager_works_on_or_has_done_writes_nothing(
     waiting: Waiting, at: Callable[[str, Callable[[], None]], None], time: Time
 ) -> None:
     world, other = waiting.world, waiting.world.new_executor()
-    early: list[Due] = []
+    early: list[DueEvent] = []
     kinds: list[str] = []
 
     def look() -> None:
@@ -246,7 +246,7 @@ def test_look_at_what_another_manager_works_on_or_has_done_writes_nothing(
         kinds.extend(each.split()[0] for each in statements)
 
     def find_and_look() -> None:
-        found = looks.EarlyLooks(world.database).find(TYPE, 'a')
+        found = due_events.EarlyPolls(world.database).find(TYPE, 'a')
         assert found is not None
         early.append(found)
         look()
@@ -263,10 +263,10 @@ def test_look_at_what_another_manager_works_on_or_has_done_writes_nothing(
 
 def test_notification_finds_the_lease_that_its_manager_waits_for(waiting: Waiting) -> None:
     world = waiting.world
-    early = looks.EarlyLooks(world.database, known=world.executor.awake.early_look)
-    found: list[Due | None] = []
+    early = due_events.EarlyPolls(world.database, known=world.executor.awake.early_look)
+    found: list[DueEvent | None] = []
     assert world.statements(lambda: found.append(early.find(TYPE, 'a'))) == []
-    assert found == [looks.EarlyLooks(world.database).find(TYPE, 'a')]
+    assert found == [due_events.EarlyPolls(world.database).find(TYPE, 'a')]
     assert found[0] is not None
     assert found[0].is_early
     waiting.run(found[0])

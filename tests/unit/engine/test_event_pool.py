@@ -11,8 +11,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import events
-from climate_core.db.events import Due
+from climate_core.db import due_events
+from climate_core.db.due_events import DueEvent
 from climate_core.engine import event_pool
 from climate_core.engine.event_pool import EventPool
 from climate_core.engine.group_commit import Superseded, Write
@@ -36,14 +36,14 @@ class Pool:
         self.ended: dict[str, Result | BaseException | None] = {}
         self._ended = threading.Condition()
         self.asked, self.answer = threading.Semaphore(0), threading.Event()
-        self.works: dict[str, Callable[[Due], Work]] = {}
+        self.works: dict[str, Callable[[DueEvent], Work]] = {}
         self.commits = 0
         sa.event.listen(world.database.engine, 'commit', self._count)
 
-    def begin(self, *due: Due) -> None:
+    def begin(self, *due: DueEvent) -> None:
         self.pool.begin(due, self._end)
 
-    def lease(self, name: str) -> Due:
+    def lease(self, name: str) -> DueEvent:
         """Return the start of a new lease."""
         lease_id = self.world.create(name, end=NEVER)
         (found,) = (each for each in self.world.due() if each.lease_id == lease_id)
@@ -64,18 +64,18 @@ class Pool:
         for _ in range(count):
             assert self.asked.acquire(timeout=PATIENCE)
 
-    def until_ended(self, *due: Due) -> None:
+    def until_ended(self, *due: DueEvent) -> None:
         with self._ended:
             ids = {each.id for each in due}
             assert self._ended.wait_for(lambda: self.ended.keys() >= ids, PATIENCE)
 
-    def statuses(self, *due: Due) -> list[str]:
+    def statuses(self, *due: DueEvent) -> list[str]:
         return [self.world.lease(each.lease_id).events_of(model.START)[0].status for each in due]
 
-    def _work(self, due: Due) -> Work:
+    def _work(self, due: DueEvent) -> Work:
         return self.works.get(due.id, self.world.executor.work)(due)
 
-    def _end(self, due: Due, result: Result | None, error: BaseException | None) -> None:
+    def _end(self, due: DueEvent, result: Result | None, error: BaseException | None) -> None:
         with self._ended:
             assert due.id not in self.ended
             self.ended[due.id] = error or result
@@ -141,11 +141,11 @@ def test_threads_call_for_other_events_while_one_writes(
     def hold(_session: orm.Session, _lease: model.Lease | None) -> None:
         assert pool.answer.wait(PATIENCE)
 
-    def write(due: Due) -> Work:
+    def write(due: DueEvent) -> Work:
         yield Write(due.lease_id, hold)
         return False
 
-    def call(due: Due) -> Work:
+    def call(due: DueEvent) -> Work:
         yield CALLS
         pool.asked.release()
         yield Write(due.lease_id, lambda _session, _lease: None)
@@ -166,16 +166,18 @@ def test_threads_call_for_other_events_while_one_writes(
 
 def test_two_events_of_a_lease_are_written_one_after_the_other(pool: Pool) -> None:
     due = pool.lease('a')
-    others = [Due(f'other{n}', due.lease_id, 'end_lease', 0, 1, due.next_at) for n in range(2)]
+    others = [
+        DueEvent(f'other{n}', due.lease_id, 'end_lease', 0, 1, due.next_at) for n in range(2)
+    ]
     seen: list[int] = []
 
     def raise_generation(session: orm.Session, lease: model.Lease | None) -> int:
         assert lease is not None
         event = lease.events_of(model.START)[0]
-        assert events.claim(session, event.id, event.generation, -1.0)
+        assert due_events.claim(session, event.id, event.generation, -1.0)
         return event.generation
 
-    def write(each: Due) -> Work:
+    def write(each: DueEvent) -> Work:
         seen.append((yield Write(each.lease_id, raise_generation)))
         return False
 
@@ -191,7 +193,7 @@ def test_event_that_fails_keeps_no_other_from_being_done(
     due = [pool.lease(name) for name in 'abc']
     mistake = ValueError('a mistake')
 
-    def fail(_due: Due) -> Work:
+    def fail(_due: DueEvent) -> Work:
         yield CALLS
         raise mistake
 
@@ -219,7 +221,7 @@ def test_event_that_gives_way_goes_on(pool: Pool) -> None:
     def give_way(_session: orm.Session, _lease: model.Lease | None) -> Any:
         raise Superseded
 
-    def work(each: Due) -> Work:
+    def work(each: DueEvent) -> Work:
         try:
             yield Write(each.lease_id, give_way)
         except Superseded:
@@ -254,14 +256,14 @@ def test_share_that_is_freed_is_used_while_the_one_that_freed_it_writes(pool: Po
     def hold(_session: orm.Session, _lease: model.Lease | None) -> None:
         assert pool.answer.wait(PATIENCE)
 
-    def first(due: Due) -> Work:
+    def first(due: DueEvent) -> Work:
         yield CALLS
         pool.asked.release()
         assert go_on.wait(PATIENCE)
         yield Write(due.lease_id, hold)
         return False
 
-    def second(_due: Due) -> Work:
+    def second(_due: DueEvent) -> Work:
         yield CALLS
         pool.asked.release()
         return False
@@ -294,9 +296,9 @@ def test_services_are_not_called_by_the_thread_that_writes(
     lost, other = pool.lease('a'), pool.lease('b')
 
     def supersede() -> None:
-        assert pool.world.database.write(events.renew, lost.id, lost.generation + 1, -1.0)
+        assert pool.world.database.write(due_events.renew, lost.id, lost.generation + 1, -1.0)
         again = dataclasses.replace(lost, generation=lost.generation + 1)
-        assert pool.world.database.write(events.claim, again.id, again.generation, 60.0)
+        assert pool.world.database.write(due_events.claim, again.id, again.generation, 60.0)
 
     pool.world.things.answers['wake', 'a'] = [supersede]
     pool.begin(lost)
@@ -371,7 +373,7 @@ def test_early_look_waits_for_no_transaction(pool: Pool, monkeypatch: pytest.Mon
     monkeypatch.setattr(event_pool, '_WRITERS', 0)
     due = dataclasses.replace(pool.lease('a'), is_early=True)
 
-    def look(_due: Due) -> Work:
+    def look(_due: DueEvent) -> Work:
         pool.asked.release()
         return False
         yield CALLS

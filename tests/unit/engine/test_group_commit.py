@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
-from climate_core.db import events, history, rows, store
+from climate_core.db import due_events, events, history, rows, store
 from climate_core.db import leases as db_leases
 from climate_core.db.rows import Outcome
 from climate_core.engine import group_commit
@@ -179,9 +179,9 @@ def test_event_that_is_claimed_without_its_lease_is_not_claimed_by_a_group(group
     def claim(session: orm.Session, lease: Lease | None) -> bool:
         assert lease is not None
         event = starts[lease.id]
-        return events.claim(session, event.id, event.generation, 60.0)
+        return due_events.claim(session, event.id, event.generation, 60.0)
 
-    assert group.world.database.write(events.claim, taken.id, taken.generation, 60.0)
+    assert group.world.database.write(due_events.claim, taken.id, taken.generation, 60.0)
     results = group.write(*((each, claim) for each in leases))
     assert results == [True, False, True]
     generations = [group.world.lease(each).events_of(START)[0].generation for each in leases]
@@ -207,7 +207,7 @@ def test_event_is_claimed_before_what_it_becomes_is_written(group: Group) -> Non
         assert lease is not None
         (start,) = lease.events_of(START)
         if is_claimed:
-            assert events.claim(session, start.id, start.generation, 60)
+            assert due_events.claim(session, start.id, start.generation, 60)
             start = dataclasses.replace(
                 start, status=states.EventStatus.IN_PROGRESS, generation=start.generation + 1
             )

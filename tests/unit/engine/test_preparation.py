@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from climate_common import dates
 from climate_core import exceptions, test_points
 from climate_core.cloud import errors
-from climate_core.db import history, starts, tables
+from climate_core.db import events, history, tables
 from climate_core.engine import preparation
 from climate_core.engine.preparation import Preparation
 from climate_core.lease.changes import failures
@@ -375,11 +375,11 @@ def test_lease_that_does_not_wait_any_more_is_not_told(
 def test_trusts_of_starts_are_read_in_their_order(any_stage: Stage) -> None:
     for seconds, owner in ((500, 'one'), (30, 'two'), (90, 'one'), (5000, 'three')):
         any_stage.lease(seconds, f'at{seconds}', context=user(name=owner, own_token=True))
-    found = any_stage.world.database.read(starts.coming, [TYPE], IDLE, 10)
+    found = any_stage.world.database.read(events.read_upcoming_starts, [TYPE], IDLE, 10)
     assert [each.trust_id for each in found] == ['trust2', 'trust1']
     assert 0 < found[0].seconds <= 30 < found[1].seconds <= 90
     assert not any(each.may_be_told for each in found)
-    assert any_stage.world.database.read(starts.coming, ['other'], IDLE, 10) == []
+    assert any_stage.world.database.read(events.read_upcoming_starts, ['other'], IDLE, 10) == []
 
 
 def test_owner_who_has_no_place_any_more_is_left_out(

@@ -13,8 +13,8 @@ from oslo_db import exception as db_exc
 from sqlalchemy import exc as sa_exc
 
 from climate_common import dates
-from climate_core.db import events
-from climate_core.db.events import Due
+from climate_core.db import due_events
+from climate_core.db.due_events import DueEvent
 from climate_core.engine import scheduler
 from climate_core.engine.scheduler import Scheduler, spread
 from climate_core.plugins.base import Wait
@@ -38,7 +38,7 @@ def start(world: World) -> Iterator[Callable[..., Scheduler]]:
     loops: list[Scheduler] = []
 
     def make(
-        run: Callable[[Due], datetime.datetime | bool], workers: int = 2, idle: float = 600
+        run: Callable[[DueEvent], datetime.datetime | bool], workers: int = 2, idle: float = 600
     ) -> Scheduler:
         loop = Scheduler(world.database, world.clock, WholeEvents(run, workers), idle)
         loops.append(loop)
@@ -66,7 +66,7 @@ class Awaited:
         self.wanted = wanted
         self.done = threading.Event()
 
-    def __call__(self, due: Due) -> datetime.datetime | bool:
+    def __call__(self, due: DueEvent) -> datetime.datetime | bool:
         again = self.world.executor.run(due)
         if len(self.world.things.journal) >= self.wanted:
             self.done.set()
@@ -129,16 +129,16 @@ def test_it_reads_again_what_is_due_when_another_manager_was_faster(
     for n in range(6):
         world.create(f'thing{n}', end=NEVER)
 
-    def run(due: Due) -> bool:
+    def run(due: DueEvent) -> bool:
         tried.append(due.id)
         if len(tried) == 1:
             # The other manager has taken all of them; then there is one more.
-            _, found[:] = world.database.read(events.upcoming, 100)
+            _, found[:] = world.database.read(due_events.read_due, 100)
             for each in found:
-                world.database.write(events.claim, each.id, each.generation, 3600)
+                world.database.write(due_events.claim, each.id, each.generation, 3600)
             world.create('last', end=NEVER)
         if due.id not in {each.id for each in found}:
-            world.database.write(events.claim, due.id, due.generation, 3600)
+            world.database.write(due_events.claim, due.id, due.generation, 3600)
             last.set()
         return True
 
@@ -173,7 +173,7 @@ def test_database_is_not_asked_when_an_event_has_told_when_its_next_look_is(
     world.create('a', end=NEVER)
     done = threading.Event()
 
-    def run(due: Due) -> datetime.datetime | bool:
+    def run(due: DueEvent) -> datetime.datetime | bool:
         result = world.executor.run(due)
         done.set()
         return result
@@ -226,7 +226,7 @@ def test_look_that_may_come_early_does_not_wait_for_its_time(
     lease_id = world.create('a', end=NEVER)
     tried, awaited = threading.Event(), Awaited(world)
 
-    def run(due: Due) -> datetime.datetime | bool:
+    def run(due: DueEvent) -> datetime.datetime | bool:
         result = awaited(due)
         tried.set()
         return result
@@ -237,7 +237,7 @@ def test_look_that_may_come_early_does_not_wait_for_its_time(
     soon = world.clock.now() + datetime.timedelta(seconds=0.1)
     assert event.next_at is not None
     assert event.next_at > soon
-    loop.look_early(Due(event.id, lease_id, 'start_lease', event.generation, 2, soon, True))
+    loop.look_early(DueEvent(event.id, lease_id, 'start_lease', event.generation, 2, soon, True))
     assert awaited.done.wait(PATIENCE)
     assert world.clock.now() >= soon
 
@@ -247,16 +247,16 @@ def test_look_ahead_of_time_that_is_due_by_now_is_still_one(
 ) -> None:
     lease_id = world.create('a', end=NEVER)
     (event,) = (e for e in world.lease(lease_id).events if e.event_type == 'start_lease')
-    taken: list[Due] = []
+    taken: list[DueEvent] = []
     done = threading.Event()
 
-    def run(due: Due) -> bool:
+    def run(due: DueEvent) -> bool:
         taken.append(due)
         done.set()
         return False
 
     loop = Scheduler(world.database, world.clock, WholeEvents(run, 2), 600)
-    loop.look_early(Due(event.id, lease_id, 'start_lease', 0, 2, world.clock.now(), True))
+    loop.look_early(DueEvent(event.id, lease_id, 'start_lease', 0, 2, world.clock.now(), True))
     loop.look()
     assert done.wait(PATIENCE)
     assert stop(loop)
@@ -272,14 +272,14 @@ def test_look_ahead_of_time_comes_after_all_that_is_due(
     awaited, order = Awaited(world, wanted=9), []
     told, is_made = threading.Event(), threading.Event()
 
-    def run(due: Due) -> datetime.datetime | bool:
+    def run(due: DueEvent) -> datetime.datetime | bool:
         assert is_made.wait(PATIENCE)
         order.append(due.id)
         if due.id == 'early':
             told.set()
             return False
         if len(order) == 1:
-            early = Due('early', due.lease_id, 'start_lease', 0, 2, due.next_at, True)
+            early = DueEvent('early', due.lease_id, 'start_lease', 0, 2, due.next_at, True)
             loop.look_early(early)
         return awaited(due)
 
@@ -306,7 +306,7 @@ def test_early_look_whose_time_comes_while_it_looks_is_not_slept_through(world: 
     loop = Scheduler(world.database, clock, WholeEvents(lambda due: False, 2), 600)  # type: ignore[arg-type]
     assert loop.look() == 600
     soon = clock.now() + datetime.timedelta(seconds=1.5)
-    loop.look_early(Due('early', 'lease', 'start_lease', 0, 2, soon, True))
+    loop.look_early(DueEvent('early', 'lease', 'start_lease', 0, 2, soon, True))
     # It is later than the moment of the look, and earlier than the moment after it.
     assert loop.look() == 0
     assert stop(loop)
@@ -320,7 +320,7 @@ def test_event_that_is_worked_on_is_due_again_only_if_it_was_changed(
         world.create(f'a{n}', end=NEVER)
     go_on = threading.Event()
 
-    def run(_due: Due) -> bool:
+    def run(_due: DueEvent) -> bool:
         assert go_on.wait(PATIENCE)
         return False
 
@@ -331,7 +331,7 @@ def test_event_that_is_worked_on_is_due_again_only_if_it_was_changed(
     if is_changed:
         (first, _) = begun.values()
         # Its claim has expired.
-        assert world.database.write(events.claim, first.id, first.generation, -1)
+        assert world.database.write(due_events.claim, first.id, first.generation, -1)
     loop.nudge()
     seconds[0] += 1
     loop.look()
@@ -349,10 +349,10 @@ def test_look_ahead_of_time_comes_after_the_work_that_it_is_told_in(
     """What was found before that was claimed is seen by it."""
     lease_id = world.create('a', end=NEVER)
     (event,) = (e for e in world.lease(lease_id).events if e.event_type == 'start_lease')
-    taken: list[Due] = []
+    taken: list[DueEvent] = []
     begun, go_on = threading.Event(), threading.Event()
 
-    def run(due: Due) -> bool:
+    def run(due: DueEvent) -> bool:
         taken.append(due)
         begun.set()
         assert go_on.wait(PATIENCE)
@@ -362,11 +362,11 @@ def test_look_ahead_of_time_comes_after_the_work_that_it_is_told_in(
     loop.look()
     assert begun.wait(PATIENCE)
     now = world.clock.now()
-    told = Due(event.id, lease_id, 'start_lease', event.generation + later, 2, now, True)
+    told = DueEvent(event.id, lease_id, 'start_lease', event.generation + later, 2, now, True)
     loop.look_early(told)
     loop.look()
     assert len(taken) == 1
-    world.database.write(events.claim, event.id, event.generation, 600)
+    world.database.write(due_events.claim, event.id, event.generation, 600)
     go_on.set()
     await_idle(loop)
     loop.look()
@@ -376,15 +376,15 @@ def test_look_ahead_of_time_comes_after_the_work_that_it_is_told_in(
 
 
 def test_older_one_of_two_early_looks_is_dropped(world: World) -> None:
-    taken: list[Due] = []
+    taken: list[DueEvent] = []
 
-    def run(due: Due) -> bool:
+    def run(due: DueEvent) -> bool:
         taken.append(due)
         return False
 
     loop = Scheduler(world.database, world.clock, WholeEvents(run, 2), 600)
     now = world.clock.now()
-    told = [Due('event', 'lease', 'start_lease', n, 2, now, True) for n in (1, 2, 1)]
+    told = [DueEvent('event', 'lease', 'start_lease', n, 2, now, True) for n in (1, 2, 1)]
     for each in told:
         loop.look_early(each)
     loop.look()
@@ -399,7 +399,7 @@ def test_early_look_that_comes_to_nothing_drops_nothing_that_is_due(world: World
     go_on = threading.Event()
     results: list[datetime.datetime | bool] = []
 
-    def run(due: Due) -> datetime.datetime | bool:
+    def run(due: DueEvent) -> datetime.datetime | bool:
         assert go_on.wait(PATIENCE)
         if due.is_early:
             results.append(world.executor.run(due))
@@ -409,7 +409,7 @@ def test_early_look_that_comes_to_nothing_drops_nothing_that_is_due(world: World
     loop.look()
     # The look that finished the event has seen all that was told.
     now = world.clock.now()
-    loop.look_early(Due(event.id, lease_id, 'start_lease', event.generation, 2, now, True))
+    loop.look_early(DueEvent(event.id, lease_id, 'start_lease', event.generation, 2, now, True))
     loop.look()
     for n in range(3):
         world.create(f'a{n}', end=NEVER)
@@ -451,10 +451,10 @@ def test_what_is_due_begins_without_another_question(
     asked: list[Any] = []
 
     def noted(*args: Any) -> Any:
-        asked.extend(args[:1] if args[0] is events.upcoming else ())
+        asked.extend(args[:1] if args[0] is due_events.read_due else ())
         return read(*args)
 
-    def run(due: Due) -> datetime.datetime | bool:
+    def run(due: DueEvent) -> datetime.datetime | bool:
         questions.append(len(asked))
         return awaited(due)
 
@@ -525,7 +525,7 @@ def test_a_step_that_breaks_stops_nothing(world: World, start: Callable[..., Sch
     awaited = Awaited(world)
     broken = [RuntimeError('broken')]
 
-    def run(due: Due) -> datetime.datetime | bool:
+    def run(due: DueEvent) -> datetime.datetime | bool:
         if broken:
             raise broken.pop()
         return awaited(due)
@@ -536,9 +536,9 @@ def test_a_step_that_breaks_stops_nothing(world: World, start: Callable[..., Sch
 
 
 def test_spread_keeps_the_order_of_ranks() -> None:
-    def due(n: int, minutes: int, priority: int) -> Due:
+    def due(n: int, minutes: int, priority: int) -> DueEvent:
         time = NOON + datetime.timedelta(minutes=minutes)
-        return Due(str(n), 'lease', 'event', 0, priority, time)
+        return DueEvent(str(n), 'lease', 'event', 0, priority, time)
 
     ranks = [(n // 20, n // 10 % 2) for n in range(60)]
     mixed = spread(due(n, *rank) for n, rank in enumerate(ranks))

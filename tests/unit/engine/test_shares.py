@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from climate_core.db import events
-from climate_core.db.events import Due
+from climate_core.db import due_events
+from climate_core.db.due_events import DueEvent
 from climate_core.engine import scheduler
 from climate_core.engine.event_pool import EventPool
 from climate_core.engine.scheduler import Scheduler
@@ -53,7 +53,7 @@ class Loop:
         pool = EventPool(world.database, self._work, WORKERS, shares)
         self.scheduler = Scheduler(world.database, world.clock, pool, 600)
 
-    def _work(self, due: Due) -> Work:
+    def _work(self, due: DueEvent) -> Work:
         try:
             return (yield from self._executor.work(due))
         finally:
@@ -208,7 +208,7 @@ def test_look_asks_once_about_a_service_that_many_wait_for(
     asked: list[str] = []
     has_room = ThreadShares.has_room
 
-    def noted(shares: ThreadShares, due: Due) -> bool:
+    def noted(shares: ThreadShares, due: DueEvent) -> bool:
         asked.append(due.id)
         return has_room(shares, due)
 
@@ -244,8 +244,8 @@ def test_look_costs_the_same_while_a_service_does_not_answer(
         loop.things.answers['wake', name].clear()
 
 
-def due(number: int, *services: str) -> Due:
-    return Due(str(number), 'lease', 'start_lease', 0, 2, NOON, services=frozenset(services))
+def due(number: int, *services: str) -> DueEvent:
+    return DueEvent(str(number), 'lease', 'start_lease', 0, 2, NOON, services=frozenset(services))
 
 
 def test_each_service_has_a_share_of_what_the_others_leave() -> None:
@@ -297,7 +297,7 @@ def test_project_that_has_just_a_lease_is_next_though_no_thread_is_free(loop: Lo
 
     def noted(*args: Any) -> Any:
         found = read(*args)
-        if args[0] is events.upcoming:
+        if args[0] is due_events.read_due:
             asked.set()
         return found
 
@@ -325,7 +325,7 @@ def test_early_look_at_a_service_that_has_its_share_waits(loop: Loop) -> None:
     start = loop.start_of(lease_id)
     now = loop.world.clock.now()
     called = frozenset({'test:thing'})
-    early = Due(start.id, lease_id, 'start_lease', start.generation, 2, now, True, called)
+    early = DueEvent(start.id, lease_id, 'start_lease', start.generation, 2, now, True, called)
     loop.scheduler.look_early(early)
     loop.create('o')
     loop.scheduler.nudge()

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Of more than can be taken at once the projects take turns."""
 
-from climate_core.db import events
+from climate_core.db import due_events
 from tests.support.world import TYPE, Time, World, user
 
 
 def taken(world: World, many: int) -> list[tuple[str, str]]:
     """Return the project and the type of the first events that are due."""
-    _, due = world.database.read(events.upcoming, many)
+    _, due = world.database.read(due_events.read_due, many)
     return [(world.lease(each.lease_id).project_id, each.event_type) for each in due[:many]]
 
 
@@ -24,7 +24,7 @@ def test_next_event_is_known_though_the_projects_take_turns(any_world: World) ->
     for number in range(3):
         any_world.create(f'a{number}', end='2099-01-01 00:00')
     later = any_world.create('later', start='2098-01-01 00:00', end='2099-01-01 00:00')
-    now, found = any_world.database.read(events.upcoming, 2)
+    now, found = any_world.database.read(due_events.read_due, 2)
     assert now is not None
     assert [each.next_at <= now for each in found] == [True, True, False]
     assert found[2].lease_id == later
@@ -35,7 +35,7 @@ def test_many_that_are_expected_are_read_as_when_they_are_found(any_world: World
         any_world.create(f'a{number}', end='2099-01-01 00:00')
     any_world.create('b', end='2099-01-01 00:00', context=user('project2'))
     later = any_world.create('later', start='2098-01-01 00:00', end='2099-01-01 00:00')
-    now, found = any_world.database.read(events.upcoming, 4, are_many=True)
+    now, found = any_world.database.read(due_events.read_due, 4, are_many=True)
     assert now is not None
     assert [each.next_at <= now for each in found] == [True] * 4 + [False]
     assert found[4].lease_id == later
@@ -48,17 +48,17 @@ def test_few_are_read_in_their_order_though_many_were_expected(any_world: World)
         any_world.create(f'a{number}', end='2099-01-01 00:00')
     any_world.create('b', end='2099-01-01 00:00', context=user('project2'))
     any_world.create('later', start='2098-01-01 00:00', end='2099-01-01 00:00')
-    expected = any_world.database.read(events.upcoming, 9)[1]
-    found = any_world.database.read(events.upcoming, 9, are_many=True)[1]
+    expected = any_world.database.read(due_events.read_due, 9)[1]
+    found = any_world.database.read(due_events.read_due, 9, are_many=True)[1]
     assert sorted(found, key=lambda each: each.id) == sorted(expected, key=lambda each: each.id)
     order = [(each.next_at, each.priority) for each in found]
     assert order == sorted(order)
 
 
 def test_none_is_due_though_many_were_expected(any_world: World) -> None:
-    assert any_world.database.read(events.upcoming, 9, are_many=True) == (None, [])
+    assert any_world.database.read(due_events.read_due, 9, are_many=True) == (None, [])
     any_world.create('later', start='2098-01-01 00:00', end='2099-01-01 00:00')
-    now, found = any_world.database.read(events.upcoming, 9, are_many=True)
+    now, found = any_world.database.read(due_events.read_due, 9, are_many=True)
     assert now is not None
     assert [each.event_type for each in found] == ['start_lease']
 
@@ -91,12 +91,12 @@ def test_lease_that_has_just_become_due_has_its_turn(any_world: World) -> None:
 
 
 def test_event_names_the_services_that_it_may_call(any_world: World) -> None:
-    services = events.Services({'one': [TYPE], 'two': ['test:none'], 'keystone': []})
+    services = due_events.Services({'one': [TYPE], 'two': ['test:none'], 'keystone': []})
     any_world.create('a', 'b', 'c', end='2099-01-01 00:00')
     ended = any_world.create('d', end='2099-01-01 00:00')
     any_world.delete(ended)
     any_world.create('e', end='2099-01-01 00:00', before_start=[60], start='2098-12-31 00:00')
-    _, found = any_world.database.read(events.upcoming, 100, services)
+    _, found = any_world.database.read(due_events.read_due, 100, services)
     named = {each.event_type: set(each.services) for each in found}
     assert named['start_lease'] == {'one'}
     assert named['end_lease'] == {'one'}
@@ -104,12 +104,12 @@ def test_event_names_the_services_that_it_may_call(any_world: World) -> None:
 
 
 def test_what_calls_no_full_service_has_half_of_what_is_taken(any_world: World) -> None:
-    services = events.Services({'full': [TYPE], 'other': ['test:none']})
+    services = due_events.Services({'full': [TYPE], 'other': ['test:none']})
     for number in range(20):
         any_world.create(f'a{number}', end='2099-01-01 00:00')
     for _ in range(3):
         any_world.create(end='2099-01-01 00:00')
-    _, found = any_world.database.read(events.upcoming, 8, services, ['full'])
+    _, found = any_world.database.read(due_events.read_due, 8, services, ['full'])
     due = [each for each in found[:8] if each.event_type == 'start_lease']
     assert sorted(len(each.services) for each in due) == [0] * 3 + [1] * 5
     assert [len(each.services) for each in due[:6]] == [0, 1] * 3

@@ -19,7 +19,7 @@ HOOK = {'url': 'https://example.org/hook', 'secret': SECRET}
 
 
 def _all(world: World) -> list[Any]:
-    return list(world.database.read(listing.page, listing.LeaseQuery())[0])
+    return list(world.database.read(listing.read_page, listing.LeaseQuery())[0])
 
 
 def test_create_keeps_the_seconds_of_dates(world: World) -> None:

@@ -122,7 +122,7 @@ def test_lease_in_any_status_can_be_deleted(
     world.delete('lease')
     assert _let_it_end(world, time).deleted_at is not None
     assert world.told().count('lease.delete') == 1
-    assert world.database.read(listing.page, listing.LeaseQuery()) == ([], False)
+    assert world.database.read(listing.read_page, listing.LeaseQuery()) == ([], False)
     with pytest.raises(exceptions.LeaseNotFound):
         world.delete('lease')
 

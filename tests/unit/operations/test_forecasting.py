@@ -11,7 +11,7 @@ import pytest
 
 from climate_common import microseconds
 from climate_core import exceptions
-from climate_core.db import reservations as db
+from climate_core.db import forecast_reads
 from climate_core.lease.model import Reservation
 from climate_core.operations import pool_forecast
 from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
@@ -61,9 +61,9 @@ class Rows:
 
     def read(self, query: Callable[..., Any], *_: Any) -> Any:
         self.reads += 1
-        if query is db.to_be_made:
+        if query is forecast_reads.read_planned:
             return {}
-        return [db.ReservationEnd('other', NOON + HOUR, {'VCPU': 1}, 'delete')]
+        return [forecast_reads.ReservationEnd('other', NOON + HOUR, {'VCPU': 1}, 'delete')]
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import history, leases, owner_trusts, store, tables
+from climate_core.db import history, leases, store, tables
+from climate_core.db import trusts as db_trusts
 from tests.support.quotas import limit
 from tests.support.world import World, executed, user
 
@@ -154,14 +155,14 @@ def test_create_whose_trust_was_retired_takes_another_and_the_others_keep_theirs
 ) -> None:
     theirs = user(name='user2', own_token=True)
     kept, gone = (rush.world.lease(rush.create(context=c)).trust_id for c in (None, theirs))
-    live = owner_trusts.live
+    live = db_trusts.lock_live
 
     def retire_first(session: orm.Session, ids: Collection[str]) -> set[str]:
         assert {kept, gone} == set(ids)
-        owner_trusts.retire(session, [str(gone)])
+        db_trusts.retire(session, [str(gone)])
         return live(session, ids)
 
-    monkeypatch.setattr(owner_trusts, 'live', retire_first)
+    monkeypatch.setattr(db_trusts, 'lock_live', retire_first)
     made = rush(rush.later('a'), rush.later('b', context=theirs), rush.later('c'))
     for lease_id in made:
         check_whole(rush.world, lease_id, 1)

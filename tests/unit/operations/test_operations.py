@@ -58,7 +58,7 @@ def test_refused_create_leaves_nothing(world: World, values: dict[str, Any], fie
     with pytest.raises(exceptions.BadRequest) as caught:
         world.operations.create_lease(user(), body)
     assert caught.value.field == field
-    assert world.database.read(listing.page, listing.LeaseQuery()) == ([], False)
+    assert world.database.read(listing.read_page, listing.LeaseQuery()) == ([], False)
     assert world.trusts.present == set()
 
 
@@ -107,7 +107,7 @@ def test_one_resource_for_many_leases_is_reserved_once(any_world: World) -> None
     with futures.ThreadPoolExecutor(6) as pool:
         made = [each for each in pool.map(create, range(6)) if each]
     assert len(made) == 1
-    assert len(world.database.read(listing.page, listing.LeaseQuery())[0]) == 1
+    assert len(world.database.read(listing.read_page, listing.LeaseQuery())[0]) == 1
     assert len(world.trusts.present) == 1
 
 
@@ -201,5 +201,5 @@ def test_nothing_is_left_when_the_database_refuses(
     monkeypatch.setattr(outbox, 'add_notifications', fail)
     with pytest.raises(db_exc.DBError):
         world.create('a')
-    assert world.database.read(listing.page, listing.LeaseQuery()) == ([], False)
+    assert world.database.read(listing.read_page, listing.LeaseQuery()) == ([], False)
     assert world.trusts.present == set()

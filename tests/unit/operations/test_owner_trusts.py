@@ -11,13 +11,13 @@ import sqlalchemy as sa
 
 from climate_core import exceptions
 from climate_core.context import RequestContext
-from climate_core.db import leases, owner_trusts, tables
+from climate_core.db import leases, tables, trusts
 from climate_core.plugins.base import Claimed
 from climate_core.sync import retired_trusts
 from tests.support.world import Time, World, user
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
-GRACE = datetime.timedelta(seconds=owner_trusts.GRACE_SECONDS)
+GRACE = datetime.timedelta(seconds=trusts.GRACE_SECONDS)
 
 
 def owner(**whose: Any) -> RequestContext:
@@ -233,7 +233,7 @@ def test_commit_after_the_trust_was_retired_keeps_the_trust(any_world: World) ->
     """
     first, second = create(any_world, 'a'), create(any_world, 'b')
     with any_world.database.writer() as session:
-        assert owner_trusts.retire(session, ['trust1']) == 1
+        assert trusts.retire(session, ['trust1']) == 1
     assert sweep(any_world) == []
     finish(any_world, first)
     assert sweep(any_world) == []
@@ -382,8 +382,8 @@ def test_trust_that_a_commit_was_not_known_to_need_is_deleted(
     def lost(*args: Any) -> None:
         monkeypatch.setattr(world.database, 'write', write)
         write(*args)
-        write(owner_trusts.retire, ['trust1'])
-        raise owner_trusts.Retired
+        write(trusts.retire, ['trust1'])
+        raise trusts.TrustRetired
 
     monkeypatch.setattr(world.database, 'write', lost)
     assert trust_of(world, create(world, 'b')) == 'trust1'
@@ -455,7 +455,7 @@ def test_trust_that_does_not_look_shared_on_a_node_that_lags_behind_is_kept(
 ) -> None:
     first, second = create(any_world, 'a'), create(any_world, 'b')
     with monkeypatch.context() as lagging:
-        lagging.setattr(owner_trusts, 'use', lambda *_: owner_trusts.Use(False, False, False))
+        lagging.setattr(trusts, 'read_use', lambda *_: trusts.TrustUse(False, False, False))
         end(any_world, first)
     assert (any_world.trusts.present, rows(any_world)) == ({'trust1'}, {'trust1': True})
     assert any_world.lease(second).trust_id == 'trust1'
@@ -466,7 +466,7 @@ def test_trust_of_one_lease_that_still_looks_needed_is_deleted_later(
 ) -> None:
     lease_id = any_world.create('a', end='2099-01-01 10:00')
     with monkeypatch.context() as lagging:
-        lagging.setattr(owner_trusts, 'use', lambda *_: owner_trusts.Use(False, False, True))
+        lagging.setattr(trusts, 'read_use', lambda *_: trusts.TrustUse(False, False, True))
         end(any_world, lease_id)
     assert (any_world.trusts.present, rows(any_world)) == ({'trust1'}, {'trust1': False})
     assert sweep(any_world) == ['trust1']
@@ -550,7 +550,7 @@ def test_create_asks_about_three_trusts_at_most(
         asked.append(1)
         return 'gone'
 
-    monkeypatch.setattr(owner_trusts, 'find_live', find)
+    monkeypatch.setattr(trusts, 'find_live', find)
     assert trust_of(other, create(other, 'b')) == 'trust2'
     assert len(asked) == 3
     other.database.dispose()
@@ -564,7 +564,7 @@ def test_create_whose_trusts_are_retired_again_and_again_is_to_be_tried_later(
 
     def retired(*_args: Any) -> None:
         tries.append(1)
-        raise owner_trusts.Retired
+        raise trusts.TrustRetired
 
     monkeypatch.setattr(world.operations.lease_writer, '_persist_grouped', retired)
     with pytest.raises(exceptions.ServiceUnavailable):

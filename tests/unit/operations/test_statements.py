@@ -59,7 +59,9 @@ def test_reads_take_one_statement_and_pages_three(world: World, many: int) -> No
     assert len(world.statements(lambda: world.database.read(leases.get, ids[0]))) == 1
     for project_id in (None, 'project1'):
         query = listing.LeaseQuery(project_id)
-        assert len(world.statements(lambda q=query: world.database.read(listing.page, q))) == 3
+        assert (
+            len(world.statements(lambda q=query: world.database.read(listing.read_page, q))) == 3
+        )
 
 
 def test_changes_take_few_statements(world: World) -> None:

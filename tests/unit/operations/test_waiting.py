@@ -10,7 +10,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.model import AllocationRequest
-from climate_core.db import events as db_events
+from climate_core.db import due_events as db_events
 from climate_core.db import leases, monitoring, rows, tables
 from climate_core.lease import model
 from tests.support.rooms import TYPE, Hotel
@@ -111,7 +111,7 @@ def test_order_of_the_queue_is_the_same_in_the_database_and_in_memory(hotel: Hot
             }
             query = sa.update(tables.LEASES).where(tables.LEASES.c.id == lease_id)
             rows.change(session, query.values(values))
-    found = hotel.world.database.read(leases.waiting, made)
+    found = hotel.world.database.read(leases.read_waiting, made)
     assert found == sorted(found, key=model.queue_order)
     assert [made.index(each.id) for each in found] == [6, 2, 4, 0, 7, 3, 5, 1]
 
@@ -201,7 +201,7 @@ def test_higher_priority_comes_first(hotel: Hotel) -> None:
     first = hotel.book('first', 2)
     waiting = [hotel.book(f'p{each}', priority=each) for each in (0, 5, 5, 1)]
     order = ['p5', 'p5', 'p1', 'p0']
-    assert [each.name for each in world.database.read(leases.waiting, waiting)] == order
+    assert [each.name for each in world.database.read(leases.read_waiting, waiting)] == order
     world.end(first)
     world.run_until_idle()
     hotel.look()
@@ -209,7 +209,10 @@ def test_higher_priority_comes_first(hotel: Hotel) -> None:
     with pytest.raises(exceptions.InvalidState, match='only one that waits'):
         world.update(waiting[1], priority=0)
     world.update(waiting[0], priority=2)
-    assert [each.name for each in world.database.read(leases.waiting, waiting)] == ['p0', 'p1']
+    assert [each.name for each in world.database.read(leases.read_waiting, waiting)] == [
+        'p0',
+        'p1',
+    ]
 
 
 def test_new_one_with_a_higher_priority_does_not_wait_for_others(hotel: Hotel) -> None:
@@ -373,11 +376,11 @@ def test_two_managers_count_one_try_once(hotel: Hotel, monkeypatch: pytest.Monke
     def late(session: orm.Session, statement: sa.Update) -> int:
         if not faster:
             faster.append(True)
-            db_events.postpone_tries(session, model.RETRY, [other], soon, until)
+            db_events.postpone_retries(session, model.RETRY, [other], soon, until)
         return change(session, statement)
 
     monkeypatch.setattr(rows, 'change', late)
-    world.database.write(db_events.postpone_tries, model.RETRY, [other], soon, until)
+    world.database.write(db_events.postpone_retries, model.RETRY, [other], soon, until)
     lease = world.lease(other)
     assert (lease.retries_left, lease.next_retry_at) == (2015, until)
 

@@ -10,7 +10,7 @@ from cryptography.fernet import Fernet
 
 from climate_common import sealing
 from climate_core import exceptions
-from climate_core.db import engine, history, leases, listed, outbox, reservations, secrets, tables
+from climate_core.db import engine, history, leases, listing, outbox, reservations, secrets, tables
 from climate_core.db.secrets import Secret
 from climate_core.lease import views
 from climate_core.plugins.server.plugin import ServerPlugin
@@ -73,7 +73,7 @@ def read_all(made, lease_id):
     """Return what the API shows the owner of a lease: alone, in a list, and its history."""
     lease = made.lease(lease_id)
     query = sa.select(tables.LEASES).where(tables.LEASES.c.id == lease_id)
-    ((row,), _) = made.database.read(listed.read, query, ('reservations', 'events'))
+    ((row,), _) = made.database.read(listing._read_summaries, query, ('reservations', 'events'))
     entries = made.database.read(history.page, lease_id)[0]
     shown = [views.lease_view(each, viewer_id=lease.user_id) for each in (lease, row)]
     return [*shown, [each.changes for _, each in entries]]

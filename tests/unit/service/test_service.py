@@ -16,7 +16,7 @@ from oslo_config import cfg
 from climate_common import dates
 from climate_core import exceptions, service
 from climate_core.cloud import Cloud
-from climate_core.db import leases, outbox, owner_trusts, tables
+from climate_core.db import leases, outbox, tables, trusts
 from climate_core.db.engine import Database
 from climate_core.engine import preparation
 from climate_core.lease.model import TrustScope
@@ -340,7 +340,7 @@ def test_trust_that_keystone_refuses_for_a_lease_is_shared_no_more(
     tables.METADATA.create_all(made.database.engine)
     scope = TrustScope('user1', 'project1', 'climate', ('member',))
     for each in ('good', 'bad'):
-        made.database.write(owner_trusts.insert, each, scope)
+        made.database.write(trusts.insert, each, scope)
     made.cloud.on_refusal('bad')
     # That of a feed, or of one lease alone.
     made.cloud.on_refusal('unknown')

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from climate_core.db import looks
+from climate_core.db import due_events
 from climate_core.db.engine import Database
 from climate_core.lease.model import Reservation
 from climate_core.sync import listener
@@ -53,7 +53,7 @@ class Cloud:
             each: NotifiedChecks(database, plugin, lambda: self.nudged.append(1))  # type: ignore
             for each, plugin in self.plugins.items()
         }
-        early = looks.EarlyLooks(database)
+        early = due_events.EarlyPolls(database)
         self._endpoints = {
             source.resource_type: listener.NotificationEndpoint(
                 source, self.checks[source.resource_type], early, self.looked.append

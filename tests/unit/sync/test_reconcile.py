@@ -10,7 +10,8 @@ import sqlalchemy as sa
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.conf import reconcile as reconcile_conf
-from climate_core.db import outbox, owner_trusts, sql, tables
+from climate_core.db import outbox, sql, tables
+from climate_core.db import trusts as db_trusts
 from climate_core.lease.model import TrustScope
 from climate_core.sync import locks, orphans, reconcile, retired_trusts
 from tests.support.fakes import leases, nova
@@ -255,7 +256,7 @@ def shared(world, database, seconds=None):
     :param seconds: for which it is retired; None: it is live
     """
     trust_id = world.trust()
-    database.write(owner_trusts.insert, trust_id, SCOPE)
+    database.write(db_trusts.insert, trust_id, SCOPE)
     if seconds is not None:
         with database.writer() as session:
             values = {'retired_at': sql.read_time(session) - datetime.timedelta(seconds=seconds)}
@@ -267,7 +268,7 @@ def shared(world, database, seconds=None):
 def test_trust_that_no_lease_needs_is_deleted_some_time_after_it_was_retired(
     world, database, reconciler, make
 ):
-    grace = owner_trusts.GRACE_SECONDS
+    grace = db_trusts.GRACE_SECONDS
     live, new, old, needed = (shared(world, database, each) for each in (None, 9, grace, grace))
     leases.write(database, leases.make(database, [nova.add(world.state)['id']], needed))
     over = leases.make(database, [], old, status='TERMINATED')
@@ -291,7 +292,7 @@ def test_trust_that_no_lease_needs_is_deleted_some_time_after_it_was_retired(
 def test_trust_that_keystone_does_not_delete_is_tried_again(
     world, database, reconciler, monkeypatch, caplog
 ):
-    trusts = {shared(world, database, owner_trusts.GRACE_SECONDS) for _ in range(2)}
+    trusts = {shared(world, database, db_trusts.GRACE_SECONDS) for _ in range(2)}
     delete, refused = world.trusts.delete, min(trusts)
 
     def refuse(trust_id):
@@ -305,7 +306,7 @@ def test_trust_that_keystone_does_not_delete_is_tried_again(
         reconciler.compare()
     assert set(world.state.trusts) == {refused}
     assert caplog.text.count('only an administrator may') == 1
-    assert [*database.read(owner_trusts.refused_ones)] == [refused]
+    assert [*database.read(db_trusts.find_rejected)] == [refused]
     with database.writer() as session:
         session.execute(sa.update(tables.OWNER_TRUSTS).values(next_at=None))
     reconciler.compare()

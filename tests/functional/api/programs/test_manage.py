@@ -151,7 +151,7 @@ def test_a_program_without_climate_conf_says_so(
 
 def delete(session: orm.Session, number: int, when: datetime.datetime) -> None:
     lease = leases.get(session, written.lease(number).id)
-    leases.update(session, lease, deleted_at=when)
+    store.update_lease(session, lease, deleted_at=when)
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read what preemptible leases are promised, or have."""
+"""Read what leases will create, free or give up: for forecasts and for preemption."""
 
 import dataclasses
 import datetime
+from collections import defaultdict
 from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_common.resource_types import SERVER
-from climate_core.db import calendar, events, tables
+from climate_common.resource_types import SERVER, STACK
+from climate_core.db import calendar, events, sql, tables
 from climate_core.db.calendar import StoredAllocation
+from climate_core.db.reservations import SHORT_PARAMS, is_held
 from climate_core.lease import model, states
+from climate_core.lease.model import (
+    PARTS,
+    PREPARE,
+    UNMADE,
+)
 
 _LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
 _L, _R = states.LeaseStatus, states.ReservationStatus
@@ -34,7 +42,7 @@ class Preemptible:
         return self.start < end and self.end > start
 
 
-def find(
+def find_preemptible(
     session: orm.Session, start: datetime.datetime, end: datetime.datetime, now: datetime.datetime
 ) -> dict[str, Preemptible]:
     """Read the preemptible leases that can give something up in a period, in two statements.
@@ -100,7 +108,9 @@ class PreemptibleServers:
     servers: dict[str, Mapping[str, int]]
 
 
-def find_servers(session: orm.Session, end: datetime.datetime) -> list[PreemptibleServers]:
+def find_preemptible_servers(
+    session: orm.Session, end: datetime.datetime
+) -> list[PreemptibleServers]:
     """Read the preemptible leases of servers that have room, or are to have some, before a time.
 
     One statement. Those that give way already are among them.
@@ -119,7 +129,7 @@ def find_servers(session: orm.Session, end: datetime.datetime) -> list[Preemptib
             tables.EVENTS.c.time,
         )
         .join_from(_RESERVATION, _LEASE, _RESERVATION.c.lease_id == _LEASE.c.id)
-        .outerjoin(tables.EVENTS, events.preemption(_LEASE))
+        .outerjoin(tables.EVENTS, events.is_open_preemption(_LEASE))
         .where(
             _LEASE.c.preemptible.is_(True),
             _LEASE.c.status.in_((_L.PENDING, _L.ACTIVE)),
@@ -141,3 +151,112 @@ def find_servers(session: orm.Session, end: datetime.datetime) -> list[Preemptib
         empty = PreemptibleServers(lease_id, project_id, runs, given_up_at, {})
         found.setdefault(lease_id, empty).servers[resource_id] = held or {}
     return [each for lease_id, each in found.items() if lease_id not in others]
+
+
+class ReservationEnd(NamedTuple):
+    """The end of a reservation: its time, its end action, and what is held until then.
+
+    :param given_up_at: when it gives up what it holds before that, if it does: now, if that was
+        to be done by now
+    """
+
+    resource_id: str
+    at: datetime.datetime
+    amounts: Mapping[str, int]
+    on_end: str | None
+    given_up_at: datetime.datetime | None = None
+
+
+def read_ends(session: orm.Session, resource_type: str) -> list[ReservationEnd]:
+    """Read the ends to come of all reservations of a type that hold their resource.
+
+    One statement. A resource that is there after its end is freed nobody knows when.
+    """
+    reservation, lease, event = tables.RESERVATIONS, tables.LEASES, tables.EVENTS
+    preemption = sa.and_(events.is_open_preemption(lease), lease.c.preemptible.is_(True))
+    query = (
+        sa.select(
+            reservation.c.resource_id,
+            lease.c.end_date,
+            reservation.c.amounts,
+            SHORT_PARAMS,
+            event.c.time,
+            sql.now(session),
+        )
+        .join_from(reservation, lease, lease.c.id == reservation.c.lease_id)
+        .outerjoin(event, preemption)
+        .where(is_held(resource_type), lease.c.end_date > sql.now(session))
+    )
+    return [
+        ReservationEnd(
+            resource_id,
+            at,
+            amounts or {},
+            params.get('on_end'),
+            given_up and max(given_up, now),
+        )
+        for resource_id, at, amounts, params, given_up, now in session.execute(query)
+    ]
+
+
+class PlannedResource(NamedTuple):
+    """A resource that is not made yet, or not woken again, and what it will take.
+
+    :param start: of its lease, as ``end``
+    :param params: what forecasts read of them
+    """
+
+    start: datetime.datetime
+    end: datetime.datetime
+    amounts: Mapping[str, int]
+    params: Mapping[str, Any]
+    resource_id: str
+
+
+def read_planned(session: orm.Session, resource_type: str) -> dict[str, list[PlannedResource]]:
+    """Read what leases will have made, by their ids, the first request first.
+
+    These are the scheduled leases, and those that waited and were just granted; stacks are read as
+    what is in them of the type, as long as nobody has begun to fill them. Also read is what
+    preemptible leases have that is not awake: it may have been shelved. One statement.
+    """
+    reservation, lease = tables.RESERVATIONS, tables.LEASES
+    is_unmade = sa.or_(reservation.c.resource_id.startswith(UNMADE), lease.c.preemptible.is_(True))
+    is_unfilled = sa.and_(
+        reservation.c.progress.is_(None), events.is_unclaimed(PREPARE, reservation)
+    )
+    query = (
+        sa.select(
+            lease.c.id,
+            lease.c.start_date,
+            lease.c.end_date,
+            reservation.c.amounts,
+            SHORT_PARAMS,
+            reservation.c.resource_id,
+            reservation.c.resource_type,
+        )
+        .join_from(reservation, lease, lease.c.id == reservation.c.lease_id)
+        .where(
+            sa.or_(
+                sa.and_(is_held(resource_type), is_unmade),
+                sa.and_(is_held(STACK), is_unfilled),
+            ),
+            reservation.c.status == states.ReservationStatus.PENDING,
+            sa.or_(
+                lease.c.kind == states.LeaseKind.SCHEDULED,
+                lease.c.retries_left.is_not(None),
+                lease.c.preemptible.is_(True),
+            ),
+            lease.c.status.not_in(sorted(states.UNGRANTED)),
+            lease.c.end_date > sql.now(session),
+        )
+        .order_by(lease.c.created_at, lease.c.id)
+    )
+    found: dict[str, list[PlannedResource]] = defaultdict(list)
+    for lease_id, *values in session.execute(query):
+        start, end, amounts, params, resource_id, found_type = values
+        if found_type == resource_type:
+            found[lease_id].append(PlannedResource(start, end, amounts or {}, params, resource_id))
+        for each in (params.get(PARTS) or {}).get(resource_type, ()):
+            found[lease_id].append(PlannedResource(start, end, {}, each, resource_id))
+    return found

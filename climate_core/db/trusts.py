@@ -30,22 +30,22 @@ from climate_core.lease.model import TrustScope
 _TRUST, _LEASE = tables.OWNER_TRUSTS, tables.LEASES
 
 #: The digest of what no other lease may share.
-_ALONE: Final = ''
+_UNSHARED: Final = ''
 
 #: Seconds from retiring a trust until it is deleted. The only thing that may still take it is a
 #: transaction that had begun, or that read a node of a cluster which lagged behind.
 GRACE_SECONDS: Final = 600.0
 
 #: Seconds for which a trust that no lease needs may still be taken.
-KEPT_SECONDS: Final = 3600.0
+RETAIN_SECONDS: Final = 3600.0
 
 #: Seconds until Keystone is asked again to delete what it refused to: after the first refusal,
 #: twice as many after each further one, and at most.
-_FIRST_SECONDS, _MOST_SECONDS = 1200.0, 86400.0
+_MIN_RETRY_SECONDS, _MAX_RETRY_SECONDS = 1200.0, 86400.0
 
 
 #: Locks them as the statement does that writes a lease alone. Made once.
-_LIVE: Final = (
+_LOCK_LIVE: Final = (
     sa.select(_TRUST.c.trust_id)
     .where(
         _TRUST.c.trust_id.in_(sa.bindparam('wanted', expanding=True)),
@@ -56,11 +56,11 @@ _LIVE: Final = (
 )
 
 
-class Retired(Exception):
+class TrustRetired(Exception):
     """The trust was retired since it was found, so no lease may be written with it."""
 
 
-class Use(NamedTuple):
+class TrustUse(NamedTuple):
     """How a trust is used.
 
     :param known: whether it has a row here
@@ -97,7 +97,7 @@ def find_live(session: orm.Session, scope: TrustScope) -> str | None:
     return session.scalars(newest_first.limit(1)).first()
 
 
-def if_live(
+def select_if_live(
     trust_id: sa.ColumnElement[Any], values: Iterable[sa.ColumnElement[Any]]
 ) -> sa.Select[Any]:
     """Select these values, once if a trust may be taken, and not at all if it may not."""
@@ -105,54 +105,56 @@ def if_live(
     return query.where(_TRUST.c.trust_id == trust_id, _TRUST.c.retired_at.is_(None))
 
 
-def live(session: orm.Session, ids: Collection[str]) -> set[str]:
+def lock_live(session: orm.Session, ids: Collection[str]) -> set[str]:
     """Return which of these may be taken until the end of the transaction."""
     if not ids:
         return set()
     wanted = {'wanted': sorted(ids)}
-    return set(session.connection().execute(_LIVE, wanted).scalars())
+    return set(session.connection().execute(_LOCK_LIVE, wanted).scalars())
 
 
-def use(session: orm.Session, trust_id: str) -> Use:
+def read_use(session: orm.Session, trust_id: str) -> TrustUse:
     """Return how a trust is used, in one statement."""
     known = sa.select(_TRUST.c.trust_id).where(_TRUST.c.trust_id == trust_id)
-    shared = known.where(_TRUST.c.digest != _ALONE)
-    (row,) = session.execute(sa.select(known.exists(), shared.exists(), _needed(trust_id)))
-    return Use(*map(bool, row))
+    shared = known.where(_TRUST.c.digest != _UNSHARED)
+    (row,) = session.execute(sa.select(known.exists(), shared.exists(), _is_needed(trust_id)))
+    return TrustUse(*map(bool, row))
 
 
-def leave(session: orm.Session, trust_id: str) -> None:
+def retain(session: orm.Session, trust_id: str) -> None:
     """Keep a live trust for a while, which its last lease has left."""
     statement = sa.update(_TRUST).where(
         _TRUST.c.trust_id == trust_id, _TRUST.c.retired_at.is_(None)
     )
-    rows.change(session, statement.values(next_at=sql.now(session, KEPT_SECONDS)))
+    rows.change(session, statement.values(next_at=sql.now(session, RETAIN_SECONDS)))
 
 
-def insert_alone(session: orm.Session, trust_id: str, user_id: str, project_id: str) -> None:
+def insert_unshared(session: orm.Session, trust_id: str, user_id: str, project_id: str) -> None:
     """Write the trust of one lease alone as retired: it is deleted now, or else later.
 
     :raises oslo_db.exception.DBDuplicateEntry: it is shared, which was not to be seen yet
     """
     now = sql.now(session)
-    owner = {'user_id': user_id, 'project_id': project_id, 'roles': [], 'digest': _ALONE}
+    owner = {'user_id': user_id, 'project_id': project_id, 'roles': [], 'digest': _UNSHARED}
     values = {'trust_id': trust_id, 'created_at': now, 'retired_at': now, 'attempts': 0}
     session.connection().execute(sa.insert(_TRUST).values(**owner, **values))
 
 
-def refused(session: orm.Session, trust_id: str) -> int:
+def count_rejection(session: orm.Session, trust_id: str) -> int:
     """Note that Keystone has refused to delete a trust; return how often by now."""
     this = _TRUST.c.trust_id == trust_id
     count = int(session.scalar(sa.select(_TRUST.c.attempts).where(this)) or 0) + 1
-    seconds = min(_FIRST_SECONDS * 2 ** min(count - 1, 10), _MOST_SECONDS)
+    seconds = min(_MIN_RETRY_SECONDS * 2 ** min(count - 1, 10), _MAX_RETRY_SECONDS)
     values = {'attempts': count, 'next_at': sql.now(session, seconds)}
     rows.change(session, sa.update(_TRUST).where(this).values(values))
     return count
 
 
-def refused_ones(session: orm.Session) -> list[str]:
+def find_rejected(session: orm.Session) -> list[str]:
     """Return the ids of the trusts that Keystone has refused to delete and no lease needs."""
-    query = sa.select(_TRUST.c.trust_id).where(_TRUST.c.attempts > 0, ~_needed(_TRUST.c.trust_id))
+    query = sa.select(_TRUST.c.trust_id).where(
+        _TRUST.c.attempts > 0, ~_is_needed(_TRUST.c.trust_id)
+    )
     return list(session.scalars(query.order_by(_TRUST.c.trust_id)))
 
 
@@ -162,12 +164,12 @@ def retire(session: orm.Session, ids: Collection[str]) -> int:
     return rows.change(session, statement.values(retired_at=sql.now(session), next_at=None))
 
 
-def unneeded(session: orm.Session) -> tuple[list[str], list[str]]:
+def find_unneeded(session: orm.Session) -> tuple[list[str], list[str]]:
     """Return the ids of trusts that no lease needs: those to retire, and those to delete."""
     due = sa.or_(_TRUST.c.next_at.is_(None), _TRUST.c.next_at <= sql.now(session))
     old = _TRUST.c.retired_at <= sql.now(session, -GRACE_SECONDS)
     query = sa.select(_TRUST.c.trust_id, _TRUST.c.retired_at.is_(None)).where(
-        sa.or_(_TRUST.c.retired_at.is_(None), old), due, ~_needed(_TRUST.c.trust_id)
+        sa.or_(_TRUST.c.retired_at.is_(None), old), due, ~_is_needed(_TRUST.c.trust_id)
     )
     found = session.execute(query.order_by(_TRUST.c.trust_id)).all()
     return [name for name, live in found if live], [name for name, live in found if not live]
@@ -175,7 +177,7 @@ def unneeded(session: orm.Session) -> tuple[list[str], list[str]]:
 
 def is_unneeded(session: orm.Session, trust_id: str) -> bool:
     """Tell whether still no lease needs a trust."""
-    return not session.scalar(sa.select(_needed(trust_id)))
+    return not session.scalar(sa.select(_is_needed(trust_id)))
 
 
 def delete(session: orm.Session, trust_id: str) -> None:
@@ -183,7 +185,41 @@ def delete(session: orm.Session, trust_id: str) -> None:
     rows.change(session, sa.delete(_TRUST).where(_TRUST.c.trust_id == trust_id))
 
 
-def _needed(trust_id: Any) -> sa.ColumnElement[bool]:
+def _is_needed(trust_id: Any) -> sa.ColumnElement[bool]:
     over = states.LeaseStatus.TERMINATED
     query = sa.select(_LEASE.c.id).where(_LEASE.c.trust_id == trust_id, _LEASE.c.status != over)
     return query.exists()
+
+
+def find_used(session: orm.Session) -> set[str]:
+    """Return the ids of all trusts that leases and feeds still have, or that leases share.
+
+    Of what leases share that is deleted which no lease needs, see ``sync.retired_trusts``.
+    """
+    lease, feed = tables.LEASES.c.trust_id, tables.FEEDS.c.trust_id
+    query = sa.union_all(
+        sa.select(lease).where(lease.is_not(None)),
+        sa.select(feed),
+        sa.select(tables.OWNER_TRUSTS.c.trust_id),
+    )
+    return set(session.scalars(query))
+
+
+def note_stray(session: orm.Session, mine: Collection[str], seconds: float) -> list[str]:
+    """Note the trusts that no lease and no feed has, and forget the others.
+
+    Keystone does not say how old a trust is, and a lease is written after its trust is made.
+
+    :param mine: the ids of all trusts that are delegated to the service user
+    :returns: the ids of those that were noted so many seconds ago or earlier
+    :raises oslo_db.exception.DBDuplicateEntry: another manager notes the same ones now
+    """
+    table = tables.STRAY_TRUSTS
+    stray = set(mine) - find_used(session)
+    noted = set(session.scalars(sa.select(table.c.id)))
+    if found := noted - stray:
+        rows.change(session, sa.delete(table).where(table.c.id.in_(found)))
+    new = [{'id': each, 'since': sql.read_time(session)} for each in stray - noted]
+    rows.insert(session, table, new)
+    old = sa.select(table.c.id).where(table.c.since <= sql.now(session, -seconds))
+    return sorted(session.scalars(old))
