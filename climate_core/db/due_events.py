@@ -21,9 +21,9 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core.concurrency import Batches
+from climate_core.db import events as db_events
 from climate_core.db import rows, sql, tables
 from climate_core.db.engine import Database, signal
-from climate_core.db.events import QUEUED
 from climate_core.lease import events, model, states
 
 _EVENT, _LEASE, _RESERVATION = tables.EVENTS, tables.LEASES, tables.RESERVATIONS
@@ -279,7 +279,7 @@ def postpone_retries(
     :param lease_ids: the leases that were tried; a pass tries few
     :param until: when they are tried next
     """
-    signal(session, QUEUED)
+    signal(session, db_events.QUEUED)
     undone = _EVENT.c.status == states.EventStatus.UNDONE
     due = sa.and_(_EVENT.c.event_type == event_type, undone, _EVENT.c.next_at <= before)
     retries = sa.or_(_LEASE.c.retries_left > 0, _LEASE.c.retries_left.is_(None))

@@ -204,7 +204,7 @@ class Database:
     def write(self, function: Callable[..., T], *args: Any, **kw: Any) -> T:
         """Return ``function(session, ...)`` of one transaction, again if the database asks.
 
-        What it raises is raised; in place of :class:`TransactionRefused` what that explains.
+        What it raises is raised; in place of :class:`TransactionRejected` what that explains.
         """
 
         @retry

@@ -11,51 +11,49 @@ from climate_core.db import rows, sql, tables
 from climate_core.lease import events, model, states
 from climate_core.lease.changes import failures
 
-#: The signal that the queue of leases that wait is not what it was.
+#: The signal that the queue of leases has changed.
 QUEUED: Final = 'events.queued'
 
-
-_EVENTS = tables.EVENTS
-
-
-_IS_OPEN = _EVENTS.c.status.in_(sorted(states.OPEN))
+_EVENT, _LEASE, _RESERVATION = tables.EVENTS, tables.LEASES, tables.RESERVATIONS
+_STARTS: Final = [each for each in events.TABLE if each.done_when_awake]
+#: Maximum number of starts that are read.
+_MAX_STARTS: Final = 20000
+_IS_OPEN = _EVENT.c.status.in_(sorted(states.OPEN))
 
 
 def insert(session: orm.Session, events: list[model.Event]) -> None:
     """Write new events."""
-    rows.insert(session, _EVENTS, [to_row(each) for each in events])
+    rows.insert(session, _EVENT, [to_row(each) for each in events])
 
 
 def delete(session: orm.Session, events: list[model.Event]) -> None:
     """Delete events that their user cancelled; a manager at work on one finds it gone."""
     if events:
-        rows.change(session, sa.delete(_EVENTS).where(_EVENTS.c.id.in_([e.id for e in events])))
+        rows.change(session, sa.delete(_EVENT).where(_EVENT.c.id.in_([e.id for e in events])))
 
 
 def to_row(event: model.Event) -> dict[str, Any]:
     """Return what the table keeps of an event."""
-    return rows.values(_EVENTS, event) | {
-        'priority': events.get_handler(event.event_type).priority
-    }
+    return rows.values(_EVENT, event) | {'priority': events.get_handler(event.event_type).priority}
 
 
 def update(session: orm.Session, before: model.Event, after: model.Event) -> bool:
     """Change an event, if it still has the generation that was read."""
     new = rows.difference(to_row(after), to_row(before))
-    return rows.change_row(session, _EVENTS, before.id, before.generation, new)
+    return rows.change_row(session, _EVENT, before.id, before.generation, new)
 
 
 def last_created_at(event_type: str, reservation: sa.Table) -> sa.ScalarSelect[Any]:
     """Return when the last event of a type was written for each reservation of a query."""
-    mine = _is_of(event_type, reservation.c.lease_id, _EVENTS.c.reservation_id == reservation.c.id)
-    return sa.select(sa.func.max(_EVENTS.c.created_at)).where(mine).scalar_subquery()
+    mine = _is_of(event_type, reservation.c.lease_id, _EVENT.c.reservation_id == reservation.c.id)
+    return sa.select(sa.func.max(_EVENT.c.created_at)).where(mine).scalar_subquery()
 
 
 def early_end_at(reservation: sa.Table) -> sa.ScalarSelect[Any]:
     """Return when each reservation of a query leaves its lease early; NULL: it does not."""
-    its_own = _EVENTS.c.reservation_id == reservation.c.id
+    its_own = _EVENT.c.reservation_id == reservation.c.id
     mine = _is_of(model.END_RESERVATION, reservation.c.lease_id, its_own, _IS_OPEN)
-    return sa.select(sa.func.min(_EVENTS.c.time)).where(mine).scalar_subquery()
+    return sa.select(sa.func.min(_EVENT.c.time)).where(mine).scalar_subquery()
 
 
 def is_open_preemption(lease: sa.FromClause) -> sa.ColumnElement[bool]:
@@ -65,13 +63,13 @@ def is_open_preemption(lease: sa.FromClause) -> sa.ColumnElement[bool]:
 
 def has_begun(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElement[bool]:
     """Return the condition that a lease has an event of a type that was claimed, or is over."""
-    return _exists(lease_id, event_type, _EVENTS.c.status != states.EventStatus.UNDONE)
+    return _exists(lease_id, event_type, _EVENT.c.status != states.EventStatus.UNDONE)
 
 
 def is_unclaimed(event_type: str, reservation: sa.Table) -> sa.ColumnElement[bool]:
     """Return the condition that an event of a type of a reservation was not claimed yet."""
-    undone = _EVENTS.c.status == states.EventStatus.UNDONE
-    its_own = _EVENTS.c.reservation_id == reservation.c.id
+    undone = _EVENT.c.status == states.EventStatus.UNDONE
+    its_own = _EVENT.c.reservation_id == reservation.c.id
     return _exists(reservation.c.lease_id, event_type, sa.and_(its_own, undone))
 
 
@@ -82,7 +80,7 @@ def is_open(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElemen
 
 def is_done(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElement[bool]:
     """Return the condition that an event of a type has taken effect for a lease."""
-    done = sa.and_(_EVENTS.c.status == states.EventStatus.DONE, _EVENTS.c.status_reason.is_(None))
+    done = sa.and_(_EVENT.c.status == states.EventStatus.DONE, _EVENT.c.status_reason.is_(None))
     return _exists(lease_id, event_type, done)
 
 
@@ -90,29 +88,23 @@ def first_finished_at(
     lease_id: sa.ColumnElement[str], event_type: str, since: sa.ColumnElement[Any]
 ) -> sa.ScalarSelect[Any]:
     """Return when the first event of a type was over that was so since a time; NULL: none."""
-    is_later = _EVENTS.c.updated_at >= since
-    over = _is_of(event_type, lease_id, _EVENTS.c.status.not_in(sorted(states.OPEN)), is_later)
-    return sa.select(sa.func.min(_EVENTS.c.updated_at)).where(over).scalar_subquery()
+    is_later = _EVENT.c.updated_at >= since
+    over = _is_of(event_type, lease_id, _EVENT.c.status.not_in(sorted(states.OPEN)), is_later)
+    return sa.select(sa.func.min(_EVENT.c.updated_at)).where(over).scalar_subquery()
 
 
 def _exists(
     lease_id: sa.ColumnElement[str], event_type: str, which: sa.ColumnElement[bool]
 ) -> sa.ColumnElement[bool]:
     # Of a query that reads events itself, these are others.
-    return sa.exists().where(_is_of(event_type, lease_id, which)).correlate_except(_EVENTS)
+    return sa.exists().where(_is_of(event_type, lease_id, which)).correlate_except(_EVENT)
 
 
 def _is_of(
     event_type: str, lease_id: sa.ColumnElement[str], *which: sa.ColumnElement[bool]
 ) -> sa.ColumnElement[bool]:
     """Return the condition for some of the events of a type of a lease."""
-    return sa.and_(_EVENTS.c.lease_id == lease_id, _EVENTS.c.event_type == event_type, *which)
-
-
-_EVENT, _LEASE, _RESERVATION = tables.EVENTS, tables.LEASES, tables.RESERVATIONS
-_STARTS: Final = [each for each in events.TABLE if each.done_when_active]
-#: Of more starts only the first ones are looked at.
-_MAX_STARTS: Final = 20000
+    return sa.and_(_EVENT.c.lease_id == lease_id, _EVENT.c.event_type == event_type, *which)
 
 
 class UpcomingStart(NamedTuple):

@@ -89,7 +89,7 @@ def page(
 ) -> tuple[list[tuple[int, history.HistoryEntry]], bool]:
     """Read a page of the history of a lease.
 
-    A page may end before its limit, see :data:`.listed.MOST_BYTES`.
+    A page may end before its limit, see :data:`.rows.MAX_PAGE_BYTES`.
 
     :param after: the number of the last entry of the page before
     :returns: entries with their numbers, and whether there is more

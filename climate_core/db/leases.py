@@ -30,7 +30,7 @@ _IS_WAITING: Final = (
     _LEASE.c.deleted_at.is_(None),
 )
 
-#: Bytes of reservations after which :func:`waiting` reads no further lease.
+#: Bytes of reservations after which :func:`read_waiting` reads no further lease.
 MAX_QUEUE_BYTES: Final = 8 * 1024 * 1024
 #: What is read with a lease unless it is not asked for.
 PARTS: Final = frozenset({'reservations', 'events'})
@@ -175,7 +175,7 @@ def read_waiting(session: orm.Session, ids: Sequence[str]) -> list[Lease]:
     """Read the leases of these ids that wait, in the order of the queue.
 
     They have neither events nor webhooks, and short params. The read ends before the first lease
-    that has more than :data:`MOST_BYTES` before it.
+    that has more than :data:`MAX_QUEUE_BYTES` before it.
     """
     wanted = [sa.null() if each is _LEASE.c.webhook else each for each in COLUMNS]
     total = sa.select(db_reservations.SHORT_BYTES).where(_RESERVATION.c.lease_id == _LEASE.c.id)

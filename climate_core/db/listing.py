@@ -27,7 +27,6 @@ from climate_common import resource_types
 from climate_core import exceptions
 from climate_core.db import allocations, leases, secrets, sql, tables
 from climate_core.db import rows as db_rows
-from climate_core.db.rows import MAX_PAGE_BYTES
 from climate_core.lease import model
 from climate_core.lease.views import EventSummary, LeaseSummary, ReservationSummary
 
@@ -47,6 +46,22 @@ SORT_KEYS: Final = (
 #: A time, or how long after the database's now it is.
 Moment = datetime.datetime | datetime.timedelta
 Sort = tuple[str, bool]
+#: What a reservation or an event costs beside its own JSON, in such bytes.
+_PART_BYTES: Final = 512
+
+_ID: Final = 0
+#: Where the rows of the parts of a lease have its id.
+_LEASE_ID: Final = 1
+_BY_CREATION: Final = operator.attrgetter('created_at', 'id')
+_BY_TIME: Final = operator.attrgetter('time', 'id')
+_PARAMS: Final = operator.attrgetter('params')
+
+_COLUMNS: Final = db_rows.columns(_LEASE, ListedLease)
+#: By their names in the API.
+_PARTS: Final[Mapping[str, Sequence[sa.Column[Any]]]] = {
+    'reservations': db_rows.columns(_RESERVATION, ListedReservation),
+    'events': db_rows.columns(tables.EVENTS, ListedEvent),
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,7 +74,7 @@ class LeaseQuery:
     :param resource_id: only those with a reservation of this resource, whatever became of it
     :param since: only those that end later
     :param until: only those that start earlier
-    :param sort: keys of :data:`KEYS`, each with whether it descends
+    :param sort: keys of :data:`SORT_KEYS`, each with whether it descends
     :param marker: the id of the last lease of the page before
     :param limit: how many at most
     :param parts: which of ``reservations`` and ``events`` are read; a statement for each
@@ -89,9 +104,9 @@ def read_page(session: orm.Session, query: LeaseQuery) -> tuple[list[model.Lease
 
 
 def read_summaries(session: orm.Session, query: LeaseQuery) -> tuple[list[LeaseSummary], bool]:
-    """Read what a list shows of a page of leases, as :func:`page` does.
+    """Read what a list shows of a page of leases, as :func:`read_page` does.
 
-    A page may end before its limit, see :data:`.listed.MOST_BYTES`.
+    A page may end before its limit, see :data:`.rows.MAX_PAGE_BYTES`.
     """
     found, more = _read_summaries(session, _select(session, query), query.parts)
     return found[: query.limit], more or len(found) > query.limit
@@ -205,25 +220,6 @@ def _after(order: Sequence[Sort], marker: Mapping[str, Any]) -> sa.ColumnElement
     return sa.and_(mine <= marker[key] if down else mine >= marker[key], sa.or_(*places))
 
 
-#: What a reservation or an event costs beside its own JSON, in such bytes.
-_PART_BYTES: Final = 512
-
-_ID: Final = 0
-#: Where the rows of the parts of a lease have its id.
-_LEASE_ID: Final = 1
-_BY_CREATION: Final = operator.attrgetter('created_at', 'id')
-_BY_TIME: Final = operator.attrgetter('time', 'id')
-_PARAMS: Final = operator.attrgetter('params')
-
-
-_COLUMNS: Final = db_rows.columns(_LEASE, LeaseSummary)
-#: By their names in the API.
-_PARTS: Final[Mapping[str, Sequence[sa.Column[Any]]]] = {
-    'reservations': db_rows.columns(_RESERVATION, ReservationSummary),
-    'events': db_rows.columns(tables.EVENTS, EventSummary),
-}
-
-
 def _read_summaries(
     session: orm.Session, select: sa.Select[Any], parts: Collection[str]
 ) -> tuple[list[LeaseSummary], bool]:
@@ -272,7 +268,7 @@ def _read_json(
 ) -> tuple[list[LeaseSummary], bool]:
     """Read leases as such texts."""
     ids, more = db_rows.read_page_ids(
-        session, _LEASE, select, _byte_size(frozenset(parts)), MAX_PAGE_BYTES
+        session, _LEASE, select, _byte_size(frozenset(parts)), db_rows.MAX_PAGE_BYTES
     )
     texts = session.execute(_select_json(frozenset(parts)), {'ids': ids}) if ids else ()
     by_id = {row[0]: _decode_lease(row[1]) for row in texts}
@@ -304,7 +300,7 @@ def _read_rows(
 ) -> tuple[list[LeaseSummary], bool]:
     """Read leases, and the rows of the other tables."""
     rows = session.execute(select.with_only_columns(*_COLUMNS, _byte_size(frozenset(parts)))).all()
-    found = db_rows.limit_bytes(((row[:-1], row[-1]) for row in rows), MAX_PAGE_BYTES)
+    found = db_rows.limit_bytes(((row[:-1], row[-1]) for row in rows), db_rows.MAX_PAGE_BYTES)
     ids = [row[_ID] for row in found]
     kept: dict[tuple[str, str], list[Sequence[Any]]] = defaultdict(list)
     for name in parts if ids else ():

@@ -219,7 +219,11 @@ def _event_of(lease: model.Lease, event_id: str | None) -> model.Event | None:
 
 def _reschedule(lease: model.Lease, event: model.Event, now: datetime.datetime) -> model.Lease:
     waits = event.next_at is not None and event.next_at > now
-    if not event.open or (event.status == _BUSY and waits) or event.next_at == now:
+    if (
+        not event.open
+        or (event.status == states.EventStatus.IN_PROGRESS and waits)
+        or event.next_at == now
+    ):
         return lease
     return lease.with_events(transitions.reschedule_event(event, now, now))
 

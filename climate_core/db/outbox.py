@@ -16,7 +16,7 @@ import functools
 import urllib.parse
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import sqlalchemy as sa
 from oslo_log import log
@@ -26,15 +26,27 @@ from sqlalchemy import orm
 from climate_common import limits
 from climate_core.db import rows, secrets, sql, tables
 from climate_core.db.engine import after_commit, signal
-from climate_core.db.rows import T, change, columns, insert_deferred
 from climate_core.lease import model
 
-_NOTIFICATION = tables.NOTIFICATIONS
+LOG = log.getLogger(__name__)
+
+T = TypeVar('T')
+
+_NOTIFICATION, _DELIVERY = tables.NOTIFICATIONS, tables.DELIVERIES
 
 #: Key of ``Session.info`` under which the :class:`Sender` of this process is, if it has one.
 SENDER: Final = 'outbox.sender'
-#: Sent by :func:`climate_core.db.engine.signal` when there is something new to send.
+#: The signal that there are new notifications to send.
 NOTIFICATIONS_ADDED: Final = 'outbox.filled'
+#: The signal that there are new calls of webhooks to send.
+DELIVERIES_ADDED: Final = 'deliveries.added'
+
+#: Maximum number of notifications of a lease that wait for its webhook. Each contains the whole
+#: lease, so that changes of a large lease would fill the database while its webhook is down.
+MAX_QUEUED_DELIVERIES: Final = 100
+
+#: Rows that are read for each that is wanted: some may have to wait for others.
+_CANDIDATES_PER_DELIVERY = 8
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,24 +69,26 @@ def add_notifications(
     """Insert notifications into the outbox.
 
     :param notices: event types and payloads
-    :param are_many: whether a transaction writes so many that its process does not keep them all
-    :returns: them again; each payload has got an ``event_id``, by which a receiver knows one that
-        is sent twice
+    :param are_many: whether a transaction writes too many for its process to keep them
+    :returns: the same with an ``event_id`` in each payload, by which a receiver recognizes a
+        notification that is sent twice
     """
-    told = [
+    identified = [
         (kind, {**payload, 'event_id': uuidutils.generate_uuid()}) for kind, payload in notices
     ]
     sender: Sender | None = session.info.get(SENDER)
-    # What tells of a request has its time, which may be long ago: the claim begins now.
-    expiry = sender.expiry_of_new() if sender and told and not are_many else None
+    # Notifications of a request have its time, which may be long ago: the claim starts now.
+    expiry = sender.expiry_of_new() if sender and identified and not are_many else None
     if sender is None or expiry is None:
-        enqueue(session, _NOTIFICATION, told, now, NOTIFICATIONS_ADDED)
-        return told
+        _enqueue(session, _NOTIFICATION, identified, now, NOTIFICATIONS_ADDED)
+        return identified
     name = uuidutils.generate_uuid()
-    enqueue(session, _NOTIFICATION, told, now, None, claim=name, next_at=expiry.at)
-    mine = [NewNotification(name, payload['event_id'], kind, payload) for kind, payload in told]
+    _enqueue(session, _NOTIFICATION, identified, now, None, claim=name, next_at=expiry.at)
+    mine = [
+        NewNotification(name, payload['event_id'], kind, payload) for kind, payload in identified
+    ]
     after_commit(session, functools.partial(sender.take, mine, expiry.monotonic))
-    return told
+    return identified
 
 
 class NewNotification(NamedTuple):
@@ -112,7 +126,7 @@ class Sender(Protocol):
 class ClaimedBatch(NamedTuple):
     """Notifications that one manager has for a time, in the order of their ids.
 
-    :param due_in: in how many seconds there is one more to send; None: there is none
+    :param due_in: seconds until there is another one to send; None: there is none
     """
 
     name: str
@@ -121,7 +135,7 @@ class ClaimedBatch(NamedTuple):
 
 
 def claim_notifications(session: orm.Session, ttl: float, limit: int) -> ClaimedBatch:
-    """Take the notifications that were due first for ``ttl`` seconds."""
+    """Claim the notifications that were due first for ``ttl`` seconds."""
     clock, next_at = sql.now(session), _NOTIFICATION.c.next_at
     query = sa.select(clock, next_at, *rows.columns(_NOTIFICATION, Notification))
     found = session.execute(query.order_by(next_at, _NOTIFICATION.c.id).limit(limit + 1)).all()
@@ -129,8 +143,8 @@ def claim_notifications(session: orm.Session, ttl: float, limit: int) -> Claimed
     later = [max(0.0, (row[1] - row[0]).total_seconds()) for row in found[len(due) :]]
     name, count = claim_rows(session, _NOTIFICATION, [each.id for each in due], ttl)
     if count < len(due):
-        # Another manager took some of them meanwhile, and has them until then.
-        due, later = read_claimed(session, _NOTIFICATION, Notification, name), [ttl, *later]
+        # Another manager has claimed some of them concurrently, until then.
+        due, later = _read_claimed(session, _NOTIFICATION, Notification, name), [ttl, *later]
     return ClaimedBatch(name, sorted(due, key=attrgetter('id')), min(later, default=None))
 
 
@@ -155,81 +169,9 @@ def delete_sent(session: orm.Session, claim: str, ids: Sequence[int]) -> None:
 
 
 def release_claims(session: orm.Session, claims: Collection[str]) -> None:
-    """Have any manager send what is left of claims, at once."""
+    """Let any manager send what is left of claims, immediately."""
     left = sa.update(_NOTIFICATION).where(_NOTIFICATION.c.claim.in_(claims))
     rows.change(session, left.values(claim=None, next_at=sql.now(session)))
-
-
-def enqueue(
-    session: orm.Session,
-    table: sa.Table,
-    notices: Iterable[tuple[str, Mapping[str, Any]]],
-    now: datetime.datetime,
-    added: str | None,
-    **common: Any,
-) -> None:
-    """Insert event types and payloads into a queue; send the signal ``added`` if there are any.
-
-    :param added: None: no signal, they are claimed by this process
-    :param common: columns that all rows of this queue have beside those of every queue, or in
-        their place
-    """
-    common = {'claim': None, 'next_at': now, 'created_at': now, **common}
-    new = [
-        {**common, 'event_id': payload['event_id'], 'event_type': kind, 'payload': payload}
-        for kind, payload in notices
-    ]
-    if new:
-        insert_deferred(session, table, new)
-        if added is not None:
-            signal(session, added)
-
-
-def seconds_until_due(
-    session: orm.Session, table: sa.Table, *conditions: sa.ColumnElement[bool]
-) -> float | None:
-    """Tell in how many seconds the next row of a queue is due; None if there is none."""
-    next_at = table.c.next_at
-    query = sa.select(next_at, sql.now(session)).where(*conditions).order_by(next_at).limit(1)
-    row = session.execute(query).first()
-    return None if row is None else max(0.0, (row[0] - row[1]).total_seconds())
-
-
-def claim_rows(
-    session: orm.Session, table: sa.Table, ids: Collection[int], ttl: float
-) -> tuple[str, int]:
-    """Claim rows of a queue that are still due; return the name of the claim and how many.
-
-    :param ttl: seconds until they are due again, unless the claim is finished or renewed
-    """
-    if not ids:
-        return '', 0
-    name = uuidutils.generate_uuid()
-    due = table.c.next_at <= sql.now(session)
-    claimed = {'claim': name, 'next_at': sql.now(session, ttl)}
-    statement = sa.update(table).where(table.c.id.in_(ids), due).values(claimed)
-    return name, change(session, statement)
-
-
-def read_claimed(session: orm.Session, table: sa.Table, kind: type[T], claim: str) -> list[T]:
-    """Read the rows of a claim, in their order."""
-    query = sa.select(*columns(table, kind)).where(table.c.claim == claim).order_by(table.c.id)
-    return [kind(*row) for row in session.execute(query)]
-
-
-LOG = log.getLogger(__name__)
-
-_DELIVERY = tables.DELIVERIES
-
-#: Sent by :func:`climate_core.db.engine.signal` when there is something new to send.
-DELIVERIES_ADDED: Final = 'deliveries.added'
-
-#: Maximum number of notifications of a lease that wait for its webhook. Each contains the whole
-#: lease, so that changes of a large lease would fill the database while its webhook is down.
-MAX_QUEUED_DELIVERIES: Final = 100
-
-#: Rows that are looked at for each that is wanted: some may have to wait for others.
-_CANDIDATES_PER_DELIVERY = 8
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -266,7 +208,7 @@ class DeliveriesInProgress:
             self.take(each)
 
     def take(self, row: Any) -> bool:
-        """Count a delivery; False, and nothing is counted, if there is no more room for it."""
+        """Count a delivery; False, and nothing is counted, if a limit is reached."""
         keys = {name: getattr(row, name) for name in self._limits}
         if any(self._counts[name][key] >= self._limits[name] for name, key in keys.items()):
             return False
@@ -275,7 +217,7 @@ class DeliveriesInProgress:
         return True
 
     def full(self, name: str) -> list[str]:
-        """List the values of a column of which there may not be more."""
+        """Return the values of a column that have reached its limit."""
         return [key for key, count in self._counts[name].items() if count >= self._limits[name]]
 
     def room(self) -> sa.ColumnElement[bool]:
@@ -305,7 +247,7 @@ def add_deliveries(
         _drop_oldest(session, lease.id, MAX_QUEUED_DELIVERIES - len(wanted))
     hook = _seal_call(session, lease.id, lease.webhook)
     common = {'lease_id': lease.id, 'project_id': lease.project_id, 'attempts': 0, **hook}
-    enqueue(session, _DELIVERY, wanted, now, DELIVERIES_ADDED, **common)
+    _enqueue(session, _DELIVERY, wanted, now, DELIVERIES_ADDED, **common)
 
 
 def _drop_oldest(session: orm.Session, lease_id: str, left: int) -> None:
@@ -327,7 +269,7 @@ def _drop_oldest(session: orm.Session, lease_id: str, left: int) -> None:
 
 
 def redirect_deliveries(session: orm.Session, lease: model.Lease) -> None:
-    """Send what waits for the webhook that a lease had to the one that it has, if any."""
+    """Send the queued calls of a lease to its present webhook; delete them if it has none."""
     mine = _DELIVERY.c.lease_id == lease.id
     if lease.webhook is None:
         rows.change(session, sa.delete(_DELIVERY).where(mine))
@@ -348,25 +290,28 @@ def _seal_call(session: orm.Session, lease_id: str, webhook: Mapping[str, Any]) 
 
 
 def seconds_until_delivery(session: orm.Session, busy: DeliveriesInProgress) -> float | None:
-    """Tell in how many seconds there is something to send for which there is room."""
-    return seconds_until_due(session, _DELIVERY, busy.room())
+    """Return in how many seconds a delivery is due that no limit delays."""
+    return _seconds_until_due(session, _DELIVERY, busy.room())
 
 
 def claim_deliveries(
     session: orm.Session, ttl: float, limit: int, busy: DeliveriesInProgress
 ) -> list[Delivery]:
-    """Take what was due first, at most ``limit``, for ``ttl`` seconds, beside what is busy."""
+    """Claim at most ``limit`` deliveries that were due first for ``ttl`` seconds.
+
+    :param busy: the deliveries in progress
+    """
     query = (
         sa.select(_DELIVERY.c.id, _DELIVERY.c.lease_id, _DELIVERY.c.project_id, _DELIVERY.c.target)
         .where(_DELIVERY.c.next_at <= sql.now(session), busy.room())
         .order_by(_DELIVERY.c.next_at, _DELIVERY.c.id)
         .limit(limit * _CANDIDATES_PER_DELIVERY)
     )
-    # A copy: the transaction may be repeated, and not all that is chosen is got.
+    # A copy: the transaction may be repeated, and not every chosen row is claimed.
     taken = copy.deepcopy(busy)
     ids = [row.id for row in session.execute(query) if taken.take(row)][:limit]
     name, count = claim_rows(session, _DELIVERY, ids, ttl)
-    found = read_claimed(session, _DELIVERY, Delivery, name) if count else []
+    found = _read_claimed(session, _DELIVERY, Delivery, name) if count else []
     return [_open_delivery(session, each) for each in found]
 
 
@@ -376,12 +321,12 @@ def _open_delivery(session: orm.Session, sealed: Delivery) -> Delivery:
 
 
 def delete_delivery(session: orm.Session, delivery: Delivery) -> bool:
-    """Delete a delivery that was made or given up; False if the claim on it is lost."""
+    """Delete a delivery that was sent or abandoned; False if its claim is lost."""
     return rows.change(session, sa.delete(_DELIVERY).where(_is_claimed(delivery))) == 1
 
 
 def postpone_delivery(session: orm.Session, delivery: Delivery, seconds: float) -> None:
-    """Release a delivery that failed, to be sent again in so many seconds."""
+    """Release a delivery that failed, to be sent again after a number of seconds."""
     again = {
         'attempts': _DELIVERY.c.attempts + 1,
         'claim': None,
@@ -392,3 +337,62 @@ def postpone_delivery(session: orm.Session, delivery: Delivery, seconds: float) 
 
 def _is_claimed(delivery: Delivery) -> sa.ColumnElement[bool]:
     return sa.and_(_DELIVERY.c.id == delivery.id, _DELIVERY.c.claim == delivery.claim)
+
+
+def _enqueue(
+    session: orm.Session,
+    table: sa.Table,
+    notices: Iterable[tuple[str, Mapping[str, Any]]],
+    now: datetime.datetime,
+    added: str | None,
+    **common: Any,
+) -> None:
+    """Insert event types and payloads into a queue; send the signal ``added`` if there are any.
+
+    :param added: None: no signal, they are claimed by this process
+    :param common: columns that all rows of this queue have beside those of every queue, or in
+        their place
+    """
+    common = {'claim': None, 'next_at': now, 'created_at': now, **common}
+    new = [
+        {**common, 'event_id': payload['event_id'], 'event_type': kind, 'payload': payload}
+        for kind, payload in notices
+    ]
+    if new:
+        rows.insert_deferred(session, table, new)
+        if added is not None:
+            signal(session, added)
+
+
+def _seconds_until_due(
+    session: orm.Session, table: sa.Table, *conditions: sa.ColumnElement[bool]
+) -> float | None:
+    """Return in how many seconds the next row of a queue is due; None if there is none."""
+    next_at = table.c.next_at
+    query = sa.select(next_at, sql.now(session)).where(*conditions).order_by(next_at).limit(1)
+    row = session.execute(query).first()
+    return None if row is None else max(0.0, (row[0] - row[1]).total_seconds())
+
+
+def claim_rows(
+    session: orm.Session, table: sa.Table, ids: Collection[int], ttl: float
+) -> tuple[str, int]:
+    """Claim rows of a queue that are still due; return the name of the claim and how many.
+
+    :param ttl: seconds until they are due again, unless the claim is finished or renewed
+    """
+    if not ids:
+        return '', 0
+    name = uuidutils.generate_uuid()
+    due = table.c.next_at <= sql.now(session)
+    claimed = {'claim': name, 'next_at': sql.now(session, ttl)}
+    statement = sa.update(table).where(table.c.id.in_(ids), due).values(claimed)
+    return name, rows.change(session, statement)
+
+
+def _read_claimed(session: orm.Session, table: sa.Table, kind: type[T], claim: str) -> list[T]:
+    """Read the rows of a claim, in their order."""
+    query = (
+        sa.select(*rows.columns(table, kind)).where(table.c.claim == claim).order_by(table.c.id)
+    )
+    return [kind(*row) for row in session.execute(query)]

@@ -39,7 +39,7 @@ SHORT_PARAMS: Final[sa.ColumnElement[Any]] = sa.func.coalesce(
 SHORT_COLUMNS: Final = tuple(
     SHORT_PARAMS if each is _RESERVATION.c.params else each for each in COLUMNS
 )
-#: Bytes of params after which a page of :func:`held` ends. One reservation may have 1 MB.
+#: Bytes of params after which a page of :func:`read_held_page` ends. One reservation may have 1 MB.
 MAX_PAGE_BYTES: Final = 32 * 1024 * 1024
 #: What a reservation costs beside its params, in such bytes.
 _ROW_BYTES: Final = 512
@@ -97,7 +97,7 @@ def read_held_page(
 ) -> list[Reservation]:
     """Read a page of the reservations of a type that hold their resource, after one by its id.
 
-    It ends before its limit at :data:`MOST_BYTES`.
+    It ends before its limit at :data:`MAX_PAGE_BYTES`.
     """
     return _read_page(session, is_held(resource_type), after, limit)
 

@@ -70,7 +70,7 @@ def _bulk_update(table: sa.Table, names: tuple[str, ...], guarded: bool, rows: i
 
 
 def _bulk_parameters(changes: Sequence[_RowChange]) -> dict[str, Any]:
-    """Return the parameters of a statement of :func:`update`."""
+    """Return the parameters of a statement of :func:`_bulk_update`."""
     padded = [*changes, *[changes[-1]] * (_padded_size(len(changes)) - len(changes))]
     found: dict[str, Any] = {}
     for number, (row_id, generation, values) in enumerate(padded):
@@ -177,7 +177,7 @@ class _DeferredWrites:
 
 @contextlib.contextmanager
 def deferred_writes(session: orm.Session) -> Iterator[None]:
-    """Have :func:`insert_unread` and :func:`change_row` write later, for all rows together.
+    """Have :func:`insert_deferred` and :func:`change_row` write later, for all rows together.
 
     What is changed is written before anything else is read or written, and at the end. Rows that
     others have changed are found then.
@@ -226,7 +226,7 @@ def change_row(
     :param then: returns the statement with more conditions and expressions; the same object for
         the same ones
     :returns: False if it was changed meanwhile; nothing is written then. Of a group that is not
-        known yet, see :func:`written_together`
+        known yet, see :func:`deferred_writes`
     """
     kind = _ChangeKind(table, tuple(sorted(values)), generation is not None, then)
     changed = _RowChange(row_id, generation, values)
@@ -331,7 +331,7 @@ class GroupWriter(Generic[I, T]):
     A thread that comes while another one writes waits for it, and then one of those that wait
     writes for all of them. Alone, it is a transaction like any other.
 
-    :param write_one: see :func:`write_together`, like ``write_all``
+    :param write_one: see :func:`write_group`, like ``write_all``
     :param key: items with the same key are not written in the same transaction
     :param most: the most items of a transaction
     :param line: items of different lines neither share a transaction nor wait for each other

@@ -124,7 +124,7 @@ def now_by_clock(
 def cached_statement(session: orm.Session, make: Callable[..., T], *args: Any) -> T:
     """Return a statement that has the time in it; by the clock of the database it is made once.
 
-    :param make: a function of a module, which makes it by a clock, see :func:`expression`
+    :param make: a function of a module, which makes it by a clock, see :func:`now_by_clock`
     :param args: what else it is given, few different ones
     """
     clock = session.info.get(CLOCK)

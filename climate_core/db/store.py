@@ -28,12 +28,26 @@ from climate_core.db import (
 from climate_core.db.engine import Database, Stale, signal
 from climate_core.lease import model, states
 from climate_core.lease.history import Cause, describe_change
-from climate_core.lease.model import Lease
 from climate_core.lease.transitions import Change
+
+_LEASE, _EVENT = tables.LEASES, tables.EVENTS
+
+#: Inserts a lease if its trust is live. Built once: that takes longer than to execute it.
+_INSERT_SHARING: Final = (
+    sa.insert(_LEASE)
+    .from_select(
+        [each.name for each in _LEASE.columns],
+        trusts.select_if_live(
+            sa.bindparam('taken'),
+            [sa.bindparam(each.name, type_=each.type) for each in _LEASE.columns],
+        ),
+    )
+    .execution_options(preserve_rowcount=True)
+)
 
 
 class NewLease(NamedTuple):
-    """A lease to write, when it was made, and who or what made it, for the history."""
+    """A lease to write, the time of its creation, and its cause for the history."""
 
     lease: model.Lease
     now: datetime.datetime
@@ -49,9 +63,9 @@ def create(
 ) -> None:
     """Write a new lease with all that belongs to it, in five statements.
 
-    :param shares_trust: whether its trust is one that it shares
+    :param shares_trust: whether other leases share its trust
     :raises oslo_db.exception.DBDuplicateEntry: its id is taken, or a resource is reserved
-    :raises climate_core.db.trusts.TrustRetired: its trust is not to be shared any more
+    :raises climate_core.db.trusts.TrustRetired: its trust was retired concurrently
     """
     if shares_trust:
         insert_sharing_trust(session, lease)
@@ -63,7 +77,7 @@ def create(
 def create_all(session: orm.Session, new: Sequence[NewLease]) -> None:
     """Write new leases with all that belongs to them, in five statements.
 
-    Whether their trusts may be shared the caller has looked at in this transaction.
+    The caller checks in this transaction that their trusts are live.
 
     :raises oslo_db.exception.DBDuplicateEntry: an id is taken, or a resource is reserved
     """
@@ -89,11 +103,11 @@ def save(
     now: datetime.datetime,
     cause: Cause,
 ) -> model.Lease:
-    """Write the difference between a lease as it was read, with ``lock``, and as it shall be.
+    """Write the difference between a lease as it was read, with ``lock``, and its change.
 
     :param cause: who or what changes it, for the history
-    :returns: the lease as it is now
-    :raises climate_core.db.engine.Stale: it is not the lease any more that was read
+    :returns: the lease as it was written
+    :raises climate_core.db.engine.Stale: the lease was changed concurrently
     :raises oslo_db.exception.DBDuplicateEntry: a resource that joins is reserved already
     """
     after = _save_lease(session, before, change, now)
@@ -111,7 +125,7 @@ def save(
     reservations.insert(session, [r for r in after.reservations if r.id not in old_ones])
     history.add(session, describe_change(before, after, cause, now), after.generation)
     if before.status == states.LeaseStatus.IN_PROGRESS != after.status:
-        # Hosts that were emptied for it may be given back.
+        # Hosts that were drained for it may be released.
         signal(session, calendar.FREED)
     if after.webhook != before.webhook:
         outbox.redirect_deliveries(session, after)
@@ -126,15 +140,15 @@ def _notify(
     now: datetime.datetime,
 ) -> None:
     """Write notifications to the outbox, and for the webhook of the lease."""
-    told = [notifications.build(kind, lease, now, why) for kind, why in notices.items()]
-    outbox.add_deliveries(session, lease, outbox.add_notifications(session, told, now), now)
+    built = [notifications.build(kind, lease, now, why) for kind, why in notices.items()]
+    outbox.add_deliveries(session, lease, outbox.add_notifications(session, built, now), now)
 
 
 def _save_lease(
     session: orm.Session, before: model.Lease, change: Change, now: datetime.datetime
 ) -> model.Lease:
     values = rows.difference(to_row(change.lease), to_row(before))
-    # What users change of reservations and events counts as a change of the lease.
+    # A change of reservations or events by a user counts as a change of the lease.
     if not values and 'lease.update' not in change.notifications:
         return change.lease
     values['updated_at'] = now
@@ -143,67 +157,48 @@ def _save_lease(
     return dataclasses.replace(change.lease, generation=before.generation + 1, updated_at=now)
 
 
-_LEASES, _EVENTS = tables.LEASES, tables.EVENTS
-
-
-#: Writes a lease if its trust may be taken. Made once: that takes longer than to execute it.
-_INSERT_SHARING: Final = (
-    sa.insert(_LEASES)
-    .from_select(
-        [each.name for each in _LEASES.columns],
-        trusts.select_if_live(
-            sa.bindparam('taken'),
-            [sa.bindparam(each.name, type_=each.type) for each in _LEASES.columns],
-        ),
-    )
-    .execution_options(preserve_rowcount=True)
-)
-
-
-def insert_leases(session: orm.Session, new: Sequence[Lease]) -> None:
+def insert_leases(session: orm.Session, new: Sequence[model.Lease]) -> None:
     """Write leases without their reservations and events; DBDuplicateEntry: an id is taken."""
-    rows.insert(session, _LEASES, [_sealed_row(session, each) for each in new])
+    rows.insert(session, _LEASE, [_sealed_row(session, each) for each in new])
 
 
-def insert_sharing_trust(session: orm.Session, lease: Lease) -> None:
-    """Write a lease, as :func:`insert`, that shares its trust.
+def insert_sharing_trust(session: orm.Session, lease: model.Lease) -> None:
+    """Write a lease, as :func:`insert_leases`, that shares its trust.
 
-    :raises climate_core.db.trusts.TrustRetired: that is not to be shared any more
+    :raises climate_core.db.trusts.TrustRetired: its trust was retired concurrently
     """
     new = {**_sealed_row(session, lease), 'taken': lease.trust_id}
     if session.connection().execute(_INSERT_SHARING, new).rowcount != 1:
         raise trusts.TrustRetired
 
 
-def to_row(lease: Lease) -> dict[str, Any]:
-    """Return what the table keeps of a lease, with its secrets in plain."""
-    return rows.values(_LEASES, lease)
+def to_row(lease: model.Lease) -> dict[str, Any]:
+    """Return the row of a lease, with its secrets in plain."""
+    return rows.values(_LEASE, lease)
 
 
-def _sealed_row(session: orm.Session, lease: Lease) -> dict[str, Any]:
+def _sealed_row(session: orm.Session, lease: model.Lease) -> dict[str, Any]:
     webhook = secrets.seal_webhook(session, lease.id, lease.webhook)
     return {**to_row(lease), 'webhook': webhook}
 
 
-def update_lease(session: orm.Session, lease: Lease, **values: Any) -> bool:
-    """Change columns of a lease, and its generation, if it is still the one that was read.
+def update_lease(session: orm.Session, lease: model.Lease, **values: Any) -> bool:
+    """Change columns of a lease, its generation and ``updated_at``, unless it has changed.
 
-    :returns: False if the lease was changed meanwhile; nothing is written then
+    :returns: False if the lease was changed concurrently; nothing is written then
     """
-    own = {'generation': lease.generation + 1, **values}
-    if 'webhook' in own:
-        own['webhook'] = secrets.seal_webhook(session, lease.id, own['webhook'])
-    if 'updated_at' in values:
-        return rows.change_row(session, _LEASES, lease.id, lease.generation, own)
-    mine = sa.and_(_LEASES.c.id == lease.id, _LEASES.c.generation == lease.generation)
-    statement = sa.update(_LEASES).where(mine).values(updated_at=sql.now(session), **own)
-    return rows.change(session, statement) == 1
+    if 'updated_at' not in values:
+        values['updated_at'] = sql.read_time(session)
+    if 'webhook' in values:
+        values['webhook'] = secrets.seal_webhook(session, lease.id, values['webhook'])
+    values['generation'] = lease.generation + 1
+    return rows.change_row(session, _LEASE, lease.id, lease.generation, values)
 
 
 def purge(database: Database, before: datetime.datetime, batch: int = 500) -> int:
-    """Remove leases that were deleted, or over, before a time, with all of theirs; count them.
+    """Remove leases that were deleted, or ended, before a time, with all of theirs; count them.
 
-    :param batch: how many are removed by one transaction: it is short, whatever there is
+    :param batch: maximum number of leases of a transaction, so that it is short
     """
     removed, after = 0, ''
     while True:
@@ -218,31 +213,31 @@ def purge_batch(
 ) -> tuple[int, str] | None:
     """Remove the next leases behind an id.
 
-    :returns: how many, without those that another purge has removed meanwhile, and the last id;
-        None if there are none
+    :returns: how many, without those that another purge has removed concurrently, and the last
+        id; None if there are none
     """
-    query = sa.select(_LEASES.c.id).where(_LEASES.c.id > after, _is_purgeable(before))
-    ids = session.scalars(query.order_by(_LEASES.c.id).limit(most)).all()
+    query = sa.select(_LEASE.c.id).where(_LEASE.c.id > after, _is_purgeable(before))
+    ids = session.scalars(query.order_by(_LEASE.c.id).limit(most)).all()
     if not ids:
         return None
-    unwanted = sa.delete(_LEASES).where(_LEASES.c.id.in_(ids), _is_purgeable(before))
+    unwanted = sa.delete(_LEASE).where(_LEASE.c.id.in_(ids), _is_purgeable(before))
     return rows.change(session, unwanted), ids[-1]
 
 
 def count_purgeable(session: orm.Session, before: datetime.datetime) -> int:
     """Count what :func:`purge` would remove."""
-    query = sa.select(sa.func.count()).select_from(_LEASES).where(_is_purgeable(before))
+    query = sa.select(sa.func.count()).select_from(_LEASE).where(_is_purgeable(before))
     return session.execute(query).scalar_one()
 
 
 def _is_purgeable(before: datetime.datetime) -> sa.ColumnElement[bool]:
-    # What the trust still needs is kept.
-    busy = sa.select(_EVENTS.c.id).where(
-        _EVENTS.c.lease_id == _LEASES.c.id, _EVENTS.c.next_at.is_not(None)
+    # An open event needs the lease and its trust.
+    busy = sa.select(_EVENT.c.id).where(
+        _EVENT.c.lease_id == _LEASE.c.id, _EVENT.c.next_at.is_not(None)
     )
-    # Not by its end: one that was cancelled is over before it, one that was hard to free after it.
-    over = sa.and_(
-        _LEASES.c.status == states.LeaseStatus.TERMINATED,
-        sa.func.coalesce(_LEASES.c.updated_at, _LEASES.c.created_at) < before,
+    # Not by its end: a cancelled lease has ended before it, one that was hard to free after it.
+    ended = sa.and_(
+        _LEASE.c.status == states.LeaseStatus.TERMINATED,
+        sa.func.coalesce(_LEASE.c.updated_at, _LEASE.c.created_at) < before,
     )
-    return sa.and_(sa.or_(_LEASES.c.deleted_at < before, over), ~busy.exists())
+    return sa.and_(sa.or_(_LEASE.c.deleted_at < before, ended), ~busy.exists())

@@ -107,7 +107,7 @@ class TimelineQuery:
 
 
 _EARLY_END = events.early_end_at(_RESERVATION)
-#: In the order of the fields of :class:`Bar`.
+#: In the order of the fields of :class:`TimelineRow`.
 _COLUMNS = (
     _RESERVATION.c.id,
     _RESERVATION.c.resource_type,
@@ -270,7 +270,7 @@ def read_host_page(
 ) -> tuple[list[HostRow], bool]:
     """Read hosts with what is promised of them in a time, and whether there are more hosts.
 
-    A page ends before a host with which it would have more than :data:`MOST` bars.
+    A page ends before a host with which it would have more than :data:`MAX_BARS` bars.
 
     :raises climate_core.exceptions.BadRequest: one host alone has more
     """

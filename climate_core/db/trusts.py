@@ -7,7 +7,7 @@ wait for each other, on a Galera cluster neither. Two that find no live trust ea
 newest is taken from then on, and each is deleted when its own leases are over.
 
 A lease needs its trust until it is TERMINATED. What no lease needs is kept for
-:data:`KEPT_SECONDS`, so that leases of one owner that follow one another share it as well; then it
+:data:`RETAIN_SECONDS`, so that leases of one owner that follow one another share it as well; then it
 is *retired*: one guarded UPDATE, after which no create takes it. Keystone is asked to delete it
 :data:`GRACE_SECONDS` later, after another look. The two moves are apart because of the create that
 is between its look at the trust and its commit at this moment: the look is part of the statement

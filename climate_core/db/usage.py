@@ -26,7 +26,7 @@ from climate_core.lease import limits, model, states, usage
 from climate_core.lease.events import queue
 
 _LEASE, _RESERVATION, _REPORTED = tables.LEASES, tables.RESERVATIONS, tables.USAGE_PERIODS
-_ALLOCATION = tables.ALLOCATIONS
+_ALLOCATION, _PROJECT = tables.ALLOCATIONS, tables.PROJECTS
 
 _ROWS_PER_READ = 1000
 #: How long it is remembered that a period was told; much longer than telling one takes.
@@ -215,22 +215,20 @@ def mark_reported(session: orm.Session, period: usage.Span) -> None:
     )
 
 
-_LEASES, _RESERVATIONS, _PROJECTS = tables.LEASES, tables.RESERVATIONS, tables.PROJECTS
-
 _LIVE = sorted(set(states.LeaseStatus) - {states.LeaseStatus.TERMINATED})
 
 
 def _count_statement() -> sa.CompoundSelect[Any]:
     # Each create asks this twice, so the statuses are part of the statement.
     statuses: list[sa.ColumnElement[str]] = [sa.literal_column(f"'{each}'") for each in _LIVE]
-    project_id = sa.bindparam('project_id', type_=_LEASES.c.project_id.type)
-    live = sa.and_(_LEASES.c.project_id == project_id, _LEASES.c.status.in_(statuses))
-    leases = sa.select(sa.null(), sa.func.count()).select_from(_LEASES).where(live)
+    project_id = sa.bindparam('project_id', type_=_LEASE.c.project_id.type)
+    live = sa.and_(_LEASE.c.project_id == project_id, _LEASE.c.status.in_(statuses))
+    leases = sa.select(sa.null(), sa.func.count()).select_from(_LEASE).where(live)
     amounts = (
-        sa.select(_RESERVATIONS.c.amounts, sa.func.count())
-        .join_from(_LEASES, _RESERVATIONS, _RESERVATIONS.c.lease_id == _LEASES.c.id)
-        .where(live, _RESERVATIONS.c.hold == 1, _RESERVATIONS.c.amounts.is_not(None))
-        .group_by(_RESERVATIONS.c.amounts)
+        sa.select(_RESERVATION.c.amounts, sa.func.count())
+        .join_from(_LEASE, _RESERVATION, _RESERVATION.c.lease_id == _LEASE.c.id)
+        .where(live, _RESERVATION.c.hold == 1, _RESERVATION.c.amounts.is_not(None))
+        .group_by(_RESERVATION.c.amounts)
     )
     return amounts.union_all(leases)
 
@@ -238,9 +236,9 @@ def _count_statement() -> sa.CompoundSelect[Any]:
 #: Made once: that takes longer than to execute it.
 _COUNT: Final = _count_statement()
 _LOCK_PROJECT: Final = (
-    sa.update(_PROJECTS)
-    .where(_PROJECTS.c.id == sa.bindparam('project_id'))
-    .values(generation=_PROJECTS.c.generation + 1)
+    sa.update(_PROJECT)
+    .where(_PROJECT.c.id == sa.bindparam('project_id'))
+    .values(generation=_PROJECT.c.generation + 1)
 )
 
 
@@ -255,7 +253,7 @@ def lock_project(session: orm.Session, project_id: str, most: limits.Amounts | N
     if rows.change(session, _LOCK_PROJECT, {'project_id': project_id}):
         return
     try:
-        rows.insert(session, _PROJECTS, [{'id': project_id, 'generation': 1}])
+        rows.insert(session, _PROJECT, [{'id': project_id, 'generation': 1}])
     except db_exc.DBDuplicateEntry as exc:
         raise Stale(f'project {project_id}') from exc
 
@@ -278,7 +276,7 @@ def check_limits(
 ) -> limits.Amounts | None:
     """Check a project's limits, if it has any; LimitExceeded if they would be exceeded.
 
-    With :func:`lock` the answer is true until the end of the transaction.
+    With :func:`lock_project` the answer is true until the end of the transaction.
 
     :returns: what the project then holds; None: it has no limits
     """
@@ -290,14 +288,14 @@ def check_limits(
 def read_held(session: orm.Session, project_id: str) -> list[limits.HeldAmounts]:
     """Read what each live lease of a project holds, and when it ends. One statement."""
     query = (
-        sa.select(_LEASES.c.id, _LEASES.c.end_date, _RESERVATIONS.c.amounts)
+        sa.select(_LEASE.c.id, _LEASE.c.end_date, _RESERVATION.c.amounts)
         .join_from(
-            _LEASES,
-            _RESERVATIONS,
-            sa.and_(_RESERVATIONS.c.lease_id == _LEASES.c.id, _RESERVATIONS.c.hold == 1),
+            _LEASE,
+            _RESERVATION,
+            sa.and_(_RESERVATION.c.lease_id == _LEASE.c.id, _RESERVATION.c.hold == 1),
             isouter=True,
         )
-        .where(_LEASES.c.project_id == project_id, _LEASES.c.status.in_(_LIVE))
+        .where(_LEASE.c.project_id == project_id, _LEASE.c.status.in_(_LIVE))
     )
     units: dict[tuple[str, datetime.datetime], list[Mapping[str, int]]] = defaultdict(list)
     for lease_id, end, held_amounts in session.execute(query):
