@@ -31,16 +31,16 @@ _EVENT, _LEASE, _RESERVATION = tables.EVENTS, tables.LEASES, tables.RESERVATIONS
 #: The signal that an event of a lease may be due.
 DUE: Final = 'events.due'
 _START: Final = events.get_handler(model.START).priority
-#: Of more than can be taken so many times as many are looked at, from either end.
+#: Number of events that are read for each that can be taken, from either end.
 _CANDIDATES_PER_EVENT: Final = 8
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DueEvent:
-    """An event that wants attention at ``next_at``.
+    """An event that is due at ``next_at``.
 
-    :param is_early: whether it waits until later in the database
-    :param services: which services may be called for it, as far as that was asked for
+    :param is_early: whether its ``next_at`` in the database is later
+    :param services: the services that may be called for it, as far as they were requested
     """
 
     id: str
@@ -54,7 +54,7 @@ class DueEvent:
 
 
 class Services:
-    """Tell which services may be called for an event, with a bit for each.
+    """The services that may be called for events, as bits of a mask.
 
     :param types: service -> the types of resources for which it is called
     """
@@ -106,7 +106,7 @@ class Services:
         return sa.func.coalesce(sa.case(*by_type, by_lease, else_=0), 0)
 
 
-#: Where nobody asks which services are called.
+#: For reads that do not need the services.
 NO_SERVICES: Final = Services({})
 
 
@@ -119,13 +119,12 @@ def read_due(
 ) -> tuple[datetime.datetime | None, list[DueEvent]]:
     """Read the events that are due, the first one that is not yet, and the database's time.
 
-    :param services: what is told of each event
-    :param full: the services for which no more is begun now
+    :param services: the services whose bits are read
+    :param full: the services for which no more events are started now
     :param are_many: whether more than ``limit`` are expected to be due; then it costs less
-    :returns: the time, None when there is no event; and, in the order in which they are to be
-        done, at most ``limit`` events that are due, followed by the one that will be next. If
-        more are due, the projects take turns, and what calls no service that is full does with
-        what does
+    :returns: the time, None when there is no event; and, in the order of their processing, at
+        most ``limit`` events that are due, followed by the next one. If more are due, projects
+        take turns, and so do events that call a full service with events that do not
     """
     first = sql.cached_statement(session, _select_first, 1 if are_many else limit, services)
     found = session.execute(first).all()
@@ -163,8 +162,8 @@ def _select_in_turn(
 ) -> sa.Select[Any]:
     """Select events that are due, one of each project, then another one of each.
 
-    What frees something goes first when its time has come: of one that is tried again others are
-    not kept waiting. What calls a service that is full takes turns with what calls none.
+    Events that free resources come first at their time; retries of them do not delay other
+    events. Events that call a full service take turns with events that do not.
 
     :param mask: the bits of the services that are full
     """
@@ -190,10 +189,10 @@ def _select_in_turn(
 def _select_candidates(
     clock: sql.TestClock | None, limit: int, services: Services, mask: int
 ) -> sa.Subquery:
-    """Select events of which some are to be taken, with their projects.
+    """Select the events among which is chosen, with their projects.
 
-    Of however many events are due, only so many are looked at that have been due for longest and
-    for shortest; and of what calls no service that is full, all if need be.
+    These are a limited number of events that have been due for longest and for shortest, and of
+    the events that call no full service as many as are needed.
     """
     column, is_due = _EVENT.c, _EVENT.c.next_at <= sql.now_by_clock(clock)
     oldest = sa.select(column.id).where(is_due).order_by(column.next_at, column.priority)
@@ -235,8 +234,8 @@ def claim(
     """Take an event that is due for ``ttl`` seconds.
 
     :param generation: the one that was read; the claim has the next one
-    :param is_early: whether one that waits for its next look may be taken before that
-    :returns: whether it is ours; if not, another manager was faster or it is not due any more
+    :param is_early: whether an event that waits for its next poll may be claimed before that
+    :returns: False if another manager was faster, or the event is not due any more
     """
     claimed = {'status': states.EventStatus.IN_PROGRESS, 'generation': generation + 1}
     then = _complete_claim(session.info.get(sql.CLOCK), ttl, is_early)
@@ -258,7 +257,7 @@ def _complete_claim(clock: sql.TestClock | None, ttl: float, is_early: bool) -> 
 
 
 def renew(session: orm.Session, event_id: str, generation: int, ttl: float) -> bool:
-    """Keep a claim for ``ttl`` seconds from now; False when it is lost."""
+    """Renew a claim for ``ttl`` seconds from now; False if it is lost."""
     mine = sa.and_(_EVENT.c.id == event_id, _EVENT.c.generation == generation)
     statement = sa.update(_EVENT).where(mine, _EVENT.c.status == states.EventStatus.IN_PROGRESS)
     return rows.change(session, statement.values(next_at=sql.now(session, ttl))) == 1
@@ -273,7 +272,7 @@ def postpone_retries(
 ) -> None:
     """Count an attempt of the leases whose next ``retry_lease`` is due before a time.
 
-    Leases whose last attempt this would be are left to their own event, which gives them up.
+    Leases whose last attempt this would be are left to their own event, which abandons them.
 
     :param event_type: the type of the events by which they are tried
     :param lease_ids: the leases that were tried; a pass tries few
@@ -306,29 +305,29 @@ def postpone_retries(
     rows.change(session, sa.update(_EVENT).where(events, due).values(**new))
 
 
-#: Seconds between two looks at a lease, at least; one of more resources is looked at less often,
-#: after a second for so many of them, since each look asks for each of them.
+#: Minimum seconds between two polls of a lease. A lease with many resources is polled less often,
+#: since a poll reads each of them.
 MIN_POLL_SECONDS: Final = 0.5
 _RESOURCES_PER_SECOND: Final = 20
-#: The most resources of one statement.
+#: Maximum number of resources of a statement.
 _MAX_RESOURCES: Final = 100
 
-#: Finds the event of the lease that waits for a type and an id of a resource.
+#: Finds the event of the lease that waits for a resource, by its type and id.
 FindKnown = Callable[[str, str], DueEvent | None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Question:
+class _PollRequest:
     resource_type: str
     resource_id: str
     answer: futures.Future[DueEvent | None] = dataclasses.field(default_factory=futures.Future)
 
 
 class EarlyPolls:
-    """Find events that may be looked at early; for those who ask at once in one statement.
+    """Find events that may be polled early, for concurrent callers in one statement.
 
     :param services: which services are called for an event
-    :param known: finds the event of a type and an id of a resource without the database, if it can
+    :param known: finds the event of a resource without the database, if it can
     """
 
     def __init__(
@@ -340,44 +339,46 @@ class EarlyPolls:
         self._database = database
         self._services = services
         self._known = known
-        self.batches: Batches[_Question] = Batches(
-            self._answer, lambda asked: (asked.resource_type, asked.resource_id), _MAX_RESOURCES
+        self.batches: Batches[_PollRequest] = Batches(
+            self._answer,
+            lambda request: (request.resource_type, request.resource_id),
+            _MAX_RESOURCES,
         )
 
     def find(self, resource_type: str, resource_id: str) -> DueEvent | None:
         """Find the event of the lease that waits for a resource, if one does.
 
-        If a manager works on it, that look may have come too early: the next one comes after it,
-        with the generation that it leaves. Whether it is over by then the claim tells: if another
-        manager works on it for longer, the next look is the one that comes without being told.
+        If a manager works on it, its poll may have come too early: the next poll follows it, with
+        the generation that it leaves. If the manager works on it for longer, the claim fails, and
+        the next regular poll follows.
 
-        :returns: the event, to be taken at its ``next_at``, which the database does not have; None
-            if it is looked at as soon without that
+        :returns: the event, to be claimed at its ``next_at``, which the database does not have;
+            None if its regular poll comes as soon
         """
         found = self._known(resource_type, resource_id) or self._ask(resource_type, resource_id)
         services = self._services.of_type(resource_type)
         return None if found is None else dataclasses.replace(found, services=services)
 
     def _ask(self, resource_type: str, resource_id: str) -> DueEvent | None:
-        asked = _Question(resource_type, resource_id)
-        self.batches.do(asked)
-        return asked.answer.result()
+        request = _PollRequest(resource_type, resource_id)
+        self.batches.do(request)
+        return request.answer.result()
 
-    def _answer(self, asked: Sequence[_Question]) -> None:
-        by_type: dict[str, list[_Question]] = defaultdict(list)
-        for each in asked:
-            by_type[each.resource_type].append(each)
-        for resource_type, some in by_type.items():
+    def _answer(self, requests: Sequence[_PollRequest]) -> None:
+        by_type: dict[str, list[_PollRequest]] = defaultdict(list)
+        for request in requests:
+            by_type[request.resource_type].append(request)
+        for resource_type, of_type in by_type.items():
             try:
-                found = self._database.read(
-                    _find_early, resource_type, [each.resource_id for each in some]
+                events_found = self._database.read(
+                    _find_early, resource_type, [request.resource_id for request in of_type]
                 )
-            except BaseException as exc:  # noqa: BLE001 - those who asked raise it
-                for each in some:
-                    each.answer.set_exception(exc)
+            except BaseException as exc:  # noqa: BLE001 - the callers raise it
+                for request in of_type:
+                    request.answer.set_exception(exc)
                 continue
-            for each in some:
-                each.answer.set_result(found.get(each.resource_id))
+            for request in of_type:
+                request.answer.set_result(events_found.get(request.resource_id))
 
 
 def _find_early(
@@ -387,26 +388,26 @@ def _find_early(
     found: dict[str, DueEvent | None] = {}
     for row in session.execute(query, {'of_type': resource_type, 'ids': list(resource_ids)}):
         resource_id, *values, status, updated_at, resources, read_at = row
-        looked_at = read_at if status == states.EventStatus.IN_PROGRESS else updated_at
+        polled_at = read_at if status == states.EventStatus.IN_PROGRESS else updated_at
         if resource_id not in found:
-            found[resource_id] = bring_forward(DueEvent(*values), looked_at, resources, read_at)
+            found[resource_id] = bring_forward(DueEvent(*values), polled_at, resources, read_at)
     return found
 
 
 def bring_forward(
     due: DueEvent,
-    looked_at: datetime.datetime | None,
+    polled_at: datetime.datetime | None,
     resources: int,
     read_at: datetime.datetime,
 ) -> DueEvent | None:
-    """Return an event with the time at which it may be looked at before its next look.
+    """Return an event with the time of a poll before its regular one.
 
-    :param looked_at: when that was done last, or read_at if that goes on
-    :param resources: how many are looked at
-    :returns: None if the next look comes as soon
+    :param polled_at: the time of the last poll, or read_at if it is in progress
+    :param resources: number of resources that a poll reads
+    :returns: None if the regular poll comes as soon
     """
     apart = datetime.timedelta(seconds=max(MIN_POLL_SECONDS, resources / _RESOURCES_PER_SECOND))
-    at = max(read_at, looked_at + apart) if looked_at else read_at
+    at = max(read_at, polled_at + apart) if polled_at else read_at
     return dataclasses.replace(due, next_at=at, is_early=True) if at < due.next_at else None
 
 
@@ -434,6 +435,6 @@ def _select_early(clock: sql.TestClock | None) -> sa.Select[Any]:
             _EVENT.c.time <= now,
             _EVENT.c.next_at > now,
         )
-        # One that waits comes before one on which a manager works.
+        # Unclaimed events come before claimed events.
         .order_by(_EVENT.c.status != states.EventStatus.UNDONE, _EVENT.c.next_at)
     )

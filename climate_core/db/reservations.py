@@ -39,7 +39,7 @@ SHORT_PARAMS: Final[sa.ColumnElement[Any]] = sa.func.coalesce(
 SHORT_COLUMNS: Final = tuple(
     SHORT_PARAMS if each is _RESERVATION.c.params else each for each in COLUMNS
 )
-#: Bytes of params after which a page of :func:`read_held_page` ends. One reservation may have 1 MB.
+#: Bytes of params after which a page ends. One reservation may have 1 MB.
 MAX_PAGE_BYTES: Final = 32 * 1024 * 1024
 #: What a reservation costs beside its params, in such bytes.
 _ROW_BYTES: Final = 512
@@ -148,7 +148,7 @@ def filter_holding(session: orm.Session, ids: Collection[str]) -> set[str]:
 
 
 def build_reservation(session: orm.Session, row: Sequence[Any]) -> Reservation:
-    """Make one of a row of :data:`COLUMNS`; one of the release before has no amounts."""
+    """Build a reservation from a row of :data:`COLUMNS`; older releases store no amounts."""
     values = dict(zip(_NAMES, row, strict=True))
     values['amounts'] = values['amounts'] or {}
     values['params'] = secrets.open_params(session, values['lease_id'], values['params'])
@@ -164,7 +164,7 @@ def insert(session: orm.Session, reservations: Sequence[Reservation]) -> None:
 
 
 def to_row(reservation: Reservation) -> dict[str, Any]:
-    """Return what the table keeps of a reservation, with its metadata in plain."""
+    """Return the row of a reservation, with its metadata in plain."""
     own = {'hold': 1 if reservation.live else None, 'short_params': _shorten(reservation.params)}
     return rows.values(_RESERVATION, reservation) | own
 
@@ -208,7 +208,7 @@ def find_released(session: orm.Session, resource_type: str, ids: Collection[str]
 
 
 def find_in_use(session: orm.Session, resource_type: str, ids: Collection[str]) -> set[str]:
-    """Return the resources that are awake in a lease that is not to give way."""
+    """Return the resources that are active in a lease that is not being preempted."""
     table = tables.RESERVATIONS
     query = sa.select(table.c.resource_id).where(
         is_held(resource_type),
@@ -222,9 +222,9 @@ def find_in_use(session: orm.Session, resource_type: str, ids: Collection[str]) 
 def find_unheld_created(
     session: orm.Session, resource_type: str, made: Collection[tuple[str, bool]]
 ) -> set[str]:
-    """Return the ids of the reservations that hold nothing, of those that have made something.
+    """Return the ids of reservations that hold nothing, of those that have created something.
 
-    :param made: their ids, each with whether one that is not known is Climate's, too
+    :param made: their ids, and whether an unknown id is Climate's, too
     """
     table = tables.RESERVATIONS
     query = sa.select(table.c.id, table.c.hold).where(

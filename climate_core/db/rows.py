@@ -21,14 +21,82 @@ from sqlalchemy import orm
 from climate_core.concurrency import Batches
 from climate_core.db.engine import Database, Stale
 
-#: The numbers of rows for which there are statements; the last row is named more than once.
+T = TypeVar('T')
+I = TypeVar('I')  # noqa: E741 - an item
+
+#: Maximum bytes of JSON of a page beside its last row.
+MAX_PAGE_BYTES: Final = 8 * 1024 * 1024
+#: The numbers of rows for which there are statements; the last row is repeated as padding.
 _BATCH_SIZES: Final = (1, 2, 4, 8, 16, 32)
+#: Key of ``Session.info``: the deferred writes of a group.
+_DEFERRED: Final = 'together'
+
+#: Completes a statement that changes rows.
+Completion = Callable[[sa.Update], sa.Update]
+#: The result of an item, or the error because of which nothing was written for it.
+Outcome = tuple[T | None, BaseException | None]
+
+
+def columns(table: sa.Table, kind: type[Any]) -> list[sa.Column[Any]]:
+    """Return the columns that the fields of a dataclass or a named tuple have, in their order."""
+    is_dataclass = dataclasses.is_dataclass(kind)
+    names = [each.name for each in dataclasses.fields(kind)] if is_dataclass else kind._fields
+    return [table.c[name] for name in names if name in table.c]
+
+
+def limit_bytes(sized: Iterable[tuple[T, int]], most: int) -> list[T]:
+    """Return the first items, up to the item with which they exceed a number of bytes.
+
+    :param sized: items with their bytes
+    """
+    kept, total = [], 0
+    for item, size in sized:
+        if total > most:
+            break
+        kept.append(item)
+        total += size
+    return kept
+
+
+def read_page_ids(
+    session: orm.Session, table: sa.Table, query: sa.Select[Any], size: Any, most: int
+) -> tuple[list[Any], bool]:
+    """Read the ids of a page that has a limited number of bytes beside its last row.
+
+    The rows are read by their ids afterwards: a result cannot be left half-way with PyMySQL.
+
+    :param query: of rows of the table, with an order and a limit
+    :param size: the column with the bytes of a row
+    :returns: the ids, in the order of the query, and whether it has more
+    """
+    found = session.execute(query.with_only_columns(table.c.id, size)).all()
+    ids = limit_bytes(((row[0], row[1]) for row in found), most)
+    return ids, len(ids) < len(found)
+
+
+def values(table: sa.Table, record: Any) -> dict[str, Any]:
+    """Return the attributes of an object that a table has columns for."""
+    return {c.name: getattr(record, c.name) for c in table.columns if hasattr(record, c.name)}
+
+
+def difference(new: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that have changed."""
+    return {name: value for name, value in new.items() if value != old[name]}
+
+
+class _ChangeKind(NamedTuple):
+    """Changes that one statement can make."""
+
+    table: sa.Table
+    names: tuple[str, ...]
+    guarded: bool
+    then: Completion | None
 
 
 class _RowChange(NamedTuple):
-    """Say what one row becomes.
+    """The new values of a row.
 
-    :param generation: the one that was read, by which it is known; None: it is changed in any case
+    :param generation: the generation that was read; None: change the row in any case
     :param values: column -> new value
     """
 
@@ -44,15 +112,15 @@ def _split_batches(changes: Sequence[_RowChange]) -> list[Sequence[_RowChange]]:
 
 
 def _padded_size(count: int) -> int:
-    """Return for how many rows the statement is that changes so many, at most a batch."""
+    """Return the number of rows of the statement that changes ``count`` rows, at most a batch."""
     return next(each for each in _BATCH_SIZES if each >= count)
 
 
 @functools.cache
 def _bulk_update(table: sa.Table, names: tuple[str, ...], guarded: bool, rows: int) -> sa.Update:
-    """Return the statement that sets these columns of so many rows.
+    """Return the statement that sets columns of a number of rows.
 
-    :param guarded: whether rows are only changed that have the generation that was read
+    :param guarded: whether only rows are changed that have the generation that was read
     """
     numbers = range(rows)
     ids = [sa.bindparam(f'id_{n}', type_=table.c.id.type) for n in numbers]
@@ -82,71 +150,6 @@ def _bulk_parameters(changes: Sequence[_RowChange]) -> dict[str, Any]:
     return found
 
 
-T = TypeVar('T')
-
-#: Key of ``Session.info``: what waits to be written for a group.
-_DEFERRED: Final = 'together'
-
-#: Completes a statement that changes rows.
-Completion = Callable[[sa.Update], sa.Update]
-
-
-class _ChangeKind(NamedTuple):
-    """Changes that one statement can make."""
-
-    table: sa.Table
-    names: tuple[str, ...]
-    guarded: bool
-    then: Completion | None
-
-
-def columns(table: sa.Table, kind: type[Any]) -> list[sa.Column[Any]]:
-    """Return the columns that the fields of a dataclass or a named tuple have, in their order."""
-    is_dataclass = dataclasses.is_dataclass(kind)
-    names = [each.name for each in dataclasses.fields(kind)] if is_dataclass else kind._fields
-    return [table.c[name] for name in names if name in table.c]
-
-
-def limit_bytes(sized: Iterable[tuple[T, int]], most: int) -> list[T]:
-    """Return the first items, until those before one have more than this number of bytes.
-
-    :param sized: items, each with its bytes
-    """
-    kept, total = [], 0
-    for item, size in sized:
-        if total > most:
-            break
-        kept.append(item)
-        total += size
-    return kept
-
-
-def read_page_ids(
-    session: orm.Session, table: sa.Table, query: sa.Select[Any], size: Any, most: int
-) -> tuple[list[Any], bool]:
-    """Read the ids of a page that has no more than some bytes beside its last row.
-
-    The rows are read by their ids afterwards: a result cannot be left half-way with PyMySQL.
-
-    :param query: of rows of the table, with an order and a limit
-    :param size: the column with the bytes of a row
-    :returns: the ids, in the order of the query, and whether it has more
-    """
-    found = session.execute(query.with_only_columns(table.c.id, size)).all()
-    ids = limit_bytes(((row[0], row[1]) for row in found), most)
-    return ids, len(ids) < len(found)
-
-
-def values(table: sa.Table, one: Any) -> dict[str, Any]:
-    """Return what a table keeps of an object: its attributes with the names of columns."""
-    return {c.name: getattr(one, c.name) for c in table.columns if hasattr(one, c.name)}
-
-
-def difference(new: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that are new."""
-    return {name: value for name, value in new.items() if value != old[name]}
-
-
 def insert(session: orm.Session, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows in one statement, if there are any."""
     if rows:
@@ -160,7 +163,7 @@ def _insert(table: sa.Table) -> sa.Insert:
 
 
 class _DeferredWrites:
-    """Collect what the leases of a group write, and write alike rows in one statement."""
+    """The writes of a group of items: alike rows are written in one statement."""
 
     def __init__(self) -> None:
         self.inserts: dict[sa.Table, list[Mapping[str, Any]]] = defaultdict(list)
@@ -177,12 +180,11 @@ class _DeferredWrites:
 
 @contextlib.contextmanager
 def deferred_writes(session: orm.Session) -> Iterator[None]:
-    """Have :func:`insert_deferred` and :func:`change_row` write later, for all rows together.
+    """Defer :func:`insert_deferred` and :func:`change_row`, to write all rows together.
 
-    What is changed is written before anything else is read or written, and at the end. Rows that
-    others have changed are found then.
+    Changes are written before anything else is read or written, and at the end.
 
-    :raises climate_core.db.engine.Stale: there were some
+    :raises climate_core.db.engine.Stale: a row was changed concurrently
     """
     kept = session.info[_DEFERRED] = _DeferredWrites()
 
@@ -221,12 +223,12 @@ def change_row(
 ) -> bool:
     """Change a row, if it still has the generation that was read.
 
-    :param generation: None: it is changed in any case
+    :param generation: None: change the row in any case
     :param values: column -> new value, no expressions
     :param then: returns the statement with more conditions and expressions; the same object for
         the same ones
-    :returns: False if it was changed meanwhile; nothing is written then. Of a group that is not
-        known yet, see :func:`deferred_writes`
+    :returns: False if the row was changed concurrently; nothing is written then. A deferred write
+        always returns True, see :func:`deferred_writes`
     """
     kind = _ChangeKind(table, tuple(sorted(values)), generation is not None, then)
     changed = _RowChange(row_id, generation, values)
@@ -248,7 +250,7 @@ def change(
     statement: sa.Update | sa.Delete,
     parameters: Mapping[str, Any] | None = None,
 ) -> int:
-    """Change or delete rows; return how many."""
+    """Change or delete rows; return their number."""
     _write_changes(session)
     return session.connection().execute(statement, parameters).rowcount
 
@@ -259,14 +261,8 @@ def _write_changes(session: orm.Session) -> None:
         kept.write_changes(session)
 
 
-I = TypeVar('I')  # noqa: E741 - an item
-
-#: What came of an item: its result, or why nothing was written for it.
-Outcome = tuple[T | None, BaseException | None]
-
-
 class _WriteSeparately(Exception):
-    """One of a group failed: each is to be written in a transaction of its own."""
+    """An item of a group failed: each item is written in a separate transaction."""
 
 
 def write_group(
@@ -275,21 +271,21 @@ def write_group(
     write_all: Callable[[orm.Session, Sequence[I]], Sequence[Outcome[T]]],
     items: Sequence[I],
 ) -> list[Outcome[T]]:
-    """Write items in one transaction, or each in one of its own if that cannot be.
+    """Write items in one transaction, or if that fails each item in a separate transaction.
 
-    :param write_one: writes one: ``write_one(session, item)`` returns its result
-    :param write_all: the same for several: ``write_all(session, items)`` returns an outcome for
-        each, or raises if it cannot tell what is wrong with which
-    :returns: an outcome for each, in their order
+    :param write_one: ``write_one(session, item)`` writes an item and returns its result
+    :param write_all: ``write_all(session, items)`` returns an outcome for each item, or raises
+        an error that cannot be assigned to an item
+    :returns: an outcome for each item, in their order
     """
     if len(items) > 1:
         try:
             return list(database.write(_write_all, write_all, items))
         except db_exc.DBConnectionError as exc:
-            # They may be committed all the same.
+            # They may be committed nevertheless.
             return [(None, exc)] * len(items)
         except (_WriteSeparately, db_exc.DBError):
-            # What the database refuses may be of one of them.
+            # The database may reject a single item.
             pass
     return [_write_alone(database, write_one, each) for each in items]
 
@@ -302,7 +298,7 @@ def _write_all(
     try:
         return write_all(session, items)
     except db_exc.DBError:
-        # A deadlock is tried again by all of them.
+        # All items retry a deadlock together.
         raise
     except Exception as exc:
         raise _WriteSeparately from exc
@@ -313,12 +309,12 @@ def _write_alone(
 ) -> Outcome[T]:
     try:
         return database.write(write_one, item), None
-    except Exception as exc:  # noqa: BLE001 - whoever asked for it raises it
+    except Exception as exc:  # noqa: BLE001 - the caller raises it
         return None, exc
 
 
 class _PendingItem(Generic[I, T]):
-    """An item that waits for its transaction, and what came of it."""
+    """An item that waits for its transaction, and its outcome."""
 
     def __init__(self, item: I) -> None:
         self.item = item
@@ -326,14 +322,14 @@ class _PendingItem(Generic[I, T]):
 
 
 class GroupWriter(Generic[I, T]):
-    """Write what threads bring at once together.
+    """Write the items of concurrent threads in one transaction.
 
-    A thread that comes while another one writes waits for it, and then one of those that wait
-    writes for all of them. Alone, it is a transaction like any other.
+    A thread that brings an item while another thread writes waits for it; then one of the waiting
+    threads writes the items of all of them.
 
     :param write_one: see :func:`write_group`, like ``write_all``
     :param key: items with the same key are not written in the same transaction
-    :param most: the most items of a transaction
+    :param most: maximum number of items of a transaction
     :param line: items of different lines neither share a transaction nor wait for each other
     """
 
@@ -365,14 +361,10 @@ class GroupWriter(Generic[I, T]):
         try:
             items = [each.item for each in group]
             outcomes = write_group(self._database, self._write_one, self._write_all, items)
-        except BaseException as exc:  # noqa: BLE001 - each of the group raises it
+        except BaseException as exc:  # noqa: BLE001 - each thread of the group raises it
             outcomes = [(None, exc)] * len(group)
         for each, (result, error) in zip(group, outcomes, strict=True):
             if error is not None:
                 each.outcome.set_exception(error)
             else:
                 each.outcome.set_result(result)  # type: ignore[arg-type]
-
-
-#: Bytes of JSON of a page; more are not read. A page has one lease at least.
-MAX_PAGE_BYTES: Final = 8 * 1024 * 1024

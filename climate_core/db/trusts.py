@@ -6,15 +6,16 @@ leases, and a create changes none but its own: any number of creates of one owne
 wait for each other, on a Galera cluster neither. Two that find no live trust each make one; the
 newest is taken from then on, and each is deleted when its own leases are over.
 
-A lease needs its trust until it is TERMINATED. What no lease needs is kept for
-:data:`RETAIN_SECONDS`, so that leases of one owner that follow one another share it as well; then it
-is *retired*: one guarded UPDATE, after which no create takes it. Keystone is asked to delete it
-:data:`GRACE_SECONDS` later, after another look. The two moves are apart because of the create that
-is between its look at the trust and its commit at this moment: the look is part of the statement
-that writes the lease, so the create commits soon after, and the second look finds the lease. Such
-a trust stays retired and goes with that lease. A trust that is retired is never live again, so
-nothing has to be undone when a manager dies between two moves: the next look of any manager goes
-on.
+A lease needs its trust until it is TERMINATED. A trust that no lease needs is retained for
+:data:`RETAIN_SECONDS`, so that leases of one owner that follow one another share it as well; then
+it is *retired*: one guarded UPDATE, after which no create takes it. Climate deletes it in Keystone
+:data:`GRACE_SECONDS` later, after another check. The two steps are separate because of a create
+that has checked the trust and not committed yet: the check is part of the statement that writes
+the lease, so the create commits soon after, and the second check finds the lease. Such a trust
+stays retired and is deleted with that lease. A retired trust is never live again, so nothing has
+to be undone when a manager dies between two steps: the next check of any manager continues.
+
+A *stray* trust is delegated to the service user, and no lease and no feed has it.
 """
 
 from collections.abc import Collection, Iterable
@@ -39,12 +40,12 @@ GRACE_SECONDS: Final = 600.0
 #: Seconds for which a trust that no lease needs may still be taken.
 RETAIN_SECONDS: Final = 3600.0
 
-#: Seconds until Keystone is asked again to delete what it refused to: after the first refusal,
-#: twice as many after each further one, and at most.
+#: Seconds until a rejected deletion in Keystone is retried: after the first rejection, twice as
+#: many after each further rejection, and at most.
 _MIN_RETRY_SECONDS, _MAX_RETRY_SECONDS = 1200.0, 86400.0
 
 
-#: Locks them as the statement does that writes a lease alone. Made once.
+#: Locks trusts as the statement does that writes a single lease. Built once.
 _LOCK_LIVE: Final = (
     sa.select(_TRUST.c.trust_id)
     .where(
@@ -57,15 +58,15 @@ _LOCK_LIVE: Final = (
 
 
 class TrustRetired(Exception):
-    """The trust was retired since it was found, so no lease may be written with it."""
+    """The trust was retired concurrently, so no lease may be written with it."""
 
 
 class TrustUse(NamedTuple):
     """How a trust is used.
 
-    :param known: whether it has a row here
-    :param shared: whether it has one by which leases find it
-    :param needed: whether a lease needs it that is not over
+    :param known: whether it has a row
+    :param shared: whether new leases find it
+    :param needed: whether a lease that has not ended needs it
     """
 
     known: bool
@@ -106,7 +107,7 @@ def select_if_live(
 
 
 def lock_live(session: orm.Session, ids: Collection[str]) -> set[str]:
-    """Return which of these may be taken until the end of the transaction."""
+    """Return which of these trusts stay live until the end of the transaction."""
     if not ids:
         return set()
     wanted = {'wanted': sorted(ids)}
@@ -122,7 +123,7 @@ def read_use(session: orm.Session, trust_id: str) -> TrustUse:
 
 
 def retain(session: orm.Session, trust_id: str) -> None:
-    """Keep a live trust for a while, which its last lease has left."""
+    """Retain a live trust that its last lease has left."""
     statement = sa.update(_TRUST).where(
         _TRUST.c.trust_id == trust_id, _TRUST.c.retired_at.is_(None)
     )
@@ -130,9 +131,9 @@ def retain(session: orm.Session, trust_id: str) -> None:
 
 
 def insert_unshared(session: orm.Session, trust_id: str, user_id: str, project_id: str) -> None:
-    """Write the trust of one lease alone as retired: it is deleted now, or else later.
+    """Write the trust of a single lease as retired: it is deleted now, or else later.
 
-    :raises oslo_db.exception.DBDuplicateEntry: it is shared, which was not to be seen yet
+    :raises oslo_db.exception.DBDuplicateEntry: it is shared, which was not visible before
     """
     now = sql.now(session)
     owner = {'user_id': user_id, 'project_id': project_id, 'roles': [], 'digest': _UNSHARED}
@@ -141,7 +142,7 @@ def insert_unshared(session: orm.Session, trust_id: str, user_id: str, project_i
 
 
 def count_rejection(session: orm.Session, trust_id: str) -> int:
-    """Note that Keystone has refused to delete a trust; return how often by now."""
+    """Count that Keystone has rejected the deletion of a trust; return the count."""
     this = _TRUST.c.trust_id == trust_id
     count = int(session.scalar(sa.select(_TRUST.c.attempts).where(this)) or 0) + 1
     seconds = min(_MIN_RETRY_SECONDS * 2 ** min(count - 1, 10), _MAX_RETRY_SECONDS)
@@ -151,7 +152,7 @@ def count_rejection(session: orm.Session, trust_id: str) -> int:
 
 
 def find_rejected(session: orm.Session) -> list[str]:
-    """Return the ids of the trusts that Keystone has refused to delete and no lease needs."""
+    """Return the ids of trusts whose deletion Keystone has rejected and that no lease needs."""
     query = sa.select(_TRUST.c.trust_id).where(
         _TRUST.c.attempts > 0, ~_is_needed(_TRUST.c.trust_id)
     )
@@ -159,7 +160,7 @@ def find_rejected(session: orm.Session) -> list[str]:
 
 
 def retire(session: orm.Session, ids: Collection[str]) -> int:
-    """Let no create take these any more; return how many of them were live."""
+    """Retire trusts, so that no create takes them; return how many of them were live."""
     statement = sa.update(_TRUST).where(_TRUST.c.trust_id.in_(ids), _TRUST.c.retired_at.is_(None))
     return rows.change(session, statement.values(retired_at=sql.now(session), next_at=None))
 
@@ -176,12 +177,12 @@ def find_unneeded(session: orm.Session) -> tuple[list[str], list[str]]:
 
 
 def is_unneeded(session: orm.Session, trust_id: str) -> bool:
-    """Tell whether still no lease needs a trust."""
+    """Return whether no lease needs a trust."""
     return not session.scalar(sa.select(_is_needed(trust_id)))
 
 
 def delete(session: orm.Session, trust_id: str) -> None:
-    """Forget a trust that is no more."""
+    """Delete the row of a trust that was deleted in Keystone."""
     rows.change(session, sa.delete(_TRUST).where(_TRUST.c.trust_id == trust_id))
 
 
