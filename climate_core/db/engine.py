@@ -35,7 +35,7 @@ _CREATE_LOCK = threading.Lock()
 DATABASE_ERRORS: tuple[type[Exception], ...] = (db_exc.DBError, sa.exc.SQLAlchemyError)
 
 
-#: What a database raises that is away, busy or out of connections.
+#: The errors of a database that is unreachable, busy or out of connections.
 _OUTAGES = (
     db_exc.DBConnectionError,
     db_exc.DBDeadlock,
@@ -46,20 +46,20 @@ _OUTAGES = (
 )
 
 
-#: What the drivers raise that cannot connect.
+#: The errors of drivers that cannot connect.
 _CONNECT_ERRORS = (sa.exc.OperationalError, sa.exc.InterfaceError)
 
 
 class Stale(Exception):
-    """The lease or the event was changed meanwhile; nothing may be committed."""
+    """The lease or the event was changed concurrently; nothing may be committed."""
 
 
 def error_for_user(exc: Exception) -> exceptions.ClimateError | None:
     """Return the message for users about an error of the database.
 
-    Only what may succeed later is 503.
+    Only errors after which a retry may succeed are 503.
 
-    :returns: None: the error is unexpected, or is not one of the database
+    :returns: None: the error is unexpected, or not an error of the database
     """
     if isinstance(exc, (Stale, db_exc.DBDuplicateEntry, db_exc.DBReferenceError)):
         return exceptions.ServiceUnavailable('The lease is busy. Try again.')
@@ -75,7 +75,7 @@ def error_for_user(exc: Exception) -> exceptions.ClimateError | None:
 
 
 def describe_error(exc: Exception) -> str:
-    """Return for a log what failed: with an error of the database, its kind and its first line."""
+    """Describe an error for a log: an error of the database by its kind and its first line."""
     if not isinstance(exc, DATABASE_ERRORS):
         return str(exc) or type(exc).__name__
     cause = getattr(exc, 'inner_exception', None) or exc
@@ -95,11 +95,11 @@ def describe_error(exc: Exception) -> str:
 
 
 class TransactionRejected(Exception):
-    """A transaction is refused; its slow explanation is computed after the rollback.
+    """A transaction is rejected; its slow explanation is computed after the rollback.
 
     :param explain: returns the exception for the caller of :meth:`Database.write`; without a
         session
-    :param about: the id of the reservation that it is refused for, if it is one
+    :param about: the id of the reservation because of which it is rejected, if it is one
     """
 
     def __init__(self, explain: Callable[[], Exception], about: str | None = None) -> None:
@@ -108,8 +108,8 @@ class TransactionRejected(Exception):
         self.about = about
 
 
-#: Runs a function again after a deadlock, a lost connection or a change of another process. It
-#: must open its own writer.
+#: Retries a function after a deadlock, a lost connection or a concurrent change. It must open its
+#: own writer.
 retry = db_api.wrap_db_retry(
     max_retries=10,
     retry_interval=0.02,
@@ -122,7 +122,7 @@ retry = db_api.wrap_db_retry(
 )
 
 
-#: Key of the info of a connection: whether something was executed that is not committed.
+#: Key of the info of a connection: whether it has executed something that is not committed.
 _EXECUTED = 'executed'
 #: Key of ``Session.info`` under which the signals of its transaction wait for the commit.
 _SIGNALS = 'signals'
@@ -176,8 +176,8 @@ class Database:
             _create_file(self._url)
         engine: sa.Engine = self._facade.writer.get_engine()
         if not self._ready:
-            # The threads of a manager begin at the same time. None may use the engine before its
-            # listeners are there: SQLAlchemy fails if one is added while it calls the others.
+            # The threads of a manager start at the same time. No thread may use the engine before
+            # it has its listeners: SQLAlchemy fails if one is added while it calls the others.
             with self._preparing:
                 if not self._ready:
                     _prepare(engine)
@@ -202,9 +202,9 @@ class Database:
             yield session
 
     def write(self, function: Callable[..., T], *args: Any, **kw: Any) -> T:
-        """Return ``function(session, ...)`` of one transaction, again if the database asks.
+        """Return ``function(session, ...)`` of one transaction, which is retried after conflicts.
 
-        What it raises is raised; in place of :class:`TransactionRejected` what that explains.
+        Its exceptions are raised; instead of :class:`TransactionRejected` its explanation.
         """
 
         @retry
@@ -226,7 +226,7 @@ class Database:
     def listen(self, name: str, listener: Callable[[], None]) -> None:
         """Register ``listener()``, which is called after each transaction with a signal.
 
-        It is called in the thread that wrote, so it must be quick; a nudge is meant.
+        It is called in the thread that has written, so it must be quick, such as a nudge.
         """
         self._listeners.setdefault(name, []).append(listener)
 
@@ -284,7 +284,7 @@ def _prepare(engine: sa.Engine) -> None:
         _spare_rollbacks(engine)
         if engine.dialect.driver == 'pymysql':
             sql.install_time_decoder(engine)
-    # oslo.db tries a connection when it makes an engine, and a pool keeps that without this.
+    # oslo.db opens a connection when it creates an engine, which would stay in the pool.
     engine.dispose()
 
 
@@ -347,18 +347,18 @@ def _sqlite_begin(
 CONF_KEY: Final = 'conf'
 
 
-#: Seconds for which the clock of this host may carry on by itself.
+#: Seconds for which the clock of this host may continue by itself.
 MAX_CLOCK_AGE = 60.0
-#: Seconds after which an answer is too old to set the clock by: what is due would be that late.
+#: Maximum seconds of an answer that sets the clock: due events would be delayed by them.
 MAX_CLOCK_DELAY = 0.1
-#: How often the database is asked for an answer that comes at once.
+#: Maximum number of reads until an answer is quick.
 _MAX_CLOCK_READS = 3
 
 
 class _ClockReading(NamedTuple):
-    """A time of the database, and when it came, by the monotonic clock.
+    """A time of the database, and when it was received, by the monotonic clock.
 
-    :param doubt: seconds that it may have been on its way
+    :param doubt: maximum seconds of its transfer
     """
 
     time: datetime.datetime
@@ -367,7 +367,7 @@ class _ClockReading(NamedTuple):
 
 
 class Clock:
-    """Tells the time of the database. Whether an event is due is judged by the database alone."""
+    """The time of the database. Only the database decides whether an event is due."""
 
     def __init__(
         self, database: Database, monotonic: Callable[[], float] = time.monotonic
@@ -390,9 +390,9 @@ class Clock:
         return seen.time + datetime.timedelta(seconds=self._monotonic() - seen.at)
 
     def observe(self, now: datetime.datetime, since: float) -> None:
-        """Set the clock by a time that the database has just told, unless it took long.
+        """Set the clock by a time that the database has just returned, unless it took long.
 
-        :param since: when the database was asked, by the monotonic clock
+        :param since: the time of the request, by the monotonic clock
         """
         seen = self._answer(now, since)
         if seen.doubt <= MAX_CLOCK_DELAY:
@@ -400,7 +400,7 @@ class Clock:
                 self._seen = seen
 
     def _read(self) -> _ClockReading:
-        """Ask the database, and again if it was slow to answer; return what came fastest."""
+        """Read the time, again if the database was slow; return the quickest answer."""
         found: list[_ClockReading] = []
         while len(found) < _MAX_CLOCK_READS and not any(
             each.doubt <= MAX_CLOCK_DELAY for each in found

@@ -27,13 +27,13 @@ def insert(session: orm.Session, events: list[model.Event]) -> None:
 
 
 def delete(session: orm.Session, events: list[model.Event]) -> None:
-    """Delete events that their user cancelled; a manager at work on one finds it gone."""
+    """Delete events that their user cancelled; a manager that works on one loses its claim."""
     if events:
         rows.change(session, sa.delete(_EVENT).where(_EVENT.c.id.in_([e.id for e in events])))
 
 
 def to_row(event: model.Event) -> dict[str, Any]:
-    """Return what the table keeps of an event."""
+    """Return the row of an event."""
     return rows.values(_EVENT, event) | {'priority': events.get_handler(event.event_type).priority}
 
 
@@ -44,13 +44,13 @@ def update(session: orm.Session, before: model.Event, after: model.Event) -> boo
 
 
 def last_created_at(event_type: str, reservation: sa.Table) -> sa.ScalarSelect[Any]:
-    """Return when the last event of a type was written for each reservation of a query."""
+    """Return when the last event of a type was created for each reservation of a query."""
     mine = _is_of(event_type, reservation.c.lease_id, _EVENT.c.reservation_id == reservation.c.id)
     return sa.select(sa.func.max(_EVENT.c.created_at)).where(mine).scalar_subquery()
 
 
 def early_end_at(reservation: sa.Table) -> sa.ScalarSelect[Any]:
-    """Return when each reservation of a query leaves its lease early; NULL: it does not."""
+    """Return when each reservation of a query ends before its lease; NULL: it does not."""
     its_own = _EVENT.c.reservation_id == reservation.c.id
     mine = _is_of(model.END_RESERVATION, reservation.c.lease_id, its_own, _IS_OPEN)
     return sa.select(sa.func.min(_EVENT.c.time)).where(mine).scalar_subquery()
@@ -62,7 +62,7 @@ def is_open_preemption(lease: sa.FromClause) -> sa.ColumnElement[bool]:
 
 
 def has_begun(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElement[bool]:
-    """Return the condition that a lease has an event of a type that was claimed, or is over."""
+    """Return the condition that a lease has an event of a type that was claimed, or is done."""
     return _exists(lease_id, event_type, _EVENT.c.status != states.EventStatus.UNDONE)
 
 
@@ -74,7 +74,7 @@ def is_unclaimed(event_type: str, reservation: sa.Table) -> sa.ColumnElement[boo
 
 
 def is_open(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElement[bool]:
-    """Return the condition that a lease has an event of a type that is still to be done."""
+    """Return the condition that a lease has an event of a type that is not done yet."""
     return _exists(lease_id, event_type, _IS_OPEN)
 
 
@@ -87,7 +87,7 @@ def is_done(lease_id: sa.ColumnElement[str], event_type: str) -> sa.ColumnElemen
 def first_finished_at(
     lease_id: sa.ColumnElement[str], event_type: str, since: sa.ColumnElement[Any]
 ) -> sa.ScalarSelect[Any]:
-    """Return when the first event of a type was over that was so since a time; NULL: none."""
+    """Return when the first event of a type was finished since a time; NULL: none was."""
     is_later = _EVENT.c.updated_at >= since
     over = _is_of(event_type, lease_id, _EVENT.c.status.not_in(sorted(states.OPEN)), is_later)
     return sa.select(sa.func.min(_EVENT.c.updated_at)).where(over).scalar_subquery()
@@ -96,7 +96,7 @@ def first_finished_at(
 def _exists(
     lease_id: sa.ColumnElement[str], event_type: str, which: sa.ColumnElement[bool]
 ) -> sa.ColumnElement[bool]:
-    # Of a query that reads events itself, these are others.
+    # A query may read other events itself.
     return sa.exists().where(_is_of(event_type, lease_id, which)).correlate_except(_EVENT)
 
 
@@ -110,7 +110,7 @@ def _is_of(
 class UpcomingStart(NamedTuple):
     """The first start with a trust.
 
-    :param seconds: how long it is until then
+    :param seconds: seconds until then
     :param may_be_told: whether a lease that has this trust and starts soon has a reason for its
         status, perhaps that its start will fail
     """
@@ -123,9 +123,9 @@ class UpcomingStart(NamedTuple):
 def read_upcoming_starts(
     session: orm.Session, types: Sequence[str], seconds: float, limit: int
 ) -> list[UpcomingStart]:
-    """Return the trusts with which leases start within so many seconds, the first ones first.
+    """Return the trusts with which leases start within a number of seconds, first starts first.
 
-    :param types: of the resources of which a lease has one
+    :param types: types of resources of which a lease has at least one
     """
     query = sql.cached_statement(session, _select_upcoming, tuple(types), seconds, limit)
     found = session.execute(query)
@@ -143,9 +143,10 @@ def find_leases_to_notify(
     is_told: bool,
     limit: int,
 ) -> list[str]:
-    """Return the ids of leases with a trust that start within so many seconds, first ones first.
+    """Return the ids of leases with a trust that start soon, the first start first.
 
-    :param is_told: whether they say already that their start will fail
+    :param seconds: within which they start
+    :param is_told: whether their reason is already that their start will fail
     """
     event = _select_starts(session.info.get(sql.CLOCK), seconds)
     told = sa.func.coalesce(_LEASE.c.status_reason, '').contains(failures.START_WILL_FAIL)
@@ -167,7 +168,7 @@ def _select_upcoming(
 
 
 def _select_starts(clock: sql.TestClock | None, seconds: float) -> sa.Subquery:
-    """Select the starts of so many seconds that are not begun."""
+    """Select the starts within a number of seconds that are not claimed."""
     column = _EVENT.c
     return (
         sa.select(column.lease_id, column.next_at)
@@ -180,7 +181,7 @@ def _select_starts(clock: sql.TestClock | None, seconds: float) -> sa.Subquery:
             column.status == states.EventStatus.UNDONE,
         )
         .order_by(column.next_at)
-        # With a limit it is these that are read first, and not all leases that wait.
+        # With a limit the database reads these first, and not all pending leases.
         .limit(_MAX_STARTS)
         .subquery('few')
     )
@@ -189,7 +190,7 @@ def _select_starts(clock: sql.TestClock | None, seconds: float) -> sa.Subquery:
 def _join_leases(
     query: sa.Select[Any], event: sa.Subquery, types: Sequence[str]
 ) -> sa.Select[Any]:
-    """Select from starts those of leases that are woken with the rights of their owners."""
+    """Select from starts those of leases that start with the rights of their owners."""
     # One index serves it, of however many reservations; EXISTS may become a scan of all.
     mine = sa.select(sa.func.count()).where(
         _RESERVATION.c.lease_id == _LEASE.c.id,

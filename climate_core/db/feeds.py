@@ -22,7 +22,7 @@ def of_user(session: orm.Session, user_id: str, project_id: str) -> list[Feed]:
 
 
 def find(session: orm.Session, feed_id: str) -> Feed | None:
-    """Read a feed; None: there is none."""
+    """Read a feed; None: it does not exist."""
     row = session.execute(sa.select(*_COLUMNS).where(_FEED.c.id == feed_id)).first()
     return None if row is None else Feed(*row)
 
@@ -49,5 +49,5 @@ def check_count(session: orm.Session, user_id: str, project_id: str, most: int) 
 
 
 def delete(session: orm.Session, feed_id: str) -> None:
-    """Delete a feed; one that is gone is fine."""
+    """Delete a feed; succeed if it does not exist."""
     rows.change(session, sa.delete(_FEED).where(_FEED.c.id == feed_id))

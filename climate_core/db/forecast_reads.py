@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read what leases will create, free or give up: for forecasts and for preemption."""
+"""Read what leases will create, free or release: for forecasts and for preemption."""
 
 import dataclasses
 import datetime
@@ -27,9 +27,9 @@ _L, _R = states.LeaseStatus, states.ReservationStatus
 
 @dataclasses.dataclass(slots=True)
 class Preemptible:
-    """A preemptible lease that has promises.
+    """A preemptible lease that has allocations.
 
-    :param runs: whether it has begun to use them
+    :param runs: whether it uses them already
     """
 
     runs: bool
@@ -38,18 +38,18 @@ class Preemptible:
     promises: list[StoredAllocation]
 
     def overlaps(self, start: datetime.datetime, end: datetime.datetime) -> bool:
-        """Tell whether it has a time in common with another lease."""
+        """Return whether it overlaps another lease in time."""
         return self.start < end and self.end > start
 
 
 def find_preemptible(
     session: orm.Session, start: datetime.datetime, end: datetime.datetime, now: datetime.datetime
 ) -> dict[str, Preemptible]:
-    """Read the preemptible leases that can give something up in a period, in two statements.
+    """Read the preemptible leases that can release allocations in a period, in two statements.
 
     One statement if there are none.
 
-    :returns: by their ids: those that have not begun first, of these the youngest
+    :returns: by their ids: those that have not started first, of these the youngest
     """
     asleep = sa.and_(
         _LEASE.c.status == _L.PENDING,
@@ -96,9 +96,9 @@ def find_preemptible(
 class PreemptibleServers:
     """A preemptible lease of servers.
 
-    :param runs: whether its servers exist; if not, they are to be made later
-    :param given_up_at: when it gives them up, if another lease needs what they have
-    :param servers: what each has, by the ids of the servers
+    :param runs: whether its servers exist; if not, they are created later
+    :param given_up_at: when it releases them, if it is being preempted
+    :param servers: the amounts of the servers, by their ids
     """
 
     lease_id: str
@@ -111,11 +111,11 @@ class PreemptibleServers:
 def find_preemptible_servers(
     session: orm.Session, end: datetime.datetime
 ) -> list[PreemptibleServers]:
-    """Read the preemptible leases of servers that have room, or are to have some, before a time.
+    """Read the preemptible leases of servers that hold capacity, or will, before a time.
 
-    One statement. Those that give way already are among them.
+    One statement. Leases that are being preempted are included.
 
-    :returns: those that are not made yet first, of each the youngest
+    :returns: those whose servers are not created yet first, of each kind the youngest
     """
     query = (
         sa.select(
@@ -154,10 +154,10 @@ def find_preemptible_servers(
 
 
 class ReservationEnd(NamedTuple):
-    """The end of a reservation: its time, its end action, and what is held until then.
+    """The end of a reservation: its time, its end action, and the amounts until then.
 
-    :param given_up_at: when it gives up what it holds before that, if it does: now, if that was
-        to be done by now
+    :param given_up_at: when it releases them before that because of preemption; at the earliest
+        now
     """
 
     resource_id: str
@@ -168,9 +168,9 @@ class ReservationEnd(NamedTuple):
 
 
 def read_ends(session: orm.Session, resource_type: str) -> list[ReservationEnd]:
-    """Read the ends to come of all reservations of a type that hold their resource.
+    """Read the future ends of all reservations of a type that hold their resource.
 
-    One statement. A resource that is there after its end is freed nobody knows when.
+    One statement. When a resource that exists after its end is freed is unknown.
     """
     reservation, lease, event = tables.RESERVATIONS, tables.LEASES, tables.EVENTS
     preemption = sa.and_(events.is_open_preemption(lease), lease.c.preemptible.is_(True))
@@ -200,10 +200,10 @@ def read_ends(session: orm.Session, resource_type: str) -> list[ReservationEnd]:
 
 
 class PlannedResource(NamedTuple):
-    """A resource that is not made yet, or not woken again, and what it will take.
+    """A resource that is not created or not restarted yet, and what it will take.
 
     :param start: of its lease, as ``end``
-    :param params: what forecasts read of them
+    :param params: the part that forecasts read
     """
 
     start: datetime.datetime
@@ -214,11 +214,11 @@ class PlannedResource(NamedTuple):
 
 
 def read_planned(session: orm.Session, resource_type: str) -> dict[str, list[PlannedResource]]:
-    """Read what leases will have made, by their ids, the first request first.
+    """Read what leases will create, by their ids, the first request first.
 
-    These are the scheduled leases, and those that waited and were just granted; stacks are read as
-    what is in them of the type, as long as nobody has begun to fill them. Also read is what
-    preemptible leases have that is not awake: it may have been shelved. One statement.
+    These are scheduled leases, and queued leases that were just granted. Stacks are read as their
+    members of the type, until their creation has started. Resources of preemptible leases that are
+    not active are included: they may have been shelved. One statement.
     """
     reservation, lease = tables.RESERVATIONS, tables.LEASES
     is_unmade = sa.or_(reservation.c.resource_id.startswith(UNMADE), lease.c.preemptible.is_(True))

@@ -19,7 +19,7 @@ _COLUMNS = rows.columns(_ROW, history.HistoryEntry)
 def add(
     session: orm.Session, entry: history.HistoryEntry | None, generation: int | None = None
 ) -> None:
-    """Write what happened, in the transaction in which it happens; None is nothing.
+    """Add an entry, in the transaction of the change; None: no entry.
 
     Nothing is written if the lease has :data:`.history.MOST_REPEATABLE` entries like it: anyone
     may let servers join a lease and leave it, and the history is stored until the purge.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leases in the database. Reading one takes one statement; pages are in ``listing``."""
+"""Read leases: one in one statement, several, and the queue. Pages are in ``listing``."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -23,7 +23,7 @@ COLUMNS: Final = tuple(_LEASE.columns)
 _LEASE_NAMES = tuple(_LEASE.columns.keys())
 _EVENT_NAMES = tuple(each.name for each in _EVENT_COLUMNS)
 
-#: The order of those that wait. They are few, so it needs no index.
+#: The order of queued leases. They are few, so it needs no index.
 _QUEUE_ORDER = queue_order(_LEASE.c)
 _IS_WAITING: Final = (
     _LEASE.c.status == states.LeaseStatus.WAITING,
@@ -32,14 +32,14 @@ _IS_WAITING: Final = (
 
 #: Bytes of reservations after which :func:`read_waiting` reads no further lease.
 MAX_QUEUE_BYTES: Final = 8 * 1024 * 1024
-#: What is read with a lease unless it is not asked for.
+#: The parts that are read with a lease by default.
 PARTS: Final = frozenset({'reservations', 'events'})
 
 
 def _select_whole(*of_lease: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    """Select a lease: a row for itself, then one for each reservation, then one for each event.
+    """Select a lease: a row for itself, then a row for each reservation, then one for each event.
 
-    Each row has the columns of the lease first, and nothing in those of the other two parts.
+    A row starts with the columns of the lease, and has nothing in those of the other two parts.
     """
     numbers: sa.CompoundSelect[Any] = sa.union_all(
         *(sa.select(sa.literal_column(n).label('part')) for n in '012')
@@ -56,7 +56,7 @@ def _select_whole(*of_lease: sa.ColumnElement[Any]) -> sa.Select[Any]:
     )
 
 
-#: Made once, as above.
+#: Built once: that takes longer than to execute it.
 _WHOLE: Final = _select_whole(*_LEASE.columns)
 _CONTENTS: Final = _select_whole()
 _LOCK: Final = sa.select(_LEASE).where(_LEASE.c.id == sa.bindparam('wanted')).with_for_update()
@@ -88,11 +88,11 @@ _EVENTS_QUERY: Final = sql.JsonQuery(
 def get(
     session: orm.Session, lease_id: str, lock: bool = False, parts: Collection[str] = PARTS
 ) -> Lease:
-    """Read one lease with its reservations and events.
+    """Read a lease with its reservations and events.
 
     :param lock: keep other transactions from changing the lease until the end of this one
     :param parts: which of :data:`PARTS` are read
-    :raises climate_core.exceptions.LeaseNotFound: there is none, or it is deleted
+    :raises climate_core.exceptions.LeaseNotFound: it does not exist, or it is deleted
     """
     found = find(session, lease_id, lock, parts)
     if found is None or found.deleted_at is not None:
@@ -103,7 +103,7 @@ def get(
 def find(
     session: orm.Session, lease_id: str, lock: bool = False, parts: Collection[str] = PARTS
 ) -> Lease | None:
-    """Read one lease, also a deleted one; None when there is none."""
+    """Read a lease, deleted or not; None if it does not exist."""
     if set(parts) >= PARTS:
         return _lock_whole(session, lease_id) if lock else _find_whole(session, lease_id)
     query = sa.select(_LEASE).where(_LEASE.c.id == lease_id)
@@ -121,7 +121,7 @@ def _find_whole(session: orm.Session, lease_id: str) -> Lease | None:
 
 
 def _lock_whole(session: orm.Session, lease_id: str) -> Lease | None:
-    """Lock a lease before its reservations and events are read: another may be changing them."""
+    """Lock a lease before its reservations and events are read, which may change concurrently."""
     row = session.execute(_LOCK, {'wanted': lease_id}).first()
     if row is None:
         return None
@@ -154,7 +154,7 @@ def lock_all(
 class QueueEntry(NamedTuple):
     """The place of a lease in the queue.
 
-    :ivar needs_forecast: whether it asks for more than units of the calendar
+    :ivar needs_forecast: whether it requests more than units of the calendar
     """
 
     id: str
@@ -163,7 +163,7 @@ class QueueEntry(NamedTuple):
 
 
 def read_queue(session: orm.Session) -> list[QueueEntry]:
-    """Read which leases wait, in the order of the queue, and nothing else of them."""
+    """Read which leases are queued, in the order of the queue, and nothing else of them."""
     no_units = _RESERVATION.c.unit_kind.is_(None)
     needs_forecast = sa.exists().where(_RESERVATION.c.lease_id == _LEASE.c.id, no_units)
     query = sa.select(_LEASE.c.id, _LEASE.c.project_id, needs_forecast)
@@ -172,7 +172,7 @@ def read_queue(session: orm.Session) -> list[QueueEntry]:
 
 
 def read_waiting(session: orm.Session, ids: Sequence[str]) -> list[Lease]:
-    """Read the leases of these ids that wait, in the order of the queue.
+    """Read the queued leases of some ids, in the order of the queue.
 
     They have neither events nor webhooks, and short params. The read ends before the first lease
     that has more than :data:`MAX_QUEUE_BYTES` before it.
@@ -192,10 +192,9 @@ def read_waiting(session: orm.Session, ids: Sequence[str]) -> list[Lease]:
 
 
 def is_any_waiting(session: orm.Session, priority: int) -> bool:
-    """Tell whether a lease waits that comes before a new one of this priority."""
+    """Return whether a queued lease comes before a new lease of a priority."""
     query = sa.select(_LEASE.c.id).where(
-        _LEASE.c.status == states.LeaseStatus.WAITING,
-        _LEASE.c.deleted_at.is_(None),
+        *_IS_WAITING,
         _LEASE.c.preemptible.is_(False),
         _LEASE.c.priority >= priority,
     )
@@ -203,20 +202,19 @@ def is_any_waiting(session: orm.Session, priority: int) -> bool:
 
 
 def queue_positions(session: orm.Session, found: Iterable[Lease | LeaseSummary]) -> dict[str, int]:
-    """Return the places in the queue of those leases that wait, from 1 on, by their ids.
+    """Return the places of queued leases in the queue, from 1 on, by their ids.
 
-    One statement if there are any, none otherwise.
+    One statement if any of the leases is queued, none otherwise.
     """
-    status = states.LeaseStatus.WAITING
-    if all(each.status != status for each in found):
+    if all(lease.status != states.LeaseStatus.WAITING for lease in found):
         return {}
-    query = sa.select(_LEASE.c.id).where(_LEASE.c.status == status, _LEASE.c.deleted_at.is_(None))
+    query = sa.select(_LEASE.c.id).where(*_IS_WAITING)
     ids = session.scalars(query.order_by(*_QUEUE_ORDER))
     return {lease_id: number for number, lease_id in enumerate(ids, 1)}
 
 
 def find_holders(session: orm.Session, keys: Iterable[Key]) -> dict[Key, Lease]:
-    """Find who holds resources, by type and id, in one statement; only the leases themselves."""
+    """Find the leases that hold resources, by type and id, without their parts. One statement."""
     by_type: dict[str, list[str]] = defaultdict(list)
     for resource_type, resource_id in keys:
         by_type[resource_type].append(resource_id)
@@ -241,7 +239,7 @@ def build_leases(
     parts: Collection[str] = PARTS,
     of_reservations: sql.JsonQuery = _RESERVATIONS_QUERY,
 ) -> list[Lease]:
-    """Make leases of rows of :data:`COLUMNS`, in order; a statement for each of the parts."""
+    """Build leases from rows of :data:`COLUMNS`, in order; a statement for each part."""
     reservations: dict[str, list[Reservation]] = {row[0]: [] for row in found}
     events: dict[str, list[Event]] = {row[0]: [] for row in found}
     ids = list(reservations)
@@ -262,9 +260,9 @@ def _build_lease(
     reservations: Sequence[Reservation] = (),
     events: Sequence[Event] = (),
 ) -> Lease:
-    """Make a lease of a row of all columns of a lease."""
+    """Build a lease from a row of :data:`COLUMNS`."""
     values = dict(zip(_LEASE_NAMES, row, strict=True))
-    # What the release before this one writes has no list.
+    # Older releases write no list.
     values['before_start'] = tuple(values['before_start'] or ())
     if values['webhook'] is not None:
         values['webhook'] = secrets.open_webhook(session, values['id'], values['webhook'])

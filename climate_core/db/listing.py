@@ -32,7 +32,7 @@ from climate_core.lease.views import EventSummary, LeaseSummary, ReservationSumm
 
 _LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
 
-#: What leases are sorted by. A lease that was never changed counts as changed when it was made.
+#: Sort keys. A lease that was never changed counts as changed at its creation.
 SORT_KEYS: Final = (
     'created_at',
     'updated_at',
@@ -43,10 +43,10 @@ SORT_KEYS: Final = (
     'project_id',
     'id',
 )
-#: A time, or how long after the database's now it is.
+#: A time, or its distance from the time of the database.
 Moment = datetime.datetime | datetime.timedelta
 Sort = tuple[str, bool]
-#: What a reservation or an event costs beside its own JSON, in such bytes.
+#: Bytes that a reservation or an event costs beside its own JSON.
 _PART_BYTES: Final = 512
 
 _ID: Final = 0
@@ -68,15 +68,15 @@ _PARTS: Final[Mapping[str, Sequence[sa.Column[Any]]]] = {
 class LeaseQuery:
     """The filters, order and page of a listing of leases.
 
-    :param project_id: only the leases of this project; None: of all
-    :param deleted: only those that are deleted, instead of only the others
-    :param resource_type: only those with a reservation of this type, whatever became of it
-    :param resource_id: only those with a reservation of this resource, whatever became of it
-    :param since: only those that end later
-    :param until: only those that start earlier
-    :param sort: keys of :data:`SORT_KEYS`, each with whether it descends
-    :param marker: the id of the last lease of the page before
-    :param limit: how many at most
+    :param project_id: only leases of this project; None: of all projects
+    :param deleted: only deleted leases, instead of only the others
+    :param resource_type: only leases with a reservation of this type, in any status
+    :param resource_id: only leases with a reservation of this resource, in any status
+    :param since: only leases that end later
+    :param until: only leases that start earlier
+    :param sort: keys of :data:`SORT_KEYS`, and whether they are descending
+    :param marker: the id of the last lease of the previous page
+    :param limit: maximum number of leases
     :param parts: which of ``reservations`` and ``events`` are read; a statement for each
     """
 
@@ -97,7 +97,7 @@ class LeaseQuery:
 def read_page(session: orm.Session, query: LeaseQuery) -> tuple[list[model.Lease], bool]:
     """Read a page of leases, and whether there are more.
 
-    :raises climate_core.exceptions.BadRequest: the project has no lease that is the marker
+    :raises climate_core.exceptions.BadRequest: the marker is no lease of the project
     """
     rows = [*sql.JsonQuery(_select(session, query), leases.COLUMNS).rows(session)]
     return leases.build_leases(session, rows[: query.limit], query.parts), len(rows) > query.limit
@@ -113,7 +113,7 @@ def read_summaries(session: orm.Session, query: LeaseQuery) -> tuple[list[LeaseS
 
 
 def _select(session: orm.Session, query: LeaseQuery) -> sa.Select[Any]:
-    """Select the leases of a page, and one more."""
+    """Select the leases of a page, and another one."""
     order = _order(query.sort)
     where = _filters(session, query)
     if query.marker is not None:
@@ -125,7 +125,7 @@ def _select(session: orm.Session, query: LeaseQuery) -> sa.Select[Any]:
 def _read_marker(
     session: orm.Session, query: LeaseQuery, order: Sequence[Sort]
 ) -> Mapping[str, Any]:
-    """Read what the marker is sorted by. One that was deleted meanwhile still marks its place."""
+    """Read the sort keys of the marker, which may be deleted by now."""
     columns = [_column(key).label(key) for key, _ in order]
     here = sa.and_(_LEASE.c.id == query.marker, *_of_project(query))
     found = session.execute(sa.select(*columns).where(here)).mappings().first()
@@ -168,10 +168,12 @@ def _reserves(query: LeaseQuery) -> sa.ColumnElement[bool]:
     types = resource_types.stored(query.resource_type or '')
     by_type = _RESERVATION.c.resource_type.in_(types)
     if query.resource_id is None:
-        # Most leases match: a subquery asks each lease that is looked at; its LIMIT keeps MariaDB
+        # Most leases match: a subquery checks each lease that is read; its LIMIT keeps MariaDB
         # from searching for all of them first.
-        asked = sa.select(_RESERVATION.c.id).where(_RESERVATION.c.lease_id == _LEASE.c.id, by_type)
-        return asked.limit(1).correlate(_LEASE).scalar_subquery().is_not(None)
+        reserved = sa.select(_RESERVATION.c.id).where(
+            _RESERVATION.c.lease_id == _LEASE.c.id, by_type
+        )
+        return reserved.limit(1).correlate(_LEASE).scalar_subquery().is_not(None)
     # Few leases match: they are found through the index of resources.
     found = sa.select(_RESERVATION.c.lease_id).where(
         _RESERVATION.c.resource_id == query.resource_id
@@ -201,7 +203,7 @@ def _directed(session: orm.Session, order: Sequence[Sort], query: LeaseQuery) ->
     directed = [_column(key).desc() if down else _column(key).asc() for key, down in order]
     if query.deleted or session.get_bind().dialect.name != 'postgresql':
         return directed
-    # All of them are NULL, but PostgreSQL reads the index in its order only with this column. The
+    # All values are NULL, but PostgreSQL reads the index in its order only with this column. The
     # other databases do so only without it.
     first = _LEASE.c.deleted_at
     return [first.desc() if order[0][1] else first.asc(), *directed]
@@ -214,7 +216,7 @@ def _after(order: Sequence[Sort], marker: Mapping[str, Any]) -> sa.ColumnElement
         equal = [_column(each) == marker[each] for each, _ in order[:place]]
         mine = _column(key)
         places.append(sa.and_(*equal, mine < marker[key] if down else mine > marker[key]))
-    # Says nothing new, but lets an index begin at the marker.
+    # Redundant, but lets an index begin at the marker.
     key, down = order[0]
     mine = _column(key)
     return sa.and_(mine <= marker[key] if down else mine >= marker[key], sa.or_(*places))
@@ -225,7 +227,7 @@ def _read_summaries(
 ) -> tuple[list[LeaseSummary], bool]:
     """Return leases in the order of a query: two statements with PyMySQL, else one for each table.
 
-    One more if the calendar promises something to one of them.
+    Another one if the calendar has allocated something to one of them.
 
     :param select: of leases
     :param parts: which of ``reservations`` and ``events`` are read
@@ -238,7 +240,7 @@ def _read_summaries(
 
 @functools.cache
 def _select_json(parts: frozenset[str]) -> sa.Select[Any]:
-    """Select the ids of leases, and a JSON array of each: of the lease, and of its parts.
+    """Select the ids of leases, and a JSON array of the lease and its parts.
 
     A part has the number of its rows, and an array of them.
 
@@ -266,7 +268,7 @@ def _literal(text: str) -> sa.ColumnElement[str]:
 def _read_json(
     session: orm.Session, select: sa.Select[Any], parts: Collection[str]
 ) -> tuple[list[LeaseSummary], bool]:
-    """Read leases as such texts."""
+    """Read leases as JSON texts."""
     ids, more = db_rows.read_page_ids(
         session, _LEASE, select, _byte_size(frozenset(parts)), db_rows.MAX_PAGE_BYTES
     )
@@ -287,7 +289,7 @@ def _read_json(
 
 
 def _decode_lease(text: str | None) -> list[Any] | None:
-    """Read such a text; None if it was too long for the database."""
+    """Decode a JSON text of a lease; None if it was too long for the database."""
     try:
         row: list[Any] = json.loads(text)  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -298,7 +300,7 @@ def _decode_lease(text: str | None) -> list[Any] | None:
 def _read_rows(
     session: orm.Session, select: sa.Select[Any], parts: Collection[str]
 ) -> tuple[list[LeaseSummary], bool]:
-    """Read leases, and the rows of the other tables."""
+    """Read leases, and the rows of their parts."""
     rows = session.execute(select.with_only_columns(*_COLUMNS, _byte_size(frozenset(parts)))).all()
     found = db_rows.limit_bytes(((row[:-1], row[-1]) for row in rows), db_rows.MAX_PAGE_BYTES)
     ids = [row[_ID] for row in found]
@@ -315,7 +317,7 @@ def _read_rows(
 
 @functools.cache
 def _byte_size(parts: frozenset[str]) -> sa.ColumnElement[int]:
-    """Return about how many bytes of JSON the parts of a lease have."""
+    """Return an estimate of the bytes of JSON of the parts of a lease."""
     params = sa.func.sum(sql.byte_length(_RESERVATION.c.params))
     own = {'reservations': sa.func.coalesce(params, 0)}
     size: sa.ColumnElement[int] = sa.literal(0)
@@ -356,16 +358,16 @@ def _open_secrets(session: orm.Session, found: Iterable[LeaseSummary]) -> Iterat
 
 
 def _add_allocations(session: orm.Session, found: list[LeaseSummary]) -> list[LeaseSummary]:
-    """Return leases with what the calendar promises to their reservations."""
+    """Return leases with the allocations of their reservations."""
     held = (each for lease in found for each in lease.reservations)
     ids = [each.id for each in held if each.unit_kind is not None]
     if not ids:
         return found
-    promises = allocations.find_allocations(session, ids)
+    allocated = allocations.find_allocations(session, ids)
     return [
         lease._replace(
             reservations=[
-                each._replace(allocations=promises.get((each.id, False), ()))
+                each._replace(allocations=allocated.get((each.id, False), ()))
                 for each in lease.reservations
             ]
         )

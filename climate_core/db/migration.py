@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bring a database to the form that this release needs, with the package ``migrations``.
+"""Upgrade a database to the schema that this release needs, with the package ``migrations``.
 
 A migration is of one of two phases. ``expand`` only adds, so that the release before goes on
 working on the same database; ``contract`` takes away what only that release needed. A database is
@@ -29,9 +29,9 @@ from climate_core.db.engine import Database
 if TYPE_CHECKING:
     from alembic import config as alembic_config
 
-#: Where Alembic keeps the revision of a database.
+#: Where Alembic stores the revision of a database.
 _VERSION: Final = sa.table('alembic_version', sa.column('version_num'))
-#: What each migration says of itself, as Alembic reads it.
+#: The header of a migration, as Alembic reads it.
 _FIELD: Final = re.compile(r"^(revision|down_revision|phase) = (?:'(\w+)'|None)$", re.MULTILINE)
 _LATER = re.compile(r'\d+_after_(?P<contract>\d+)')
 
@@ -48,7 +48,7 @@ class WrongVersion(Exception):
 
 
 def upgrade(conf: cfg.ConfigOpts, revision: str = 'head') -> None:
-    """Upgrade the database of ``[database]``; nothing happens if it is there or further."""
+    """Upgrade the database of ``[database]``, unless it has the revision or a newer one."""
     with _connected(conf) as connection:
         upgrade_connection(connection, revision)
 
@@ -62,7 +62,7 @@ def upgrade_connection(connection: sa.Connection, revision: str = 'head') -> Non
         )
     from alembic import command
 
-    # Reading has begun a transaction, and Alembic wants to begin its own.
+    # The read has begun a transaction, and Alembic begins its own.
     connection.rollback()
     config = _config()
     config.attributes['connection'] = connection
@@ -71,13 +71,13 @@ def upgrade_connection(connection: sa.Connection, revision: str = 'head') -> Non
 
 
 def expand(conf: cfg.ConfigOpts) -> str:
-    """Add what this release needs; the one before goes on working. Return the new revision."""
+    """Add what this release needs; the previous release continues. Return the new revision."""
     upgrade(conf, expanded())
     return str(version(conf))
 
 
 def contract(conf: cfg.ConfigOpts) -> str:
-    """Take away what only the release before this one needed. Return the new revision."""
+    """Remove what only the previous release needed. Return the new revision."""
     check(conf)
     upgrade(conf)
     return str(version(conf))
@@ -130,7 +130,7 @@ def _check_revision(present: str | None) -> None:
 
 
 def contracted(conf: cfg.ConfigOpts) -> bool:
-    """Tell whether nothing is left in the database that only an older release needed."""
+    """Return whether the database has nothing that only an older release needed."""
     database = Database(conf)
     try:
         return is_at(database, head())
@@ -139,7 +139,7 @@ def contracted(conf: cfg.ConfigOpts) -> bool:
 
 
 def is_at(database: Database, revision: str) -> bool:
-    """Tell whether a database has a revision of this release, or is further."""
+    """Return whether a database has a revision of this release, or a newer one."""
     with database.engine.connect() as connection:
         present = _version(connection)
     names = list(_order())
@@ -150,14 +150,14 @@ def is_at(database: Database, revision: str) -> bool:
 def _order() -> Mapping[str, Phase]:
     """Return every revision of this release with its phase, oldest first."""
     files = (_place() / 'versions').glob('*.py')
-    told = [dict(_FIELD.findall(each.read_text(encoding='utf-8'))) for each in files]
-    after = {each['down_revision']: each for each in told if each}
+    headers = [dict(_FIELD.findall(each.read_text(encoding='utf-8'))) for each in files]
+    after = {each['down_revision']: each for each in headers if each}
     order: dict[str, Phase] = {}
-    # The first one comes after none.
-    one = after.get('')
-    while one is not None:
-        order[one['revision']] = Phase(one['phase'])
-        one = after.get(one['revision'])
+    # The first revision comes after none.
+    header = after.get('')
+    while header is not None:
+        order[header['revision']] = Phase(header['phase'])
+        header = after.get(header['revision'])
     return order
 
 

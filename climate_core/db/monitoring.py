@@ -18,12 +18,13 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import orm
 
+from climate_core.db import events as db_events
 from climate_core.db import history, leases, sql, store, tables
 from climate_core.lease import events, model, states, transitions
 from climate_core.lease.history import DONE, Cause, HistoryEntry, describe_change
 from climate_core.lease.transitions import Change
 
-#: The most that is counted of a queue.
+#: Maximum number of rows that are counted of a queue.
 MAX_COUNT = 100_000
 
 _LEASE_COUNT = 'lease'
@@ -31,11 +32,11 @@ _LEASE_COUNT = 'lease'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Counts:
-    """The numbers that the metrics show of the database.
+    """The numbers of the database that the metrics show.
 
-    :param leases: by status; one that is deleted counts as TERMINATED until it is purged
+    :param leases: by status; a deleted lease counts as TERMINATED until it is purged
     :param due: events that are due and not claimed
-    :param overdue: those of them that should have been taken up long ago
+    :param overdue: events that should have been claimed long ago
     :param outbox: notifications that are not sent yet
     :param deliveries: calls of webhooks that are not made yet
     """
@@ -48,12 +49,15 @@ class Counts:
 
 
 def read_counts(session: orm.Session, overdue_seconds: float) -> Counts:
-    """Count everything in one statement; an event is overdue so many seconds after its time."""
-    table = tables.LEASES.c.status
+    """Count everything in one statement.
+
+    :param overdue_seconds: after which a due event is overdue
+    """
+    status = tables.LEASES.c.status
     parts: list[Any] = [
         sa.select(
-            sa.literal(_LEASE_COUNT).label('what'), table.label('which'), sa.func.count()
-        ).group_by(table),
+            sa.literal(_LEASE_COUNT).label('what'), status.label('which'), sa.func.count()
+        ).group_by(status),
         _count_queue('due', tables.EVENTS, tables.EVENTS.c.next_at <= sql.now(session)),
         _count_queue(
             'overdue',
@@ -74,14 +78,13 @@ def _count_queue(what: str, table: sa.Table, where: sa.ColumnElement[bool]) -> A
 
 
 _LEASE, _EVENT = tables.LEASES, tables.EVENTS
-_BUSY, _WAITING = states.EventStatus.IN_PROGRESS, states.EventStatus.UNDONE
 
 #: What a repair is called in the history.
 REPAIR = 'operator.repair'
 
 
 class StuckKind(enum.StrEnum):
-    """The reason why a lease does not go on."""
+    """The reason why a lease makes no progress."""
 
     CLAIM_EXPIRED = 'claim_expired'
     NOT_TAKEN_UP = 'not_taken_up'
@@ -93,7 +96,7 @@ class StuckKind(enum.StrEnum):
     TRUST_KEPT = 'trust_kept'
 
 
-#: What :func:`unstick` does about it. An ERROR is for a person to judge.
+#: The repair of :func:`unstick`. An operator decides about an ERROR.
 REMEDIES: Mapping[StuckKind, str] = {
     StuckKind.CLAIM_EXPIRED: 'make the event due now',
     StuckKind.NOT_TAKEN_UP: 'make the event due now',
@@ -110,8 +113,8 @@ class StuckThresholds:
     """Thresholds from which a lease or an event counts as stuck.
 
     :param attempts: failed attempts at an event
-    :param seconds: that an event is retried, or a lease is what it should not stay
-    :param grace: seconds that something due may wait to be taken up
+    :param seconds: for which an event is retried, or a lease stays in a transient state
+    :param grace: seconds that a due event may wait for its claim
     """
 
     attempts: int = 10
@@ -121,11 +124,11 @@ class StuckThresholds:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stuck:
-    """One thing that does not go on.
+    """A lease, or an event, that makes no progress.
 
-    :param event_type: of the event, if it is about one
+    :param event_type: of the event, if it is an event
     :param reason: a sentence for the operator
-    :param age: seconds since it should have gone on
+    :param age: seconds since it should have made progress
     """
 
     kind: StuckKind
@@ -144,7 +147,7 @@ def find_stuck(
 ) -> list[Stuck]:
     """Find what is stuck, the oldest first, in two statements.
 
-    :param lease_id: only this one
+    :param lease_id: only this lease
     """
     now = sql.read_time(session)
     found = [
@@ -157,13 +160,13 @@ def find_stuck(
 def unstick(
     session: orm.Session, lease_id: str, findings: Sequence[Stuck], user_id: str | None
 ) -> list[str]:
-    """Repair what was found of a lease, if that is still so.
+    """Repair a stuck lease, as far as it is still stuck.
 
-    An event that a manager is working on is left alone.
+    An event that a manager works on is not changed.
 
-    :param user_id: who repairs, for the history
+    :param user_id: the operator, for the history
     :returns: what was done, in sentences
-    :raises climate_core.db.engine.Stale: the lease was changed meanwhile
+    :raises climate_core.db.engine.Stale: the lease was changed concurrently
     """
     before = leases.find(session, lease_id, lock=True)
     if before is None:
@@ -190,7 +193,7 @@ def note_repair(
     now: datetime.datetime,
     reason: str,
 ) -> None:
-    """Write a repair into the history, unless it was written with the change of the lease."""
+    """Add a repair to the history, unless the change of the lease has added it."""
     if describe_change(before, after, cause, now) is None:
         told = HistoryEntry(after.id, now, cause.action, DONE, reason, cause.user_id, None, {})
         history.add(session, told)
@@ -209,7 +212,7 @@ def _unstick(lease: model.Lease, found: Stuck, now: datetime.datetime) -> model.
     return lease if event is None else _reschedule(lease, event, now)
 
 
-#: The event that is pushed for a lease that does not go on.
+#: The event that is made due for a lease that makes no progress.
 _EVENT_DUE_NOW = {StuckKind.PAST_END: model.END, StuckKind.STARTING: model.START}
 
 
@@ -246,16 +249,16 @@ def _find_events(
     for row in session.execute(
         query if lease_id is None else query.where(_LEASE.c.id == lease_id)
     ):
-        *lease, event_id, event_type, status, attempts, next_at, time, told = row
+        *lease, event_id, event_type, event_status, attempts, next_at, time, failure = row
         waiting = (now - next_at).total_seconds()
         if waiting >= thresholds.grace:
-            busy = status == _BUSY
+            busy = event_status == states.EventStatus.IN_PROGRESS
             kind = StuckKind.CLAIM_EXPIRED if busy else StuckKind.NOT_TAKEN_UP
             reason = 'its claim expired and no manager took it up' if busy else _NOT_CLAIMED
         else:
             kind, waiting = StuckKind.RETRIED, (now - time).total_seconds()
-            reason = f'failed {attempts} times: {told}'
-        yield Stuck(kind, *_lease_values(lease), event_id, event_type, reason, max(0.0, waiting))
+            reason = f'failed {attempts} times: {failure}'
+        yield _build_stuck(kind, lease, event_id, event_type, reason, waiting)
 
 
 _UNGRANTED = [str(status) for status in states.UNGRANTED]
@@ -268,18 +271,22 @@ def _find_leases(
     long_ago = now - datetime.timedelta(seconds=thresholds.seconds)
     over = _LEASE.c.status == states.LeaseStatus.TERMINATED
     touched = sa.func.coalesce(_LEASE.c.updated_at, _LEASE.c.created_at, type_=tables.Time())
-    # A lease that waits gets its end when it is granted, if it is to last so long.
+    # A queued lease with a duration gets its end when it is granted.
     ends = sa.and_(~over, sa.or_(_LEASE.c.duration.is_(None), _LEASE.c.status.not_in(_UNGRANTED)))
     conditions: dict[StuckKind, tuple[Any, Any]] = {
         StuckKind.PAST_END: (sa.and_(ends, _LEASE.c.end_date <= long_ago), _LEASE.c.end_date),
-        StuckKind.NO_END: (sa.and_(ends, ~_has_open(model.END)), touched),
+        StuckKind.NO_END: (sa.and_(ends, ~db_events.is_open(_LEASE.c.id, model.END)), touched),
         StuckKind.STARTING: (
             sa.and_(_LEASE.c.status == 'STARTING', _LEASE.c.start_date <= long_ago),
             _LEASE.c.start_date,
         ),
         StuckKind.ERROR: (sa.and_(_LEASE.c.status == 'ERROR', touched <= long_ago), touched),
         StuckKind.TRUST_KEPT: (
-            sa.and_(over, _LEASE.c.trust_id.is_not(None), ~_has_open(model.RELEASE_TRUST)),
+            sa.and_(
+                over,
+                _LEASE.c.trust_id.is_not(None),
+                ~db_events.is_open(_LEASE.c.id, model.RELEASE_TRUST),
+            ),
             touched,
         ),
     }
@@ -291,11 +298,11 @@ def _find_leases(
         parts[part] = parts[part].where(
             where if lease_id is None else where & (_LEASE.c.id == lease_id)
         )
-    for name, *lease, told, since in session.execute(sa.union_all(*parts)):
+    for name, *lease, status_reason, since in session.execute(sa.union_all(*parts)):
         kind = StuckKind(name)
-        reason = told or _REASONS[kind]
-        age = max(0.0, (now - since).total_seconds())
-        yield Stuck(kind, *_lease_values(lease), None, None, reason, age)
+        reason = status_reason or _REASONS[kind]
+        age = (now - since).total_seconds()
+        yield _build_stuck(kind, lease, None, None, reason, age)
 
 
 _REASONS = {
@@ -307,19 +314,19 @@ _REASONS = {
 }
 
 
+def _build_stuck(
+    kind: StuckKind,
+    lease: Sequence[Any],
+    event_id: str | None,
+    event_type: str | None,
+    reason: str,
+    age: float,
+) -> Stuck:
+    lease_id, name, project_id, status = lease
+    return Stuck(
+        kind, lease_id, name, project_id, status, event_id, event_type, reason, max(0.0, age)
+    )
+
+
 def _lease_columns() -> list[Any]:
     return [_LEASE.c.id, _LEASE.c.name, _LEASE.c.project_id, _LEASE.c.status]
-
-
-def _lease_values(lease: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
-    one, two, three, four = lease
-    return one, two, three, four
-
-
-def _has_open(event_type: str) -> Any:
-    return (
-        sa.select(_EVENT.c.id)
-        .filter_by(lease_id=_LEASE.c.id, event_type=event_type)
-        .where(_EVENT.c.status.in_([_BUSY, _WAITING]))
-        .exists()
-    )

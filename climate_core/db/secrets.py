@@ -47,7 +47,7 @@ def keys_of(session: orm.Session) -> list[str]:
 def seal_webhook(
     session: orm.Session, lease_id: str, webhook: Mapping[str, Any] | None
 ) -> Mapping[str, Any] | None:
-    """Return what the table keeps of the webhook of a lease."""
+    """Return the webhook of a lease as its row stores it."""
     text = None if webhook is None else _seal_webhook(session, lease_id, webhook)
     if webhook is None or text is None:
         return webhook
@@ -69,7 +69,7 @@ def open_webhook(
 
 
 def seal_call(session: orm.Session, lease_id: str, webhook: Mapping[str, Any]) -> tuple[str, str]:
-    """Return URL and secret as the queue of calls keeps them."""
+    """Return URL and secret as the queue of calls stores them."""
     text = _seal_webhook(session, lease_id, webhook)
     return (webhook['url'], webhook['secret']) if text is None else (f'{PREFIX}{text}', '')
 
@@ -96,7 +96,7 @@ def open_url(session: orm.Session, lease_id: str, stored: str) -> str:
 def seal_params(
     session: orm.Session, lease_id: str, params: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Return what the table keeps of the params of a reservation of a lease."""
+    """Return the params of a reservation as its row stores them."""
 
     def seal(metadata: Any) -> Any:
         if isinstance(metadata, sealing.Unopened):
@@ -283,8 +283,8 @@ def check_keys(database: Database, keys: list[str]) -> Iterator[tuple[str, Secre
 def rotate_keys(database: Database, keys: list[str]) -> Iterator[bool]:
     """Seal with the first key what it does not open, or is in plain, or not bound to its lease.
 
-    :returns: for each row that needs it, whether it was changed: not if no key opens it, or it
-        changed meanwhile
+    :returns: for each row that needs it, whether it was changed: not if no key opens it, or it was
+        changed concurrently
     """
     for name, lease_id, row_id, text in _read_texts(database):
         if all(secret.is_current for secret in _find_secrets(name, lease_id, text, keys)):

@@ -60,7 +60,7 @@ class byte_length(expression.FunctionElement[int]):
 
 _MYSQL: Final = {
     byte_length: 'LENGTH({0})',
-    # Texts that differ by case alone are told apart only where they are asked to be.
+    # Texts that differ only by case are equal without a binary collation.
     json_member: (
         """(CAST(JSON_EXTRACT({0}, CONCAT('$."', {1}, '"')) AS CHAR) COLLATE utf8mb4_bin)"""
     ),
@@ -115,17 +115,17 @@ def now(session: orm.Session, offset: float = 0.0) -> sa.ColumnElement[datetime.
 def now_by_clock(
     clock: TestClock | None, offset: float = 0.0
 ) -> sa.ColumnElement[datetime.datetime]:
-    """Return the same by the clock of a test, or by that of the database."""
+    """Return the same by the clock of a test, or by the clock of the database."""
     if clock is None:
         return utcnow(offset)
     return sa.literal(clock() + datetime.timedelta(seconds=offset), tables.Time())
 
 
 def cached_statement(session: orm.Session, make: Callable[..., T], *args: Any) -> T:
-    """Return a statement that has the time in it; by the clock of the database it is made once.
+    """Return a statement that contains the time; with the clock of the database it is built once.
 
-    :param make: a function of a module, which makes it by a clock, see :func:`now_by_clock`
-    :param args: what else it is given, few different ones
+    :param make: a function of a module, which builds it from a clock, see :func:`now_by_clock`
+    :param args: its other arguments, few different ones
     """
     clock = session.info.get(CLOCK)
     return _build_once(make, *args) if clock is None else make(clock, *args)
@@ -137,7 +137,7 @@ def _build_once(make: Callable[..., Any], *args: Any) -> Any:
 
 
 def read_time(session: orm.Session) -> datetime.datetime:
-    """Ask for the time now."""
+    """Read the time."""
     clock = session.info.get(CLOCK)
     time = clock() if clock else session.scalar(sa.select(utcnow()))
     assert time is not None  # nosec B101 # for mypy: it holds already
@@ -146,16 +146,16 @@ def read_time(session: orm.Session) -> datetime.datetime:
 
 _DECODER: Final = json.JSONDecoder()
 _UTC_OFFSET: Final = '+00:00'
-#: By the types whose values have no equal in JSON: what reads one.
+#: The decoders of types whose values have no equal in JSON.
 _DECODERS: Final[Mapping[type[Any], Callable[[Any], Any]]] = {
-    # Without looking for blanks around it: we have written it.
+    # Without a search for blanks around it, which Climate does not write.
     tables.Json: lambda text: _DECODER.raw_decode(text)[0],
     sa.Boolean: bool,
 }
 
 
 class JsonQuery:
-    """A query for many rows. Making one takes a while, so it is made once where that is possible.
+    """A query for many rows. To build it takes a while, so it is built once where possible.
 
     :param query: selects these columns
     :param columns: of the query, each with a type of ``climate_core.db.tables``
@@ -172,7 +172,7 @@ class JsonQuery:
         if session.get_bind().dialect.driver != 'pymysql':
             return session.execute(self._query, parameters)
         texts = session.scalars(self._packed, parameters).all()
-        # All at once: that is read in C, too.
+        # A single list, which is decoded in C, too.
         rows: list[list[Any]] = json.loads(f'[{",".join(texts)}]')
         decode_rows(self._columns, rows)
         _decode_columns(self._columns, rows, tables.Time, datetime.datetime.fromisoformat)
@@ -180,9 +180,9 @@ class JsonQuery:
 
 
 def json_row(columns: Sequence[sa.ColumnElement[Any]], zone: str = '') -> sa.ColumnElement[str]:
-    """Return the column that has all of these as a JSON array.
+    """Return an expression for columns as a JSON array.
 
-    :param zone: that of all times, which is written behind each
+    :param zone: suffix of all times
     """
     text: sa.ColumnElement[str] = sa.literal_column(f"'{zone}'")
     return sa.func.json_array(
@@ -197,7 +197,7 @@ def json_row(columns: Sequence[sa.ColumnElement[Any]], zone: str = '') -> sa.Col
 
 
 def decode_rows(columns: Sequence[sa.ColumnElement[Any]], rows: Sequence[list[Any]]) -> None:
-    """Make the values of such arrays what the types of the columns have, all but times."""
+    """Decode the values of such arrays by the types of the columns, except times."""
     for kind, reader in _DECODERS.items():
         _decode_columns(columns, rows, kind, reader)
 
@@ -216,8 +216,11 @@ def _decode_columns(
 
 
 def install_time_decoder(engine: sa.Engine) -> None:
-    """Let the connections that this engine makes from now on read ``DATETIME`` with it."""
-    # Only who uses the driver has it.
+    """Let the future connections of an engine decode ``DATETIME`` in C.
+
+    The converter of PyMySQL was a tenth of the cost of a list of leases.
+    """
+    # The driver is an extra.
     from pymysql import converters
     from pymysql.constants import FIELD_TYPE
 
@@ -230,7 +233,7 @@ def install_time_decoder(engine: sa.Engine) -> None:
 
 
 def _decode_time(text: str) -> datetime.datetime | None:
-    """Read ``YYYY-MM-DD HH:MM:SS[.ffffff]``; what MySQL has for no time at all is None."""
+    """Read ``YYYY-MM-DD HH:MM:SS[.ffffff]``; the zero time of MySQL is None."""
     try:
         return datetime.datetime.fromisoformat(text)
     except ValueError:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read reservations and hosts as bars of a calendar: one statement, and one for the marker."""
+"""Read reservations and hosts as the rows of a timeline: one statement, and one for the marker.
+
+The API calls the rows bars.
+"""
 
 import dataclasses
 import datetime
@@ -20,7 +23,7 @@ _LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
 _UNIT, _HOST, _ALLOCATION = tables.UNITS, tables.HOSTS, tables.ALLOCATIONS
 _FLOATING_IP, _SEGMENT = tables.FLOATING_IPS, tables.NETWORK_SEGMENTS
 
-#: What bars are grouped by -> the columns in whose order they come.
+#: What rows are grouped by -> the columns of their order.
 ORDERS: Final[Mapping[str, tuple[sa.Column[Any], ...]]] = {
     'resource': (
         _RESERVATION.c.resource_type,
@@ -30,17 +33,17 @@ ORDERS: Final[Mapping[str, tuple[sa.Column[Any], ...]]] = {
     ),
     'lease': (_LEASE.c.start_date, _LEASE.c.id, _RESERVATION.c.id),
 }
-#: So many bars of hosts are read at most; a page with more ends before.
+#: Maximum number of allocations of hosts that are read; a page with more ends before.
 MAX_BARS: Final = 20_000
 
 
 class TimelineRow(NamedTuple):
     """A reservation and its lease.
 
-    :param early: when it ends if that is before its lease
-    :param freed_at: when it was given back
-    :param params: what is kept with a floating IP that its owner has made; None: with another one
-    :param names: of the addresses or the segment that it has or had, as users call them
+    :param early: its end, if it is before the end of its lease
+    :param freed_at: when it was released
+    :param params: the params of a floating IP that its owner has created; None for others
+    :param names: of its addresses or segment, as users know them
     """
 
     reservation_id: str
@@ -65,7 +68,7 @@ class TimelineRow(NamedTuple):
 
 
 class HostAllocation(NamedTuple):
-    """A promise of a host, whose times include what prepares and cleans it."""
+    """An allocation of a host, whose times include its preparation and cleaning."""
 
     reservation_id: str
     lease_id: str
@@ -78,7 +81,7 @@ class HostAllocation(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostRow:
-    """A host and what is promised of it."""
+    """A host and its allocations."""
 
     id: int
     hypervisor_hostname: str
@@ -89,12 +92,12 @@ class HostRow:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineQuery:
-    """The time and the page of bars.
+    """The time and the page of a timeline.
 
-    :param project_id: only those of this project; None: of all
+    :param project_id: only rows of this project; None: of all projects
     :param group_by: a key of :data:`ORDERS`
-    :param marker: the id of the last reservation of the page before
-    :param lease_id: only those of this lease
+    :param marker: the id of the last reservation of the previous page
+    :param lease_id: only rows of this lease
     """
 
     since: datetime.datetime
@@ -127,14 +130,14 @@ _COLUMNS = (
 )
 #: The columns -> the names of these fields.
 _FIELDS: Final = dict(zip(_COLUMNS, TimelineRow._fields, strict=False))
-#: The types of what users know by names that the calendar has.
+#: The types of resources whose names the calendar has.
 _NAMED: Final = (resource_types.FLOATING_IP, resource_types.NETWORK)
 
 
 def read_page(session: orm.Session, query: TimelineQuery) -> tuple[list[TimelineRow], bool]:
-    """Read a page of bars that are in a time, and whether there are more.
+    """Read a page of rows in a period, and whether there are more.
 
-    :raises climate_core.exceptions.BadRequest: there is no reservation that is the marker
+    :raises climate_core.exceptions.BadRequest: the marker is no reservation
     """
     order = ORDERS[query.group_by]
     freed = _RESERVATION.c.freed_at
@@ -159,12 +162,12 @@ def read_page(session: orm.Session, query: TimelineQuery) -> tuple[list[Timeline
 def read_free_until(
     session: orm.Session, found: Iterable[TimelineRow]
 ) -> dict[str, datetime.datetime]:
-    """Read until when what reservations have whole is promised to nobody else.
+    """Read until when no other reservation has the whole units of reservations.
 
-    What others prepare before and these clean after is left out.
+    The times of preparation and cleaning are left out.
 
-    :returns: times by the ids of reservations; one after which nothing is promised, that has
-        shares alone, or that was given back, has none
+    :returns: times by the ids of reservations. Those after which nothing is allocated, that have
+        only shares, or that were released, have none
     """
     bars = {each.reservation_id: each for each in found if each.freed_at is None}
     if not bars:
@@ -172,7 +175,7 @@ def read_free_until(
     is_own = _ALLOCATION.c.reservation_id.in_(bars)
     is_whole = _ALLOCATION.c.piece.is_(None)
     following = sa.func.lead(_ALLOCATION.c.start, type_=tables.Time())
-    promises = (
+    allocated = (
         sa.select(
             _ALLOCATION.c.reservation_id,
             _ALLOCATION.c.end,
@@ -190,16 +193,16 @@ def read_free_until(
     )
     query = (
         sa.select(
-            promises.c.reservation_id,
-            sa.func.min(promises.c.following),
-            sa.func.max(promises.c.end),
+            allocated.c.reservation_id,
+            sa.func.min(allocated.c.following),
+            sa.func.max(allocated.c.end),
         )
         .where(
-            promises.c.reservation_id.in_(bars),
-            promises.c.whole,
-            promises.c.following.is_not(None),
+            allocated.c.reservation_id.in_(bars),
+            allocated.c.whole,
+            allocated.c.following.is_not(None),
         )
-        .group_by(promises.c.reservation_id)
+        .group_by(allocated.c.reservation_id)
     )
     rows = session.execute(query).all()
     return {made: bars[made].end + (following - end) for made, following, end in rows}
@@ -208,11 +211,11 @@ def read_free_until(
 def _with_names(
     session: orm.Session, page: sa.Subquery, order: Sequence[str]
 ) -> Iterator[TimelineRow]:
-    """Read the bars of a page, each with the names that the calendar has.
+    """Read the rows of a page, with the names that the calendar has.
 
-    :param order: the columns of the page in whose order they come
+    :param order: the columns by which they are sorted
     """
-    promised = sa.and_(
+    is_allocated = sa.and_(
         _ALLOCATION.c.reservation_id == page.c.reservation_id,
         page.c.resource_type.in_(_NAMED),
         sa.not_(allocations.is_released()),
@@ -220,7 +223,7 @@ def _with_names(
     query = (
         sa.select(*page.c, _FLOATING_IP.c.address, *(_SEGMENT.c[name] for name in FACTS))
         .select_from(page)
-        .outerjoin(_ALLOCATION, promised)
+        .outerjoin(_ALLOCATION, is_allocated)
         .outerjoin(_FLOATING_IP, _FLOATING_IP.c.unit_id == _ALLOCATION.c.unit_id)
         .outerjoin(_SEGMENT, _SEGMENT.c.unit_id == _ALLOCATION.c.unit_id)
         .order_by(*(page.c[name] for name in order), _ALLOCATION.c.unit_id)
@@ -251,7 +254,7 @@ def _select(*columns: Any, project_id: str | None) -> sa.Select[Any]:
 def _read_marker(
     session: orm.Session, query: TimelineQuery, order: tuple[sa.Column[Any], ...]
 ) -> sa.Tuple:
-    """Read what the marker is sorted by. One that was deleted meanwhile still marks its place."""
+    """Read the sort keys of the marker, which may be deleted by now."""
     mine = _select(*order, project_id=query.project_id).where(_RESERVATION.c.id == query.marker)
     found = session.execute(mine).first()
     if found is None:
@@ -268,11 +271,11 @@ def read_host_page(
     marker: int,
     limit: int,
 ) -> tuple[list[HostRow], bool]:
-    """Read hosts with what is promised of them in a time, and whether there are more hosts.
+    """Read hosts with their allocations in a period, and whether there are more hosts.
 
-    A page ends before a host with which it would have more than :data:`MAX_BARS` bars.
+    A page ends before a host with which it would have more than :data:`MAX_BARS` allocations.
 
-    :raises climate_core.exceptions.BadRequest: one host alone has more
+    :raises climate_core.exceptions.BadRequest: a single host has more
     """
     hosts = (
         sa.select(_UNIT.c.id, _HOST.c.hypervisor_hostname, _UNIT.c.pool, _UNIT.c.available)
@@ -282,7 +285,7 @@ def read_host_page(
         .limit(limit + 1)
         .subquery()
     )
-    promised = sa.and_(
+    is_allocated = sa.and_(
         _ALLOCATION.c.unit_id == hosts.c.id,
         _ALLOCATION.c.end > since,
         _ALLOCATION.c.start < until,
@@ -299,7 +302,7 @@ def read_host_page(
             _ALLOCATION.c.end,
         )
         .select_from(hosts)
-        .outerjoin(_ALLOCATION, promised)
+        .outerjoin(_ALLOCATION, is_allocated)
         .outerjoin(_RESERVATION, _ALLOCATION.c.reservation_id == _RESERVATION.c.id)
         .outerjoin(_LEASE, _RESERVATION.c.lease_id == _LEASE.c.id)
         .order_by(hosts.c.id, _ALLOCATION.c.start, _RESERVATION.c.id)
@@ -313,7 +316,7 @@ def read_host_page(
             host.bars.append(HostAllocation(*bar))
     whole = list(found.values())
     if len(rows) > MAX_BARS:
-        # More bars of the last one may be left.
+        # The last host may have more allocations.
         whole.pop()
         if not whole:
             raise exceptions.BadRequest(

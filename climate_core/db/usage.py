@@ -29,28 +29,28 @@ _LEASE, _RESERVATION, _REPORTED = tables.LEASES, tables.RESERVATIONS, tables.USA
 _ALLOCATION, _PROJECT = tables.ALLOCATIONS, tables.PROJECTS
 
 _ROWS_PER_READ = 1000
-#: How long it is remembered that a period was told; much longer than telling one takes.
+#: How long a reported period is stored; much longer than a report takes.
 _REPORTS_STORED = datetime.timedelta(days=32)
 
-# The release before this one frees without writing when.
+# Older releases free resources without writing the time.
 _FREED = sa.case(
     (_RESERVATION.c.hold == 1, sa.null()),
     else_=sa.func.coalesce(_RESERVATION.c.freed_at, _RESERVATION.c.updated_at),
 )
-# Until the start of its lease others can have what the calendar promises, or is made at the start.
+# Until the start of the lease other leases can use what is allocated to it or created at its start.
 _IS_PROMISED = sa.and_(
     sa.or_(
         _RESERVATION.c.unit_kind.is_not(None),
         _LEASE.c.kind == states.LeaseKind.SCHEDULED,
-        # Servers of a lease that gave way are those of others until it starts again.
+        # Servers of a preempted lease are used by other leases until it starts again.
         sa.and_(_LEASE.c.preemptible, events.is_done(_LEASE.c.id, model.PREEMPT)),
     ),
     _LEASE.c.start_date > _RESERVATION.c.created_at,
-    # What a preempted lease gave up was awake before it starts again.
+    # What a preempted lease released was active before it starts again.
     sa.or_(_RESERVATION.c.woken_at.is_(None), _RESERVATION.c.woken_at >= _LEASE.c.start_date),
 )
-# What is made for a lease that may wait is made, and keeps something from others, when it waits no
-# more. Its preparation is written then.
+# The resources of a lease that may be queued are created, and hold capacity, when it is granted.
+# Its preparation is written then.
 _IS_MADE_WHEN_GRANTED = sa.and_(
     _RESERVATION.c.unit_kind.is_(None), _LEASE.c.kind == states.LeaseKind.RETRY
 )
@@ -60,8 +60,8 @@ _ALLOCATED_PIECES = (
     .where(_ALLOCATION.c.reservation_id == _RESERVATION.c.id, sa.not_(allocations.is_released()))
     .scalar_subquery()
 )
-# A reservation that takes fewer hosts than it could have is charged with those that it got, and
-# one for which hosts are only being emptied with none.
+# A reservation that has fewer hosts than it requested is charged for those that it has, and a
+# reservation for which hosts are still drained for none.
 _PIECES = sa.case(
     (_LEASE.c.kind == states.LeaseKind.BEST_EFFORT, sa.func.coalesce(_ALLOCATED_PIECES, 0)),
     (_RESERVATION.c.unit_kind.is_not(None), _ALLOCATED_PIECES),
@@ -71,9 +71,9 @@ _HELD = sa.case(
     (_IS_MADE_WHEN_GRANTED, sa.func.coalesce(_GRANTED, _LEASE.c.start_date)),
     else_=_RESERVATION.c.created_at,
 )
-# What a preempted lease has given up is told apart, also while it still has the rest, and when it
-# ends before that is given up; what the release before has written says so in its reason. The
-# lease lacks it until the wait that follows is over, or its end.
+# What a preempted lease has released is separate, also while it has other resources, and if it
+# ends before the release; older releases write it in the reason. The lease lacks it until it is
+# granted again, or until its end.
 _IS_GIVEN_UP = sa.and_(
     _LEASE.c.preemptible.is_(True),
     _RESERVATION.c.status == states.ReservationStatus.DELETED,
@@ -106,12 +106,12 @@ _COLUMNS = (
     sa.type_coerce(_LOST_UNTIL, tables.Time()).label('lost_until'),
     _PIECES,
 )
-#: Of leases in these status something is held, or promised by the calendar, until their end.
+#: Leases in these statuses hold something, or have it allocated, until their end.
 _PLANNED = ('IN_PROGRESS', 'PENDING', 'STARTING', 'ACTIVE', 'ERROR')
 _IS_PLANNED = sa.and_(
     _RESERVATION.c.hold == 1, _RESERVATION.c.freed_at.is_(None), _LEASE.c.status.in_(_PLANNED)
 )
-#: When that is; NULL: nothing is.
+#: When they end; NULL: they hold nothing.
 _ENDS = sa.case(
     (_IS_PLANNED, sa.func.coalesce(events.early_end_at(_RESERVATION), _LEASE.c.end_date)),
     else_=sa.null(),
@@ -121,9 +121,9 @@ _ENDS = sa.case(
 def read_uses(
     session: orm.Session, period: usage.Span, project_id: str | None = None, planned: bool = False
 ) -> Iterator[usage.ReservationUse]:
-    """Yield what one project, or all, reserved in a period, in one statement.
+    """Yield what a project, or all projects, reserved in a period, in one statement.
 
-    :param planned: read when that is to end, too
+    :param planned: read its future end, too
     """
     ends = sa.type_coerce(_ENDS if planned else sa.null(), tables.Time()).label('ends_at')
     parts = [each.add_columns(ends) for each in _select_all(period)]
@@ -136,7 +136,7 @@ def read_uses(
 
 
 def read_uses_by_lease(session: orm.Session, period: usage.Span) -> Iterator[usage.ReservationUse]:
-    """Read what was reserved in a period, lease by lease, while the session does other things.
+    """Yield what was reserved in a period, lease by lease; the session is free in between.
 
     One statement for each thousand reservations.
     """
@@ -156,7 +156,7 @@ def _after(lease_id: str, reservation_id: str) -> sa.ColumnElement[bool]:
 
 
 def _select_all(period: usage.Span) -> tuple[sa.Select[Any], ...]:
-    """Select what was reserved in a period, and what was given up before and still is."""
+    """Select what was reserved in a period, and what was released before and is still lost."""
     return _select_reserved(period), _select_lost(period)
 
 
@@ -189,7 +189,7 @@ def _select_reserved(period: usage.Span) -> sa.Select[Any]:
 
 
 def _build_uses(found: Iterable[Any], period: usage.Span) -> Iterator[usage.ReservationUse]:
-    """Select what was reserved in a period, without what was given up before its start."""
+    """Build uses from rows, without what was released before its start."""
     for row in found:
         *values, lost_until, pieces = row
         use = dataclasses.replace(usage.ReservationUse(*values), lost_until=lost_until)
@@ -202,7 +202,7 @@ def _build_uses(found: Iterable[Any], period: usage.Span) -> Iterator[usage.Rese
 
 
 def reported_until(session: orm.Session) -> datetime.datetime | None:
-    """Return the end of the last period that was told."""
+    """Return the end of the last period that was reported."""
     query = sa.select(_REPORTED.c.end).order_by(_REPORTED.c.start.desc()).limit(1)
     return session.scalar(query)
 
@@ -219,7 +219,7 @@ _LIVE = sorted(set(states.LeaseStatus) - {states.LeaseStatus.TERMINATED})
 
 
 def _count_statement() -> sa.CompoundSelect[Any]:
-    # Each create asks this twice, so the statuses are part of the statement.
+    # Each create executes this twice, so the statuses are part of the statement.
     statuses: list[sa.ColumnElement[str]] = [sa.literal_column(f"'{each}'") for each in _LIVE]
     project_id = sa.bindparam('project_id', type_=_LEASE.c.project_id.type)
     live = sa.and_(_LEASE.c.project_id == project_id, _LEASE.c.status.in_(statuses))
@@ -233,7 +233,7 @@ def _count_statement() -> sa.CompoundSelect[Any]:
     return amounts.union_all(leases)
 
 
-#: Made once: that takes longer than to execute it.
+#: Built once: that takes longer than to execute it.
 _COUNT: Final = _count_statement()
 _LOCK_PROJECT: Final = (
     sa.update(_PROJECT)
@@ -245,7 +245,7 @@ _LOCK_PROJECT: Final = (
 def lock_project(session: orm.Session, project_id: str, most: limits.Amounts | None) -> None:
     """Keep other transactions from adding to what a project with limits holds.
 
-    :raises climate_core.db.engine.Stale: another transaction was the first ever to do this; the
+    :raises climate_core.db.engine.Stale: another transaction has just added the project; the
         next attempt comes after it
     """
     if most is None:
@@ -261,7 +261,7 @@ def lock_project(session: orm.Session, project_id: str, most: limits.Amounts | N
 def count_used(session: orm.Session, project_id: str) -> dict[str, int]:
     """Count what the live leases of a project hold, by the names of the limits.
 
-    One statement, whose answer grows with the kinds of amounts and not with the leases.
+    One statement, whose result grows with the kinds of amounts and not with the leases.
     """
     counted = session.execute(_COUNT, {'project_id': project_id}).all()
     units = [limits.multiply_amounts(each, count) for each, count in counted if each is not None]
@@ -276,7 +276,7 @@ def check_limits(
 ) -> limits.Amounts | None:
     """Check a project's limits, if it has any; LimitExceeded if they would be exceeded.
 
-    With :func:`lock_project` the answer is true until the end of the transaction.
+    After :func:`lock_project` the result is valid until the end of the transaction.
 
     :returns: what the project then holds; None: it has no limits
     """
@@ -286,7 +286,7 @@ def check_limits(
 
 
 def read_held(session: orm.Session, project_id: str) -> list[limits.HeldAmounts]:
-    """Read what each live lease of a project holds, and when it ends. One statement."""
+    """Read what the live leases of a project hold, and when they end. One statement."""
     query = (
         sa.select(_LEASE.c.id, _LEASE.c.end_date, _RESERVATION.c.amounts)
         .join_from(
