@@ -37,7 +37,7 @@ _FREED = sa.case(
     (_RESERVATION.c.hold == 1, sa.null()),
     else_=sa.func.coalesce(_RESERVATION.c.freed_at, _RESERVATION.c.updated_at),
 )
-# Until the start of the lease other leases can use what is allocated to it or created at its start.
+# Until the start of the lease other leases can use what is allocated to it, or is created then.
 _IS_PROMISED = sa.and_(
     sa.or_(
         _RESERVATION.c.unit_kind.is_not(None),
