@@ -20,10 +20,11 @@ from oslo_log import log
 
 from climate_core.cloud import errors
 from climate_core.concurrency import RateLimit
-from climate_core.db import missing, reservations, store
+from climate_core.db import reservations, store
 from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.lease.model import Reservation
 from climate_core.plugins.base import ResourcePlugin
+from climate_core.sync import lost_resources
 from climate_core.threads import Worker
 
 LOG = log.getLogger(__name__)
@@ -49,8 +50,11 @@ class Suspicion(enum.Enum):
 
 
 #: Whether a lease holds a resource so that it can be that, and what records it.
-_CONCERNS = {Suspicion.LOST: missing.can_be_lost, Suspicion.MOVED: missing.can_be_moved}
-_RECORD = {Suspicion.LOST: missing.mark_lost, Suspicion.MOVED: missing.mark_moved}
+_CONCERNS = {
+    Suspicion.LOST: lost_resources.can_be_lost,
+    Suspicion.MOVED: lost_resources.can_be_moved,
+}
+_RECORD = {Suspicion.LOST: lost_resources.mark_lost, Suspicion.MOVED: lost_resources.mark_moved}
 
 
 class _Waiting(NamedTuple):

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from climate_core.cloud import errors
-from climate_core.db import missing, reservations
+from climate_core.db import reservations
 from climate_core.db.engine import Database
 from climate_core.lease.model import Reservation
 from climate_core.plugins.base import ResourcePlugin
+from climate_core.sync import lost_resources
 
 #: Reservations that are read at once.
 _PAGE = 10_000
@@ -53,8 +54,8 @@ def lost(
 ) -> Iterator[tuple[Reservation, str]]:
     """Yield the reservations that have lost their resource, and what happened to it.
 
-    By the rule of :func:`climate_core.db.missing.mark_lost`, which the manager's comparison
-    leaves it to: what a lease has freed itself, as a server that found no room, is not lost.
+    By the rule of :func:`climate_core.sync.lost_resources.mark_lost`: what a lease has freed
+    itself, as a server that found no capacity, is not lost.
 
     :param lease_id: only those of this lease
     """
@@ -62,7 +63,7 @@ def lost(
     for held, reason in reservations_without_resource(database, plugin, lease_id):
         by_lease[held.lease_id].append((held, reason))
     for each, gone in by_lease.items():
-        noted = database.read(missing.lost, each, [held.id for held, _ in gone])
+        noted = database.read(lost_resources.filter_lost, each, [held.id for held, _ in gone])
         yield from ((held, reason) for held, reason in gone if held.id in noted)
 
 

@@ -18,11 +18,11 @@ from oslo_log import log
 
 from climate_core.cloud import errors
 from climate_core.cloud.trusts import Trusts
-from climate_core.db import missing, store
+from climate_core.db import store
 from climate_core.db import trusts as db_trusts
 from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.plugins.base import ResourcePlugin
-from climate_core.sync import locks, marks, orphans, reported, retired_trusts
+from climate_core.sync import locks, lost_resources, marks, orphans, reported, retired_trusts
 from climate_core.threads import PeriodicWorker
 
 LOG = log.getLogger(__name__)
@@ -96,7 +96,7 @@ class Reconciler(PeriodicWorker):
         for held, reason in orphans.reservations_without_resource(self._database, plugin):
             by_lease[held.lease_id][held.id] = reason
         for lease_id, told in by_lease.items():
-            if missing.mark_lost(self._database, lease_id, told):
+            if lost_resources.mark_lost(self._database, lease_id, told):
                 LOG.warning('Lease %s lost resources: %s', lease_id, told)
                 self._nudge()
 

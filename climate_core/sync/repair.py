@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.cloud.trusts import Trusts
-from climate_core.db import missing, monitoring, reservations, store
+from climate_core.db import monitoring, reservations, store
 from climate_core.db import trusts as db_trusts
 from climate_core.db.engine import Database
 from climate_core.lease.history import Cause
 from climate_core.lease.model import Reservation
 from climate_core.plugins.base import ResourcePlugin
-from climate_core.sync import orphans
+from climate_core.sync import lost_resources, orphans, stuck_leases
 
 #: Seconds between two looks at the trusts that no lease has: a lease is written right after its
 #: trust is made, and Keystone does not say how old a trust is.
@@ -81,7 +81,7 @@ class Repair:
         self._database = database
         self._plugins = plugins
         self._yes = yes
-        self._cause = Cause(monitoring.REPAIR, user_id=user_id)
+        self._cause = Cause(stuck_leases.REPAIR, user_id=user_id)
         self.unseen: dict[str, str] = {}
 
     def leases(
@@ -102,13 +102,13 @@ class Repair:
 
         def unstick() -> None:
             done.extend(
-                self._database.write(monitoring.unstick, lease_id, findings, self._cause.user_id)
+                self._database.write(stuck_leases.unstick, lease_id, findings, self._cause.user_id)
             )
 
-        wanted = any(found.kind in monitoring.REMEDIES for found in findings)
+        wanted = any(found.kind in stuck_leases.REMEDIES for found in findings)
         trouble = self._do(unstick) if wanted else None
         for found in findings:
-            action = monitoring.REMEDIES.get(found.kind)
+            action = stuck_leases.REMEDIES.get(found.kind)
             about = f'{found.event_type}: ' if found.event_type else ''
             wrong = f'{found.kind}: {about}{found.reason}'
             yield Repaired(lease_id, wrong, action, bool(done and action), trouble)
@@ -124,7 +124,9 @@ class Repair:
             by_lease[held.lease_id][held.id] = reason
             wrong[held.lease_id].append(f'{held.resource_type} {held.resource_id}: {reason}')
         for each, reasons in by_lease.items():
-            trouble = self._do(missing.mark_lost, self._database, each, reasons, self._cause)
+            trouble = self._do(
+                lost_resources.mark_lost, self._database, each, reasons, self._cause
+            )
             told = '; '.join(wrong[each])
             yield Repaired(each, told, 'mark it as lost', self._yes and not trouble, trouble)
 

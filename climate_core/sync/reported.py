@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from oslo_log import log
 
 from climate_core.cloud import errors
-from climate_core.db import leases, missing, reservations
+from climate_core.db import leases, reservations
 from climate_core.db.engine import Database
 from climate_core.lease.history import Cause
 from climate_core.lease.model import REPORTED, Reservation
 from climate_core.plugins.base import NotOfLease, ResourcePlugin
+from climate_core.sync import lost_resources
 
 LOG = log.getLogger(__name__)
 
@@ -57,12 +58,12 @@ def _verify(
             LOG.warning('Could not verify %s %s: %s', plugin.title, held.resource_id, exc)
             continue
         except NotOfLease as exc:
-            if missing.mark_lost(database, lease.id, {held.id: str(exc)}, _REJECTED):
+            if lost_resources.mark_lost(database, lease.id, {held.id: str(exc)}, _REJECTED):
                 yield f'Lease {lease.id}: {exc} It was removed.'
             continue
         if amounts is not None:
             read.append((held, amounts))
-    for held, amounts in missing.settle_reported(database, read):
+    for held, amounts in lost_resources.settle_reported(database, read):
         yield (
             f'Lease {held.lease_id}: {plugin.title} {held.resource_id} holds {dict(amounts)}, '
             f'not {dict(held.amounts)}. It was corrected.'

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import orm
 
 from climate_core.cloud import placement
-from climate_core.db import leases, monitoring, sql, store
+from climate_core.db import leases, sql, store
 from climate_core.db.engine import Database
 from climate_core.lease import states
 from climate_core.lease.events import reallocation
 from climate_core.lease.history import Cause
 from climate_core.lease.transitions import Change
+from climate_core.sync import stuck_leases
 from climate_hosts.cloud import lane_providers
 from climate_hosts.db import host_lanes
 from climate_hosts.db import hosts as db
@@ -27,7 +28,7 @@ from climate_hosts.domain.hosts import Host
 if TYPE_CHECKING:
     from climate_core.cloud import connection
 
-_CAUSE: Final = Cause(monitoring.REPAIR)
+_CAUSE: Final = Cause(stuck_leases.REPAIR)
 
 
 def remake(

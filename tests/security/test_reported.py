@@ -9,9 +9,8 @@ import pytest
 from oslo_utils import uuidutils
 
 from climate_core.conf import reconcile as conf
-from climate_core.db import missing
 from climate_core.lease.model import REPORTED
-from climate_core.sync import reconcile, reported
+from climate_core.sync import lost_resources, reconcile, reported
 from tests.support.fakes import cinder, nova
 from tests.support.fakes.fixtures import fake, stacks
 from tests.unit.plugins.leased import END, Leased
@@ -162,9 +161,9 @@ def test_settled_server_is_one_of_the_reservation_that_was_read(leased):
     (lease_id,) = reserve_each(leased, 1, lambda _: LEASE)
     (held,) = leased.lease(lease_id).live
     earlier = dataclasses.replace(held, amounts={**OF_SERVER, 'vcpus': 7})
-    assert missing.settle_reported(leased.database, [(earlier, earlier.amounts)]) == []
+    assert lost_resources.settle_reported(leased.database, [(earlier, earlier.amounts)]) == []
     assert leased.lease(lease_id).live == (held,)
-    assert missing.settle_reported(leased.database, [(held, held.amounts)]) == []
+    assert lost_resources.settle_reported(leased.database, [(held, held.amounts)]) == []
     (after,) = leased.lease(lease_id).live
     assert REPORTED not in after.params
 

@@ -16,12 +16,12 @@ from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
 from climate_core.cmd.manage import arguments, leases, output
 from climate_core.context import RequestContext, RpcSerializer
-from climate_core.db import migration, monitoring, sql
+from climate_core.db import migration, sql
 from climate_core.db.engine import Database
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.rpc.client import TOPIC, transport
-from climate_core.sync import orphans, repair
+from climate_core.sync import orphans, repair, stuck_leases
 from climate_hosts.db import hosts
 from climate_hosts.sync import flavor_repair
 from climate_hosts.sync import repair as host_repair
@@ -161,7 +161,7 @@ def _repair(conf: cfg.ConfigOpts) -> int:
     output.show(found, _REPAIRED_COLUMNS, options.format, work.unseen)
     if any(each.done for each in found):
         _nudge(conf)
-        if any(each.done and each.action in monitoring.REMEDIES.values() for each in found):
+        if any(each.done and each.action in stuck_leases.REMEDIES.values() for each in found):
             _say(_TAKEN_UP.format(options, conf.engine), options.format)
     elif any(each.action for each in found) and not options.yes:
         _say('Nothing was done: say --yes to do it.', options.format)

@@ -7,9 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from climate_core.db import missing
 from climate_core.lease import model
 from climate_core.operations.leases import LeaseOperations
+from climate_core.sync import lost_resources
 from tests.unit.engine.contract_world import THINGS, ContractWorld
 
 HOOKS = [{'url': f'https://{name}.example.org/', 'secret': 'x' * 16} for name in 'ab']
@@ -157,7 +157,7 @@ def lose(asker: Asker) -> None:
         asker.world.ledger.state[thing] = 'gone'
         if asker.data.draw(st.booleans()):
             reasons = {reservation_id: 'It was deleted.'}
-            missing.mark_lost(asker.world.database, asker.lease_id, reasons)
+            lost_resources.mark_lost(asker.world.database, asker.lease_id, reasons)
 
 
 REQUESTS: dict[str, Callable[[Asker], None]] = {

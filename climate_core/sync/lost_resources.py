@@ -14,13 +14,13 @@ from climate_core.lease.history import Cause
 from climate_core.lease.model import REPORTED, Lease, Reservation
 from climate_core.lease.transitions import Change
 
-_FOUND = Cause('resource.lost')
+_LOST_CAUSE = Cause('resource.lost')
 #: A service has reported wrong amounts.
-_CORRECTED = Cause('resource.corrected')
+_CORRECTED_CAUSE = Cause('resource.corrected')
 
 
 def mark_lost(
-    database: Database, lease_id: str, reasons: Mapping[str, str], cause: Cause = _FOUND
+    database: Database, lease_id: str, reasons: Mapping[str, str], cause: Cause = _LOST_CAUSE
 ) -> bool:
     """Note that resources of a lease are gone, unless it is ending: that finds out by itself.
 
@@ -30,9 +30,9 @@ def mark_lost(
     return database.write(_mark_lost, lease_id, reasons, cause)
 
 
-def lost(session: orm.Session, lease_id: str, ids: Collection[str]) -> set[str]:
+def filter_lost(session: orm.Session, lease_id: str, ids: Collection[str]) -> set[str]:
     """Return those reservations whose resource is gone that :func:`mark_lost` would note."""
-    lease = _going_on(session, lease_id)
+    lease = _find_not_ending(session, lease_id)
     found = [] if lease is None else failures.find_lost(lease, ids)
     return {each.id for each in found}
 
@@ -49,7 +49,7 @@ def mark_moved(database: Database, lease_id: str, reasons: Mapping[str, str]) ->
 def can_be_lost(session: orm.Session, resource_type: str, resource_id: str) -> bool:
     """Return whether :func:`mark_lost` would note it if this resource were gone."""
     return any(
-        lost(session, each.lease_id, [each.id])
+        filter_lost(session, each.lease_id, [each.id])
         for each in reservations.find_holders(session, resource_type, [resource_id])
     )
 
@@ -85,7 +85,7 @@ def _settle_right(session: orm.Session, right: Sequence[Reservation]) -> None:
         session, right[0].resource_type, [each.resource_id for each in right]
     )
     as_read = [r for r in held if REPORTED in r.params and r.amounts == amounts.get(r.id)]
-    reservations.update(session, [(each, _settled(each, each.amounts)) for each in as_read])
+    reservations.update(session, [(each, _without_report(each, each.amounts)) for each in as_read])
 
 
 def _correct(session: orm.Session, reported: Reservation, amounts: Mapping[str, int]) -> bool:
@@ -94,17 +94,17 @@ def _correct(session: orm.Session, reported: Reservation, amounts: Mapping[str, 
     before = next((each for each in held if each.id == reported.id), None)
     if lease is None or before is None or REPORTED not in before.params:
         return False
-    change = Change(lease.with_reservations(_settled(before, amounts)))
-    store.save(session, lease, change, sql.read_time(session), _CORRECTED)
+    change = Change(lease.with_reservations(_without_report(before, amounts)))
+    store.save(session, lease, change, sql.read_time(session), _CORRECTED_CAUSE)
     return True
 
 
-def _settled(reported: Reservation, amounts: Mapping[str, int]) -> Reservation:
+def _without_report(reported: Reservation, amounts: Mapping[str, int]) -> Reservation:
     params = {name: each for name, each in reported.params.items() if name != REPORTED}
     return dataclasses.replace(reported, params=params, amounts=dict(amounts))
 
 
-def _going_on(session: orm.Session, lease_id: str, lock: bool = False) -> Lease | None:
+def _find_not_ending(session: orm.Session, lease_id: str, lock: bool = False) -> Lease | None:
     """Find a lease that is not ending; one that is finds out by itself what is gone."""
     lease = leases.find(session, lease_id, lock=lock)
     return None if lease is None or lease.status in states.ENDING else lease
@@ -113,7 +113,7 @@ def _going_on(session: orm.Session, lease_id: str, lock: bool = False) -> Lease 
 def _mark_lost(
     session: orm.Session, lease_id: str, reasons: Mapping[str, str], cause: Cause
 ) -> bool:
-    lease = _going_on(session, lease_id, lock=True)
+    lease = _find_not_ending(session, lease_id, lock=True)
     if lease is None:
         return False
     now = sql.read_time(session)
@@ -136,5 +136,5 @@ def _mark_moved(session: orm.Session, lease_id: str, reasons: Mapping[str, str])
         return False
     told = ' '.join(sorted({str(each.status_reason) for each in changed}))
     after = Change(lease.with_reservations(*changed), {'lease.update': told})
-    store.save(session, lease, after, sql.read_time(session), _FOUND)
+    store.save(session, lease, after, sql.read_time(session), _LOST_CAUSE)
     return True
