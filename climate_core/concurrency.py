@@ -6,6 +6,7 @@ wait for the lease service at the same moment, with the requests of their extens
 requests took all threads, each side would wait for the other until it gave up.
 """
 
+import collections
 import contextlib
 import contextvars
 import threading
@@ -242,3 +243,64 @@ class Batches(Generic[T]):
             self._waiting.remove(turn)
         turn.leads = True
         turn.come.set()
+
+
+class RecentCache(Generic[T]):
+    """A bounded memory of things that are costly to make; the least recently used goes first.
+
+    :param size: how many are kept
+    :param seconds: how long one is kept after it was made
+    """
+
+    def __init__(self, size: int, seconds: float, clock: Callable[[], float] = time.monotonic):
+        self._size = size
+        self._seconds = seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._kept: collections.OrderedDict[str, tuple[float, T]] = collections.OrderedDict()
+
+    def find(self, key: str, seconds: float = 0.0) -> T | None:
+        """Return what is kept under the key, for so many seconds more; None if nothing is."""
+        with self._lock:
+            found = self._find(key, seconds)
+        return None if found is None else found[1]
+
+    def get(self, key: str, make: Callable[[], T]) -> T:
+        """Return what is kept under the key; make it, outside of the lock, if nothing is.
+
+        Of what several threads make at once the first is kept, and all get that one.
+        """
+        with self._lock:
+            found = self._find(key)
+        if found is not None:
+            return found[1]
+        made = make()
+        with self._lock:
+            found = self._find(key)
+            if found is not None:
+                return found[1]
+            self._put(key, made)
+        return made
+
+    def put(self, key: str, made: T) -> None:
+        """Keep this one, in place of what is kept under the key."""
+        with self._lock:
+            self._put(key, made)
+
+    def _find(self, key: str, seconds: float = 0.0) -> tuple[float, T] | None:
+        found = self._kept.get(key)
+        if found is None or self._clock() + seconds >= found[0] + self._seconds:
+            return None
+        self._kept.move_to_end(key)
+        return found
+
+    def _put(self, key: str, made: T) -> None:
+        self._kept[key] = (self._clock(), made)
+        self._kept.move_to_end(key)
+        while len(self._kept) > self._size:
+            self._kept.popitem(last=False)
+
+    def drop(self, key: str) -> None:
+        """Forget one; it is fine if it is not there."""
+        with self._lock:
+            self._kept.pop(key, None)

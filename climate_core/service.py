@@ -17,7 +17,7 @@ from climate_core import context, threads
 from climate_core.backoff import Backoff
 from climate_core.calendar.calendar import Calendar, CalendarWarmup
 from climate_core.cloud import Cloud
-from climate_core.cloud.external import External
+from climate_core.cloud.external import ExternalService
 from climate_core.cloud.limits import Limits
 from climate_core.cloud.trusts import Trusts
 from climate_core.conf import usage as usage_conf
@@ -140,7 +140,7 @@ class ManagerService:
             self.plugins,
             self.trusts,
             Limits(self.conf, self.cloud),
-            External(self.conf, self.cloud),
+            ExternalService(self.conf, self.cloud),
             self._calendar,
             self.cloud,
         )

@@ -12,7 +12,7 @@ from climate_common import limits
 from climate_core import exceptions
 from climate_core.api import errors, policy, validation
 from climate_core.api.feed_cache import FeedCache
-from climate_core.cloud.connect import Cloud
+from climate_core.cloud.connections import Cloud
 from climate_core.cloud.limits import Limits
 from climate_core.concurrency import ReservingLimit
 from climate_core.context import RequestContext

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Thin calls to the other services of the cloud, through keystoneauth."""
 
-from climate_core.cloud.connect import Cloud
+from climate_core.cloud.connections import Cloud
 
 __all__ = ('Cloud',)

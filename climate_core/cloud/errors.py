@@ -101,18 +101,18 @@ _PRIVATE = re.compile(
 )
 
 
-def public(text: str) -> str:
+def redact(text: str) -> str:
     """Return the beginning of a text of another service without URLs, connections and tokens."""
     return _PRIVATE.sub('(left out)', text[:_LOGGED])
 
 
-def message(response: requests.Response) -> str:
+def error_message(response: requests.Response) -> str:
     """Return the sentence in an OpenStack error body, whatever it has; else the HTTP reason."""
     try:
         body = response.json()
     except ValueError:
         body = None
-    return _sentence(body) or str(response.reason)
+    return _find_message(body) or str(response.reason)
 
 
 def _public_message(response: requests.Response, service: str) -> str:
@@ -122,22 +122,22 @@ def _public_message(response: requests.Response, service: str) -> str:
     not JSON, has whatever failed inside of the service or of a proxy.
     """
     status = response.status_code
-    said = public(message(response)) if status < 500 else str(response.reason)
+    said = redact(error_message(response)) if status < 500 else str(response.reason)
     whole = response.text.strip()
     if status >= 500 or said not in whole:
         LOG.warning('%s answered %d: %s', service, status, whole[:_LOGGED])
     return said
 
 
-def _sentence(body: Any) -> str:
+def _find_message(body: Any) -> str:
     if not isinstance(body, dict):
         return ''
     if isinstance(body.get('message'), str):
         return body['message']
-    return next((text for text in map(_sentence, body.values()) if text), '')
+    return next((text for text in map(_find_message, body.values()) if text), '')
 
 
-def check(
+def check_response(
     response: requests.Response, service: str, kind: type[Exception] | None = None
 ) -> requests.Response:
     """Return the response if it is below 400; else raise what the table above says.
@@ -156,13 +156,13 @@ def check(
     raise failure
 
 
-def read(response: requests.Response, service: str, name: str | None = None) -> Any:
+def read_response(response: requests.Response, service: str, name: str | None = None) -> Any:
     """Return what an answer below 400 has under a name; without one, all of it.
 
     :raises climate_core.exceptions.Transient: it is not there: a proxy answers for the service
     """
     try:
-        found = check(response, service).json()
+        found = check_response(response, service).json()
     except ValueError:
         found = None
     missing = None if isinstance(found, dict) else 'an object'

@@ -23,7 +23,7 @@ from climate_core.conf import limits as conf_group
 from climate_core.lease import model, views
 
 if TYPE_CHECKING:
-    from climate_core.cloud.connect import Cloud
+    from climate_core.cloud.connections import Cloud
 
 LOG = log.getLogger(__name__)
 
@@ -31,7 +31,7 @@ _ASKED = {'check_create': 'check-create', 'check_update': 'check-update', 'on_en
 _NAME = 'The service that is asked about leases'
 
 
-class External:
+class ExternalService:
     """The external service, if one is configured.
 
     :param conf: with the sections ``[limits]`` and ``[cloud]``
@@ -88,7 +88,7 @@ class External:
         except exceptions.ServiceUnavailable as exc:
             raise exceptions.Transient(str(exc)) from exc
         try:
-            errors.check(response, _NAME)
+            errors.check_response(response, _NAME)
         except errors.Gone as exc:
             raise exceptions.Permanent(str(exc)) from exc
         if response.status_code >= http.HTTPStatus.MULTIPLE_CHOICES:
@@ -106,7 +106,7 @@ class External:
         message = None
         if response.status_code == http.HTTPStatus.FORBIDDEN:
             with contextlib.suppress(ValueError, LookupError, TypeError):
-                message = errors.public(str(response.json()['message']))[:1000]
+                message = errors.redact(str(response.json()['message']))[:1000]
         if message is None:
             LOG.error('%s answers %s, not 204 or 403 with a message', url, response.status_code)
             raise exceptions.ServiceUnavailable(f'{_NAME} does not answer as it should.')

@@ -15,11 +15,11 @@ from climate_core.cloud import errors
 from climate_core.cloud.servers import NOVA
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Private:
+class PrivateFlavor:
     """A flavor that only some projects see; its name is its id.
 
     :param memory_mb: MiB
@@ -32,7 +32,7 @@ class Private:
     disk_gb: int
 
 
-def get(conn: 'connection.Connection', flavor_id: str) -> dict[str, Any]:
+def get(conn: 'connections.Connection', flavor_id: str) -> dict[str, Any]:
     """Return a flavor as the API shows it; without ``extra_specs`` if they are hidden.
 
     :raises climate_core.cloud.errors.Gone: there is none that these rights see
@@ -42,12 +42,12 @@ def get(conn: 'connection.Connection', flavor_id: str) -> dict[str, Any]:
     return flavor
 
 
-def list_all(conn: 'connection.Connection') -> list[dict[str, Any]]:
+def list_all(conn: 'connections.Connection') -> list[dict[str, Any]]:
     """Return all flavors, private ones too: one call for each thousand."""
     return list(NOVA.pages(conn, '/flavors/detail', 'flavors', {'is_public': 'None'}))
 
 
-def exists(conn: 'connection.Connection', flavor_id: str) -> bool:
+def exists(conn: 'connections.Connection', flavor_id: str) -> bool:
     """Tell whether there is a flavor that these rights see."""
     try:
         get(conn, flavor_id)
@@ -69,9 +69,9 @@ def sizes(flavor: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-def make_private(
-    conn: 'connection.Connection',
-    flavor: Private,
+def create_private(
+    conn: 'connections.Connection',
+    flavor: PrivateFlavor,
     extra_specs: Mapping[str, str],
     project_ids: Collection[str],
 ) -> None:
@@ -91,10 +91,10 @@ def make_private(
     listed = NOVA.read(conn, f'{path}/os-flavor-access', 'flavor_access') if found else ()
     present = {each['tenant_id'] for each in listed}
     for project_id in sorted({*project_ids} - present):
-        _give(conn, path, project_id)
+        _grant_access(conn, path, project_id)
 
 
-def _create(conn: 'connection.Connection', flavor: Private) -> None:
+def _create(conn: 'connections.Connection', flavor: PrivateFlavor) -> None:
     body = {
         'id': flavor.id,
         'name': flavor.id,
@@ -110,7 +110,7 @@ def _create(conn: 'connection.Connection', flavor: Private) -> None:
         return
 
 
-def _give(conn: 'connection.Connection', path: str, project_id: str) -> None:
+def _grant_access(conn: 'connections.Connection', path: str, project_id: str) -> None:
     try:
         NOVA.ask(conn, 'POST', f'{path}/action', {'addTenantAccess': {'tenant': project_id}})
     except errors.Busy:
@@ -118,7 +118,7 @@ def _give(conn: 'connection.Connection', path: str, project_id: str) -> None:
         return
 
 
-def delete(conn: 'connection.Connection', flavor_id: str) -> None:
+def delete(conn: 'connections.Connection', flavor_id: str) -> None:
     """Delete a flavor; one that is gone is fine. Servers keep what they have of it."""
     try:
         NOVA.ask(conn, 'DELETE', f'/flavors/{flavor_id}')
@@ -126,7 +126,7 @@ def delete(conn: 'connection.Connection', flavor_id: str) -> None:
         return
 
 
-def list_of_reservations(conn: 'connection.Connection') -> Iterator[str]:
+def list_reservation_flavors(conn: 'connections.Connection') -> Iterator[str]:
     """Yield the ids of the private flavors of reservations, which are those of the reservations.
 
     One call for each thousand flavors.

@@ -13,14 +13,14 @@ from climate_core.cloud import errors
 from climate_core.cloud.services import Service
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 #: The last microversion that tells the size and the CPU of a hypervisor. The id of one is that of
 #: its root provider in Placement since 2.53.
 NOVA = Service('Nova', 'compute', '2', '2.87')
 
 
-def find(conn: 'connection.Connection', name: str) -> list[dict[str, Any]]:
+def find(conn: 'connections.Connection', name: str) -> list[dict[str, Any]]:
     """Return the hypervisors of this name: a node, or all nodes of a service.
 
     A node with the name goes before a service with it. The search for the name of a node is one
@@ -32,7 +32,7 @@ def find(conn: 'connection.Connection', name: str) -> list[dict[str, Any]]:
     return named or [each for each in list_all(conn) if each['service']['host'] == name]
 
 
-def _search(conn: 'connection.Connection', name: str) -> list[dict[str, Any]]:
+def _search(conn: 'connections.Connection', name: str) -> list[dict[str, Any]]:
     query = {'hypervisor_hostname_pattern': name}
     try:
         return list(NOVA.read(conn, '/os-hypervisors/detail', 'hypervisors', query))
@@ -40,12 +40,12 @@ def _search(conn: 'connection.Connection', name: str) -> list[dict[str, Any]]:
         return []
 
 
-def list_all(conn: 'connection.Connection') -> Iterator[dict[str, Any]]:
+def list_all(conn: 'connections.Connection') -> Iterator[dict[str, Any]]:
     """Yield all hypervisors with their details, one call for each thousand."""
     yield from NOVA.pages(conn, '/os-hypervisors/detail', 'hypervisors', {})
 
 
-def list_with_servers(conn: 'connection.Connection') -> Iterator[dict[str, Any]]:
+def list_with_servers(conn: 'connections.Connection') -> Iterator[dict[str, Any]]:
     """Yield all hypervisors as :func:`list_all` does, with ``servers`` if they have any.
 
     Each of those has a ``uuid``. Facts: Compute API reference, ``with_servers`` since 2.53.
@@ -54,14 +54,14 @@ def list_with_servers(conn: 'connection.Connection') -> Iterator[dict[str, Any]]
     yield from NOVA.pages(conn, '/os-hypervisors/detail', 'hypervisors', query)
 
 
-def list_services(conn: 'connection.Connection') -> dict[str, dict[str, Any]]:
+def list_services(conn: 'connections.Connection') -> dict[str, dict[str, Any]]:
     """Return every nova-compute by its host: ``zone``, ``state``, ``status`` and more."""
     query = {'binary': 'nova-compute'}
     found = NOVA.read(conn, '/os-services', 'services', query)
     return {each['host']: each for each in found}
 
 
-def list_aggregates(conn: 'connection.Connection') -> Mapping[str, list[str]]:
+def list_aggregates(conn: 'connections.Connection') -> Mapping[str, list[str]]:
     """Return the names of the host aggregates of each service host that is in one."""
     names: defaultdict[str, list[str]] = defaultdict(list)
     for aggregate in NOVA.read(conn, '/os-aggregates', 'aggregates'):
@@ -70,7 +70,7 @@ def list_aggregates(conn: 'connection.Connection') -> Mapping[str, list[str]]:
     return names
 
 
-def list_isolated(conn: 'connection.Connection', trait: str) -> set[str]:
+def list_isolated(conn: 'connections.Connection', trait: str) -> set[str]:
     """Return the service hosts that are in a host aggregate whose servers must ask for a trait."""
     wanted = f'trait:{trait}'
     return {
@@ -81,7 +81,7 @@ def list_isolated(conn: 'connection.Connection', trait: str) -> set[str]:
     }
 
 
-def set_status(conn: 'connection.Connection', service_id: str, reason: str | None) -> None:
+def set_status(conn: 'connections.Connection', service_id: str, reason: str | None) -> None:
     """Enable a nova-compute, or disable it for a reason, so that no server comes there.
 
     Facts: Compute API reference, ``PUT /os-services/{service_id}`` since 2.53.

@@ -22,9 +22,9 @@ from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud import errors
-from climate_core.cloud.auth import RecentCache
-from climate_core.cloud.connect import Cloud
+from climate_core.cloud.connections import Cloud
 from climate_core.cloud.services import Service
+from climate_core.concurrency import RecentCache
 from climate_core.conf import cloud as cloud_conf
 from climate_core.conf import oslo_limit as conf_group
 from climate_core.lease import limits

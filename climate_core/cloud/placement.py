@@ -16,7 +16,7 @@ from climate_core.cloud import errors
 from climate_core.cloud.services import Service
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 #: Since 1.26 all of an inventory may be reserved; since 1.39 ``member_of`` takes several.
 PLACEMENT = Service('Placement', 'placement', microversion='1.39')
@@ -39,7 +39,7 @@ class Provider:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class LaneRoom:
+class LaneSlots:
     """The slots of a lane: how many can be taken (of a closed lane none), and how many are."""
 
     slots: int
@@ -47,7 +47,7 @@ class LaneRoom:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class HostRoom:
+class HostCapacity:
     """Hold what Placement has of a host that has lanes.
 
     :param capacity: by resource class: what can be claimed of it in all, without its lanes
@@ -62,7 +62,7 @@ class HostRoom:
     provider_id: str
     capacity: Mapping[str, int]
     used: Mapping[str, int]
-    lanes: Mapping[str, LaneRoom]
+    lanes: Mapping[str, LaneSlots]
     traits: frozenset[str]
     root_traits: frozenset[str]
     divided: frozenset[str]
@@ -87,30 +87,30 @@ class HostRoom:
         return frozenset(lane_id for lane_id, each in self.lanes.items() if each.slots)
 
 
-def find_provider(conn: 'connection.Connection', name: str) -> Provider | None:
+def find_provider(conn: 'connections.Connection', name: str) -> Provider | None:
     """Find a provider by its name, which is unique; None if there is none."""
     found = list(_providers(conn, name=name))
     return found[0] if found else None
 
 
-def has_provider(conn: 'connection.Connection', provider_id: str) -> bool:
+def has_provider(conn: 'connections.Connection', provider_id: str) -> bool:
     """Tell whether there is a provider with this id."""
     return any(_providers(conn, uuid=provider_id))
 
 
-def list_lanes(conn: 'connection.Connection') -> list[Provider]:
+def list_lanes(conn: 'connections.Connection') -> list[Provider]:
     """List the lanes of all hosts."""
     if PLACEMENT.send(conn, 'GET', f'/resource_classes/{lanes.HOST}').status_code == 404:
         return []
     return list(_providers(conn, resources=f'{lanes.HOST}:1'))
 
 
-def list_pool(conn: 'connection.Connection') -> list[Provider]:
+def list_pool(conn: 'connections.Connection') -> list[Provider]:
     """List the root providers of the hosts of all pools."""
     return list(_providers(conn, member_of=lanes.POOL))
 
 
-def _providers(conn: 'connection.Connection', **query: str) -> Iterator[Provider]:
+def _providers(conn: 'connections.Connection', **query: str) -> Iterator[Provider]:
     for row in PLACEMENT.read(conn, '/resource_providers', 'resource_providers', query):
         yield read_provider(row)
 
@@ -120,9 +120,9 @@ def read_provider(row: Mapping[str, Any]) -> Provider:
     return Provider(row['uuid'], row['name'], row['root_provider_uuid'])
 
 
-def find_rooms(
-    conn: 'connection.Connection', provider_id: str | None = None, *, outside: bool = False
-) -> dict[str, HostRoom]:
+def read_host_capacities(
+    conn: 'connections.Connection', provider_id: str | None = None, *, outside: bool = False
+) -> dict[str, HostCapacity]:
     """Return what Placement has of the hosts with lanes, by the id of the root; one call.
 
     :param provider_id: only of the host with this root provider, in whatever pool or none;
@@ -136,19 +136,19 @@ def find_rooms(
     trees: dict[str, dict[str, Any]] = {}
     for each, row in summaries.items():
         trees.setdefault(row['root_provider_uuid'], {})[each] = row
-    return {root: _room(root, tree) for root, tree in trees.items()}
+    return {root: _read_capacity(root, tree) for root, tree in trees.items()}
 
 
-def _room(root: str, tree: Mapping[str, Mapping[str, Any]]) -> HostRoom:
+def _read_capacity(root: str, tree: Mapping[str, Mapping[str, Any]]) -> HostCapacity:
     capacity: dict[str, int] = {}
     used: dict[str, int] = {}
     traits: set[str] = set()
-    found: dict[str, LaneRoom] = {}
+    found: dict[str, LaneSlots] = {}
     divided: set[str] = set()
     for provider_id, provider in tree.items():
         if lanes.HOST in provider['resources']:
             slot = provider['resources'][lanes.SLOT]
-            found[provider_id] = LaneRoom(slot['capacity'], slot['used'])
+            found[provider_id] = LaneSlots(slot['capacity'], slot['used'])
             continue
         traits |= set(provider['traits'])
         for name, amounts in provider['resources'].items():
@@ -157,7 +157,7 @@ def _room(root: str, tree: Mapping[str, Mapping[str, Any]]) -> HostRoom:
             capacity[name] = capacity.get(name, 0) + amounts['capacity']
             used[name] = used.get(name, 0) + amounts['used']
     root_traits = tree[root]['traits'] if root in tree else ()
-    return HostRoom(
+    return HostCapacity(
         root,
         capacity,
         used,
@@ -169,7 +169,9 @@ def _room(root: str, tree: Mapping[str, Mapping[str, Any]]) -> HostRoom:
     )
 
 
-def find_units(conn: 'connection.Connection', room: HostRoom) -> dict[str, tuple[int, int, int]]:
+def read_unit_limits(
+    conn: 'connections.Connection', room: HostCapacity
+) -> dict[str, tuple[int, int, int]]:
     """Return how much of a host one server may have; one call for each of its providers.
 
     The rest of an inventory, :func:`find_rooms` knows.
@@ -188,7 +190,7 @@ def find_units(conn: 'connection.Connection', room: HostRoom) -> dict[str, tuple
     return found
 
 
-def list_consumers(conn: 'connection.Connection', provider_id: str) -> list[str]:
+def list_consumers(conn: 'connections.Connection', provider_id: str) -> list[str]:
     """List the consumers of a provider: ids of servers, and of migrations of servers.
 
     Those of a lane are the servers of its reservation.
@@ -197,13 +199,15 @@ def list_consumers(conn: 'connection.Connection', provider_id: str) -> list[str]
     return sorted(found)
 
 
-def read_allocations(conn: 'connection.Connection', provider_id: str) -> dict[str, dict[str, int]]:
+def read_allocations(
+    conn: 'connections.Connection', provider_id: str
+) -> dict[str, dict[str, int]]:
     """Return what each consumer has of a provider, by resource class."""
     found = PLACEMENT.read(conn, f'/resource_providers/{provider_id}/allocations', 'allocations')
     return {consumer: dict(each['resources']) for consumer, each in found.items()}
 
 
-def find_targets(conn: 'connection.Connection') -> dict[str, HostRoom]:
+def read_ordinary_capacities(conn: 'connections.Connection') -> dict[str, HostCapacity]:
     """Return the hosts that ordinary servers may come to, by the id of the root; one call."""
     query = {
         'resources': 'MEMORY_MB:1',
@@ -214,10 +218,10 @@ def find_targets(conn: 'connection.Connection') -> dict[str, HostRoom]:
     trees: dict[str, dict[str, Any]] = {}
     for each, row in summaries.items():
         trees.setdefault(row['root_provider_uuid'], {})[each] = row
-    return {root: _room(root, tree) for root, tree in trees.items()}
+    return {root: _read_capacity(root, tree) for root, tree in trees.items()}
 
 
-def list_ordinary_roots(conn: 'connection.Connection') -> list[str]:
+def list_ordinary_roots(conn: 'connections.Connection') -> list[str]:
     """List the root providers of :func:`find_targets`, and those that are full; one call.
 
     A provider without room is in no candidate, and so in no summary either. Facts: Placement API
@@ -227,7 +231,7 @@ def list_ordinary_roots(conn: 'connection.Connection') -> list[str]:
     return [each.id for each in _providers(conn, **query) if each.id == each.root_id]
 
 
-def list_ordinary(conn: 'connection.Connection', room: HostRoom) -> list[str]:
+def list_ordinary(conn: 'connections.Connection', room: HostCapacity) -> list[str]:
     """List the consumers of a host that have no slot of its lanes.
 
     Consumers that come or leave meanwhile are not among them. Two requests, and
@@ -240,20 +244,22 @@ def list_ordinary(conn: 'connection.Connection', room: HostRoom) -> list[str]:
     return sorted({*before} & {*after} - inside)
 
 
-def read_aggregates(conn: 'connection.Connection', provider_id: str) -> tuple[int, frozenset[str]]:
+def read_aggregates(
+    conn: 'connections.Connection', provider_id: str
+) -> tuple[int, frozenset[str]]:
     """Return the generation of a provider, and its aggregates."""
     response = PLACEMENT.send(conn, 'GET', f'/resource_providers/{provider_id}/aggregates')
-    found = errors.read(response, PLACEMENT.name, 'aggregates')
+    found = errors.read_response(response, PLACEMENT.name, 'aggregates')
     return response.json()[GENERATION], frozenset(found)
 
 
-def is_in_pool(conn: 'connection.Connection', provider_id: str) -> bool:
+def is_in_pool(conn: 'connections.Connection', provider_id: str) -> bool:
     """Tell whether ordinary servers are kept off a host."""
     return lanes.POOL in read_aggregates(conn, provider_id)[1]
 
 
 def update_pool_aggregate(
-    conn: 'connection.Connection', provider_id: str, is_kept: Callable[[], bool]
+    conn: 'connections.Connection', provider_id: str, is_kept: Callable[[], bool]
 ) -> bool:
     """Keep ordinary servers off a host, or let them onto it again; its other aggregates stay.
 
@@ -274,12 +280,12 @@ def update_pool_aggregate(
         others = {*found['aggregates']} - {lanes.POOL}
         return {'aggregates': sorted(others | {lanes.POOL} if kept else others)}
 
-    write(conn, f'/resource_providers/{provider_id}/aggregates', aggregates)
+    update_provider(conn, f'/resource_providers/{provider_id}/aggregates', aggregates)
     return kept
 
 
-def write(
-    conn: 'connection.Connection',
+def update_provider(
+    conn: 'connections.Connection',
     path: str,
     change: Callable[[Mapping[str, Any]], Mapping[str, Any] | None],
     known: Mapping[str, Any] | None = None,
@@ -305,13 +311,13 @@ def write(
 
 
 def put_if_unchanged(
-    conn: 'connection.Connection', path: str, body: Mapping[str, Any]
+    conn: 'connections.Connection', path: str, body: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     """Set a part of a provider; None if the provider has another generation than the body says."""
     response = PLACEMENT.send(conn, 'PUT', path, body)
     if _is_changed_meanwhile(response):
         return None
-    written: dict[str, Any] = errors.read(response, PLACEMENT.name)
+    written: dict[str, Any] = errors.read_response(response, PLACEMENT.name)
     return written
 
 

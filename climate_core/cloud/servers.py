@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The few calls to Nova that a reserved server needs.
+"""The calls to Nova that a reserved server needs, and those to Glance about its image.
 
 Every function takes the connection whose rights it uses and raises the exceptions of
-:mod:`climate_core.cloud.errors`: Gone if it is gone, Busy if its state does not allow it now. Nova
-answers before an action is done. Facts: Compute API reference, ``/servers``.
+:mod:`climate_core.cloud.errors`: Gone if the resource does not exist, Busy if its state does not
+allow the action now. Nova answers before an action is complete. The image that is created of a
+server at the end of its lease carries the reservation's id, so that it is created once however
+often the end is tried. Facts: Compute API, ``/servers`` and ``createImage``; Image API v2
+(a custom property is a filter of the list).
 """
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib import parse
 
+from climate_common import limits
 from climate_core import exceptions
 from climate_core.cloud import errors
-from climate_core.cloud.services import Service, check_own
+from climate_core.cloud.services import Copy, Service, check_project
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 #: ``locked`` (2.9), ``image_id`` in the answer of createImage (2.45), a change of
 #: ``delete_on_termination`` (2.85).
@@ -28,7 +33,7 @@ _WITH_LIMITS = '2.98'
 VOLUMES = 'os-extended-volumes:volumes_attached'
 
 
-def get(conn: 'connection.Connection', server_id: str, *, hints: bool = False) -> dict[str, Any]:
+def get(conn: 'connections.Connection', server_id: str, *, hints: bool = False) -> dict[str, Any]:
     """Return a server as the API shows it.
 
     :param hints: with ``scheduler_hints``, which costs Nova one more query
@@ -46,7 +51,7 @@ def read_project(server: Mapping[str, Any]) -> str:
 
 
 def create(
-    conn: 'connection.Connection', wanted: Mapping[str, Any], hints: Mapping[str, Any]
+    conn: 'connections.Connection', wanted: Mapping[str, Any], hints: Mapping[str, Any]
 ) -> str:
     """Ask for a server, RESERVED if the hints say so; return its id.
 
@@ -57,11 +62,11 @@ def create(
     body = {'server': dict(wanted), 'os:scheduler_hints': dict(hints)}
     response = NOVA.send(conn, 'POST', '/servers', body)
     kind = exceptions.Permanent if response.status_code == 409 else None
-    errors.check(response, NOVA.name, kind)
-    return str(errors.read(response, NOVA.name, 'server')['id'])
+    errors.check_response(response, NOVA.name, kind)
+    return str(errors.read_response(response, NOVA.name, 'server')['id'])
 
 
-def find(conn: 'connection.Connection', tag: str, every_project: bool) -> Iterator[str]:
+def find_by_tag(conn: 'connections.Connection', tag: str, every_project: bool) -> Iterator[str]:
     """Yield the ids of the servers that have a tag; also while they are scheduled.
 
     :param every_project: look at those of all projects, which administrators may ask for
@@ -69,7 +74,7 @@ def find(conn: 'connection.Connection', tag: str, every_project: bool) -> Iterat
     return every_id(conn, every_project, tags=tag)
 
 
-def was_evacuated(conn: 'connection.Connection', server_id: str) -> bool:
+def was_evacuated(conn: 'connections.Connection', server_id: str) -> bool:
     """Return whether a server was rebuilt on another host because its own had failed.
 
     Nova records that before it notifies (nova/compute/api.py ``evacuate``).
@@ -83,23 +88,23 @@ def was_evacuated(conn: 'connection.Connection', server_id: str) -> bool:
         return False
 
 
-def check_key(conn: 'connection.Connection', name: str) -> None:
+def check_key(conn: 'connections.Connection', name: str) -> None:
     """Raise Gone if the user of these rights has no key of this name."""
     NOVA.ask(conn, 'GET', f'/os-keypairs/{parse.quote(name, safe="")}')
 
 
-def check_group(conn: 'connection.Connection', group_id: str) -> None:
+def check_group(conn: 'connections.Connection', group_id: str) -> None:
     """Raise Gone if the project of these rights has no server group of this id."""
     group = NOVA.read(conn, f'/os-server-groups/{group_id}', 'server_group')
-    check_own(conn, group.get('project_id'), f'server group {group_id}')
+    check_project(conn, group.get('project_id'), f'server group {group_id}')
 
 
-def check(conn: 'connection.Connection', server_id: str) -> None:
+def check(conn: 'connections.Connection', server_id: str) -> None:
     """Raise Gone if the project of these rights has no such server."""
-    check_own(conn, get(conn, server_id)['tenant_id'], f'server {server_id}')
+    check_project(conn, get(conn, server_id)['tenant_id'], f'server {server_id}')
 
 
-def on_host(conn: 'connection.Connection', service_name: str) -> dict[str, dict[str, Any]]:
+def list_on_host(conn: 'connections.Connection', service_name: str) -> dict[str, dict[str, Any]]:
     """Return the servers of all projects on the hosts of a nova-compute, by their ids.
 
     With ``pinned_availability_zone``, and the properties of their images.
@@ -109,39 +114,39 @@ def on_host(conn: 'connection.Connection', service_name: str) -> dict[str, dict[
     return {str(each['id']): each for each in found}
 
 
-def locked(conn: 'connection.Connection') -> Iterator[dict[str, Any]]:
+def list_locked(conn: 'connections.Connection') -> Iterator[dict[str, Any]]:
     """Yield the servers of all projects that are locked (Compute API 2.73)."""
     yield from NOVA.pages(conn, '/servers/detail', 'servers', {'all_tenants': 1, 'locked': True})
 
 
-def act(conn: 'connection.Connection', server_id: str, action: str, argument: Any = None) -> None:
+def act(conn: 'connections.Connection', server_id: str, action: str, argument: Any = None) -> None:
     """Ask for an action."""
     NOVA.ask(conn, 'POST', f'/servers/{server_id}/action', {action: argument})
 
 
-def rename(conn: 'connection.Connection', server_id: str, name: str) -> None:
+def rename(conn: 'connections.Connection', server_id: str, name: str) -> None:
     """Give a server another name."""
     NOVA.ask(conn, 'PUT', f'/servers/{server_id}', {'server': {'name': name}})
 
 
-def set_metadata(conn: 'connection.Connection', server_id: str, key: str, value: str) -> None:
+def set_metadata(conn: 'connections.Connection', server_id: str, key: str, value: str) -> None:
     """Set one item of the metadata of a server."""
     NOVA.ask(conn, 'POST', f'/servers/{server_id}/metadata', {'metadata': {key: value}})
 
 
-def delete_metadata(conn: 'connection.Connection', server_id: str, key: str, value: str) -> None:
+def delete_metadata(conn: 'connections.Connection', server_id: str, key: str, value: str) -> None:
     """Delete one item of the metadata of a server if it has this value."""
     path = f'/servers/{server_id}/metadata/{key}'
     if NOVA.read(conn, path, 'meta').get(key) == value:
         NOVA.ask(conn, 'DELETE', path)
 
 
-def delete(conn: 'connection.Connection', server_id: str) -> None:
+def delete(conn: 'connections.Connection', server_id: str) -> None:
     """Ask for the deletion of a server."""
     NOVA.ask(conn, 'DELETE', f'/servers/{server_id}')
 
 
-def keep_volume(conn: 'connection.Connection', server_id: str, volume_id: str) -> None:
+def keep_volume(conn: 'connections.Connection', server_id: str, volume_id: str) -> None:
     """Make Nova keep a volume (``delete_on_termination``) that it would delete with a server.
 
     It does that also when the volume is detached from a server that is shelved and off its host
@@ -151,7 +156,7 @@ def keep_volume(conn: 'connection.Connection', server_id: str, volume_id: str) -
     NOVA.ask(conn, 'PUT', f'/servers/{server_id}/os-volume_attachments/{volume_id}', body)
 
 
-def detach(conn: 'connection.Connection', server_id: str, volume_id: str) -> None:
+def detach(conn: 'connections.Connection', server_id: str, volume_id: str) -> None:
     """Ask for a volume to be detached.
 
     :raises climate_core.exceptions.Permanent: it is the root disk of the server, or the state of
@@ -160,13 +165,13 @@ def detach(conn: 'connection.Connection', server_id: str, volume_id: str) -> Non
     NOVA.ask(conn, 'DELETE', f'/servers/{server_id}/os-volume_attachments/{volume_id}')
 
 
-def check_all_visible(conn: 'connection.Connection') -> None:
+def check_all_visible(conn: 'connections.Connection') -> None:
     """Raise Refused if these rights do not see the servers of every project."""
     NOVA.read(conn, '/servers', 'servers', {'all_tenants': 1, 'limit': 1})
 
 
 def every_id(
-    conn: 'connection.Connection', every_project: bool = True, **query: Any
+    conn: 'connections.Connection', every_project: bool = True, **query: Any
 ) -> Iterator[str]:
     """Yield the ids of all servers, one call for each thousand.
 
@@ -176,3 +181,83 @@ def every_id(
     everywhere = {'all_tenants': 1} if every_project else {}
     for server in NOVA.pages(conn, '/servers', 'servers', {**everywhere, **query}):
         yield str(server['id'])
+
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connections
+
+_GLANCE = Service('Glance', 'image', '2')
+#: The property that carries the id of the reservation.
+RESERVATION_PROPERTY = 'climate_reservation_id'
+#: Statuses of an image that cannot be booted from any more.
+_UNUSABLE_IMAGES = frozenset({'deleted', 'killed', 'pending_delete'})
+
+
+def get_image(conn: 'connections.Connection', image_id: str) -> dict[str, Any]:
+    """Return an image; Gone if there is none that these rights see."""
+    found: dict[str, Any] = _GLANCE.read(conn, f'/images/{image_id}')
+    return found
+
+
+def check_image(conn: 'connections.Connection', image_id: str) -> dict[str, Any]:
+    """Return an image; Gone if the project of these rights may use no such image."""
+    found = get_image(conn, image_id)
+    if found.get('visibility') == 'private':
+        check_project(conn, found.get('owner'), f'image {image_id}')
+    return found
+
+
+def image_disk_gb(image: Mapping[str, Any]) -> int:
+    """Return the GiB that a disk of an image must have."""
+    size = -(-int(image.get('size') or 0) // 2**30)
+    return max(size, int(image.get('min_disk') or 0))
+
+
+def find_image(
+    conn: 'connections.Connection', reservation_id: str, project_id: str
+) -> Copy | None:
+    """Return the image that was made for a reservation, the complete one if there are more.
+
+    Any user may give an image the property, and share it. So one counts only if it belongs to the
+    project of the lease, or to that of these rights, with which it may have been created.
+    """
+    images = _GLANCE.read(conn, '/images', 'images', {RESERVATION_PROPERTY: reservation_id})
+    own = {project_id, conn.current_project_id}
+    alive = [
+        Copy(each['id'], each['status'])
+        for each in images
+        if each['status'] not in _UNUSABLE_IMAGES and each['owner'] in own
+    ]
+    return Copy.best(alive, {'active'})
+
+
+def describe_images(conn: 'connections.Connection', reservation_id: str, shelved: str) -> str:
+    """Return a text that changes when the image of a server does that is being uploaded.
+
+    :param shelved: the name that Nova gives the image of a shelved server
+        (nova/compute/api.py ``shelve``)
+    """
+    found = {
+        ' '.join(str(each.get(key)) for key in ('id', 'status', 'size', 'updated_at'))
+        for query in ({RESERVATION_PROPERTY: reservation_id}, {'name': shelved})
+        for each in _GLANCE.read(conn, '/images', 'images', query)
+    }
+    return ', '.join(sorted(found))
+
+
+def delete_image(conn: 'connections.Connection', image_id: str) -> None:
+    """Delete an image; one that is gone is fine."""
+    with contextlib.suppress(errors.Gone):
+        _GLANCE.ask(conn, 'DELETE', f'/images/{image_id}')
+
+
+def create_image(
+    conn: 'connections.Connection', server_id: str, name: str, reservation_id: str
+) -> None:
+    """Ask Nova to make the image; it makes the record of the image before it answers.
+
+    :param name: is cut to what Nova accepts, which is no blank at either end
+    """
+    short = name.strip()[: limits.NAME_LENGTH].rstrip()
+    metadata = {RESERVATION_PROPERTY: reservation_id}
+    act(conn, server_id, 'createImage', {'name': short, 'metadata': metadata})

@@ -16,13 +16,13 @@ from climate_core.cloud import errors
 if TYPE_CHECKING:
     import requests
 
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 #: Items per page; the limit of the services themselves is 1000 by default.
 PAGE = 1000
 
 
-def check_own(conn: 'connection.Connection', project_id: str | None, what: str) -> None:
+def check_project(conn: 'connections.Connection', project_id: str | None, what: str) -> None:
     """Raise Gone if a resource belongs to another project, which administrators see as well.
 
     :param project_id: whose it is; None: its service does not show that to these rights
@@ -102,7 +102,7 @@ class Service:
 
     def send(
         self,
-        conn: 'connection.Connection',
+        conn: 'connections.Connection',
         method: str,
         path: str,
         body: Mapping[str, Any] | Sequence[str] | None = None,
@@ -141,17 +141,17 @@ class Service:
 
     def ask(
         self,
-        conn: 'connection.Connection',
+        conn: 'connections.Connection',
         method: str,
         path: str,
         body: Mapping[str, Any] | None = None,
     ) -> None:
         """Send a request that the service has to accept."""
-        errors.check(self.send(conn, method, path, body), self.name)
+        errors.check_response(self.send(conn, method, path, body), self.name)
 
     def read(
         self,
-        conn: 'connection.Connection',
+        conn: 'connections.Connection',
         path: str,
         name: str | None = None,
         query: Mapping[str, Any] | None = None,
@@ -159,11 +159,11 @@ class Service:
     ) -> Any:
         """Return what the answer to a GET has under a name; without one, all of it."""
         response = self.send(conn, 'GET', path, query=query, microversion=microversion)
-        return errors.read(response, self.name, name)
+        return errors.read_response(response, self.name, name)
 
     def pages(
         self,
-        conn: 'connection.Connection',
+        conn: 'connections.Connection',
         path: str,
         name: str,
         query: Mapping[str, Any],
@@ -177,7 +177,7 @@ class Service:
         while True:
             params = {'limit': PAGE, **query, **marker}
             response = self.send(conn, 'GET', path, query=params, microversion=microversion)
-            page = errors.read(response, self.name, name)
+            page = errors.read_response(response, self.name, name)
             yield from page
             # Heat gives no links; Neutron one to the page before, too.
             links = response.json().get(f'{name}_links') or ()
@@ -186,7 +186,7 @@ class Service:
             marker = {'marker': page[-1]['id']}
 
     def check_zone(
-        self, conn: 'connection.Connection', zone: str, *, is_available: bool = False
+        self, conn: 'connections.Connection', zone: str, *, is_available: bool = False
     ) -> None:
         """Check that Nova, or Cinder, has an availability zone.
 
@@ -208,7 +208,7 @@ class Service:
             f'not {zone}.'
         )
 
-    def is_offered(self, conn: 'connection.Connection') -> bool:
+    def is_offered(self, conn: 'connections.Connection') -> bool:
         """Tell whether the cloud has the service at all."""
         with errors.translated(self.name):
             try:

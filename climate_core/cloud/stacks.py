@@ -20,7 +20,7 @@ from climate_core.cloud import errors, services
 if TYPE_CHECKING:
     import requests
 
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 HEAT = services.Service('Heat', 'orchestration')
 #: A snapshot of a stack; its statuses are ``IN_PROGRESS``, ``COMPLETE``, ``FAILED``.
@@ -73,7 +73,7 @@ class Stack(NamedTuple):
         return f'/stacks/{self.name}/{self.id}'
 
 
-def get(conn: 'connection.Connection', stack_id: str) -> Stack:
+def get(conn: 'connections.Connection', stack_id: str) -> Stack:
     """Return a stack, nested ones too."""
     query = {'id': stack_id, 'show_nested': 'true', 'show_hidden': 'true'}
     found = HEAT.read(conn, '/stacks', 'stacks', query)
@@ -102,23 +102,23 @@ def _read(shown: Mapping[str, Any]) -> Stack:
     )
 
 
-def find(conn: 'connection.Connection', name: str) -> Stack | None:
+def find(conn: 'connections.Connection', name: str) -> Stack | None:
     """Return the stack of the project that has this name, if there is one."""
     found = HEAT.read(conn, '/stacks', 'stacks', {'name': name, 'show_hidden': 'true'})
     return _read(found[0]) if found else None
 
 
-def preview(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> list[Any]:
+def preview(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> list[Any]:
     """Preview a stack: Heat checks its resources and makes nothing.
 
     :param wanted: what :func:`create` takes
     :returns: its resources with their properties; those of a stack in it are a list
     """
     response = _send_new(conn, '/stacks/preview', wanted)
-    return errors.read(response, HEAT.name, 'stack').get('resources') or []
+    return errors.read_response(response, HEAT.name, 'stack').get('resources') or []
 
 
-def create(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> str:
+def create(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> str:
     """Ask for a stack; return its id.
 
     :param wanted: ``stack_name``, ``template``, perhaps ``parameters``, ``environment``,
@@ -126,24 +126,24 @@ def create(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> str:
     :raises Taken: the name is
     """
     response = _send_new(conn, '/stacks', wanted)
-    return str(errors.read(response, HEAT.name, 'stack')['id'])
+    return str(errors.read_response(response, HEAT.name, 'stack')['id'])
 
 
 def _send_new(
-    conn: 'connection.Connection', path: str, wanted: Mapping[str, Any]
+    conn: 'connections.Connection', path: str, wanted: Mapping[str, Any]
 ) -> 'requests.Response':
     response = HEAT.send(conn, 'POST', path, wanted)
     kind = {409: StackNameTaken, 413: exceptions.Permanent}.get(response.status_code)
-    return errors.check(response, HEAT.name, kind)
+    return errors.check_response(response, HEAT.name, kind)
 
 
-def files(conn: 'connection.Connection', stack: Stack) -> Mapping[str, str]:
+def files(conn: 'connections.Connection', stack: Stack) -> Mapping[str, str]:
     """Return the files that a stack was made with: name -> text."""
     found: dict[str, str] = HEAT.read(conn, f'{stack.path}/files')
     return found
 
 
-def root(conn: 'connection.Connection', stack: Stack) -> Stack:
+def root(conn: 'connections.Connection', stack: Stack) -> Stack:
     """Return the stack that a stack is nested in, at the very top."""
     while stack.parent:
         stack = get(conn, stack.parent)
@@ -151,7 +151,7 @@ def root(conn: 'connection.Connection', stack: Stack) -> Stack:
 
 
 def wake(
-    conn: 'connection.Connection', stack: Stack, changes: Mapping[str, Any] | None = None
+    conn: 'connections.Connection', stack: Stack, changes: Mapping[str, Any] | None = None
 ) -> None:
     """Update a stack with what it has: ``openstack stack update --existing``.
 
@@ -161,12 +161,12 @@ def wake(
     HEAT.ask(conn, 'PATCH', stack.path, changes or {})
 
 
-def act(conn: 'connection.Connection', stack: Stack, action: str) -> None:
+def act(conn: 'connections.Connection', stack: Stack, action: str) -> None:
     """Ask for an action, ``suspend`` or ``resume``."""
     HEAT.ask(conn, 'POST', f'{stack.path}/actions', {action: None})
 
 
-def delete(conn: 'connection.Connection', stack: Stack) -> None:
+def delete(conn: 'connections.Connection', stack: Stack) -> None:
     """Ask for the deletion of a stack."""
     HEAT.ask(conn, 'DELETE', stack.path)
 
@@ -178,7 +178,7 @@ def snapshot_name(prefix: str, stack: Stack, reservation_id: str) -> str:
 
 
 def find_snapshot(
-    conn: 'connection.Connection', stack: Stack, reservation_id: str
+    conn: 'connections.Connection', stack: Stack, reservation_id: str
 ) -> Snapshot | None:
     """Return the snapshot that was made for a reservation, the complete one if there are more."""
     ours = (
@@ -189,31 +189,31 @@ def find_snapshot(
     return Snapshot.best(ours, {'COMPLETE'})
 
 
-def create_snapshot(conn: 'connection.Connection', stack: Stack, name: str) -> None:
+def create_snapshot(conn: 'connections.Connection', stack: Stack, name: str) -> None:
     """Ask for a snapshot."""
     HEAT.ask(conn, 'POST', f'{stack.path}/snapshots', {'name': name})
 
 
-def delete_snapshot(conn: 'connection.Connection', stack: Stack, snapshot_id: str) -> None:
+def delete_snapshot(conn: 'connections.Connection', stack: Stack, snapshot_id: str) -> None:
     """Ask for the deletion of a snapshot."""
     HEAT.ask(conn, 'DELETE', f'{stack.path}/snapshots/{snapshot_id}')
 
 
-def physical_ids(conn: 'connection.Connection', stack: Stack) -> set[str]:
+def physical_ids(conn: 'connections.Connection', stack: Stack) -> set[str]:
     """Return the ids of what a stack and the stacks in it are made of, in one call."""
     path = f'{stack.path}/resources'
     found = HEAT.read(conn, path, 'resources', {'nested_depth': _DEPTH})
     return {str(each['physical_resource_id']) for each in found} - {''}
 
 
-def last_event(conn: 'connection.Connection', stack: Stack) -> str | None:
+def last_event(conn: 'connections.Connection', stack: Stack) -> str | None:
     """Return the id of the last thing that happened to a resource of a stack, nested ones too."""
     query = {'limit': 1, 'sort_dir': 'desc', 'nested_depth': _DEPTH}
     found = HEAT.read(conn, f'{stack.path}/events', 'events', query)
     return str(found[0]['id']) if found else None
 
 
-def check_all_visible(conn: 'connection.Connection') -> None:
+def check_all_visible(conn: 'connections.Connection') -> None:
     """Raise Refused if these rights do not see the stacks of every project.
 
     A listing does not tell: Heat gives those of one project to users who may not see all. So
@@ -222,7 +222,7 @@ def check_all_visible(conn: 'connection.Connection') -> None:
     HEAT.ask(conn, 'GET', '/services')
 
 
-def every_id(conn: 'connection.Connection', tag: str | None = None) -> Iterator[str]:
+def every_id(conn: 'connections.Connection', tag: str | None = None) -> Iterator[str]:
     """Yield the ids of all root stacks of all projects, one call for each thousand.
 
     To an administrator Heat lists every project's (heat/db/api.py ``_query_stack_get_all``);

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from climate_core import exceptions
 from climate_core.cloud import errors
-from climate_core.cloud.connect import Cloud
+from climate_core.cloud.connections import Cloud
 from climate_core.cloud.services import Service
 from climate_core.context import UNKNOWN_TRUST
 from climate_core.lease.model import TrustScope
@@ -22,7 +22,7 @@ from climate_core.lease.model import TrustScope
 if TYPE_CHECKING:
     import requests
 
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
     from climate_core.context import RequestContext
 
 _PATH = '/OS-TRUST/trusts'
@@ -60,7 +60,7 @@ class Trusts:
             roles = self._roles(context)
         with _advised(context), errors.for_user():
             response = self._ask_for_one(context, self._cloud.service_user_id(), roles)
-            return str(errors.read(response, _KEYSTONE.name, 'trust')['id'])
+            return str(errors.read_response(response, _KEYSTONE.name, 'trust')['id'])
 
     def check(self, context: 'RequestContext') -> None:
         """Raise what :meth:`create` would. Nothing is created.
@@ -74,7 +74,9 @@ class Trusts:
             return
         with _advised(context), errors.for_user():
             with contextlib.suppress(errors.Gone):
-                errors.check(self._ask_for_one(context, uuid.uuid4().hex, roles), _KEYSTONE.name)
+                errors.check_response(
+                    self._ask_for_one(context, uuid.uuid4().hex, roles), _KEYSTONE.name
+                )
             if context.trust_id not in (None, UNKNOWN_TRUST):
                 path = f'{_PATH}/{context.trust_id}'
                 trust = _KEYSTONE.read(self._cloud.user(context), path, 'trust')
@@ -169,7 +171,7 @@ class Trusts:
         self._delete(owner, trust_id)
 
     @staticmethod
-    def _delete(conn: 'connection.Connection', trust_id: str) -> None:
+    def _delete(conn: 'connections.Connection', trust_id: str) -> None:
         with contextlib.suppress(errors.Gone):
             _KEYSTONE.ask(conn, 'DELETE', f'{_PATH}/{trust_id}')
 

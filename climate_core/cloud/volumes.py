@@ -1,24 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The few calls to Cinder that a reserved volume needs.
+"""The calls to Cinder that a reserved volume, and its backup or snapshot, need.
 
 Every function takes the connection whose rights it uses and raises the exceptions of
 :mod:`climate_core.cloud.errors`. ``every_project`` says whether these rights are those of an
-administrator, who sees all projects. Facts: Block Storage API reference v3; Cinder answers 400
-(Permanent), not 409 (Busy), when the state of a volume does not allow something
-(cinder/exception.py InvalidVolume), but for a wake-up.
+administrator, who sees all projects. A copy that is created at the end of a lease carries the
+reservation's id, so that it is created once however often the end is tried. Facts: Block Storage
+API reference v3 (``/backups`` have metadata since 3.43); Cinder answers 400 (Permanent), not 409
+(Busy), when the state of a volume does not allow something (cinder/exception.py InvalidVolume),
+but for a wake-up.
 """
 
+import enum
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from oslo_log import log
 
 from climate_common import hints as hint_names
+from climate_common import limits
 from climate_core import exceptions
 from climate_core.cloud import errors, services
+from climate_core.cloud.services import Copy
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 LOG = log.getLogger(__name__)
 
@@ -30,10 +35,10 @@ _HOST = 'os-vol-host-attr:host'
 _PROJECT = 'os-vol-tenant-attr:tenant_id'
 _SNAPSHOT_PROJECT = 'os-extended-snapshot-attributes:project_id'
 #: The number of volumes by which the policy of Cinder is checked.
-_CHECKED = 10
+_NEWEST_CHECKED = 10
 
 
-def get(conn: 'connection.Connection', volume_id: str) -> dict[str, Any]:
+def get(conn: 'connections.Connection', volume_id: str) -> dict[str, Any]:
     """Return a volume as the API shows it."""
     volume: dict[str, Any] = CINDER.read(conn, f'/volumes/{volume_id}', 'volume')
     return volume
@@ -44,7 +49,7 @@ def read_project(volume: Mapping[str, Any]) -> str | None:
     return volume.get(_PROJECT)
 
 
-def is_placed(conn: 'connection.Connection', volume_id: str) -> bool:
+def is_placed(conn: 'connections.Connection', volume_id: str) -> bool:
     """Tell whether a backend has a volume, or these rights do not see that."""
     try:
         return has_backend(get(conn, volume_id))
@@ -58,7 +63,7 @@ def has_backend(volume: Mapping[str, Any]) -> bool:
 
 
 def create(
-    conn: 'connection.Connection', wanted: Mapping[str, Any], hints: Mapping[str, str]
+    conn: 'connections.Connection', wanted: Mapping[str, Any], hints: Mapping[str, str]
 ) -> str:
     """Ask for a volume, reserved if the hints say so; return its id.
 
@@ -69,11 +74,13 @@ def create(
     body = {'volume': dict(wanted), 'OS-SCH-HNT:scheduler_hints': dict(hints)}
     response = CINDER.send(conn, 'POST', '/volumes', body)
     kind = exceptions.Permanent if response.status_code == 413 else None
-    errors.check(response, CINDER.name, kind)
-    return str(errors.read(response, CINDER.name, 'volume')['id'])
+    errors.check_response(response, CINDER.name, kind)
+    return str(errors.read_response(response, CINDER.name, 'volume')['id'])
 
 
-def find(conn: 'connection.Connection', reservation_id: str, every_project: bool) -> Iterator[str]:
+def find_by_reservation(
+    conn: 'connections.Connection', reservation_id: str, every_project: bool
+) -> Iterator[str]:
     """Yield the ids of the volumes that were made for a reservation, as their metadata says.
 
     Cinder shows them as soon as their rows exist.
@@ -82,14 +89,14 @@ def find(conn: 'connection.Connection', reservation_id: str, every_project: bool
     return every_id(conn, every_project, metadata=metadata)
 
 
-def check_type(conn: 'connection.Connection', wanted: str) -> None:
+def check_type(conn: 'connections.Connection', wanted: str) -> None:
     """Raise Gone if the user of these rights has no volume type of this name or id."""
     found = CINDER.pages(conn, '/types', 'volume_types', {})
     if not any(wanted in (each['id'], each['name']) for each in found):
         raise errors.Gone(f'There is no volume type {wanted} that you may use.')
 
 
-def list_pools(conn: 'connection.Connection') -> list[dict[str, Any]]:
+def list_pools(conn: 'connections.Connection') -> list[dict[str, Any]]:
     """Return the storage pools with their capabilities, as the schedulers know them.
 
     Cinder gives them to administrators only. They are as old as the last report of each
@@ -101,7 +108,7 @@ def list_pools(conn: 'connection.Connection') -> list[dict[str, Any]]:
     return pools
 
 
-def list_types(conn: 'connection.Connection') -> list[dict[str, Any]]:
+def list_types(conn: 'connections.Connection') -> list[dict[str, Any]]:
     """Return all volume types, those of single projects as well; with their ``extra_specs``.
 
     Cinder shows these, and types that are not public, to administrators only.
@@ -109,7 +116,7 @@ def list_types(conn: 'connection.Connection') -> list[dict[str, Any]]:
     return list(CINDER.pages(conn, '/types', 'volume_types', {'is_public': 'None'}))
 
 
-def default_type(conn: 'connection.Connection') -> str | None:
+def read_default_type(conn: 'connections.Connection') -> str | None:
     """Return the name of the type that a volume has of which no type is said, if there is one."""
     try:
         return str(CINDER.read(conn, '/types/default', 'volume_type')['name'])
@@ -117,22 +124,22 @@ def default_type(conn: 'connection.Connection') -> str | None:
         return None
 
 
-def check_snapshot(conn: 'connection.Connection', snapshot_id: str) -> dict[str, Any]:
+def check_snapshot(conn: 'connections.Connection', snapshot_id: str) -> dict[str, Any]:
     """Return a snapshot; Gone if the project of these rights has no such one."""
     found: dict[str, Any] = CINDER.read(conn, f'/snapshots/{snapshot_id}', 'snapshot')
-    services.check_own(conn, found.get(_SNAPSHOT_PROJECT), f'snapshot {snapshot_id}')
+    services.check_project(conn, found.get(_SNAPSHOT_PROJECT), f'snapshot {snapshot_id}')
     return found
 
 
-def check(conn: 'connection.Connection', volume_id: str) -> dict[str, Any]:
+def check(conn: 'connections.Connection', volume_id: str) -> dict[str, Any]:
     """Return a volume; Gone if the project of these rights has no such one."""
     found = get(conn, volume_id)
-    services.check_own(conn, read_project(found), f'volume {volume_id}')
+    services.check_project(conn, read_project(found), f'volume {volume_id}')
     return found
 
 
 def act(
-    conn: 'connection.Connection',
+    conn: 'connections.Connection',
     volume_id: str,
     action: str,
     argument: Mapping[str, Any] | None = None,
@@ -141,28 +148,28 @@ def act(
     CINDER.ask(conn, 'POST', f'/volumes/{volume_id}/action', {action: dict(argument or {})})
 
 
-def delete(conn: 'connection.Connection', volume_id: str) -> None:
+def delete(conn: 'connections.Connection', volume_id: str) -> None:
     """Ask for the deletion of a volume; its snapshots keep it from that."""
     CINDER.ask(conn, 'DELETE', f'/volumes/{volume_id}')
 
 
-def attachments(
-    conn: 'connection.Connection', volume_id: str, every_project: bool
+def list_attachments(
+    conn: 'connections.Connection', volume_id: str, every_project: bool
 ) -> list[dict[str, Any]]:
     """Return the attachments of a volume, also those that are only being made.
 
     The volume itself shows the complete ones alone (cinder/api/v3/views/volumes.py).
     """
     query = {'volume_id': volume_id}
-    return list(every(conn, '/attachments', 'attachments', query, every_project))
+    return list(list_pages(conn, '/attachments', 'attachments', query, every_project))
 
 
-def delete_attachment(conn: 'connection.Connection', attachment_id: str) -> None:
+def delete_attachment(conn: 'connections.Connection', attachment_id: str) -> None:
     """Delete an attachment that Nova does not know; a service may (cinder bug 2004555)."""
     CINDER.ask(conn, 'DELETE', f'/attachments/{attachment_id}')
 
 
-def cancel_transfers(conn: 'connection.Connection', volume_id: str, every_project: bool) -> None:
+def cancel_transfers(conn: 'connections.Connection', volume_id: str, every_project: bool) -> None:
     """Take back the offers of a volume to other projects."""
     path = '/os-volume-transfer'
     query = {'volume_id': volume_id, **_everywhere(every_project)}
@@ -171,7 +178,7 @@ def cancel_transfers(conn: 'connection.Connection', volume_id: str, every_projec
             CINDER.ask(conn, 'DELETE', f'{path}/{transfer["id"]}')
 
 
-def reason(conn: 'connection.Connection', resource_id: str) -> str:
+def read_failure_reason(conn: 'connections.Connection', resource_id: str) -> str:
     """Return the last message of Cinder to its user about a volume or a copy."""
     query = {'resource_uuid': resource_id, 'limit': 1}
     try:
@@ -183,13 +190,13 @@ def reason(conn: 'connection.Connection', resource_id: str) -> str:
     return str(told or 'Cinder does not say why')
 
 
-def has_snapshots(conn: 'connection.Connection', volume_id: str, every_project: bool) -> bool:
+def has_snapshots(conn: 'connections.Connection', volume_id: str, every_project: bool) -> bool:
     """Tell whether a volume has snapshots."""
     query = {'volume_id': volume_id, 'limit': 1, **_everywhere(every_project)}
     return bool(CINDER.read(conn, '/snapshots', 'snapshots', query))
 
 
-def check_all_visible(conn: 'connection.Connection') -> None:
+def check_all_visible(conn: 'connections.Connection') -> None:
     """Raise Refused if these rights do not see the volumes of every project.
 
     A listing does not tell: Cinder gives those of one project to users who may not see all. So
@@ -198,7 +205,7 @@ def check_all_visible(conn: 'connection.Connection') -> None:
     CINDER.read(conn, '/os-services', 'services', {'binary': 'cinder-scheduler'})
 
 
-def find_hidden(conn: 'connection.Connection') -> str | None:
+def find_hidden(conn: 'connections.Connection') -> str | None:
     """Return the id of a volume that Cinder lists but does not show; None: it shows the newest.
 
     Rights that the rule ``context_is_admin`` accepts list the volumes of every project. Cinder
@@ -210,7 +217,7 @@ def find_hidden(conn: 'connection.Connection') -> str | None:
     check_all_visible(conn)
 
     def list_newest() -> list[str]:
-        query = {'limit': _CHECKED, **_everywhere(every_project=True)}
+        query = {'limit': _NEWEST_CHECKED, **_everywhere(every_project=True)}
         return [str(each['id']) for each in CINDER.read(conn, '/volumes', 'volumes', query)]
 
     for volume_id in list_newest():
@@ -224,18 +231,18 @@ def find_hidden(conn: 'connection.Connection') -> str | None:
 
 
 def every_id(
-    conn: 'connection.Connection', every_project: bool = True, **query: Any
+    conn: 'connections.Connection', every_project: bool = True, **query: Any
 ) -> Iterator[str]:
     """Yield the ids of all volumes, one call for each thousand.
 
     :param query: filters, for example ``status='lease-reserved'``
     """
-    for volume in every(conn, '/volumes', 'volumes', query, every_project):
+    for volume in list_pages(conn, '/volumes', 'volumes', query, every_project):
         yield str(volume['id'])
 
 
-def every(
-    conn: 'connection.Connection',
+def list_pages(
+    conn: 'connections.Connection',
     path: str,
     name: str,
     query: Mapping[str, Any],
@@ -252,7 +259,7 @@ def _everywhere(every_project: bool) -> dict[str, Any]:
     return {'all_tenants': 1} if every_project else {}
 
 
-def list_service_hosts(conn: 'connection.Connection') -> set[str]:
+def list_service_hosts(conn: 'connections.Connection') -> set[str]:
     """Return the first labels of the hosts that a cinder-volume runs on; none without Cinder.
 
     Nova may know the same host by a longer or shorter name.
@@ -265,3 +272,80 @@ def list_service_hosts(conn: 'connection.Connection') -> set[str]:
     found = CINDER.read(conn, '/os-services', 'services', query)
     # A back end has its name behind that of the host: compute1@lvm.
     return {each['host'].partition('@')[0].partition('.')[0] for each in found}
+
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connections
+
+#: The key of the metadata that carries the id of the reservation.
+RESERVATION_KEY = 'climate_reservation_id'
+#: Statuses of a copy that holds all data (cinder/objects/fields.py BackupStatus, SnapshotStatus).
+COMPLETE_COPIES = frozenset({'available', 'restoring', 'backing-up'})
+
+
+class CopyKind(enum.StrEnum):
+    """A kind of copy, by its name in the API."""
+
+    BACKUP = 'backup'
+    SNAPSHOT = 'snapshot'
+
+
+def find_copy(
+    conn: 'connections.Connection',
+    kind: CopyKind,
+    volume_id: str,
+    reservation_id: str,
+    every_project: bool,
+) -> Copy | None:
+    """Return the copy that was made for a reservation, the complete one if there are more."""
+    found = list_pages(
+        conn, f'/{kind}s/detail', f'{kind}s', {'volume_id': volume_id}, every_project
+    )
+    ours = (
+        Copy(each['id'], each['status'], str(each.get('fail_reason') or ''))
+        for each in found
+        if (each.get('metadata') or {}).get(RESERVATION_KEY) == reservation_id
+    )
+    return Copy.best(ours, COMPLETE_COPIES)
+
+
+def create_copy(
+    conn: 'connections.Connection', kind: CopyKind, volume_id: str, name: str, reservation_id: str
+) -> None:
+    """Ask for a copy; Cinder makes its record before it answers.
+
+    :raises climate_core.exceptions.Permanent: the state of the volume does not allow it
+    :raises climate_core.exceptions.Transient: also if the project may have no more (413)
+    """
+    body: dict[str, Any] = {
+        'volume_id': volume_id,
+        'name': name[: limits.NAME_LENGTH],
+        'description': f'Made at the end of the reservation {reservation_id}.',
+        'metadata': {RESERVATION_KEY: reservation_id},
+    }
+    CINDER.ask(conn, 'POST', f'/{kind}s', {str(kind): body})
+
+
+def reset_copy(conn: 'connections.Connection', kind: CopyKind, copy_id: str) -> None:
+    """Reset a copy to the status error, with an administrator's rights.
+
+    That of a backup is done by a cinder-backup, and not to one that none has begun
+    (cinder/backup/manager.py reset_status).
+    """
+    body = {'os-reset_status': {'status': 'error'}}
+    CINDER.ask(conn, 'POST', f'/{kind}s/{copy_id}/action', body)
+
+
+def disown_copy(conn: 'connections.Connection', kind: CopyKind, copy_id: str) -> None:
+    """Remove the reservation's id from the metadata of a copy."""
+    body: dict[str, Any] = {str(kind): {'metadata': {}}}
+    CINDER.ask(conn, 'PUT', f'/{kind}s/{copy_id}', body)
+
+
+def delete_copy(conn: 'connections.Connection', kind: CopyKind, copy_id: str) -> None:
+    """Delete a copy.
+
+    :raises climate_core.cloud.errors.Gone: it is, or no cinder-backup could delete it: Cinder
+        answers 404 for both (cinder/backup/api.py API.delete, ServiceNotFound)
+    """
+    CINDER.ask(conn, 'DELETE', f'/{kind}s/{copy_id}')

@@ -150,7 +150,7 @@ def read_releases(database: Database, resource_type: str, room: PoolCapacity) ->
 
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 #: How far ahead a time is searched at which there would be enough.
 _SEARCH_AHEAD: Final = datetime.timedelta(days=30)
@@ -345,7 +345,7 @@ def find_server_windows(
         yield microseconds.from_microseconds(start), microseconds.from_microseconds(end)
 
 
-_CAPACITY_READERS: Final[Mapping[str, Callable[['connection.Connection'], PoolCapacity]]] = {
+_CAPACITY_READERS: Final[Mapping[str, Callable[['connections.Connection'], PoolCapacity]]] = {
     resource_types.SERVER: CommonHostRoom,
     resource_types.VOLUME: BackendRoom,
 }

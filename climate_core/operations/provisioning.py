@@ -16,8 +16,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions, test_points
 from climate_core.cloud import errors
-from climate_core.cloud.auth import RecentCache
-from climate_core.concurrency import check_deadline
+from climate_core.concurrency import RecentCache, check_deadline
 from climate_core.context import RequestContext
 from climate_core.db import leases, migration
 from climate_core.db import reservations as db_reservations

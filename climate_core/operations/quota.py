@@ -15,8 +15,7 @@ from oslo_config import cfg
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.cloud.auth import RecentCache
-from climate_core.concurrency import check_deadline
+from climate_core.concurrency import RecentCache, check_deadline
 from climate_core.db import history
 from climate_core.db import usage as db
 from climate_core.db.engine import Database

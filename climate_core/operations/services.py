@@ -14,7 +14,7 @@ from climate_core.lease.model import Lease, TrustScope
 from climate_core.plugins.base import ResourcePlugin
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 
 class LimitsService(Protocol):
@@ -121,17 +121,17 @@ class TrustService(Protocol):
 class UserConnector(Protocol):
     """Give connections with the rights of the service, and of a user."""
 
-    def service(self) -> 'connection.Connection':
+    def service(self) -> 'connections.Connection':
         """Return the connection with the rights of the service."""
 
-    def user(self, context: RequestContext) -> 'connection.Connection':
+    def user(self, context: RequestContext) -> 'connections.Connection':
         """Return the connection with the rights of the user of a request."""
 
 
 class ServiceConnector(Protocol):
     """Give the connection with the rights of the service, see ``climate_core.cloud``."""
 
-    def service(self) -> 'connection.Connection':
+    def service(self) -> 'connections.Connection':
         """Return the connection."""
 
 

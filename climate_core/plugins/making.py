@@ -28,7 +28,7 @@ from climate_core.plugins.progress import END, Progress
 from climate_core.plugins.step_context import AT_ONCE, EndContext, StepContext
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
     from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
 
@@ -60,7 +60,7 @@ class MakingPlugin(wakeable.HintedPlugin):
 
     @abc.abstractmethod
     def _find(
-        self, conn: 'connection.Connection', reservation: 'Reservation', every_project: bool
+        self, conn: 'connections.Connection', reservation: 'Reservation', every_project: bool
     ) -> Iterator[str]:
         """Yield the ids of what a mark, which any user may set, says was made for a reservation.
 

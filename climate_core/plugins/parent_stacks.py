@@ -20,11 +20,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from climate_core.cloud import auth, errors, servers, stacks, volumes
+from climate_core import concurrency
+from climate_core.cloud import errors, servers, stacks, volumes
 from climate_core.lease import model, states
 
 if TYPE_CHECKING:
-    from climate_core.cloud import Cloud, connection
+    from climate_core.cloud import Cloud, connections
 
 STACK: Final = 'virtual:stack'
 #: The property that makes a reservation a member: the id of its root stack.
@@ -61,10 +62,12 @@ class ParentStacks:
 
     def __init__(self, cloud: 'Cloud') -> None:
         self._cloud = cloud
-        self._statuses: auth.RecentCache[str | None] = auth.RecentCache(_STACKS, _SECONDS)
+        self._statuses: concurrency.RecentCache[str | None] = concurrency.RecentCache(
+            _STACKS, _SECONDS
+        )
 
     def at_end(
-        self, conn: 'connection.Connection', lease: model.Lease, member: model.Reservation
+        self, conn: 'connections.Connection', lease: model.Lease, member: model.Reservation
     ) -> model.Reservation:
         """Return a member with the end action that it has: ``nothing`` if its stack was kept.
 
@@ -83,7 +86,7 @@ class ParentStacks:
         return dataclasses.replace(member, params={**member.params, 'on_end': on_end})
 
     def _status(
-        self, conn: 'connection.Connection', lease: model.Lease, stack_id: str
+        self, conn: 'connections.Connection', lease: model.Lease, stack_id: str
     ) -> str | None:
         """Return the status of a stack; None if it is gone, or about to be."""
         as_service = conn is self._cloud.service()
@@ -100,7 +103,7 @@ class ParentStacks:
         return self._statuses.get(f'{as_service} {lease.trust_id} {stack_id}', look)
 
 
-def asleep(conn: 'connection.Connection', every_project: bool) -> set[str]:
+def asleep(conn: 'connections.Connection', every_project: bool) -> set[str]:
     """Return the ids of the servers and volumes that wait for a lease, in two calls per thousand.
 
     :param every_project: of all projects, which administrators may ask for; else of its own
@@ -112,7 +115,7 @@ def asleep(conn: 'connection.Connection', every_project: bool) -> set[str]:
 
 
 def all_asleep(
-    conn: 'connection.Connection', lease: model.Lease, stack: model.Reservation
+    conn: 'connections.Connection', lease: model.Lease, stack: model.Reservation
 ) -> bool:
     """Tell whether a stack has members, and none of them is awake."""
     members = {r.resource_id for r in lease.live if r.params.get(KEY) == stack.resource_id}

@@ -15,7 +15,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors
 
 if TYPE_CHECKING:
-    from climate_core.cloud import Cloud, connection
+    from climate_core.cloud import Cloud, connections
     from climate_core.context import RequestContext
     from climate_core.lease.model import Lease
 
@@ -85,7 +85,7 @@ def check_delegated(cloud: 'Cloud', lease: 'Lease', context: 'RequestContext', f
         )
 
 
-def owner(cloud: 'Cloud', lease: 'Lease') -> 'connection.Connection':
+def owner(cloud: 'Cloud', lease: 'Lease') -> 'connections.Connection':
     """Return the connection with the rights that the owner left with the lease.
 
     :raises climate_core.exceptions.Permanent: there are none, or they are no more
@@ -96,7 +96,7 @@ def owner(cloud: 'Cloud', lease: 'Lease') -> 'connection.Connection':
     return cloud.owner(lease.trust_id)
 
 
-def at_end(cloud: 'Cloud', lease: 'Lease') -> 'connection.Connection':
+def at_end(cloud: 'Cloud', lease: 'Lease') -> 'connections.Connection':
     """Return the owner's connection; the service's own if the owner left us none.
 
     :raises climate_core.exceptions.Transient: Keystone does not answer

@@ -22,7 +22,7 @@ from climate_core.plugins.base import Claimed
 if TYPE_CHECKING:
     from oslo_config import cfg
 
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
     from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
 
@@ -35,7 +35,8 @@ HOLDS: Final = model.HOLDS
 #: What checks a source of volumes with the rights of the user, and the GiB that a volume made from
 #: it needs.
 SourceCheck = tuple[
-    Callable[['connection.Connection', str], Mapping[str, Any]], Callable[[Mapping[str, Any]], int]
+    Callable[['connections.Connection', str], Mapping[str, Any]],
+    Callable[[Mapping[str, Any]], int],
 ]
 
 TEXT: Final = {'type': 'string', 'minLength': 1, 'maxLength': limits.NAME_LENGTH}

@@ -11,7 +11,7 @@ from climate_core.plugins.base import Wait
 from climate_core.plugins.progress import FIRST_LOOK, Progress
 
 if TYPE_CHECKING:
-    from climate_core.cloud import Cloud, connection
+    from climate_core.cloud import Cloud, connections
     from climate_core.lease.model import Lease, Reservation
 
 #: Seconds after which the user is told that something has not changed.
@@ -30,7 +30,7 @@ class StepContext:
     :param first_look: seconds from a request to the first look at what came of it
     """
 
-    conn: 'connection.Connection'
+    conn: 'connections.Connection'
     cloud: 'Cloud'
     lease: 'Lease'
     reservation: 'Reservation'
@@ -40,7 +40,7 @@ class StepContext:
     first_look: float = FIRST_LOOK
 
     @property
-    def service(self) -> 'connection.Connection':
+    def service(self) -> 'connections.Connection':
         return self.cloud.service()
 
     @property

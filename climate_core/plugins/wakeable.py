@@ -26,7 +26,7 @@ from climate_core.plugins.progress import FIRST_LOOK, Progress
 from climate_core.plugins.step_context import EndContext, StepContext
 
 if TYPE_CHECKING:
-    from climate_core.cloud import Cloud, connection
+    from climate_core.cloud import Cloud, connections
     from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
 
@@ -198,7 +198,7 @@ class WakeablePlugin(base.ResourcePlugin):
 
     def _describe_foreign(
         self,
-        conn: 'connection.Connection',
+        conn: 'connections.Connection',
         lease: 'Lease',
         reservation: 'Reservation',
         found: Any,
@@ -278,7 +278,7 @@ class WakeablePlugin(base.ResourcePlugin):
     def _next(
         self,
         step: Callable[[EndContext, Any], Wait | None],
-        conn: 'connection.Connection',
+        conn: 'connections.Connection',
         lease: 'Lease',
         reservation: 'Reservation',
     ) -> Wait | None:
@@ -338,7 +338,7 @@ class WakeablePlugin(base.ResourcePlugin):
 
     def _seen(
         self,
-        conn: 'connection.Connection',  # noqa: ARG002
+        conn: 'connections.Connection',  # noqa: ARG002
         ids: Collection[str],  # noqa: ARG002
         listed: Callable[[], set[str]],
     ) -> set[str]:
@@ -349,7 +349,7 @@ class WakeablePlugin(base.ResourcePlugin):
         return listed()
 
     def _read_lost_reason(
-        self, conn: 'connection.Connection', reservation: 'Reservation'
+        self, conn: 'connections.Connection', reservation: 'Reservation'
     ) -> str | None:
         """Return why a resource is lost, as its service shows it now; None if it is not."""
         try:
@@ -419,7 +419,7 @@ class HintedPlugin(WakeablePlugin):
             raise base.NotOfLease(wrong)
         return self._amounts(found)
 
-    def _read_whole(self, conn: 'connection.Connection', resource_id: str) -> Any:
+    def _read_whole(self, conn: 'connections.Connection', resource_id: str) -> Any:
         """Return a resource with all that :meth:`_waits_for` compares; None: not known now."""
         return self.calls.get(conn, resource_id)
 

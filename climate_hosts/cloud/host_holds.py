@@ -15,7 +15,7 @@ from climate_core.cloud import errors, placement
 from climate_core.cloud.placement import PLACEMENT
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 _NAMESPACE: Final = uuid.UUID('3d8a4b0e-5a43-5f0e-8a0f-0f5b7e6f1c52')
 _CLASS: Final = 'MEMORY_MB'
@@ -24,7 +24,7 @@ _TYPE: Final = 'CLIMATE_HOLD'
 _MOST: Final = 4096
 
 
-def take(conn: 'connection.Connection', provider_id: str) -> bool:
+def take(conn: 'connections.Connection', provider_id: str) -> bool:
     """Hold a host; tell whether it is held, which proves that nothing else is there.
 
     One that has no memory in Placement, as a node of Ironic, cannot be held; nor one of which
@@ -62,7 +62,7 @@ def take(conn: 'connection.Connection', provider_id: str) -> bool:
     }
     response = PLACEMENT.send(conn, 'POST', '/allocations', body)
     if response.status_code != 409:
-        errors.check(response, PLACEMENT.name)
+        errors.check_response(response, PLACEMENT.name)
     # Of claims at the same moment Placement may have accepted both.
     if _is_held(placement.read_allocations(conn, provider_id), wanted):
         return True
@@ -70,7 +70,7 @@ def take(conn: 'connection.Connection', provider_id: str) -> bool:
     return False
 
 
-def release(conn: 'connection.Connection', provider_id: str) -> None:
+def release(conn: 'connections.Connection', provider_id: str) -> None:
     """Give a host back; one that is not held is fine."""
     there = placement.list_consumers(conn, provider_id)
     ours = {_id(provider_id, number) for number in range(_MOST)} if there else set()
@@ -78,10 +78,10 @@ def release(conn: 'connection.Connection', provider_id: str) -> None:
         _delete(conn, consumer)
 
 
-def _delete(conn: 'connection.Connection', consumer: str) -> None:
+def _delete(conn: 'connections.Connection', consumer: str) -> None:
     response = PLACEMENT.send(conn, 'DELETE', f'/allocations/{consumer}')
     if response.status_code != 404:
-        errors.check(response, PLACEMENT.name)
+        errors.check_response(response, PLACEMENT.name)
 
 
 def _id(provider_id: str, number: int) -> str:

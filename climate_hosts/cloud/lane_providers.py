@@ -15,7 +15,7 @@ from climate_core.cloud import errors, placement
 from climate_core.cloud.placement import GENERATION, PLACEMENT
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 #: Sets aggregates without a generation, which each claim of a server changes.
 _WITHOUT_GENERATION: Final = '1.18'
@@ -34,7 +34,7 @@ class LaneAccess:
     aggregates: frozenset[str]
 
 
-def make_names(conn: 'connection.Connection') -> None:
+def make_names(conn: 'connections.Connection') -> None:
     """Make the resource classes and the trait of lanes."""
     for name in (lanes.SLOT, lanes.HOST):
         PLACEMENT.ask(conn, 'PUT', f'/resource_classes/{name}')
@@ -42,7 +42,7 @@ def make_names(conn: 'connection.Connection') -> None:
 
 
 def make_lane(
-    conn: 'connection.Connection',
+    conn: 'connections.Connection',
     root: placement.Provider,
     number: int,
     lane_id: str | None = None,
@@ -64,7 +64,7 @@ def make_lane(
             # Another process has just made it.
             lane = placement.find_provider(conn, name)
         else:
-            row = errors.read(response, PLACEMENT.name)
+            row = errors.read_response(response, PLACEMENT.name)
             lane, generation = placement.read_provider(row), row['generation']
     if lane is None or lane.root_id != root.id:
         raise errors.Refused(
@@ -75,7 +75,7 @@ def make_lane(
     return lane.id
 
 
-def _complete_lane(conn: 'connection.Connection', lane_id: str, generation: int | None) -> None:
+def _complete_lane(conn: 'connections.Connection', lane_id: str, generation: int | None) -> None:
     """Create the inventory, trait and aggregates that a lane lacks.
 
     :param generation: that of one that was just made and has nothing; None: look what it has
@@ -92,28 +92,28 @@ def _complete_lane(conn: 'connection.Connection', lane_id: str, generation: int 
 
     path = f'/resource_providers/{lane_id}'
     known = None if generation is None else {GENERATION: generation, 'inventories': {}}
-    written = placement.write(conn, f'{path}/inventories', slots, known)
+    written = placement.update_provider(conn, f'{path}/inventories', slots, known)
     known = None if generation is None else {**written, 'traits': []}
-    placement.write(conn, f'{path}/traits', traits, known)
+    placement.update_provider(conn, f'{path}/traits', traits, known)
 
 
-def read_access(conn: 'connection.Connection', lane_id: str) -> LaneAccess:
+def read_access(conn: 'connections.Connection', lane_id: str) -> LaneAccess:
     """Return whose servers may take slots of a lane."""
     return LaneAccess(*placement.read_aggregates(conn, lane_id))
 
 
 def set_lane_aggregates(
-    conn: 'connection.Connection', lane_id: str, aggregates: Collection[str]
+    conn: 'connections.Connection', lane_id: str, aggregates: Collection[str]
 ) -> None:
     """Set the aggregates of a lane, which name the reservation that may enter; empty: none may."""
     path = f'/resource_providers/{lane_id}/aggregates'
     response = PLACEMENT.send(
         conn, 'PUT', path, sorted(aggregates), microversion=_WITHOUT_GENERATION
     )
-    errors.check(response, PLACEMENT.name)
+    errors.check_response(response, PLACEMENT.name)
 
 
-def is_open(conn: 'connection.Connection', lane_id: str) -> bool:
+def is_open(conn: 'connections.Connection', lane_id: str) -> bool:
     """Tell whether anybody's servers may take slots of a lane."""
     inventories = PLACEMENT.read(conn, f'/resource_providers/{lane_id}/inventories', 'inventories')
     slots = inventories.get(lanes.SLOT, {})
@@ -123,7 +123,7 @@ def is_open(conn: 'connection.Connection', lane_id: str) -> bool:
 
 
 def set_slots(
-    conn: 'connection.Connection',
+    conn: 'connections.Connection',
     lane_id: str,
     slots: int,
     *,
@@ -140,7 +140,7 @@ def set_slots(
     """
     wanted = _lane_inventories(slots, is_open)
     known = None if generation is None else {GENERATION: generation, 'inventories': {}}
-    written = placement.write(
+    written = placement.update_provider(
         conn,
         f'/resource_providers/{lane_id}/inventories',
         lambda found: None if _has(found, wanted) else {'inventories': wanted},
@@ -150,7 +150,7 @@ def set_slots(
 
 
 def open_lane(
-    conn: 'connection.Connection',
+    conn: 'connections.Connection',
     lane_id: str,
     slots: int,
     aggregates: Collection[str],
@@ -166,7 +166,7 @@ def open_lane(
 
 
 def prepare_lane(
-    conn: 'connection.Connection', lane_id: str, slots: int, aggregates: Collection[str]
+    conn: 'connections.Connection', lane_id: str, slots: int, aggregates: Collection[str]
 ) -> int | None:
     """Set the aggregates of a lane to those of a reservation; leave it closed until the start.
 
@@ -190,7 +190,7 @@ def prepare_lane(
 
 
 def _give_lane(
-    conn: 'connection.Connection', lane_id: str, aggregates: Collection[str], found: LaneAccess
+    conn: 'connections.Connection', lane_id: str, aggregates: Collection[str], found: LaneAccess
 ) -> LaneAccess | None:
     """Set whose servers may enter a lane; None if it has changed since it was read."""
     if found.aggregates == {*aggregates}:
@@ -202,7 +202,7 @@ def _give_lane(
 
 
 def _put_slots(
-    conn: 'connection.Connection', lane_id: str, slots: int, is_open: bool, found: LaneAccess
+    conn: 'connections.Connection', lane_id: str, slots: int, is_open: bool, found: LaneAccess
 ) -> LaneAccess | None:
     """Set the slots of a lane; None if it has changed since it was read."""
     body = {GENERATION: found.generation, 'inventories': _lane_inventories(slots, is_open)}
@@ -211,7 +211,7 @@ def _put_slots(
     return None if written is None else LaneAccess(written[GENERATION], found.aggregates)
 
 
-def close_lane(conn: 'connection.Connection', lane_id: str) -> list[str]:
+def close_lane(conn: 'connections.Connection', lane_id: str) -> list[str]:
     """Close a lane to further servers; return the ids of the servers that are in it.
 
     Its aggregates go first: that needs no generation, so claims at the same time do not delay it.
@@ -222,7 +222,7 @@ def close_lane(conn: 'connection.Connection', lane_id: str) -> list[str]:
     return placement.list_consumers(conn, lane_id)
 
 
-def leave_lane(conn: 'connection.Connection', lane_id: str, reservation_id: str) -> list[str]:
+def leave_lane(conn: 'connections.Connection', lane_id: str, reservation_id: str) -> list[str]:
     """Close a lane to servers of a reservation; return the ids of those that are in it.
 
     The lane stays the reservation's, and no other one may open it, until this is called and finds
@@ -246,7 +246,7 @@ def leave_lane(conn: 'connection.Connection', lane_id: str, reservation_id: str)
 
 
 def _close_if(
-    conn: 'connection.Connection',
+    conn: 'connections.Connection',
     lane_id: str,
     should_close: Callable[[frozenset[str]], bool],
     aggregates: Collection[str],
@@ -283,14 +283,14 @@ def _close_if(
 
 
 def clear_lane(
-    conn: 'connection.Connection', lane_id: str, aggregates: Collection[str]
+    conn: 'connections.Connection', lane_id: str, aggregates: Collection[str]
 ) -> frozenset[str] | None:
     """Close a lane that is in one of these aggregates; see :func:`clear_lane_if`."""
     return clear_lane_if(conn, lane_id, lambda found: not found.isdisjoint(aggregates))
 
 
 def clear_lane_if(
-    conn: 'connection.Connection', lane_id: str, should_clear: Callable[[frozenset[str]], bool]
+    conn: 'connections.Connection', lane_id: str, should_clear: Callable[[frozenset[str]], bool]
 ) -> frozenset[str] | None:
     """Close a lane and remove its aggregates, whether or not servers are in it.
 
@@ -305,18 +305,18 @@ def clear_lane_if(
     return cleared and cleared[0].aggregates
 
 
-def _close_slots(conn: 'connection.Connection', lane_id: str) -> None:
+def _close_slots(conn: 'connections.Connection', lane_id: str) -> None:
     """Reserve all slots of a lane."""
 
     def inventories(found: Mapping[str, Any]) -> dict[str, Any] | None:
         wanted = _lane_inventories(found['inventories'][lanes.SLOT]['total'], is_open=False)
         return None if _has(found, wanted) else {'inventories': wanted}
 
-    placement.write(conn, f'/resource_providers/{lane_id}/inventories', inventories)
+    placement.update_provider(conn, f'/resource_providers/{lane_id}/inventories', inventories)
 
 
 def _release_lane(
-    conn: 'connection.Connection', lane_id: str, ended: str, generation: int
+    conn: 'connections.Connection', lane_id: str, ended: str, generation: int
 ) -> None:
     """Remove the aggregates of a closed lane, unless it has been given to a reservation since."""
 
@@ -324,7 +324,7 @@ def _release_lane(
         return {'aggregates': []} if found['aggregates'] == [ended] else None
 
     known = {GENERATION: generation, 'aggregates': [ended]}
-    placement.write(conn, f'/resource_providers/{lane_id}/aggregates', aggregates, known)
+    placement.update_provider(conn, f'/resource_providers/{lane_id}/aggregates', aggregates, known)
 
 
 def _lane_inventories(slots: int, is_open: bool) -> dict[str, dict[str, int]]:

@@ -20,7 +20,7 @@ from climate_core.cloud.placement import PLACEMENT
 from climate_hosts.cloud.lane_providers import make_names
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 #: The name of the provider, by which the next check finds it.
 _NAME: Final = 'climate-check'
@@ -30,7 +30,7 @@ _CLAIMS: Final = 8
 _ROUNDS: Final = 10
 
 
-def overbooks(conn: 'connection.Connection') -> bool:
+def overbooks(conn: 'connections.Connection') -> bool:
     """Claim slots of a provider of our own, many at once, and tell whether too many were given.
 
     The provider is deleted afterwards, or by the next check if this one is killed; hosts and
@@ -56,7 +56,7 @@ def overbooks(conn: 'connection.Connection') -> bool:
         _remove(conn)
 
 
-def _remove(conn: 'connection.Connection') -> None:
+def _remove(conn: 'connections.Connection') -> None:
     """Delete the provider of a check with its claims, also of one that was cut off."""
     query = {'name': _NAME}
     for each in PLACEMENT.read(conn, '/resource_providers', 'resource_providers', query):
@@ -67,7 +67,7 @@ def _remove(conn: 'connection.Connection') -> None:
             PLACEMENT.ask(conn, 'DELETE', path)
 
 
-def _given(conn: 'connection.Connection', provider_id: str) -> int:
+def _given(conn: 'connections.Connection', provider_id: str) -> int:
     """Return how many of the claims of a round were accepted; they are given back."""
     consumers = [uuidutils.generate_uuid() for _ in range(_CLAIMS)]
     try:
@@ -79,7 +79,7 @@ def _given(conn: 'connection.Connection', provider_id: str) -> int:
                 PLACEMENT.ask(conn, 'DELETE', f'/allocations/{each}')
 
 
-def _claim(conn: 'connection.Connection', provider_id: str, consumer_id: str) -> bool:
+def _claim(conn: 'connections.Connection', provider_id: str, consumer_id: str) -> bool:
     body = {
         'allocations': {provider_id: {'resources': {lanes.SLOT: 1}}},
         'project_id': 'climate-check',
@@ -89,5 +89,5 @@ def _claim(conn: 'connection.Connection', provider_id: str, consumer_id: str) ->
     }
     response = PLACEMENT.send(conn, 'PUT', f'/allocations/{consumer_id}', body)
     if response.status_code != 409:
-        errors.check(response, PLACEMENT.name)
+        errors.check_response(response, PLACEMENT.name)
     return bool(response.status_code == 204)

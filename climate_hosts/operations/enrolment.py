@@ -34,7 +34,7 @@ from climate_hosts.sync import pool_aggregate
 from climate_hosts.sync.refresh import learn_one
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 LOG = log.getLogger(__name__)
 
@@ -45,7 +45,7 @@ _IRONIC = 'ironic'
 def enrol(
     conf: cfg.ConfigOpts,
     database: Database,
-    conn: 'connection.Connection',
+    conn: 'connections.Connection',
     values: Mapping[str, Any],
     pause: Callable[[float], None],
 ) -> int:
@@ -160,7 +160,7 @@ def check_empty_request(values: Mapping[str, Any]) -> None:
 def _check_movable(
     conf: cfg.ConfigOpts,
     database: Database,
-    conn: 'connection.Connection',
+    conn: 'connections.Connection',
     node: Mapping[str, Any],
 ) -> None:
     """Refuse a host whose servers cannot be moved, or do not fit on other hosts."""
@@ -181,7 +181,7 @@ def _check_movable(
 
 
 def _check_ready(
-    conn: 'connection.Connection', name: str, provider_id: str, may_have_servers: bool
+    conn: 'connections.Connection', name: str, provider_id: str, may_have_servers: bool
 ) -> None:
     """Refuse a host that Placement has not yet, or that has servers and may have none."""
     if not placement.has_provider(conn, provider_id):
@@ -194,7 +194,7 @@ def _check_ready(
         check_empty(conn, provider_id)
 
 
-def check_empty(conn: 'connection.Connection', provider_id: str) -> None:
+def check_empty(conn: 'connections.Connection', provider_id: str) -> None:
     """Refuse a host that has servers; one that is gone has none."""
     try:
         found = placement.list_consumers(conn, provider_id)
@@ -208,7 +208,7 @@ def check_empty(conn: 'connection.Connection', provider_id: str) -> None:
 
 
 def _make_lanes(
-    conf: cfg.ConfigOpts, conn: 'connection.Connection', node: Mapping[str, Any]
+    conf: cfg.ConfigOpts, conn: 'connections.Connection', node: Mapping[str, Any]
 ) -> tuple[str, ...]:
     lane_providers.make_names(conn)
     count = 1 if node['hypervisor_type'] == _IRONIC else conf.hosts.lanes_per_host
@@ -282,7 +282,7 @@ def _is_enrolling(session: orm.Session, host_id: int) -> bool:
 
 
 def _give_up(
-    database: Database, conn: 'connection.Connection', host_id: int, name: str, provider_id: str
+    database: Database, conn: 'connections.Connection', host_id: int, name: str, provider_id: str
 ) -> bool:
     """Let ordinary servers onto a host again, unless it is enrolled or another request has it.
 

@@ -27,7 +27,7 @@ from climate_hosts.domain import hosts
 from climate_hosts.operations import movable
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 LOG = log.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class HostEmptier(Worker):
         self,
         conf: cfg.ConfigOpts,
         database: Database,
-        connect: Callable[[], 'connection.Connection'],
+        connect: Callable[[], 'connections.Connection'],
     ) -> None:
         super().__init__(self._IDLE_SECONDS)
         self._conf = conf
@@ -76,7 +76,7 @@ class HostEmptier(Worker):
                 LOG.warning('%s is not emptied: %s', host.name, exc)
         return _LOOK
 
-    def _step(self, conn: 'connection.Connection', host: SharedHost) -> None:
+    def _step(self, conn: 'connections.Connection', host: SharedHost) -> None:
         left = movable.candidate(conn, host).servers
         if not left:
             if self._database.write(_complete, host.id):

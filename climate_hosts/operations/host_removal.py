@@ -22,10 +22,10 @@ from climate_hosts.operations.enrolment import check_empty
 from climate_hosts.sync import pool_aggregate
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 
-def take_out(database: Database, conn: 'connection.Connection', host: hosts.Host) -> None:
+def take_out(database: Database, conn: 'connections.Connection', host: hosts.Host) -> None:
     """Take a host out of its pool; ``HostOperations.delete_host`` says what is raised."""
     host_request.check_awake(host)
     if host_request.has_not_woken(host):
@@ -54,7 +54,7 @@ def take_out(database: Database, conn: 'connection.Connection', host: hosts.Host
 
 
 def _check_may_leave(
-    database: Database, conn: 'connection.Connection', before: hosts.Host
+    database: Database, conn: 'connections.Connection', before: hosts.Host
 ) -> None:
     """Refuse to take out a host that has servers, and restore its row."""
     try:
@@ -65,7 +65,7 @@ def _check_may_leave(
         raise
 
 
-def _is_marked(conn: 'connection.Connection', host: hosts.Host) -> bool:
+def _is_marked(conn: 'connections.Connection', host: hosts.Host) -> bool:
     try:
         return placement.is_in_pool(conn, host.provider_id)
     except errors.Gone:

@@ -30,7 +30,7 @@ from climate_hosts.db import shared_hosts as db_shared
 from climate_hosts.operations import emptied_hosts, movable
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 LOG = log.getLogger(__name__)
 
@@ -118,7 +118,7 @@ class RoomMaker:
         progress = {UNTIL: until.isoformat()}
         return queueing.drain_hosts_for(lease, progress, asked.lasts, draft.wait_reason, draft.now)
 
-    def connect(self) -> 'connection.Connection':
+    def connect(self) -> 'connections.Connection':
         """Return the connection with the rights of the service."""
         assert self.cloud is not None, 'there are hosts'  # nosec B101 # for mypy: it holds already
         return self.cloud.service()

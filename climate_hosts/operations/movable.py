@@ -17,7 +17,7 @@ from climate_core.plugins.common_pool.emptying import CandidateHost, RunningServ
 from climate_hosts.db.shared_hosts import SharedHost
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 LOG = log.getLogger(__name__)
 
@@ -44,7 +44,7 @@ _FALSE: Final = frozenset({'', 'false', '0', 'no', 'off', 'f', 'n'})
 class Nodes:
     """The hypervisors of the cloud, by the ids of their root providers; a call for a thousand."""
 
-    def __init__(self, conn: 'connection.Connection') -> None:
+    def __init__(self, conn: 'connections.Connection') -> None:
         self._conn = conn
         self._found = {each['id']: each for each in hypervisors.list_all(conn)}
 
@@ -71,7 +71,7 @@ class Nodes:
         zones = {
             host: each.get('zone') for host, each in hypervisors.list_services(self._conn).items()
         }
-        for root, room in placement.find_targets(self._conn).items():
+        for root, room in placement.read_ordinary_capacities(self._conn).items():
             if self.is_up(root):
                 node = self._found[root]
                 free = {kind: room.capacity[kind] - used for kind, used in room.used.items()}
@@ -83,7 +83,7 @@ class Nodes:
 
 
 def candidates(
-    conn: 'connection.Connection', found: Iterable[SharedHost]
+    conn: 'connections.Connection', found: Iterable[SharedHost]
 ) -> Iterator[CandidateHost]:
     """Yield hosts with their servers; without those that Placement does not have any more."""
     for host in found:
@@ -91,18 +91,18 @@ def candidates(
             yield candidate(conn, host)
 
 
-def candidate(conn: 'connection.Connection', host: SharedHost) -> CandidateHost:
+def candidate(conn: 'connections.Connection', host: SharedHost) -> CandidateHost:
     """Return a host with its servers; two calls, and one for an empty one.
 
     :raises climate_core.cloud.errors.Gone: Placement does not have it any more
     """
     held = placement.read_allocations(conn, host.provider_id)
-    known = servers.on_host(conn, host.service_name) if held else {}
+    known = servers.list_on_host(conn, host.service_name) if held else {}
     found = [_server(each, amounts, known.get(each)) for each, amounts in held.items()]
     return CandidateHost(id=host.id, name=host.name, servers=found)
 
 
-def migrate(conn: 'connection.Connection', server_id: str) -> None:
+def migrate(conn: 'connections.Connection', server_id: str) -> None:
     """Ask for a server to be moved to a host that Nova chooses; a refusal is logged."""
     try:
         servers.act(conn, server_id, 'os-migrateLive', _LIVE)

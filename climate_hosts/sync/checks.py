@@ -21,7 +21,7 @@ from climate_hosts.sync import rooms as host_rooms
 from climate_hosts.sync.refresh import every
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 _FILTER: Final = 'PoolFilter'
 _ENABLED: Final = [
@@ -37,7 +37,7 @@ UNSEEN: Final = (
 
 
 def find(
-    database: Database, conn: 'connection.Connection', files: Sequence[str] | None = None
+    database: Database, conn: 'connections.Connection', files: Sequence[str] | None = None
 ) -> list[str] | None:
     """Return what is wrong, or may be; None if no pool has a host.
 
@@ -69,9 +69,9 @@ def _hidden(hidden: Collection[str], everything: Sequence[Host]) -> Iterator[str
 
 
 def _entered(
-    conn: 'connection.Connection',
+    conn: 'connections.Connection',
     present: Sequence[Host],
-    rooms: Mapping[str, placement.HostRoom],
+    rooms: Mapping[str, placement.HostCapacity],
 ) -> Iterator[str]:
     found = sorted(
         host.hypervisor_hostname
@@ -88,13 +88,13 @@ def _entered(
         )
 
 
-def _has_ordinary(conn: 'connection.Connection', room: placement.HostRoom) -> bool:
+def _has_ordinary(conn: 'connections.Connection', room: placement.HostCapacity) -> bool:
     if not any(room.used.values()):
         return False
     return room.has_only_ordinary or bool(placement.list_ordinary(conn, room))
 
 
-def _without_isolation(conn: 'connection.Connection', present: Sequence[Host]) -> Iterator[str]:
+def _without_isolation(conn: 'connections.Connection', present: Sequence[Host]) -> Iterator[str]:
     behind = hypervisors.list_isolated(conn, lanes.TRAIT)
     # Shared ones take ordinary servers again.
     found = sorted({host.service_name for host in present if not host.is_shared} - behind)

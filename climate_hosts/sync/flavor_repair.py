@@ -15,21 +15,21 @@ from climate_core.db.engine import Database
 from climate_core.sync.repair import Repaired, repair
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 _CHUNK = 500
 #: What is wrong with them.
 REASON = 'its reservation is no more'
 
 
-def find(database: Database, conn: 'connection.Connection') -> Iterator[str]:
+def find(database: Database, conn: 'connections.Connection') -> Iterator[str]:
     """Yield the ids of flavors whose reservation is over or does not exist."""
-    present = flavors.list_of_reservations(conn)
+    present = flavors.list_reservation_flavors(conn)
     while chunk := {*islice(present, _CHUNK)}:
         yield from sorted(chunk - database.read(reservations.filter_holding, chunk))
 
 
-def run(database: Database, conn: 'connection.Connection', yes: bool) -> Iterator[Repaired]:
+def run(database: Database, conn: 'connections.Connection', yes: bool) -> Iterator[Repaired]:
     """Delete such flavors, or say that it would be done.
 
     :param yes: whether to do it

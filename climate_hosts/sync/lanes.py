@@ -19,12 +19,12 @@ from climate_hosts.db import host_lanes as db
 from climate_hosts.domain.hosts import Host
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 
 def close_open(
     database: Database,
-    conn: 'connection.Connection',
+    conn: 'connections.Connection',
     hosts: Mapping[int, Host],
     opened: Collection[str],
 ) -> Iterator[str]:
@@ -58,7 +58,7 @@ def close_open(
 
 
 def _clear(
-    conn: 'connection.Connection', lane_id: str, reservation_ids: Collection[str]
+    conn: 'connections.Connection', lane_id: str, reservation_ids: Collection[str]
 ) -> str | None:
     """Close a lane if it is that of one of some reservations; return the id of that."""
     ids = {lanes.reservation_aggregate(each): each for each in reservation_ids}
@@ -70,7 +70,7 @@ def _clear(
 
 
 def find_unexplained(
-    database: Database, conn: 'connection.Connection', host: Host
+    database: Database, conn: 'connections.Connection', host: Host
 ) -> Iterator[tuple[str, frozenset[str]]]:
     """Return the lanes of a host with aggregates of a reservation that is over or unknown.
 

@@ -26,13 +26,13 @@ from climate_hosts.db import hosts as db
 from climate_hosts.domain.hosts import Host
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 _CAUSE: Final = Cause(stuck_leases.REPAIR)
 
 
 def remake(
-    database: Database, conn: 'connection.Connection', host: Host, lost: Collection[int]
+    database: Database, conn: 'connections.Connection', host: Host, lost: Collection[int]
 ) -> None:
     """Make lanes of a host, and have the leases open them that have them now.
 

@@ -9,10 +9,10 @@ from climate_core.db.engine import Database
 from climate_hosts.db import hosts as db
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 
-def update(database: Database, conn: 'connection.Connection', provider_id: str) -> bool:
+def update(database: Database, conn: 'connections.Connection', provider_id: str) -> bool:
     """Set the aggregate of the pools on a host, or remove it, as its row in the database says.
 
     The row is written before this is called. So any number of processes may enrol a host, take it

@@ -31,7 +31,7 @@ from climate_hosts.domain import host_failure, power
 from climate_hosts.domain.power import PowerHost, PowerState
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 LOG = log.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class HostPower(PeriodicWorker):
         conf: cfg.ConfigOpts,
         database: Database,
         driver: PowerDriver,
-        connect: Callable[[], 'connection.Connection'],
+        connect: Callable[[], 'connections.Connection'],
         tell_failed: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(conf.power.interval, _FIRST_SECONDS)
@@ -132,7 +132,7 @@ class HostPower(PeriodicWorker):
 
     def _find_able(
         self,
-        conn: 'connection.Connection',
+        conn: 'connections.Connection',
         hosts: Iterable[PowerHost],
         services: Mapping[str, _Service],
     ) -> set[int]:
@@ -150,7 +150,7 @@ class HostPower(PeriodicWorker):
         ]
         if not awake:
             return set()
-        rooms = placement.find_rooms(conn)
+        rooms = placement.read_host_capacities(conn)
         for each in awake:
             if _may_be_held(rooms.get(each.provider_id)) and self._is_awake(each):
                 # A manager that stood still may have taken it after it was woken.
@@ -169,7 +169,7 @@ class HostPower(PeriodicWorker):
 
     def _repair(
         self,
-        conn: 'connection.Connection',
+        conn: 'connections.Connection',
         hosts: Iterable[PowerHost],
         services: Mapping[str, _Service],
     ) -> None:
@@ -184,7 +184,7 @@ class HostPower(PeriodicWorker):
 
     def _step_all(
         self,
-        conn: 'connection.Connection',
+        conn: 'connections.Connection',
         hosts: Sequence[PowerHost],
         services: Mapping[str, _Service] | None,
         now: datetime.datetime,
@@ -208,7 +208,7 @@ class HostPower(PeriodicWorker):
 
     def _step(
         self,
-        conn: 'connection.Connection',
+        conn: 'connections.Connection',
         host: PowerHost,
         service: _Service,
         now: datetime.datetime,
@@ -230,7 +230,7 @@ class HostPower(PeriodicWorker):
 
     def _switch_off(
         self,
-        conn: 'connection.Connection',
+        conn: 'connections.Connection',
         host: PowerHost,
         service: _Service,
         now: datetime.datetime,
@@ -269,7 +269,7 @@ class HostPower(PeriodicWorker):
         elif service.get('state') == 'down' and self._database.write(db.sleep, host.id):
             LOG.info('%s sleeps', host.name)
 
-    def _give_up(self, conn: 'connection.Connection', host: PowerHost, service: _Service) -> None:
+    def _give_up(self, conn: 'connections.Connection', host: PowerHost, service: _Service) -> None:
         """Leave a host awake that has something on it."""
         host_holds.release(conn, host.provider_id)
         _enable(conn, service)
@@ -278,7 +278,7 @@ class HostPower(PeriodicWorker):
 
     def _watch(
         self,
-        _conn: 'connection.Connection',
+        _conn: 'connections.Connection',
         host: PowerHost,
         service: _Service,
         _now: datetime.datetime,
@@ -290,7 +290,7 @@ class HostPower(PeriodicWorker):
 
     def _switch_on(
         self,
-        conn: 'connection.Connection',
+        conn: 'connections.Connection',
         host: PowerHost,
         service: _Service,
         now: datetime.datetime,
@@ -353,7 +353,7 @@ def _is_ours(service: _Service) -> bool:
     return _is_disabled(service) and service.get('disabled_reason') == power.REASON
 
 
-def _enable(conn: 'connection.Connection', service: _Service) -> None:
+def _enable(conn: 'connections.Connection', service: _Service) -> None:
     """Enable a nova-compute that is disabled because its host sleeps."""
     if _is_ours(service):
         hypervisors.set_status(conn, service['id'], None)
@@ -364,9 +364,9 @@ def _labels(host: PowerHost) -> set[str]:
     return {name.partition('.')[0] for name in (host.name, host.service_name)}
 
 
-def _may_be_held(room: placement.HostRoom | None) -> bool:
+def _may_be_held(room: placement.HostCapacity | None) -> bool:
     return room is not None and room.has_only_ordinary
 
 
-def _is_empty(room: placement.HostRoom | None) -> bool:
+def _is_empty(room: placement.HostCapacity | None) -> bool:
     return room is not None and not any(room.used.values()) and not room.slots_used

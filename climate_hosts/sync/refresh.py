@@ -25,7 +25,7 @@ from climate_hosts.sync import pool_aggregate
 from climate_hosts.sync import rooms as host_rooms
 
 if TYPE_CHECKING:
-    from climate_core.cloud import Cloud, connection
+    from climate_core.cloud import Cloud, connections
 
 LOG = log.getLogger(__name__)
 
@@ -34,9 +34,9 @@ _FIRST_SECONDS = 60.0
 
 
 def learn(
-    conn: 'connection.Connection',
+    conn: 'connections.Connection',
     listed: Iterable[Mapping[str, Any]],
-    rooms: Mapping[str, placement.HostRoom],
+    rooms: Mapping[str, placement.HostCapacity],
     units: Mapping[str, Mapping[str, Sequence[int]]],
 ) -> dict[str, unit_properties.Node]:
     """Return what is known of hosts, by the id of the root provider; two calls.
@@ -64,11 +64,11 @@ def learn(
 
 
 def learn_one(
-    conn: 'connection.Connection', listed: Iterable[Mapping[str, Any]], provider_id: str
+    conn: 'connections.Connection', listed: Iterable[Mapping[str, Any]], provider_id: str
 ) -> unit_properties.Node | None:
     """Return what is known of one host; None if Placement does not have it."""
-    rooms = placement.find_rooms(conn, provider_id)
-    units = {each: placement.find_units(conn, room) for each, room in rooms.items()}
+    rooms = placement.read_host_capacities(conn, provider_id)
+    units = {each: placement.read_unit_limits(conn, room) for each, room in rooms.items()}
     return learn(conn, listed, rooms, units).get(provider_id)
 
 
@@ -121,7 +121,10 @@ class HostRefresher(PeriodicWorker):
             if learnt is not None and not host.knows(learnt):
                 room = rooms.get(host.provider_id) or outside[host.provider_id]
                 self._refresh(
-                    host, unit_properties.with_unit_sizes(learnt, placement.find_units(conn, room))
+                    host,
+                    unit_properties.with_unit_sizes(
+                        learnt, placement.read_unit_limits(conn, room)
+                    ),
                 )
             found |= set(self._judge(conn, host, rooms.get(host.provider_id), outside))
         for told in sorted(found - self._reported):
@@ -139,10 +142,10 @@ class HostRefresher(PeriodicWorker):
 
     def _judge(
         self,
-        conn: 'connection.Connection',
+        conn: 'connections.Connection',
         host: hosts.Host,
-        room: placement.HostRoom | None,
-        outside: Mapping[str, placement.HostRoom],
+        room: placement.HostCapacity | None,
+        outside: Mapping[str, placement.HostCapacity],
     ) -> Iterator[str]:
         """Tell what is wrong with a host, and repair what can be.
 

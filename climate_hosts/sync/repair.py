@@ -21,7 +21,7 @@ from climate_hosts.sync import lost_lanes, pool_aggregate
 from climate_hosts.sync.refresh import every
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 _GONE: Final = 'Placement has it no more: delete it'
 
@@ -35,7 +35,7 @@ class HostRepair:
     def __init__(
         self,
         database: Database,
-        conn: 'connection.Connection',
+        conn: 'connections.Connection',
         yes: bool,
     ) -> None:
         self._database = database

@@ -13,7 +13,7 @@ from climate_core.cloud import placement
 from climate_hosts.domain.hosts import Host
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,24 +25,24 @@ class Rooms:
     :param hidden: those that were found only when they were asked for alone
     """
 
-    inside: Mapping[str, placement.HostRoom]
-    outside: Mapping[str, placement.HostRoom]
+    inside: Mapping[str, placement.HostCapacity]
+    outside: Mapping[str, placement.HostCapacity]
     hidden: frozenset[str]
 
 
-def read(conn: 'connection.Connection', hosts: Iterable[Host]) -> Rooms:
+def read(conn: 'connections.Connection', hosts: Iterable[Host]) -> Rooms:
     """Read what Placement has of hosts.
 
     One request, one more if some of them take ordinary servers, one for each host that the
     answers do not have, and one more if Placement has that.
     """
     hosts = list(hosts)
-    inside = placement.find_rooms(conn)
+    inside = placement.read_host_capacities(conn)
     takes_any_ordinary = any(host.takes_ordinary for host in hosts)
-    outside = placement.find_rooms(conn, outside=True) if takes_any_ordinary else {}
+    outside = placement.read_host_capacities(conn, outside=True) if takes_any_ordinary else {}
     hidden = set()
     for provider_id in {host.provider_id for host in hosts} - inside.keys() - outside.keys():
-        alone = placement.find_rooms(conn, provider_id)
+        alone = placement.read_host_capacities(conn, provider_id)
         if alone:
             is_kept = placement.is_in_pool(conn, provider_id)
             (inside if is_kept else outside).update(alone)

@@ -27,7 +27,7 @@ from climate_hosts.domain import hosts
 from climate_hosts.sync import pool_aggregate
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 LOG = log.getLogger(__name__)
 
@@ -47,7 +47,9 @@ class SharedHosts(Worker):
     complaint = 'Hosts were not given back to ordinary servers; the next look tries again'
     _IDLE_SECONDS = 300.0
 
-    def __init__(self, database: Database, connect: Callable[[], 'connection.Connection']) -> None:
+    def __init__(
+        self, database: Database, connect: Callable[[], 'connections.Connection']
+    ) -> None:
         super().__init__(self._IDLE_SECONDS)
         self._database = database
         self._connect = connect

@@ -13,14 +13,14 @@ from climate_core.cloud import errors, neutron
 from climate_core.cloud.neutron import NEUTRON
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 #: So many addresses are in one URL: all are read by a web server that takes 8 KiB.
 _ADDRESSES: Final = 100
 
 
 def find(
-    conn: 'connection.Connection', network_id: str, addresses: Collection[str]
+    conn: 'connections.Connection', network_id: str, addresses: Collection[str]
 ) -> dict[str, dict[str, Any]]:
     """Return the floating IPs that have these addresses of a network, by the addresses."""
     found: dict[str, dict[str, Any]] = {}
@@ -31,7 +31,7 @@ def find(
     return found
 
 
-def get(conn: 'connection.Connection', floating_ip_id: str) -> dict[str, Any]:
+def get(conn: 'connections.Connection', floating_ip_id: str) -> dict[str, Any]:
     """Return a floating IP; Gone if there is none that these rights see."""
     found: dict[str, Any] = NEUTRON.read(conn, f'/floatingips/{floating_ip_id}', 'floatingip')
     return found
@@ -42,18 +42,18 @@ def read_project(floating_ip: Mapping[str, Any]) -> str:
     return str(floating_ip['project_id'])
 
 
-def every_id(conn: 'connection.Connection') -> Iterator[str]:
+def every_id(conn: 'connections.Connection') -> Iterator[str]:
     """Yield the ids of all floating IPs, one call for each page."""
     pages = NEUTRON.pages(conn, '/floatingips', 'floatingips', {'fields': 'id'})
     return (each['id'] for each in pages)
 
 
-def check_all_visible(conn: 'connection.Connection') -> None:
+def check_all_visible(conn: 'connections.Connection') -> None:
     """Raise Refused if these rights do not see the floating IPs of every project."""
     neutron.check_all_visible(conn, 'floating IPs')
 
 
-def delete(conn: 'connection.Connection', floating_ip_id: str) -> None:
+def delete(conn: 'connections.Connection', floating_ip_id: str) -> None:
     """Delete a floating IP, also while it is associated; one that is gone is fine.
 
     Port forwardings keep it from that, so they go first
@@ -71,20 +71,20 @@ def delete(conn: 'connection.Connection', floating_ip_id: str) -> None:
             NEUTRON.ask(conn, 'DELETE', path)
 
 
-def get_network(conn: 'connection.Connection', network_id: str) -> dict[str, Any]:
+def get_network(conn: 'connections.Connection', network_id: str) -> dict[str, Any]:
     """Return a network; Gone if there is none."""
     found: dict[str, Any] = NEUTRON.read(conn, f'/networks/{network_id}', 'network')
     return found
 
 
-def list_subnets(conn: 'connection.Connection', network_id: str) -> list[dict[str, Any]]:
+def list_subnets(conn: 'connections.Connection', network_id: str) -> list[dict[str, Any]]:
     """Return the subnets of a network that have IPv4 addresses."""
     query = {'network_id': network_id, 'ip_version': 4}
     return list(NEUTRON.pages(conn, '/subnets', 'subnets', query))
 
 
 def used_addresses(
-    conn: 'connection.Connection', network_id: str, addresses: Collection[str]
+    conn: 'connections.Connection', network_id: str, addresses: Collection[str]
 ) -> dict[str, str]:
     """Return which of these addresses of a network ports have, and what each of those is for.
 

@@ -13,7 +13,7 @@ from climate_core.cloud import errors
 from climate_core.cloud.neutron import NEUTRON
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
     from climate_networks.domain.networks import Segment
 
 #: No VLAN has this number: Neutron makes no network of it.
@@ -32,7 +32,7 @@ def provider(segment: 'Segment') -> dict[str, Any]:
     return named
 
 
-def find(conn: 'connection.Connection', segment: 'Segment') -> dict[str, Any] | None:
+def find(conn: 'connections.Connection', segment: 'Segment') -> dict[str, Any] | None:
     """Return the network of a segment; None if there is none that these rights see."""
     wanted = provider(segment)
     # Neutron leaves out filters and fields that these rights may not read.
@@ -43,7 +43,7 @@ def find(conn: 'connection.Connection', segment: 'Segment') -> dict[str, Any] | 
 
 
 def used(
-    conn: 'connection.Connection', segments: Collection['Segment']
+    conn: 'connections.Connection', segments: Collection['Segment']
 ) -> dict['Segment', dict[str, Any]]:
     """Return which of some segments of one type networks have, and these.
 
@@ -61,7 +61,7 @@ def used(
     return found
 
 
-def find_unknown(conn: 'connection.Connection', segment: 'Segment') -> str | None:
+def find_unknown(conn: 'connections.Connection', segment: 'Segment') -> str | None:
     """Return the name of what Neutron does not know of a segment; None: it knows all of it.
 
     Neutron lists neither its types nor its physical networks. It is asked for a network that it
@@ -76,15 +76,15 @@ def find_unknown(conn: 'connection.Connection', segment: 'Segment') -> str | Non
         wanted |= provider(segment) | {'provider:segmentation_id': _NO_VLAN}
     response = NEUTRON.send(conn, 'POST', '/networks', {'network': {'name': 'none', **wanted}})
     if response.status_code not in (400, 409):
-        made = errors.read(response, NEUTRON.name, 'network')
+        made = errors.read_response(response, NEUTRON.name, 'network')
         NEUTRON.ask(conn, 'DELETE', f'/networks/{made["id"]}')
         return None
-    told = errors.message(response)
+    told = errors.error_message(response)
     found = (name for name, text in _UNKNOWN.items() if text.format(**segment.facts) in told)
     return next(found, None)
 
 
-def list_ranges(conn: 'connection.Connection') -> list[dict[str, Any]]:
+def list_ranges(conn: 'connections.Connection') -> list[dict[str, Any]]:
     """Return the ranges from which Neutron chooses segments.
 
     It has none to show without its plugin ``network_segment_range``, or without the right to see

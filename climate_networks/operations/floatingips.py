@@ -27,7 +27,7 @@ from climate_networks.db import floatingips as db
 from climate_networks.domain import floatingips
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 
 @dataclasses.dataclass
@@ -82,7 +82,7 @@ class FloatingIpOperations:
         self.database.write(_delete, floating_ip_id)
 
 
-def _check_network(conn: 'connection.Connection', network_id: str) -> None:
+def _check_network(conn: 'connections.Connection', network_id: str) -> None:
     """Refuse a network that is not there, or has no floating IPs."""
     field = 'floating_network_id'
     try:

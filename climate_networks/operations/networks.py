@@ -29,7 +29,7 @@ from climate_networks.db import networks as db
 from climate_networks.domain import networks
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 _NOUNS: Final = {'network_type': 'network type', 'physical_network': 'physical network'}
 #: Where Neutron knows it from.
@@ -112,7 +112,7 @@ class NetworkOperations:
 
 
 def _check_free(
-    conn: 'connection.Connection', wanted: Sequence[networks.Segment], field: str
+    conn: 'connections.Connection', wanted: Sequence[networks.Segment], field: str
 ) -> None:
     """Refuse segments that Neutron does not know, chooses for others, or has a network of.
 

@@ -20,7 +20,7 @@ from climate_core.plugins.base import MadeResource, Wait
 from climate_networks.domain import marks
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
     from climate_core.lease.model import Lease, Reservation
 
 LOG = log.getLogger(__name__)
@@ -69,13 +69,13 @@ class MadeInNeutronPlugin(promised.PromisedPlugin):
     neutron_noun: ClassVar[str]
 
     def list_made(self) -> Iterable[MadeResource]:
-        for each in neutron.every_mark(self.cloud.service(), self.neutron_noun):
+        for each in neutron.list_tagged(self.cloud.service(), self.neutron_noun):
             made = marks.reservation_of(each)
             if made is not None:
                 yield MadeResource(each['id'], *made)
 
     def unleased_since(self, resource_id: str) -> datetime.datetime | None:
-        return neutron.changed_at(self.cloud.service(), self.neutron_noun, resource_id)
+        return neutron.read_changed_at(self.cloud.service(), self.neutron_noun, resource_id)
 
 
 def is_ours(
@@ -91,7 +91,7 @@ def is_ours(
 
 
 def make(
-    conn: 'connection.Connection',
+    conn: 'connections.Connection',
     wanted: NeutronRequest,
     lease: 'Lease',
     reservation: 'Reservation',

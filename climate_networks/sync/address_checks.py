@@ -13,7 +13,7 @@ from climate_networks.db import registered_units
 from climate_networks.domain import floatingips
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 #: What Neutron does not tell.
 UNSEEN: Final = (
@@ -24,7 +24,7 @@ UNSEEN: Final = (
 )
 
 
-def find(database: Database, conn: 'connection.Connection') -> list[str] | None:
+def find(database: Database, conn: 'connections.Connection') -> list[str] | None:
     """Return what is wrong with addresses that are set apart, one call for each network.
 
     :returns: None if there are none

@@ -12,7 +12,7 @@ from climate_networks.domain import marks, networks
 from climate_networks.domain.networks import Segment
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 #: What Neutron does not tell.
 UNSEEN: Final = (
@@ -21,7 +21,7 @@ UNSEEN: Final = (
 )
 
 
-def find(database: Database, conn: 'connection.Connection') -> list[str] | None:
+def find(database: Database, conn: 'connections.Connection') -> list[str] | None:
     """Return which segments that are set apart others have, or may get.
 
     One call for each physical network, and one for the ranges.

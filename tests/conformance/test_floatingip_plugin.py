@@ -344,7 +344,7 @@ def test_lease_whose_addresses_are_all_deleted_has_lost_them(world):
 
 
 def test_what_is_missing_is_asked_for_by_the_ids_of_the_leases_alone(world, monkeypatch):
-    monkeypatch.setattr(neutron_calls, '_IDS', 2)
+    monkeypatch.setattr(neutron_calls, '_IDS_PER_REQUEST', 2)
     leases = [world.started(), world.started(amount=2)]
     made = {each['id'] for each in world.made()}
     neutron.add(world.state, floating_ip_address='203.0.113.99', project_id='other-id')

@@ -93,7 +93,7 @@ class Pool:
 
     def open(self):
         """Return the names of the hosts whose lanes are open."""
-        rooms = placement.find_rooms(self.conn)
+        rooms = placement.read_host_capacities(self.conn)
         return {
             host.hypervisor_hostname
             for host in every(self._database)

@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from climate_core.cloud import network_parts
+from climate_core.cloud import neutron
 from climate_core.cloud.neutron import NEUTRON
 from climate_core.context import RequestContext
 from climate_networks.cloud import segments
@@ -89,7 +89,7 @@ class Scene:
         return [*NEUTRON.pages(self.cloud.service(), f'/{plural}', plural, {})]
 
     def list_ports(self, network_id):
-        return network_parts.list_ports(self.cloud.service(), network_id)
+        return neutron.list_ports(self.cloud.service(), network_id)
 
     def order(self, plural, **values):
         (made,) = self.stage.cloud.order(plural, [values])

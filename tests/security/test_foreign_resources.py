@@ -9,7 +9,7 @@ from oslo_config import cfg
 from oslo_policy import policy
 
 from climate_core import exceptions
-from climate_core.cloud import images
+from climate_core.cloud import servers
 from climateclient.extension import policies
 from tests.conformance.world import Case, lease_of, reservation_of, settle
 from tests.support.fakes import nova
@@ -85,7 +85,7 @@ def test_image_that_another_project_shares_takes_the_place_of_none(world):
             'status': status,
             'project_id': 'other-id',
             'server_id': '',
-            'metadata': {images.PROPERTY: case.reservation.id},
+            'metadata': {servers.RESERVATION_PROPERTY: case.reservation.id},
         }
         world.state.put('images', image, {'what': 'image create', 'id': decoy})
     case.lease = dataclasses.replace(case.lease, trust_id=None)

@@ -13,7 +13,7 @@ def stand_for_connections(
     service_type: str,
     client_of: Callable[[Any], Any],
 ) -> None:
-    """Give users a ``client`` for one service, as climate_core.cloud.connection has it.
+    """Give users a ``client`` for one service, as climate_core.cloud.connections has it.
 
     :param client_of: returns what sends requests with the rights of a user
     """

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 from oslo_utils import uuidutils
 
 from climate_core import exceptions
-from climate_core.cloud import errors, images, volumes
+from climate_core.cloud import errors, servers, volumes
 from climate_core.plugins import specified
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 KEY: Final = 'block_device_mapping_v2'
 #: The property of an image with block devices of its own, one of which may be the root disk.
 _OF_IMAGE: Final = 'block_device_mapping'
 #: By its source_type: what checks the uuid of a block device, and the GiB that its volume needs.
 _SOURCES: Final[Mapping[str, specified.SourceCheck]] = {
-    'image': (images.check, images.disk_gb),
+    'image': (servers.check_image, servers.image_disk_gb),
     'snapshot': (volumes.check_snapshot, operator.itemgetter('size')),
     'volume': (volumes.check, lambda _: 0),
 }
@@ -34,7 +34,7 @@ Device = Mapping[str, Any]
 
 
 def check(
-    conn: 'connection.Connection',
+    conn: 'connections.Connection',
     wanted: Mapping[str, Any],
     flavor: Mapping[str, Any],
     image: Mapping[str, Any] | None,
@@ -77,7 +77,7 @@ def _boot_index(device: Device) -> int | None:
 
 
 def _check_device(
-    conn: 'connection.Connection', device: Device, field: str
+    conn: 'connections.Connection', device: Device, field: str
 ) -> Mapping[str, Any] | None:
     """Reject a device whose volume, snapshot, image or volume type the user lacks.
 

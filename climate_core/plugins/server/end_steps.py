@@ -12,7 +12,7 @@ from oslo_log import log
 
 from climate_common import limits
 from climate_core import exceptions
-from climate_core.cloud import errors, images, servers
+from climate_core.cloud import errors, servers
 from climate_core.plugins import parent_stacks
 from climate_core.plugins.base import Wait
 from climate_core.plugins.server import lost_tasks
@@ -118,7 +118,7 @@ def _offload(context: EndContext, server: Server) -> Wait | None:
 def _image(context: EndContext, server: Server) -> Wait:
     """Make the image once, and delete the server when the image is complete."""
     key = context.reservation.id
-    image = images.find(context.conn, key, context.lease.project_id)
+    image = servers.find_image(context.conn, key, context.lease.project_id)
     if image and image.status == 'active':
         return _delete(context, server)
     if image and image.status == 'deactivated':
@@ -130,12 +130,12 @@ def _image(context: EndContext, server: Server) -> Wait:
     if image and context.age < _UPLOAD_BEGINS:
         return context.wait()
     if image:
-        images.delete(context.conn, image.id)
+        servers.delete_image(context.conn, image.id)
     name = context.prefix + server['name']
     return context.once(
         lost_tasks.IMAGE,
         lambda: 'Nova could not make the image of the server.',
-        lambda: images.create(context.conn, server['id'], name, key),
+        lambda: servers.create_image(context.conn, server['id'], name, key),
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from oslo_config import cfg
 
-from climate_core.cloud import images, servers
+from climate_core.cloud import servers
 from climate_core.plugins import lost
 from climate_core.plugins.base import Wait
 
@@ -205,7 +205,7 @@ def wait_for_image(context: 'EndContext', image: 'Copy') -> Wait:
     repair = lost.RepairStep(
         'delete_image',
         'it was deleted and is made again.',
-        lambda: images.delete(context.conn, image.id),
+        lambda: servers.delete_image(context.conn, image.id),
         f'openstack image delete {image.id}',
     )
     doing = f'The image {image.id} of the server has been {image.status}'
@@ -218,7 +218,9 @@ def upload(context: 'EndContext', server: Mapping[str, Any]) -> str:
     is_left = not task and context.progress.asked == IMAGE
     if not (is_left or task.startswith(_UPLOADS)):
         return ''
-    return images.describe(context.conn, context.reservation.id, f'{server["name"]}-shelved')
+    return servers.describe_images(
+        context.conn, context.reservation.id, f'{server["name"]}-shelved'
+    )
 
 
 def _delete(context: 'StepContext', server_id: str) -> lost.RepairStep:

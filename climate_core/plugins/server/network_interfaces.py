@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from oslo_config import cfg
 
 from climate_core import exceptions
-from climate_core.cloud import errors, networks
+from climate_core.cloud import errors, neutron
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 KEY: Final = 'networks'
 OPTION: Final = cfg.BoolOpt(
@@ -27,7 +27,7 @@ OPTION: Final = cfg.BoolOpt(
 
 
 def check(
-    conn: 'connection.Connection', wanted: Mapping[str, Any], field: str, allows_external: bool
+    conn: 'connections.Connection', wanted: Mapping[str, Any], field: str, allows_external: bool
 ) -> None:
     """Check the networks with the rights of the user.
 
@@ -39,23 +39,23 @@ def check(
     """
     if wanted.get(KEY) == 'auto':
         with errors.for_user(field):
-            networks.check_unambiguous(conn)
+            neutron.check_default_network(conn)
     for number, interface in enumerate(_listed(wanted)):
         where = f'{field}[{number}]'
         _check_form(interface, where, wanted.get('count', 1))
         if 'port' in interface:
             with errors.for_user(f'{where}.port'):
-                networks.check_port(conn, interface['port'], allows_external)
+                neutron.check_port(conn, interface['port'], allows_external)
         else:
             with errors.for_user(f'{where}.uuid'):
-                networks.check_network(conn, interface['uuid'], allows_external)
+                neutron.check_network(conn, interface['uuid'], allows_external)
 
 
-def check_now(conn: 'connection.Connection', wanted: Mapping[str, Any], field: str) -> None:
+def check_now(conn: 'connections.Connection', wanted: Mapping[str, Any], field: str) -> None:
     """Check what has to be right when the servers are created; raises as :func:`check`."""
     for where, port_id in list_ports(wanted, field):
         with errors.for_user(where):
-            networks.check_free(conn, port_id)
+            neutron.check_port_unused(conn, port_id)
 
 
 def _listed(wanted: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

@@ -32,7 +32,7 @@ from climate_core.plugins.server import (
 from climate_core.plugins.step_context import EndContext, StepContext
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
     from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
 
@@ -114,9 +114,9 @@ class ServerPlugin(making.MakingPlugin):
             specification.check_now(self.cloud.user(context), values[self.key])
 
     def _find(
-        self, conn: 'connection.Connection', reservation: 'Reservation', every_project: bool
+        self, conn: 'connections.Connection', reservation: 'Reservation', every_project: bool
     ) -> Iterator[str]:
-        return servers.find(conn, specification.tag(reservation), every_project)
+        return servers.find_by_tag(conn, specification.tag(reservation), every_project)
 
     def _create(self, context: StepContext, asked_by: Mapping[str, str]) -> str:
         keys = context.options.secret_keys
@@ -154,7 +154,7 @@ class ServerPlugin(making.MakingPlugin):
         return server['status'] == 'BUILD' and _asks_for_reservation(hints)
 
     def _read_whole(
-        self, conn: 'connection.Connection', resource_id: str
+        self, conn: 'connections.Connection', resource_id: str
     ) -> dict[str, Any] | None:
         server = servers.get(conn, resource_id, hints=True)
         # Of a cell that does not answer Nova shows neither the flavor nor the hints.

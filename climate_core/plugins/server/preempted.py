@@ -18,7 +18,7 @@ from climate_core.plugins.server import end_steps
 from climate_core.plugins.step_context import EndContext, StepContext
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 #: Statuses from which Nova shelves.
 SHELVED_FROM: Final = frozenset({'ACTIVE', 'SHUTOFF', 'PAUSED', 'SUSPENDED'})
@@ -125,13 +125,13 @@ def unlocked(context: StepContext, server: Mapping[str, Any]) -> Mapping[str, An
     return {**server, 'locked': False}
 
 
-def list_locked(conn: 'connection.Connection') -> Iterator[str]:
+def list_locked(conn: 'connections.Connection') -> Iterator[str]:
     """Yield the ids of the servers that are locked because their lease gave way."""
-    yield from (str(each['id']) for each in servers.locked(conn) if is_ours(each))
+    yield from (str(each['id']) for each in servers.list_locked(conn) if is_ours(each))
 
 
 def unlock(
-    conn: 'connection.Connection',
+    conn: 'connections.Connection',
     server_id: str,
     lease_id: str | None = None,
     may_sleep: bool = True,

@@ -17,7 +17,7 @@ from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import Forecast, FutureDemand, NotExpected, Nouns
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 _CLASSES: Final[Mapping[str, str]] = {
     amounts.VCPUS: 'VCPU',
@@ -36,7 +36,7 @@ class CommonHostRoom:
 
     nouns = Nouns()
 
-    def __init__(self, conn: 'connection.Connection') -> None:
+    def __init__(self, conn: 'connections.Connection') -> None:
         self._conn = conn
         self._flavors: dict[str, dict[str, Any]] | None = None
         up = hosts_up(conn)
@@ -143,7 +143,7 @@ def needs(flavor: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def hosts_up(conn: 'connection.Connection') -> dict[str, Any]:
+def hosts_up(conn: 'connections.Connection') -> dict[str, Any]:
     """Return the hosts that take servers by the ids of their providers: ``servers``, ``zone``."""
     services = hypervisors.list_services(conn)
     return {
@@ -153,12 +153,12 @@ def hosts_up(conn: 'connection.Connection') -> dict[str, Any]:
     }
 
 
-def read(conn: 'connection.Connection', up: Mapping[str, Any]) -> Iterator[TargetHost]:
+def read(conn: 'connections.Connection', up: Mapping[str, Any]) -> Iterator[TargetHost]:
     """Return the ordinary hosts with what is free of them.
 
     :param up: those that take servers
     """
-    rooms = placement.find_targets(conn)
+    rooms = placement.read_ordinary_capacities(conn)
     for provider_id in placement.list_ordinary_roots(conn):
         if provider_id not in up:
             continue
@@ -173,7 +173,7 @@ def read(conn: 'connection.Connection', up: Mapping[str, Any]) -> Iterator[Targe
         yield TargetHost(name=provider_id, free=free, zone=zone, traits=room.traits)
 
 
-def lacking(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> str:
+def lacking(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> str:
     """Return what there is too little of for one more server; empty if there is enough.
 
     :param conn: the rights of the service

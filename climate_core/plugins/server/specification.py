@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from climate_common import amounts, limits, sealing
 from climate_core import exceptions
-from climate_core.cloud import errors, flavors, images, networks, servers
+from climate_core.cloud import errors, flavors, neutron, servers
 from climate_core.lease import model
 from climate_core.plugins import specified
 from climate_core.plugins.base import Claimed
 from climate_core.plugins.server import block_devices, network_interfaces, room
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
     from climate_core.lease.model import Lease, Reservation
 
 LOG = logging.getLogger(__name__)
@@ -162,8 +162,8 @@ SCHEMA: Final[Mapping[str, Any]] = {
 
 
 def claim(
-    conn: 'connection.Connection',
-    service: 'connection.Connection',
+    conn: 'connections.Connection',
+    service: 'connections.Connection',
     lease_id: str,
     wanted: Mapping[str, Any],
     params: Mapping[str, Any],
@@ -200,7 +200,7 @@ def claim(
 
 
 def _check(
-    conn: 'connection.Connection', wanted: Mapping[str, Any], allows_external: bool
+    conn: 'connections.Connection', wanted: Mapping[str, Any], allows_external: bool
 ) -> dict[str, Any]:
     """Return the flavor; refuse what refers to things that the user has not."""
     with errors.for_user(f'{KEY}.flavorRef'):
@@ -208,7 +208,7 @@ def _check(
     image: Mapping[str, Any] | None = None
     if 'imageRef' in wanted:
         with errors.for_user(f'{KEY}.imageRef'):
-            image = images.check(conn, wanted['imageRef'])
+            image = servers.check_image(conn, wanted['imageRef'])
     elif not wanted.get(block_devices.KEY):
         raise exceptions.BadRequest(
             'It is needed: the id of an image, if there is no block_device_mapping_v2.',
@@ -223,7 +223,7 @@ def _check(
     _check_zone(conn, wanted)
     for number, each in enumerate(wanted.get('security_groups', ())):
         with errors.for_user(f'{KEY}.security_groups[{number}].name'):
-            networks.check_security_group(conn, each['name'])
+            neutron.check_security_group(conn, each['name'])
     if 'group' in wanted.get(HINTS, ()):
         with errors.for_user(f'{KEY}.{HINTS}.group'):
             servers.check_group(conn, wanted[HINTS]['group'])
@@ -239,7 +239,7 @@ def list_ports(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     return network_interfaces.list_ports(wanted, _NETWORKS)
 
 
-def check_now(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> None:
+def check_now(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> None:
     """Check what must be right when the servers are created, and may change before.
 
     :raises climate_core.exceptions.ClimateError: it is not right now, naming the field
@@ -258,7 +258,7 @@ def _check_fits(flavor: Mapping[str, Any], image: Mapping[str, Any], is_on_host:
     needs = [('ram', int(image.get('min_ram') or 0), 'MiB')]
     # A flavor without a disk takes the size of the image.
     if is_on_host and flavor['disk']:
-        needs.append(('disk', images.disk_gb(image), 'GiB'))
+        needs.append(('disk', servers.image_disk_gb(image), 'GiB'))
     for name, least, unit in needs:
         if flavor[name] < least:
             raise exceptions.BadRequest(
@@ -268,7 +268,7 @@ def _check_fits(flavor: Mapping[str, Any], image: Mapping[str, Any], is_on_host:
             )
 
 
-def _check_zone(conn: 'connection.Connection', wanted: Mapping[str, Any]) -> None:
+def _check_zone(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> None:
     """Reject a zone that does not exist, and a forced host.
 
     Nova's policy allows a host to administrators. Climate cannot read that policy, and the server

@@ -32,7 +32,7 @@ from climate_core.plugins.stack import end_steps, lost_actions, template_stack
 from climate_core.plugins.step_context import EndContext, StepContext
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
     from climate_core.cloud.stacks import Stack
     from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
@@ -247,7 +247,7 @@ class StackPlugin(wakeable.WakeablePlugin):
         return self._was_deleted if stack.status == 'DELETE_COMPLETE' else None
 
 
-def _check(context: 'RequestContext', user: 'connection.Connection', stack: 'Stack') -> None:
+def _check(context: 'RequestContext', user: 'connections.Connection', stack: 'Stack') -> None:
     """Refuse what cannot be woken: a part of a stack, one that is broken, another user's.
 
     :raises climate_core.exceptions.Permanent: it is that, or nothing in it waits for its lease
@@ -343,6 +343,6 @@ def _went_wrong(stack: 'Stack') -> bool:
     return stack.status.endswith('_FAILED') or stack.status.startswith('ROLLBACK_')
 
 
-def _has_asleep(conn: 'connection.Connection', stack: 'Stack') -> bool:
+def _has_asleep(conn: 'connections.Connection', stack: 'Stack') -> bool:
     waiting = parent_stacks.asleep(conn, every_project=False)
     return not waiting.isdisjoint(stacks.physical_ids(conn, stack))

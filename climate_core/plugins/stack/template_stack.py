@@ -31,7 +31,7 @@ from climate_core.plugins.stack import preview, template_text
 if TYPE_CHECKING:
     from oslo_config import cfg
 
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
     from climate_core.cloud.stacks import Stack
     from climate_core.lease.model import Reservation
 
@@ -156,7 +156,7 @@ def _is_held(params: Mapping[str, Any]) -> bool:
 
 def check(
     conf: 'cfg.ConfigOpts',
-    conn: 'connection.Connection',
+    conn: 'connections.Connection',
     lease_id: str,
     values: Mapping[str, Any],
 ) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def check(
 
 
 def make(
-    conn: 'connection.Connection', lease_id: str, values: Mapping[str, Any], claimed: Claimed
+    conn: 'connections.Connection', lease_id: str, values: Mapping[str, Any], claimed: Claimed
 ) -> Claimed:
     """Make the placeholder for a lease, or find the one that an equal request made for it.
 
@@ -208,7 +208,7 @@ def is_unfilled(stack: 'Stack') -> bool:
     return UNFILLED in stack.tags
 
 
-def fill(conn: 'connection.Connection', stack: 'Stack', reservation: 'Reservation') -> None:
+def fill(conn: 'connections.Connection', stack: 'Stack', reservation: 'Reservation') -> None:
     """Ask Heat, with the rights of the lease's owner, to make what the template says.
 
     :raises climate_core.exceptions.Permanent: the stack does not have its template any more
@@ -299,7 +299,7 @@ def _previewed(lease_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _find(
-    conn: 'connection.Connection',
+    conn: 'connections.Connection',
     values: Mapping[str, Any],
     tags: Iterable[str],
     taken: stacks.StackNameTaken,

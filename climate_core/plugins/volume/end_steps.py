@@ -12,9 +12,9 @@ from typing import Any
 from oslo_log import log
 
 from climate_core import exceptions
-from climate_core.cloud import copies, errors, servers, volumes
-from climate_core.cloud.copies import CopyKind
+from climate_core.cloud import errors, servers, volumes
 from climate_core.cloud.services import Copy
+from climate_core.cloud.volumes import CopyKind
 from climate_core.plugins.base import Wait
 from climate_core.plugins.step_context import EndContext, Step, done, refuse
 from climate_core.plugins.volume import lost_steps
@@ -83,7 +83,7 @@ def _cancel_transfer(context: EndContext, volume: Volume) -> Wait:
 
 def _detach(context: EndContext, volume: Volume) -> Wait:
     """Take the volume from one server; Cinder takes a shared one from one after the other."""
-    found = volumes.attachments(context.conn, context.resource_id, context.as_service)
+    found = volumes.list_attachments(context.conn, context.resource_id, context.as_service)
     if not found:
         return lost_steps.leave_unused(context, volume)
     first = min(found, key=lambda attachment: str(attachment['id']))
@@ -124,7 +124,7 @@ def _attaching(context: EndContext, volume: Volume) -> Wait:
 
     It has no record of its own, only this status (cinder/volume/api.py API.reserve_volume).
     """
-    found = volumes.attachments(context.conn, context.resource_id, context.as_service)
+    found = volumes.list_attachments(context.conn, context.resource_id, context.as_service)
     return (lost_steps.detaching if found else lost_steps.unreserve)(context, volume)
 
 
@@ -139,8 +139,8 @@ def _copied(kind: CopyKind, then: Step, *, broken: bool = False) -> Step:
         if kind is CopyKind.SNAPSHOT and context.as_service and not broken:
             LOG.warning('Volume %s is kept without a snapshot', volume_id)
             return None
-        found = copies.find(conn, kind, volume_id, key, context.as_service)
-        if found and found.status in copies.COMPLETE:
+        found = volumes.find_copy(conn, kind, volume_id, key, context.as_service)
+        if found and found.status in volumes.COMPLETE_COPIES:
             return then(context, volume)
         if broken:
             return _broken(context, volume)
@@ -150,7 +150,7 @@ def _copied(kind: CopyKind, then: Step, *, broken: bool = False) -> Step:
         return context.once(
             kind,
             lambda: f'The {kind} of the volume is gone before it was complete.',
-            lambda: copies.create(conn, kind, volume_id, name, key),
+            lambda: volumes.create_copy(conn, kind, volume_id, name, key),
         )
 
     return step
@@ -158,10 +158,10 @@ def _copied(kind: CopyKind, then: Step, *, broken: bool = False) -> Step:
 
 def _incomplete(context: EndContext, volume: Volume, kind: CopyKind, copy: Copy) -> Wait:
     if copy.status == 'error':
-        reason = copy.reason or volumes.reason(context.conn, copy.id)
+        reason = copy.reason or volumes.read_failure_reason(context.conn, copy.id)
         told = f'Cinder could not make the {kind} of the volume: {reason}'
         try:
-            copies.delete(context.conn, kind, copy.id)
+            volumes.delete_copy(context.conn, kind, copy.id)
         except errors.EXPECTED as exc:
             # Most often there is no cinder-backup. None other is made before it is gone.
             told = f'{told.rstrip(".")}. The failed {kind} {copy.id} could not be deleted: {exc}'
@@ -177,7 +177,7 @@ def _incomplete(context: EndContext, volume: Volume, kind: CopyKind, copy: Copy)
 def _backing_up(context: EndContext, volume: Volume) -> Wait:
     """Wait for a backup, ours or that of a user."""
     conn, volume_id, key = context.conn, context.resource_id, context.reservation.id
-    found = copies.find(conn, CopyKind.BACKUP, volume_id, key, context.as_service)
+    found = volumes.find_copy(conn, CopyKind.BACKUP, volume_id, key, context.as_service)
     if found and found.status == 'creating':
         return lost_steps.copying(context, volume, CopyKind.BACKUP, found)
     return lost_steps.working(context, volume)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from oslo_config import cfg
 
 from climate_core import exceptions
-from climate_core.cloud import copies, volumes
+from climate_core.cloud import volumes
 from climate_core.cloud.services import Copy
 from climate_core.plugins import lost
 from climate_core.plugins.base import Wait
@@ -173,7 +173,7 @@ def _after(context: 'EndContext', volume: Mapping[str, Any]) -> str:
     """Return the status of a volume whose work is lost, as an administrator would reset it."""
     if volume['status'] not in _KEEPS_DATA:
         return 'error'
-    found = volumes.attachments(context.conn, context.resource_id, context.as_service)
+    found = volumes.list_attachments(context.conn, context.resource_id, context.as_service)
     return 'in-use' if found else 'available'
 
 
@@ -285,22 +285,22 @@ def unreserve(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
 
 
 def copying(
-    context: 'EndContext', volume: Mapping[str, Any], kind: copies.CopyKind, copy: Copy
+    context: 'EndContext', volume: Mapping[str, Any], kind: volumes.CopyKind, copy: Copy
 ) -> Wait:
     """Wait for a copy; have a lost one made again.
 
     A backup that no cinder-backup has begun keeps its status. It is left to an administrator when
     that has not changed after as long again.
     """
-    is_left = kind is copies.CopyKind.BACKUP and volume['status'] != 'backing-up'
+    is_left = kind is volumes.CopyKind.BACKUP and volume['status'] != 'backing-up'
 
     def make() -> None:
         if is_left:
-            copies.disown(context.conn, kind, copy.id)
+            volumes.disown_copy(context.conn, kind, copy.id)
             return
-        if kind is copies.CopyKind.BACKUP:
+        if kind is volumes.CopyKind.BACKUP:
             _reset(context, 'available')
-        copies.reset(context.service, kind, copy.id)
+        volumes.reset_copy(context.service, kind, copy.id)
 
     repair = lost.RepairStep(
         'reset_copy',

@@ -25,7 +25,7 @@ from climate_core.plugins.volume import end_steps, lost_steps, specification
 from climate_core.plugins.volume.end_steps import BROKEN, CREATING, RESERVED
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
     from climate_core.context import RequestContext
     from climate_core.lease.model import Reservation
 
@@ -84,9 +84,9 @@ class VolumePlugin(making.MakingPlugin):
         return specification.claim(self.cloud.user(context), wanted, params)
 
     def _find(
-        self, conn: 'connection.Connection', reservation: 'Reservation', every_project: bool
+        self, conn: 'connections.Connection', reservation: 'Reservation', every_project: bool
     ) -> Iterator[str]:
-        return volumes.find(conn, reservation.id, every_project)
+        return volumes.find_by_reservation(conn, reservation.id, every_project)
 
     def _create(self, context: StepContext, asked_by: Mapping[str, str]) -> str:
         return volumes.create(
@@ -97,7 +97,7 @@ class VolumePlugin(making.MakingPlugin):
         status, volume_id = volume['status'], context.resource_id
         context = context.seeing(status, volume.get('updated_at'))
         if status in BROKEN:
-            reason = volumes.reason(context.conn, volume_id)
+            reason = volumes.read_failure_reason(context.conn, volume_id)
             kind = exceptions.NoRoom if _NO_BACKEND in reason else exceptions.Permanent
             raise kind(self._failed(context.reservation, reason))
         if status in _DELETING:
@@ -214,9 +214,9 @@ class VolumePlugin(making.MakingPlugin):
         return changed.replace(tzinfo=datetime.UTC)
 
 
-def _not_created(conn: 'connection.Connection', volume_id: str, status: str) -> str:
+def _not_created(conn: 'connections.Connection', volume_id: str, status: str) -> str:
     if status == 'error_restoring':
         reason = 'its backup could not be restored. The messages of the backup say why.'
     else:
-        reason = volumes.reason(conn, volume_id)
+        reason = volumes.read_failure_reason(conn, volume_id)
     return f'The volume could not be created: {reason}'

@@ -15,7 +15,7 @@ from climate_core.plugins.common_pool.forecast import Nouns
 from climate_core.plugins.volume import specification
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 _GIB: Final = 'GiB'
 #: Of a pool that has no limit; no volume is larger (cinder/db/constants.py MAX_INT).
@@ -33,7 +33,7 @@ class BackendRoom:
 
     nouns = Nouns('storage pool', 'volume', 'do not serve its volume type')
 
-    def __init__(self, conn: 'connection.Connection') -> None:
+    def __init__(self, conn: 'connections.Connection') -> None:
         self._conn = conn
         self.hosts = [
             TargetHost(
@@ -73,7 +73,7 @@ class BackendRoom:
 
     def _default_type(self) -> str:
         if self._default is None:
-            self._default = volumes.default_type(self._conn) or ''
+            self._default = volumes.read_default_type(self._conn) or ''
         return self._default
 
 

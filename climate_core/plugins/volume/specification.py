@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from climate_common import amounts, hints, limits
 from climate_core import exceptions
-from climate_core.cloud import errors, images, volumes
+from climate_core.cloud import errors, servers, volumes
 from climate_core.plugins import specified
 from climate_core.plugins.base import Claimed
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
     from climate_core.lease.model import Lease, Reservation
 
 #: The property of a reservation that says what is to be made.
@@ -25,7 +25,7 @@ _MOST: Final = 2**31 - 1
 
 #: What a volume is made from: what checks it, and the GiB that it needs.
 _SOURCES: Final[Mapping[str, specified.SourceCheck]] = {
-    'imageRef': (images.check, images.disk_gb),
+    'imageRef': (servers.check_image, servers.image_disk_gb),
     'snapshot_id': (volumes.check_snapshot, operator.itemgetter('size')),
     'source_volid': (volumes.check, operator.itemgetter('size')),
 }
@@ -61,7 +61,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
 
 
 def claim(
-    conn: 'connection.Connection',
+    conn: 'connections.Connection',
     wanted: Mapping[str, Any],
     params: Mapping[str, Any],
 ) -> Claimed:

@@ -89,9 +89,9 @@ class SizesPlugin(room.RoomPlugin):
 
     def _make_flavor(self, lease: 'Lease', reservation: 'Reservation') -> None:
         vcpus, memory_mb, disk_gb = (reservation.params[unit] for unit in self.required)
-        flavors.make_private(
+        flavors.create_private(
             self.cloud.service(),
-            flavors.Private(reservation.id, vcpus, memory_mb, disk_gb),
+            flavors.PrivateFlavor(reservation.id, vcpus, memory_mb, disk_gb),
             {lanes.EXTRA_SPEC: reservation.id},
             {lease.project_id, *reservation.params.get('share_with', ())},
         )

@@ -11,7 +11,7 @@ from climate_core.cloud import errors, servers
 from climate_core.plugins.base import Wait
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
 
 LOG = log.getLogger(__name__)
 
@@ -22,7 +22,7 @@ _NAMED: Final = 3
 
 
 def evacuate(
-    conn: 'connection.Connection', left: Mapping[str, str], projects: Collection[str]
+    conn: 'connections.Connection', left: Mapping[str, str], projects: Collection[str]
 ) -> Wait | None:
     """Evacuate servers, also after one that Nova refuses; wait for those that are still there.
 
@@ -48,7 +48,7 @@ def evacuate(
 
 
 def _evacuate_one(
-    conn: 'connection.Connection', server_id: str, host: str, projects: Collection[str]
+    conn: 'connections.Connection', server_id: str, host: str, projects: Collection[str]
 ) -> bool:
     """Evacuate a server from a host that failed; tell whether it is still there."""
     try:

@@ -20,7 +20,7 @@ IN_USE: Final = 'Host {} still has servers of an earlier lease.'
 
 
 def find(
-    host: placement.HostRoom, lane_id: str, pieces: int, piece: Mapping[str, int] | None
+    host: placement.HostCapacity, lane_id: str, pieces: int, piece: Mapping[str, int] | None
 ) -> str | None:
     """Return what is in the way; None if the lane can be opened.
 

@@ -30,7 +30,7 @@ from climate_hosts.plugins.lanes import options as lane_options
 from climate_hosts.plugins.lanes import reduction as lane_reduction
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
     from climate_core.context import RequestContext
     from climate_core.lease.model import Allocation, Lease, Reservation
 
@@ -218,7 +218,7 @@ class LanePlugin(promised.PromisedPlugin):
 
     def _open(
         self,
-        conn: 'connection.Connection',
+        conn: 'connections.Connection',
         reservation: 'Reservation',
         allocation: 'Allocation',
         aggregates: Sequence[str],
@@ -228,7 +228,7 @@ class LanePlugin(promised.PromisedPlugin):
         piece = self._demand(reservation.params).piece
         slots, prepared = self._slots(allocation), _prepared(reservation).get(lane_id)
         try:
-            room = placement.find_rooms(conn, allocation.unit['provider_id'])
+            room = placement.read_host_capacities(conn, allocation.unit['provider_id'])
             host = next(iter(room.values()), None)
             if host is None or lane_id not in host.lanes:
                 raise errors.Gone

@@ -17,7 +17,7 @@ from climate_core.cloud import placement
 from climate_hosts.cloud import lane_providers
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
     from climate_core.lease.model import Allocation
 
 #: Up to so many hosts are read one by one; for more, all hosts of the pools are read.
@@ -55,7 +55,7 @@ class LaneReduction:
     :param field: what a request names their number
     """
 
-    conn: 'connection.Connection'
+    conn: 'connections.Connection'
     parts: Sequence[Part]
     is_whole: bool
     field: str
@@ -104,9 +104,9 @@ class LaneReduction:
     def _used(self, parts: Sequence[Part]) -> dict[int, int]:
         """Return how many pieces of units are in use; one request for each, or for the pools."""
         ids = [each.allocation.unit['provider_id'] for each in parts]
-        rooms: dict[str, placement.HostRoom] = {}
+        rooms: dict[str, placement.HostCapacity] = {}
         for provider_id in ids if len(ids) <= _FEW else [None]:
-            rooms |= placement.find_rooms(self.conn, provider_id)
+            rooms |= placement.read_host_capacities(self.conn, provider_id)
         found = {}
         for each in parts:
             room = rooms.get(each.allocation.unit['provider_id'])

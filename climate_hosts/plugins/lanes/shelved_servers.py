@@ -14,7 +14,7 @@ from climate_core.cloud import errors, servers
 from climate_core.plugins.base import Done, Wait
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
     from climate_core.lease.model import Reservation
 
 #: What is kept of them: the ids, with how often each was asked to wake.
@@ -39,14 +39,14 @@ def done(reservation: 'Reservation') -> Done | None:
 
 
 def find(
-    conn: 'connection.Connection', reservation: 'Reservation', projects: Collection[str]
+    conn: 'connections.Connection', reservation: 'Reservation', projects: Collection[str]
 ) -> set[str]:
     """Return the ids of those of some projects that are still shelved."""
     return {each for each in _known(reservation) if _is_asleep(conn, each, projects)}
 
 
 def wake(
-    conn: 'connection.Connection', reservation: 'Reservation', projects: Collection[str]
+    conn: 'connections.Connection', reservation: 'Reservation', projects: Collection[str]
 ) -> Wait | None:
     """Unshelve those of some projects that are shelved; None if all run, or cannot."""
     left: dict[str, int] = {}
@@ -72,7 +72,7 @@ def wake(
     return Wait(_LOOK, f'Waking {words.counted(len(left), "server")}.', kept)
 
 
-def _is_asleep(conn: 'connection.Connection', server_id: str, projects: Collection[str]) -> bool:
+def _is_asleep(conn: 'connections.Connection', server_id: str, projects: Collection[str]) -> bool:
     try:
         server = servers.get(conn, server_id)
     except errors.Gone:

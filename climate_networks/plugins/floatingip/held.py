@@ -26,7 +26,7 @@ from climate_networks.cloud import floatingips
 from climate_networks.domain import marks
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    from climate_core.cloud import connections
     from climate_core.context import RequestContext
     from climate_core.lease.model import Reservation
 
@@ -88,12 +88,12 @@ class HeldFloatingIpPlugin(wakeable.WakeablePlugin):
 
     def _seen(
         self,
-        conn: 'connection.Connection',
+        conn: 'connections.Connection',
         ids: Collection[str],
         listed: Callable[[], set[str]],  # noqa: ARG002
     ) -> set[str]:
         # Those of leases are few among all that a cloud has.
-        return neutron.existing(conn, 'floatingip', ids)
+        return neutron.find_existing(conn, 'floatingip', ids)
 
     def _asleep_since(self, found: Mapping[str, Any]) -> datetime.datetime | None:  # noqa: ARG002
         return None

@@ -256,7 +256,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
         conn = self.cloud.service()
         # Without the right to see every project each floating IP would look gone.
         floatingips.check_all_visible(conn)
-        there = neutron.existing(conn, self.neutron_noun, ids)
+        there = neutron.find_existing(conn, self.neutron_noun, ids)
         return {
             reservation_id: f'Deleted in Neutron: {", ".join(sorted(each))}.'
             for reservation_id, each in made.items()

@@ -248,7 +248,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
         conn = self.cloud.service()
         # Without the right to see every project each network would look gone.
         neutron.check_all_visible(conn, 'networks')
-        there = neutron.existing(conn, self.neutron_noun, made.values())
+        there = neutron.find_existing(conn, self.neutron_noun, made.values())
         return {
             reservation_id: f'Network {names[reservation_id]} ({each}) was deleted outside of '
             'the lease.'

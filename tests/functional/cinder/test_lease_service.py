@@ -9,7 +9,7 @@ import pytest
 from cinder import exception, objects, policy
 
 from climate_core import exceptions
-from climate_core.cloud import copies, errors, services, volumes
+from climate_core.cloud import errors, services, volumes
 from tests.functional.cinder.lease_service import LeaseServiceTest
 from tests.functional.cinder.users import ADMIN, ADMINS, ALICES, CLIMATE, User
 
@@ -40,11 +40,11 @@ class TestLeaseService(LeaseServiceTest):
 
     def test_message_of_a_failure_is_shown(self):
         made = self.reserve()
-        assert 'not say why' in volumes.reason(CLIMATE, made['id'])
+        assert 'not say why' in volumes.read_failure_reason(CLIMATE, made['id'])
         self.array.fail['create_volume'] = exception.VolumeBackendAPIException(data='full')
         volumes.act(CLIMATE, made['id'], 'os-wake_up')
         self.assert_status(made, 'lease-reserved')
-        assert 'not say why' not in volumes.reason(CLIMATE, made['id'])
+        assert 'not say why' not in volumes.read_failure_reason(CLIMATE, made['id'])
 
     def test_volumes_of_every_page_are_listed(self):
         made = {self.available()['id'] for _ in range(3)}
@@ -87,77 +87,83 @@ class TestLeaseService(LeaseServiceTest):
         self.assert_status(made, 'reserved')
         # The volume does not show what is only reserved.
         assert volumes.get(CLIMATE, made['id'])['attachments'] == []
-        (mine,) = volumes.attachments(CLIMATE, made['id'], every_project=False)
-        assert volumes.attachments(ADMIN, made['id'], every_project=True) == [mine]
+        (mine,) = volumes.list_attachments(CLIMATE, made['id'], every_project=False)
+        assert volumes.list_attachments(ADMIN, made['id'], every_project=True) == [mine]
         assert (mine['instance'], mine['volume_id']) == (server, made['id'])
         volumes.delete_attachment(CLIMATE, mine['id'])
         self.assert_status(made, 'available')
 
     def test_snapshot_is_created_found_and_deleted(self):
         made = self.available(name='data')
-        find = (copies.CopyKind.SNAPSHOT, made['id'], 'reservation-1')
-        assert copies.find(CLIMATE, *find, every_project=False) is None
+        find = (volumes.CopyKind.SNAPSHOT, made['id'], 'reservation-1')
+        assert volumes.find_copy(CLIMATE, *find, every_project=False) is None
         assert not volumes.has_snapshots(CLIMATE, made['id'], every_project=False)
-        copies.create(CLIMATE, copies.CopyKind.SNAPSHOT, made['id'], 'kept', 'reservation-1')
+        volumes.create_copy(
+            CLIMATE, volumes.CopyKind.SNAPSHOT, made['id'], 'kept', 'reservation-1'
+        )
         for user, everywhere in ((CLIMATE, False), (ADMIN, True)):
-            found = copies.find(user, *find, every_project=everywhere)
+            found = volumes.find_copy(user, *find, every_project=everywhere)
             assert found.status == 'available'
             assert volumes.has_snapshots(user, made['id'], every_project=everywhere)
         with pytest.raises(exceptions.Permanent, match='400'):
             volumes.delete(CLIMATE, made['id'])
-        copies.delete(CLIMATE, copies.CopyKind.SNAPSHOT, found.id)
-        assert copies.find(CLIMATE, *find, every_project=False) is None
+        volumes.delete_copy(CLIMATE, volumes.CopyKind.SNAPSHOT, found.id)
+        assert volumes.find_copy(CLIMATE, *find, every_project=False) is None
 
     def test_backup_is_created_and_found(self):
         made = self.available(name='data')
-        find = (copies.CopyKind.BACKUP, made['id'], 'reservation-1')
+        find = (volumes.CopyKind.BACKUP, made['id'], 'reservation-1')
         with mock.patch('cinder.scheduler.rpcapi.SchedulerAPI.create_backup'):
-            copies.create(CLIMATE, copies.CopyKind.BACKUP, made['id'], 'kept', 'reservation-1')
+            volumes.create_copy(
+                CLIMATE, volumes.CopyKind.BACKUP, made['id'], 'kept', 'reservation-1'
+            )
             with pytest.raises(exceptions.Permanent, match='400'):
-                copies.create(CLIMATE, copies.CopyKind.BACKUP, made['id'], 'kept', 'reservation-1')
+                volumes.create_copy(
+                    CLIMATE, volumes.CopyKind.BACKUP, made['id'], 'kept', 'reservation-1'
+                )
         self.assert_status(made, 'backing-up')
         for user, everywhere in ((CLIMATE, False), (ADMIN, True)):
-            found = copies.find(user, *find, every_project=everywhere)
+            found = volumes.find_copy(user, *find, every_project=everywhere)
             assert found.status == 'creating'
         row = objects.Backup.get_by_id(self.ctxt, found.id)
         row.update({'status': 'error', 'fail_reason': 'full'})
         row.save()
-        assert copies.find(CLIMATE, *find, every_project=False).reason == 'full'
+        assert volumes.find_copy(CLIMATE, *find, every_project=False).reason == 'full'
 
     def test_snapshot_whose_message_is_lost_is_reset_and_created_again(self):
-        made, kind = self.available(), copies.CopyKind.SNAPSHOT
+        made, kind = self.available(), volumes.CopyKind.SNAPSHOT
         find = (kind, made['id'], 'reservation-1')
         self.bus.lost.add('create_snapshot')
-        copies.create(CLIMATE, kind, made['id'], 'kept', 'reservation-1')
+        volumes.create_copy(CLIMATE, kind, made['id'], 'kept', 'reservation-1')
         self.bus.lost.clear()
-        lost = copies.find(CLIMATE, *find, every_project=False)
+        lost = volumes.find_copy(CLIMATE, *find, every_project=False)
         assert lost.status == 'creating'
         with pytest.raises(exceptions.Permanent, match='400'):
-            copies.delete(CLIMATE, kind, lost.id)
+            volumes.delete_copy(CLIMATE, kind, lost.id)
         with pytest.raises(errors.Refused):
-            copies.reset(CLIMATE, kind, lost.id)
-        copies.reset(ADMIN, kind, lost.id)
-        copies.delete(CLIMATE, kind, lost.id)
-        copies.create(CLIMATE, kind, made['id'], 'kept', 'reservation-1')
-        assert copies.find(CLIMATE, *find, every_project=False).status == 'available'
+            volumes.reset_copy(CLIMATE, kind, lost.id)
+        volumes.reset_copy(ADMIN, kind, lost.id)
+        volumes.delete_copy(CLIMATE, kind, lost.id)
+        volumes.create_copy(CLIMATE, kind, made['id'], 'kept', 'reservation-1')
+        assert volumes.find_copy(CLIMATE, *find, every_project=False).status == 'available'
 
     def test_backup_whose_message_is_lost_is_left_and_created_again(self):
-        made, kind = self.available(), copies.CopyKind.BACKUP
+        made, kind = self.available(), volumes.CopyKind.BACKUP
         find = (kind, made['id'], 'reservation-1')
         self.bus.lost.add('create_backup')
-        copies.create(CLIMATE, kind, made['id'], 'kept', 'reservation-1')
-        (lost, host) = copies.find(CLIMATE, *find, every_project=False), 'host2'
+        volumes.create_copy(CLIMATE, kind, made['id'], 'kept', 'reservation-1')
+        (lost, host) = volumes.find_copy(CLIMATE, *find, every_project=False), 'host2'
         name = 'cinder.backup.api.API._get_available_backup_service_host'
         with mock.patch(name, return_value=host):
-            copies.reset(ADMIN, kind, lost.id)
+            volumes.reset_copy(ADMIN, kind, lost.id)
         assert self.bus.casts[-1] == ('reset_status', 'cinder-backup', host)
         # No cinder-backup has begun it, so none resets it.
-        assert copies.find(CLIMATE, *find, every_project=False) == lost
+        assert volumes.find_copy(CLIMATE, *find, every_project=False) == lost
         volumes.act(ADMIN, made['id'], 'os-reset_status', {'status': 'available'})
-        copies.disown(CLIMATE, kind, lost.id)
-        assert copies.find(CLIMATE, *find, every_project=False) is None
-        copies.create(CLIMATE, kind, made['id'], 'kept', 'reservation-1')
-        assert copies.find(CLIMATE, *find, every_project=False).id != lost.id
+        volumes.disown_copy(CLIMATE, kind, lost.id)
+        assert volumes.find_copy(CLIMATE, *find, every_project=False) is None
+        volumes.create_copy(CLIMATE, kind, made['id'], 'kept', 'reservation-1')
+        assert volumes.find_copy(CLIMATE, *find, every_project=False).id != lost.id
 
     def test_volume_in_use_by_nobody_is_reset_and_deleted(self):
         for status in ('in-use', 'reserved', 'awaiting-transfer'):
@@ -199,6 +205,6 @@ class TestLeaseService(LeaseServiceTest):
         made = self.available()
         self.action(made, 'os-reserve')
         self.assert_status(made, 'attaching')
-        assert volumes.attachments(CLIMATE, made['id'], every_project=False) == []
+        assert volumes.list_attachments(CLIMATE, made['id'], every_project=False) == []
         volumes.act(CLIMATE, made['id'], 'os-unreserve')
         self.assert_status(made, 'available')

@@ -11,7 +11,7 @@ from cinder.volume import volume_types
 from oslo_utils import uuidutils
 
 from climate_core import exceptions
-from climate_core.cloud import copies, volumes
+from climate_core.cloud import volumes
 from climate_core.plugins.progress import END, Progress
 from climate_core.plugins.step_context import EndContext
 from climate_core.plugins.volume import end_steps, lost_steps
@@ -177,7 +177,7 @@ class TestLostWork(LeaseServiceTest):
             user_id='alice',
             project_id=ALICES,
             service='x',
-            metadata={copies.KEY: leases.reservation(made['id']).id},
+            metadata={volumes.RESERVATION_KEY: leases.reservation(made['id']).id},
         )
         backup.create()
         told = (

@@ -14,7 +14,7 @@ from nova import exception
 
 from climate_core import exceptions
 from climate_core.cloud import errors
-from climate_core.cloud.connection import Connection
+from climate_core.cloud.connections import Connection
 from climate_core.context import RequestContext
 from climate_core.db import usage as db
 from climate_core.lease import usage

@@ -18,7 +18,7 @@ from nova.compute import api as compute
 from climate_core import exceptions
 from climate_core.api import validation
 from climate_core.api.schemas import reservation
-from climate_core.cloud import images, servers
+from climate_core.cloud import servers
 from climate_core.cloud.servers import NOVA
 from climate_core.plugins import specified
 from climate_core.plugins.server import block_devices, specification
@@ -322,5 +322,5 @@ def test_nova_accepts_the_names_of_images(end, count):
     sent = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(servers, 'act', lambda _conn, _id, name, body: sent.append({name: body}))
-        images.create(None, ID, f'{"n" * count}{end}', ID)
+        servers.create_image(None, ID, f'{"n" * count}{end}', ID)
     validators._SchemaValidator(schema.create_image).validate(sent[0])

@@ -341,7 +341,7 @@ class TestTwoShared(BestEffortTest):
 
     def fill(self, host, but_for):
         """Have something take the memory of a host, but for some MB."""
-        room = placement.find_targets(self.cloud.service())[self.provider(host)]
+        room = placement.read_ordinary_capacities(self.cloud.service())[self.provider(host)]
         free = room.capacity['MEMORY_MB'] - room.used['MEMORY_MB']
         self.claim(self.provider(host), {'MEMORY_MB': free - but_for})
 

@@ -108,7 +108,7 @@ class TestFlavorsWithinStacks(HostLeasesTest):
     def test_private_flavor_is_known_by_its_name_and_by_its_id(self):
         """The preview of a stack names it as the template does."""
         conn, name = self.cloud.service(), 'private'
-        flavors.make_private(conn, flavors.Private(name, 2, 512, 1), {}, ())
+        flavors.create_private(conn, flavors.PrivateFlavor(name, 2, 512, 1), {}, ())
         listed = self.admin_api.api_get('/flavors/detail').body['flavors']
         assert name not in {each['id'] for each in listed}
         wanted = {'flavorRef': name, 'block_device_mapping_v2': []}
@@ -139,7 +139,7 @@ class TestFlavorsOfCapacity(HostLeasesTest):
 
     def _give(self, part, change):
         path = f'/resource_providers/{self.provider("host2")}/{part}'
-        placement.write(self.cloud.service(), path, change)
+        placement.update_provider(self.cloud.service(), path, change)
 
     def _lease(self, amount, **extra_specs):
         flavor = self.flavor['id']

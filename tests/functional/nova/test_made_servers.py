@@ -177,7 +177,9 @@ class TestMadeServers(MadeServersTest):
         self.assert_nothing_left()
 
     def test_server_whose_image_the_policy_of_nova_forbids_is_deleted_at_its_end(self):
-        self.useFixture(fixtures.MonkeyPatch('climate_core.cloud.images.find', lambda *_: None))
+        self.useFixture(
+            fixtures.MonkeyPatch('climate_core.cloud.servers.find_image', lambda *_: None)
+        )
         self.policy.set_rules({'os_compute_api:servers:create_image': '!'}, overwrite=False)
         lease_id = self.lease(ending={'on_end': 'create_image'})
         self.look_around()

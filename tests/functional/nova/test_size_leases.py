@@ -91,7 +91,9 @@ class TestLeasesBySizes(SizesTest):
     def test_flavor_without_a_reservation_is_found_and_deleted(self):
         lease = self.settled(self.lease_hosts(**SIZES))
         conn, gone = self.cloud.service(), '7b1f3c1e-58f6-4a3b-9d51-0d1c70a6c1aa'
-        flavors.make_private(conn, flavors.Private(gone, 1, 512, 1), {lanes.EXTRA_SPEC: gone}, ())
+        flavors.create_private(
+            conn, flavors.PrivateFlavor(gone, 1, 512, 1), {lanes.EXTRA_SPEC: gone}, ()
+        )
         (told,) = flavor_repair.run(self.world.database, conn, False)
         assert (told.what, told.done) == (f'flavor {gone}', False)
         (done,) = flavor_repair.run(self.world.database, conn, True)

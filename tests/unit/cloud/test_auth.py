@@ -4,8 +4,8 @@ import threading
 import pytest
 from oslo_config import cfg
 
-from climate_core import exceptions
-from climate_core.cloud import auth
+from climate_core import concurrency, exceptions
+from climate_core.cloud import connections
 from climate_core.conf import cloud as cloud_conf
 
 
@@ -17,7 +17,7 @@ class Clock:
 
 
 def test_recent_keeps_what_was_made():
-    recent = auth.RecentCache(2, 10.0, Clock())
+    recent = concurrency.RecentCache(2, 10.0, Clock())
     made = []
     assert recent.get('a', lambda: made.append(1) or 'A') == 'A'
     assert recent.get('a', lambda: made.append(1) or 'B') == 'A'
@@ -26,14 +26,14 @@ def test_recent_keeps_what_was_made():
 
 def test_recent_makes_anew_what_is_old():
     clock = Clock()
-    recent = auth.RecentCache(2, 10.0, clock)
+    recent = concurrency.RecentCache(2, 10.0, clock)
     recent.get('a', lambda: 'A')
     clock.now = 10.0
     assert recent.get('a', lambda: 'B') == 'B'
 
 
 def test_recent_lets_the_least_recently_used_go():
-    recent = auth.RecentCache(2, 10.0, Clock())
+    recent = concurrency.RecentCache(2, 10.0, Clock())
     for key in 'abac':
         recent.get(key, lambda key=key: key + '1')
     assert recent.get('a', lambda: 'a2') == 'a1'
@@ -41,7 +41,7 @@ def test_recent_lets_the_least_recently_used_go():
 
 
 def test_dropped_value_is_asked_for_again():
-    recent = auth.RecentCache(2, 10.0, Clock())
+    recent = concurrency.RecentCache(2, 10.0, Clock())
     recent.get('a', lambda: 'A')
     recent.drop('a')
     recent.drop('a')
@@ -49,7 +49,7 @@ def test_dropped_value_is_asked_for_again():
 
 
 def test_recent_does_not_hold_its_lock_while_making():
-    recent = auth.RecentCache(2, 10.0, Clock())
+    recent = concurrency.RecentCache(2, 10.0, Clock())
     other = threading.Thread(target=recent.get, args=('b', lambda: 'B'))
 
     def make():
@@ -66,10 +66,10 @@ def test_an_identity_is_needed():
     conf([], default_config_files=[])
     conf.register_opts(cloud_conf.OPTS, group=cloud_conf.GROUP)
     with pytest.raises(exceptions.Transient, match='auth_type'):
-        auth.service(conf)
+        connections.service_identity(conf)
 
 
 def test_of_what_two_make_at_once_both_get_the_first():
-    recent = auth.RecentCache(2, 10.0, Clock())
+    recent = concurrency.RecentCache(2, 10.0, Clock())
     assert recent.get('a', lambda: recent.get('a', lambda: 'first') + ' is late') == 'first'
     assert recent.get('a', lambda: 'new') == 'first'

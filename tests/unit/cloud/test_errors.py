@@ -20,7 +20,7 @@ def answer(status, body=b'', reason='Because'):
 @pytest.mark.parametrize('status', [200, 201, 202, 204, 300])
 def test_an_answer_below_400_is_good(status):
     response = answer(status)
-    assert errors.check(response, 'Nova') is response
+    assert errors.check_response(response, 'Nova') is response
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_an_answer_below_400_is_good(status):
 )
 def test_status_of_an_answer_raises_its_error(status, kind):
     with pytest.raises(kind) as caught:
-        errors.check(answer(status, {'x': {'message': 'No way.'}}), 'Nova')
+        errors.check_response(answer(status, {'x': {'message': 'No way.'}}), 'Nova')
     shown = 'No way.' if status < 500 else 'Because'
     assert str(caught.value) == f'Nova answered {status}: {shown}'
 
@@ -70,7 +70,7 @@ def test_retry_after_of_an_answer_is_kept(headers, seconds):
     response = answer(429)
     response.headers.update(headers)
     with pytest.raises(exceptions.Transient) as caught:
-        errors.check(response, 'Nova')
+        errors.check_response(response, 'Nova')
     assert caught.value.retry_after == seconds
 
 
@@ -87,26 +87,28 @@ def test_retry_after_of_an_answer_is_kept(headers, seconds):
     ],
 )
 def test_the_sentence_of_an_error(body, expected):
-    assert errors.message(answer(500, body)) == expected
+    assert errors.error_message(answer(500, body)) == expected
 
 
 @pytest.mark.parametrize('body', [b'<html>', b'', {'other': 1}, [1], b'null'])
 def test_answer_without_an_error_of_the_service_is_a_failure(body):
     with pytest.raises(exceptions.Transient, match='Nova answered without'):
-        errors.read(answer(200, body), 'Nova', 'server')
+        errors.read_response(answer(200, body), 'Nova', 'server')
 
 
 @pytest.mark.parametrize('body', [b'<html>', b'', [1], b'null'])
 def test_answer_that_is_no_object_is_a_failure(body):
     with pytest.raises(exceptions.Transient, match='Heat answered without'):
-        errors.read(answer(200, body), 'Heat')
-    assert errors.read(answer(200, {'a': 'text'}), 'Heat') == {'a': 'text'}
+        errors.read_response(answer(200, body), 'Heat')
+    assert errors.read_response(answer(200, {'a': 'text'}), 'Heat') == {'a': 'text'}
 
 
 def test_answer_is_read_or_raises_its_error():
-    assert errors.read(answer(200, {'server': {'id': 'x'}}), 'Nova', 'server') == {'id': 'x'}
+    assert errors.read_response(answer(200, {'server': {'id': 'x'}}), 'Nova', 'server') == {
+        'id': 'x'
+    }
     with pytest.raises(errors.Gone):
-        errors.read(answer(404), 'Nova', 'server')
+        errors.read_response(answer(404), 'Nova', 'server')
 
 
 @pytest.mark.parametrize(
@@ -172,14 +174,14 @@ def test_failed_connection_shows_the_service_and_no_url(error, caplog):
 )
 def test_answer_with_an_error_shows_nothing_of_the_inside(status, body, caplog):
     with pytest.raises(errors.EXPECTED) as caught:
-        errors.check(answer(status, body), 'Cinder')
+        errors.check_response(answer(status, body), 'Cinder')
     assert str(caught.value).startswith(f'Cinder answered {status}: ')
     assert_public(str(caught.value), caplog)
 
 
 def test_answer_without_the_expected_body_shows_nothing_of_it(caplog):
     with pytest.raises(exceptions.Transient) as caught:
-        errors.read(answer(200, f'{INSIDE} {POOL}'.encode()), 'Heat', 'stack')
+        errors.read_response(answer(200, f'{INSIDE} {POOL}'.encode()), 'Heat', 'stack')
     assert str(caught.value) == 'Heat answered without an object.'
     assert_public(str(caught.value), caplog)
 
@@ -193,7 +195,7 @@ def test_answer_without_the_expected_body_shows_nothing_of_it(caplog):
     ],
 )
 def test_sentence_for_the_sender_of_a_request_is_shown_whole(text):
-    assert errors.public(text) == text
+    assert errors.redact(text) == text
 
 
 def test_a_mistake_of_ours_is_not_hidden():

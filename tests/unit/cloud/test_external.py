@@ -14,7 +14,7 @@ import pytest
 
 from climate_core import conf as configuration
 from climate_core import exceptions
-from climate_core.cloud.external import External
+from climate_core.cloud.external import ExternalService
 from climate_core.lease import model
 from tests.support import leases
 from tests.support.fakes import serving
@@ -116,12 +116,12 @@ def cloud() -> Cloud:
     return Cloud()
 
 
-def external(cloud: Cloud, **options: Any) -> External:
+def external(cloud: Cloud, **options: Any) -> ExternalService:
     conf = configuration.load([], [])
     conf.set_override('region_name', 'RegionOne', group='cloud')
     for name, value in options.items():
         conf.set_override(f'external_{name}', value, group='limits')
-    return External(conf, cloud)  # type: ignore[arg-type]
+    return ExternalService(conf, cloud)  # type: ignore[arg-type]
 
 
 def test_no_service_is_asked_without_an_endpoint(cloud: Cloud) -> None:

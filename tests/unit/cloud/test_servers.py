@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from climate_core.cloud import images
+from climate_core.cloud import servers
 
 
 @pytest.mark.parametrize(
@@ -22,12 +22,12 @@ def test_the_image_of_a_reservation(world, statuses, expected):
             'status': status,
             'project_id': 'demo-id',
             'server_id': 'y',
-            'metadata': {images.PROPERTY: 'reservation-1'},
+            'metadata': {servers.RESERVATION_PROPERTY: 'reservation-1'},
         }
         world.state.put('images', image, {'what': 'image create', 'id': image['id']})
     conn = world.cloud.service()
-    found = images.find(conn, 'reservation-1', 'demo-id')
+    found = servers.find_image(conn, 'reservation-1', 'demo-id')
     assert (found and found.status) == expected
-    assert images.find(conn, 'reservation-2', 'demo-id') is None
+    assert servers.find_image(conn, 'reservation-2', 'demo-id') is None
     # Another project may have it give the property to an image of its own.
-    assert images.find(conn, 'reservation-1', 'other-id') is None
+    assert servers.find_image(conn, 'reservation-1', 'other-id') is None

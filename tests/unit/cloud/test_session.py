@@ -5,7 +5,7 @@ import pytest
 import requests
 from keystoneauth1.access import service_catalog
 
-from climate_core.cloud import Cloud, errors, servers, session
+from climate_core.cloud import Cloud, connections, errors, servers
 from climate_core.cloud import volumes as cloud_volumes
 from tests.support.fakes import cinder, keystone, nova
 
@@ -111,7 +111,7 @@ def test_environment_without_settings_is_not_read_at_each_call(environment, worl
 )
 def test_proxies_of_the_environment_are_used(environment, world, name, value):
     environment.setenv(name, value)
-    assert session.load(world.conf).session.trust_env is True
+    assert connections.load_session(world.conf).session.trust_env is True
 
 
 @pytest.mark.parametrize('variable', [None, 'NETRC'])
@@ -119,25 +119,25 @@ def test_passwords_in_the_home_are_used(environment, world, tmp_path, variable):
     file = tmp_path / ('.netrc' if variable is None else 'passwords')
     file.touch()
     if variable is not None:
-        assert session.load(world.conf).session.trust_env is False
+        assert connections.load_session(world.conf).session.trust_env is False
         environment.setenv(variable, str(file))
-    assert session.load(world.conf).session.trust_env is True
+    assert connections.load_session(world.conf).session.trust_env is True
 
 
 @pytest.mark.parametrize('variable', ['REQUESTS_CA_BUNDLE', 'CURL_CA_BUNDLE'])
 def test_certificates_of_the_environment_are_used(environment, world, tmp_path, variable):
     environment.setenv(variable, '/etc/bundle.pem')
-    assert session.load(world.conf).verify == '/etc/bundle.pem'
+    assert connections.load_session(world.conf).verify == '/etc/bundle.pem'
     assert Cloud(world.conf).service().session.verify == '/etc/bundle.pem'
     world.conf.set_override('cafile', '/etc/mine.pem', group='cloud')
-    assert session.load(world.conf).verify == '/etc/mine.pem'
+    assert connections.load_session(world.conf).verify == '/etc/mine.pem'
 
 
 def test_certificates_are_checked_without_a_setting(environment, world):
-    assert session.load(world.conf).verify is True
+    assert connections.load_session(world.conf).verify is True
 
 
 def test_setting_that_certificates_are_not_checked_is_kept(environment, world):
     environment.setenv('REQUESTS_CA_BUNDLE', '/etc/bundle.pem')
     world.conf.set_override('insecure', True, group='cloud')
-    assert session.load(world.conf).verify is False
+    assert connections.load_session(world.conf).verify is False

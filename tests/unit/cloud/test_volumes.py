@@ -2,11 +2,11 @@
 import pytest
 
 from climate_core import exceptions
-from climate_core.cloud import copies, errors, services
+from climate_core.cloud import errors, services
 from climate_core.cloud import volumes as cloud_volumes
 from tests.support.fakes import cinder
 
-BACKUP = copies.CopyKind.BACKUP
+BACKUP = cloud_volumes.CopyKind.BACKUP
 
 
 @pytest.fixture
@@ -21,13 +21,13 @@ def test_reason_of_a_failed_volume_is_its_message(volumes, conn, status, reason)
     volume = cinder.add(volumes.state, message='No space.')
     if status != 200:
         volumes.fault('GET', '/messages', status)
-    assert reason in cloud_volumes.reason(conn, volume['id'])
+    assert reason in cloud_volumes.read_failure_reason(conn, volume['id'])
 
 
 def test_the_reason_while_cinder_is_away(volumes, conn):
     volumes.fault('GET', '/messages', 503)
     with pytest.raises(exceptions.Transient):
-        cloud_volumes.reason(conn, 'x')
+        cloud_volumes.read_failure_reason(conn, 'x')
 
 
 @pytest.mark.parametrize(
@@ -48,18 +48,26 @@ def test_the_copy_of_a_reservation(volumes, conn, statuses, expected):
             'status': status,
             'volume_id': volume['id'],
             'project_id': 'demo-id',
-            'metadata': {copies.KEY: 'reservation-1'},
+            'metadata': {cloud_volumes.RESERVATION_KEY: 'reservation-1'},
         }
         volumes.state.put('backups', backup, {'what': 'backup create', 'id': backup['id']})
-    found = copies.find(conn, BACKUP, volume['id'], 'reservation-1', every_project=True)
+    found = cloud_volumes.find_copy(
+        conn, BACKUP, volume['id'], 'reservation-1', every_project=True
+    )
     assert (found and found.status) == expected
-    assert copies.find(conn, BACKUP, volume['id'], 'reservation-2', every_project=True) is None
-    assert copies.find(conn, BACKUP, 'another', 'reservation-1', every_project=True) is None
+    assert (
+        cloud_volumes.find_copy(conn, BACKUP, volume['id'], 'reservation-2', every_project=True)
+        is None
+    )
+    assert (
+        cloud_volumes.find_copy(conn, BACKUP, 'another', 'reservation-1', every_project=True)
+        is None
+    )
 
 
 def test_delete_a_copy_that_is_gone_tells_so(conn):
     with pytest.raises(errors.Gone):
-        copies.delete(conn, BACKUP, 'nothing')
+        cloud_volumes.delete_copy(conn, BACKUP, 'nothing')
 
 
 def offer(volumes):

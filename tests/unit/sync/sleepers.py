@@ -82,7 +82,7 @@ class Records:
 
     def _rooms(self):
         return {
-            name: placement.HostRoom(
+            name: placement.HostCapacity(
                 name,
                 {'MEMORY_MB': 2},
                 {'MEMORY_MB': int(name in self.servers | self.held)},

@@ -118,5 +118,5 @@ def test_lane_that_is_opened_to_another_one_meanwhile_is_left(hosts, four, monke
         monkeypatch.setattr(type(placement.PLACEMENT), 'send', staticmethod(overtaken))
         assert not lane_providers.clear_lane(hosts.conn, four.ids[2], found)
         assert lane_providers.read_access(hosts.conn, four.ids[2]).aggregates == {other}
-        rooms = placement.find_rooms(hosts.conn, hosts.read().provider_id)
+        rooms = placement.read_host_capacities(hosts.conn, hosts.read().provider_id)
         assert four.ids[2] in rooms[hosts.read().provider_id].open_lanes

@@ -89,7 +89,7 @@ def test_host_wakes_while_it_is_not_known_which_may_sleep(one, monkeypatch):
         raise exceptions.Transient('Placement does not answer')
 
     one.sleep()
-    monkeypatch.setattr(placement, 'find_rooms', away)
+    monkeypatch.setattr(placement, 'read_host_capacities', away)
     one.change(number=1, kept_on=False)
     one.change(kept_on=True)
     one.look(2)

@@ -90,7 +90,7 @@ def test_lanes_that_placement_has_no_more_are_made_anew(hosts, repair):
     assert (found.what, found.action, found.done) == ('cn1', 'make them anew', True)
     assert '2 of its 4 lanes are not in Placement' in found.wrong
     assert hosts.read().lane_ids == host.lane_ids
-    rooms = placement.find_rooms(hosts.conn, host.provider_id)[host.provider_id]
+    rooms = placement.read_host_capacities(hosts.conn, host.provider_id)[host.provider_id]
     assert rooms.lanes.keys() == {*host.lane_ids}
     assert not rooms.open_lanes
     assert repair() == []

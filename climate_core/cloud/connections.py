@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections to the cloud, with the rights of the service, of a lease owner or of a user.
+
+All of them share one pool of TCP connections and one cache of discovered endpoints, so a wake-up
+costs the owner's token and the calls to Nova, and nothing else. They use keystoneauth alone:
+openstacksdk, whose proxies of all services take 11 MiB, would only pass the requests on.
+"""
+
+import copy
+import functools
+import os
+import urllib.request
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from keystoneauth1 import adapter, discover, loading, plugin, service_token
+from keystoneauth1 import exceptions as ksa
+from keystoneauth1 import session as ks_session
+from keystoneauth1.access import AccessInfo
+from keystoneauth1.identity import base
+from oslo_config import cfg
+from oslo_context import context
+from oslo_log import log
+
+from climate_core import concurrency, exceptions
+from climate_core.cloud import errors
+from climate_core.conf import cloud as cloud_conf
+
+if TYPE_CHECKING:
+    import requests
+
+#: Variables with a file of certificates, and files with passwords, which requests uses.
+_CERTIFICATES = ('REQUESTS_CA_BUNDLE', 'CURL_CA_BUNDLE')
+_PASSWORDS = ('~/.netrc', '~/_netrc')
+
+
+def load_session(conf: cfg.ConfigOpts) -> ks_session.Session:
+    """Return the session of section ``[cloud]``, of which others share the connections."""
+    made = loading.load_session_from_conf_options(conf, cloud_conf.GROUP)
+    if made.verify is True:
+        made.verify = next(filter(None, map(os.environ.get, _CERTIFICATES)), True)
+    made.session.trust_env = _has_proxies_or_passwords()
+    return made
+
+
+def _has_proxies_or_passwords() -> bool:
+    """Tell whether the environment has proxies or passwords, of which URLs choose theirs."""
+    given = os.environ.get('NETRC')
+    files = map(os.path.expanduser, [given] if given else _PASSWORDS)
+    return bool(urllib.request.getproxies()) or any(map(os.path.exists, files))
+
+
+class Session(ks_session.Session):
+    """Remembers endpoints, and sends the id of what this thread works on.
+
+    That is a request, or ``req-<event id>``. Connections are kept and shared by threads, so it
+    cannot be a property of the connection.
+    """
+
+    def __init__(self, *args: Any, **kw: Any) -> None:
+        super().__init__(*args, **kw)
+        self._endpoints: dict[str, tuple[AccessInfo, str]] = {}
+
+    def request(self, *args: Any, **kw: Any) -> 'requests.Response':
+        current = context.get_current()
+        if current is not None and not kw.get('global_request_id'):
+            kw['global_request_id'] = current.global_id
+        return super().request(*args, **kw)
+
+    def get_endpoint(self, auth: plugin.BaseAuthPlugin | None = None, **kwargs: Any) -> str | None:
+        """Return what keystoneauth finds, once for each token: that has the catalogue."""
+        identity = getattr(self.auth, 'user_auth', self.auth)
+        if auth is not None or not isinstance(identity, base.BaseIdentityPlugin):
+            return super().get_endpoint(auth, **kwargs)
+        asked, access = repr(kwargs), identity.get_access(self)
+        known = self._endpoints.get(asked)
+        if known is not None and known[0] is access:
+            return known[1]
+        found = super().get_endpoint(**kwargs)
+        if found is not None:
+            self._endpoints[asked] = access, found
+        return found
+
+
+class Connection:
+    """The rights of somebody, and the endpoints that are used with them.
+
+    :param session: sends requests with these rights
+    :param interfaces: kinds of endpoint, the preferred one first; none: ``public``
+    :param region_name: of the endpoints; None: the first one in the catalogue
+    :param overrides: types of services, as in the catalogue -> URLs, instead of the catalogue's
+    :param rights: equal for connections with equal rights; None: nothing is known to be equal
+    """
+
+    def __init__(
+        self,
+        session: ks_session.Session,
+        interfaces: Sequence[str] = (),
+        region_name: str | None = None,
+        overrides: Mapping[str, str | None] | None = None,
+        rights: Hashable = None,
+    ) -> None:
+        self.session = session
+        self._interfaces = list(interfaces) or None
+        self._region_name = region_name
+        self._overrides = overrides or {}
+        self.rights = rights
+
+    @property
+    def current_project_id(self) -> str | None:
+        """Return the id of the project that the rights are of."""
+        return self.session.get_project_id()
+
+    def client(self, service_type: str, version: str | None = None) -> adapter.Adapter:
+        """Return what sends requests to a service; it looks for the endpoint with each of them.
+
+        So a service that comes to the cloud later is found.
+
+        :param service_type: as in the catalogue, ``block-storage``
+        :param version: the major version of its API; None: whatever the catalogue has
+        """
+        return adapter.Adapter(
+            session=self.session,
+            service_type=service_type,
+            version=version,
+            interface=self._interfaces,
+            region_name=self._region_name,
+            endpoint_override=self._overrides.get(service_type),
+        )
+
+
+#: Options that say what a token is for; a trust replaces them all.
+_SCOPE_OPTIONS = (
+    'project_id',
+    'project_name',
+    'project_domain_id',
+    'project_domain_name',
+    'domain_id',
+    'domain_name',
+    'system_scope',
+)
+
+
+class ForwardedToken(plugin.BaseAuthPlugin):
+    """The token that a user sent us, with the catalogue of the service.
+
+    It saves asking Keystone for the user's own catalogue. The endpoints are the same, but for the
+    project id that Cinder may have in its own: the service's is replaced by the user's.
+    """
+
+    def __init__(
+        self, token: str | None, project_id: str | None, catalogue: plugin.BaseAuthPlugin
+    ):
+        super().__init__()
+        self._token = token
+        self._project_id = project_id
+        self._catalogue = catalogue
+
+    def get_token(self, session: ks_session.Session) -> str | None:  # noqa: ARG002
+        return self._token
+
+    def get_project_id(self, session: ks_session.Session) -> str | None:  # noqa: ARG002
+        return self._project_id
+
+    def get_endpoint(self, session: ks_session.Session, **kwargs: Any) -> str | None:
+        return self._own(session, self._catalogue.get_endpoint(session, **kwargs))
+
+    def get_endpoint_data(
+        self, session: ks_session.Session, **kwargs: Any
+    ) -> discover.EndpointData | None:
+        found = self._catalogue.get_endpoint_data(session, **kwargs)
+        if found is None:
+            return None
+        # It is kept in the cache of discovered endpoints, which is everybody's.
+        own = copy.copy(found)
+        own.catalog_url = self._own(session, found.catalog_url)
+        own.service_url = self._own(session, found.service_url)
+        return own
+
+    def _own(self, session: ks_session.Session, url: str | None) -> str | None:
+        """Write the user's project for the service's at the end of a URL."""
+        project_id = self._catalogue.get_project_id(session)
+        bare = url.rstrip('/') if url else ''
+        if not project_id or not self._project_id or not bare.endswith(f'/{project_id}'):
+            return url
+        return bare.removesuffix(project_id) + self._project_id
+
+    def get_api_major_version(self, session: ks_session.Session, **kwargs: Any) -> Any:
+        return self._catalogue.get_api_major_version(session, **kwargs)
+
+    def invalidate(self) -> bool:
+        """Return False: there is no way to get another token of a user."""
+        return False
+
+
+def owner_identity(
+    conf: cfg.ConfigOpts, trust_id: str, service_auth: plugin.BaseAuthPlugin
+) -> plugin.BaseAuthPlugin:
+    """Return the identity of a lease's owner: a token of the trust plus the service's token."""
+    return service_token.ServiceTokenAuthWrapper(trust_identity(conf, trust_id), service_auth)
+
+
+def trust_identity(conf: cfg.ConfigOpts, trust_id: str) -> plugin.BaseAuthPlugin:
+    """Return the identity that has a token of a trust alone."""
+    return service_identity(conf, trust_id=trust_id, **dict.fromkeys(_SCOPE_OPTIONS))
+
+
+def service_identity(conf: cfg.ConfigOpts, **options: Any) -> plugin.BaseAuthPlugin:
+    """Return the identity of the service user, from section ``[cloud]``.
+
+    :param options: take the place of those of the section
+    :raises climate_core.exceptions.Transient: the section says nothing, or not enough
+    """
+    with errors.translated('Keystone'):
+        auth = loading.load_auth_from_conf_options(conf, cloud_conf.GROUP, **options)
+    if auth is None:
+        raise exceptions.Transient(f'[{cloud_conf.GROUP}] auth_type is not set.')
+    return auth
+
+
+if TYPE_CHECKING:
+    from climate_core.context import RequestContext
+
+LOG = log.getLogger(__name__)
+
+#: Seconds that an owner's connection is kept; its token is renewed by keystoneauth when needed.
+_OWNER_SECONDS = 1800.0
+#: Seconds before its end in which keystoneauth replaces a token.
+_RENEWAL_SECONDS = base.BaseIdentityPlugin.MIN_TOKEN_LIFE_SECONDS
+#: What Keystone answers if a trust gives no token any more.
+_TRUST_REJECTED = (ksa.Unauthorized, ksa.Forbidden, ksa.NotFound)
+
+
+class Cloud:
+    """The cloud that the lease service works for. Nothing is sent before the first call.
+
+    :param conf: with the section ``[cloud]``
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self.conf = conf
+        self._owners: concurrency.RecentCache[Connection] = concurrency.RecentCache(
+            conf.cloud.owner_cache_size, _OWNER_SECONDS
+        )
+        #: Called with the id of a trust whose token Keystone refuses to give for a lease.
+        self.on_refusal: Callable[[str], None] = lambda _trust_id: None
+
+    @functools.cached_property
+    def _base(self) -> ks_session.Session:
+        return load_session(self.conf)
+
+    @functools.cached_property
+    def _service_auth(self) -> plugin.BaseAuthPlugin:
+        return service_identity(self.conf)
+
+    @functools.cached_property
+    def _service(self) -> Connection:
+        return self._connect(self._service_auth, 'service')
+
+    def service(self) -> Connection:
+        """Return the connection with the rights of the service user."""
+        return self._service
+
+    def service_user_id(self) -> str:
+        """Return the id of the service user."""
+        with errors.translated('Keystone'):
+            return str(self._service_auth.get_user_id(self._base))
+
+    def service_token(self) -> str:
+        """Return a token of the service user."""
+        with errors.translated('Keystone'):
+            return str(self._service_auth.get_token(self._base))
+
+    def auth_url(self) -> str | None:
+        """Return the URL of Keystone, as section ``[cloud]`` has it."""
+        return getattr(self._service_auth, 'auth_url', None)
+
+    def catalog_urls(self) -> list[str]:
+        """Return the URLs of all endpoints in the service catalog of the service user."""
+        with errors.translated('Keystone'):
+            identity = self._service_auth
+            if not isinstance(identity, base.BaseIdentityPlugin):
+                return []
+            access = identity.get_access(self._base)
+        if not access.has_service_catalog():
+            return []
+        return [url for url in access.service_catalog.get_urls(interface=None) if url]
+
+    def user(self, context: 'RequestContext') -> Connection:
+        """Return a connection with the token of a request, plus the service's token."""
+        token = ForwardedToken(context.auth_token, context.project_id, self._service_auth)
+        identity = service_token.ServiceTokenAuthWrapper(token, self._service_auth)
+        return self._connect(identity, (context.auth_token, context.project_id))
+
+    def owner(self, trust_id: str) -> Connection:
+        """Return a connection with a token of this trust, plus the service's token.
+
+        :raises climate_core.cloud.errors.TrustRefused: the trust, its owner or a delegated role
+            is no more
+        :raises climate_core.exceptions.Transient: Keystone does not answer, or does not know the
+            service user
+        """
+
+        conn = self._owners.get(trust_id, lambda: self._make_owner(trust_id))
+        self._accept(trust_id, conn)
+        return conn
+
+    def prepare(self, trust_id: str, seconds: float) -> bool:
+        """Have a token of this trust that :meth:`owner` finds for so many seconds.
+
+        It raises what :meth:`owner` does. Who needs the connection meanwhile does not wait for it.
+
+        :returns: whether Keystone was asked for one
+        """
+        kept = self._owners.find(trust_id, seconds)
+        if kept is not None and not _needs_new_token(kept, seconds):
+            return False
+        conn = self._make_owner(trust_id)
+        self._accept(trust_id, conn)
+        with errors.translated('Keystone'):
+            self._service_auth.get_token(self._base)
+        self._owners.put(trust_id, conn)
+        return True
+
+    def _make_owner(self, trust_id: str) -> Connection:
+        return self._connect(owner_identity(self.conf, trust_id, self._service_auth))
+
+    def _accept(self, trust_id: str, conn: Connection) -> None:
+        """Have a token of a trust for a connection."""
+        with errors.translated('Keystone'):
+            try:
+                conn.session.get_token()
+            except _TRUST_REJECTED as exc:
+                try:
+                    self._refuse(trust_id, exc)
+                except errors.TrustRefused:
+                    self.on_refusal(trust_id)
+                    raise
+
+    def roles(self, trust_id: str) -> list[str]:
+        """Return the names of the roles that a trust gives, by a new token: as it is now.
+
+        It raises what :meth:`owner` does.
+        """
+        identity: Any = trust_identity(self.conf, trust_id)
+        with errors.translated('Keystone'):
+            try:
+                return list(identity.get_access(self._base).role_names)
+            except _TRUST_REJECTED as exc:
+                self._refuse(trust_id, exc)
+
+    def owner_roles(self, trust_id: str) -> dict[str, str]:
+        """Return the roles with which :meth:`owner` works, id -> name; it raises the same."""
+        identity: Any = self.owner(trust_id).session.auth
+        with errors.translated('Keystone'):
+            access = identity.user_auth.get_access(self._base)
+        return dict(zip(access.role_ids, access.role_names, strict=True))
+
+    def _refuse(self, trust_id: str, exc: Exception) -> NoReturn:
+        # Raise what keystoneauth does if it is the service user that is not accepted.
+        self._service_auth.invalidate()
+        self._service_auth.get_token(self._base)
+        self._owners.drop(trust_id)
+        LOG.warning('Keystone does not accept trust %s: %s', trust_id, exc)
+        raise errors.TrustRefused(
+            "Keystone does not accept the trust of the lease's owner any more: "
+            f'{errors.redact(str(exc))}'
+        ) from exc
+
+    def _connect(self, identity: plugin.BaseAuthPlugin, rights: Hashable = None) -> Connection:
+        base = self._base
+        own = Session(
+            auth=identity,
+            session=base.session,
+            verify=base.verify,
+            cert=base.cert,
+            timeout=base.timeout,
+            discovery_cache=base._discovery_cache,
+            app_name='climate',
+        )
+        options = self.conf.cloud
+        return Connection(
+            own,
+            options.valid_interfaces,
+            options.region_name,
+            {
+                'compute': options.compute_endpoint_override,
+                'block-storage': options.block_storage_endpoint_override,
+            },
+            rights,
+        )
+
+
+def _needs_new_token(conn: Connection, seconds: float) -> bool:
+    """Tell whether a connection needs another token within so many seconds, or has none."""
+    identity: Any = conn.session.auth
+    access = identity.user_auth.auth_ref
+    return access is None or access.will_expire_soon(seconds + _RENEWAL_SECONDS)
