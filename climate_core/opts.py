@@ -17,7 +17,7 @@ Options = list[tuple[str, list[cfg.Opt]]]
 
 def list_opts() -> Options:
     """List the options of the service and of the installed plugins, by section."""
-    own = [(module.GROUP or 'DEFAULT', list(module.OPTS)) for module in configuration.MODULES]
+    own = [(group or 'DEFAULT', list(opts)) for group, opts in configuration.SECTIONS]
     return own + _of_plugins()
 
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The configuration: an object that is passed, so that one process can hold several services.
 
-Each module beside this one has a ``GROUP``, the section in climate.conf, and its ``OPTS``;
-``notifications`` has three of them.
+The modules of this package have the options, and :data:`SECTIONS` lists them.
 """
 
 import contextlib
@@ -11,7 +10,6 @@ import importlib
 import importlib.metadata
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import oslo_policy.opts
 from oslo_config import cfg
@@ -46,24 +44,25 @@ from climate_core.conf import (  # noqa: E402
 )
 from climate_hosts.conf import hosts, power  # noqa: E402
 
-MODULES: tuple[Any, ...] = (
-    paths,
-    api,
-    manager,
-    engine,
-    cloud,
-    reconcile,
-    hosts,
-    queue,
-    power,
-    notifications.NOVA,
-    notifications.CINDER,
-    notifications.HEAT,
-    metrics,
-    upgrade_levels,
-    webhooks,
-    limits,
-    usage,
+#: The options by section of climate.conf, in the order of the sample file.
+SECTIONS: tuple[tuple[str | None, Sequence[cfg.Opt]], ...] = (
+    (paths.GROUP, paths.OPTS),
+    (api.GROUP, api.OPTS),
+    (manager.GROUP, manager.OPTS),
+    (engine.GROUP, engine.OPTS),
+    (cloud.GROUP, cloud.OPTS),
+    (reconcile.GROUP, reconcile.OPTS),
+    (hosts.GROUP, hosts.OPTS),
+    (queue.GROUP, queue.OPTS),
+    (power.GROUP, power.OPTS),
+    (notifications.NOVA.GROUP, notifications.NOVA.OPTS),
+    (notifications.CINDER.GROUP, notifications.CINDER.OPTS),
+    (notifications.HEAT.GROUP, notifications.HEAT.OPTS),
+    (metrics.GROUP, metrics.OPTS),
+    (upgrade_levels.GROUP, upgrade_levels.OPTS),
+    (webhooks.GROUP, webhooks.OPTS),
+    (limits.GROUP, limits.OPTS),
+    (usage.GROUP, usage.OPTS),
 )
 
 PROJECT = 'climate'
@@ -114,10 +113,10 @@ def register(conf: cfg.ConfigOpts, has_api: bool = True) -> None:
 
     :param has_api: as of :func:`load`
     """
-    for module in MODULES:
+    for group, opts in SECTIONS:
         # keystoneauth registers what it requires itself, when the cloud is asked something:
         # neither the API nor the database commands need credentials.
-        conf.register_opts([opt for opt in module.OPTS if not opt.required], group=module.GROUP)
+        conf.register_opts([opt for opt in opts if not opt.required], group=group)
     oslo_limit.register(conf)
     log.register_options(conf)
     for group, opts in [*_of_libraries(), *(_of_api() if has_api else ())]:
