@@ -29,14 +29,14 @@ _DEADLINE: contextvars.ContextVar[float | None] = contextvars.ContextVar('deadli
 #: Seconds that a request waits for its turn, in which it keeps one more thread busy.
 TURN_SECONDS = 0.25
 #: The kind of lease for which hosts are emptied, see ``climate_core.lease.states.LeaseKind``.
-_EMPTIES: Final = 'best_effort'
+_DRAINING_KIND: Final = 'best_effort'
 
 
-def _asked(values: Mapping[str, Any]) -> Collection[str]:
+def _types_to_look_up(values: Mapping[str, Any]) -> Collection[str]:
     """Return the types of what a lease, or a reservation, reserves; none if nobody is asked."""
     listed = [values] if 'resource_type' in values else values.get('reservations') or ()
     types = {each['resource_type'] for each in listed}
-    is_promised = types <= resource_types.PROMISED and values.get('kind') != _EMPTIES
+    is_promised = types <= resource_types.PROMISED and values.get('kind') != _DRAINING_KIND
     return () if is_promised else types
 
 
@@ -97,7 +97,7 @@ class ReservingLimit:
         :raises climate_core.exceptions.ServiceBusy: there are too many, and none ends in time
         :raises climate_core.exceptions.ServiceUnavailable: its caller does not wait any more
         """
-        types = _asked(values)
+        types = _types_to_look_up(values)
         if self._most is None or not types or context.by_service:
             yield
             return
@@ -173,7 +173,7 @@ class _Turn(Generic[T]):
         self.come = threading.Event()
 
 
-class Batches(Generic[T]):
+class BatchRunner(Generic[T]):
     """Do what threads ask for while others are at it in batches: the first that waits does all.
 
     :param work: does the items of a batch. It raises nothing: each of them keeps its outcome

@@ -304,5 +304,5 @@ class Permanent(PluginFailure):
     """Trying again will not help: the engine fails the reservation with this reason."""
 
 
-class NoRoom(Permanent):
+class NoCapacity(Permanent):
     """There is no room now: a lease of the kind retry, or one for which others give way, waits."""

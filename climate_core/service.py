@@ -14,13 +14,12 @@ from oslo_config import cfg
 from oslo_log import log
 
 from climate_core import context, threads
-from climate_core.backoff import Backoff
 from climate_core.calendar.calendar import Calendar, CalendarWarmup
 from climate_core.cloud import Cloud
 from climate_core.cloud.external import ExternalService
 from climate_core.cloud.limits import Limits
 from climate_core.cloud.trusts import Trusts
-from climate_core.conf import usage as usage_conf
+from climate_core.conf import delivery as usage_conf
 from climate_core.db import trusts as db_trusts
 from climate_core.db.due_events import EarlyPolls
 from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
@@ -46,7 +45,7 @@ from climate_core.sync import listener
 from climate_core.sync.notified_checks import NotifiedChecks
 from climate_core.sync.purge import LeasePurger
 from climate_core.sync.reconcile import Reconciler
-from climate_core.threads import Background, MessageServer, Worker
+from climate_core.threads import Background, Backoff, MessageServer, Worker
 from climate_hosts.cloud.power import base as power_base
 from climate_hosts.operations.host_emptier import HostEmptier
 from climate_hosts.operations.hosts import HostOperations
@@ -105,7 +104,7 @@ class ManagerService:
             bool(conf.power.driver),
         )
         self._calendar = Calendar(self.database)
-        self._transport = client.transport(conf)
+        self._transport = client.open_transport(conf)
         self._client = client.ManagerClient(conf, self._transport)
         # Its request id is how this manager knows its own hints, which come back to it.
         self._hint = context.RequestContext(overwrite=False)
@@ -202,7 +201,7 @@ class ManagerService:
         feeds = FeedOperations(self.conf, self.database, self.trusts)
         return MessageServer(
             'rpc',
-            server.make(
+            server.create_server(
                 self._transport,
                 self.conf.manager.host,
                 endpoint,
@@ -216,7 +215,7 @@ class ManagerService:
     def _make_intake(self, watch: bool) -> Iterator[Background]:
         conf = self.conf
         # An option of this section is not found as an attribute: oslo.config has its own "usage".
-        every = conf[usage_conf.GROUP].notify_every
+        every = conf[usage_conf.USAGE_GROUP].notify_every
         if every != usage_conf.OFF:
             yield UsageReporter(self.database, self.clock, every)
         if conf.manager.purge_days:

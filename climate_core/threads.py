@@ -7,17 +7,41 @@ order, with one deadline for all. A deadline is a time of ``time.monotonic``.
 
 import abc
 import contextvars
+import dataclasses
 import functools
 import random
+import socket
+import socketserver
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent import futures
 from typing import Any, ClassVar, Final, Generic, ParamSpec, Protocol, TypeVar
+from wsgiref import simple_server
 
+from oslo_config import cfg
 from oslo_log import log
 
-from climate_core.backoff import Backoff
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Backoff:
+    """Seconds before the second attempt, doubled with each further one, and the most of them."""
+
+    first: float
+    most: float
+
+    @classmethod
+    def of(cls, conf: cfg.ConfigOpts) -> 'Backoff':
+        """Return the backoff of events, from section ``[engine]``."""
+        return cls(conf.engine.retry_seconds, conf.engine.retry_max_seconds)
+
+    def delay(self, attempts: int, least: float = 0.0) -> float:
+        """Return the seconds to wait after a number of failed attempts.
+
+        :param least: seconds that the other side asked for, see :func:`retry_after`
+        """
+        return min(self.most, max(least, self.first * 2.0 ** min(attempts, 60)))
+
 
 LOG = log.getLogger(__name__)
 
@@ -141,7 +165,7 @@ class Worker(abc.ABC):
                 failures += 1
             with self._changed:
                 self._changed.wait_for(lambda: self.stopping, self.spacing)
-            self._sleep(nap(seconds, self._idle_seconds))
+            self._sleep(limit_sleep(seconds, self._idle_seconds))
 
     def _sleep(self, seconds: float) -> None:
         with self._changed:
@@ -164,7 +188,7 @@ class PeriodicWorker(Worker):
         return float(self._interval * random.uniform(0.9, 1.1))  # nosec B311 # spreads load, no secret
 
 
-def nap(seconds: float | None, longest: float) -> float:
+def limit_sleep(seconds: float | None, longest: float) -> float:
     """Return how long to sleep: clocks are set, and hints get lost, so not for too long."""
     return longest if seconds is None else min(seconds, longest)
 
@@ -245,7 +269,7 @@ class _MessageExecutor(futures.ThreadPoolExecutor):
 
 #: Seconds for what a server need not finish: its connection, or an idle poll of oslo.messaging,
 #: of up to 5 s (oslo_messaging/_drivers/amqpdriver.py ``ACK_REQUEUE_EVERY_SECONDS_MAX``).
-_SOON: Final = 0.5
+_CLOSE_SECONDS: Final = 0.5
 
 
 class MessageServer:
@@ -278,7 +302,7 @@ class MessageServer:
             self._closing.start()
 
     def wait(self, deadline: float) -> bool:
-        soon = min(deadline, self._stopped_at + _SOON)
+        soon = min(deadline, self._stopped_at + _CLOSE_SECONDS)
         # A server without a connection has no calls in progress; its threads end with the process.
         if not self._opening.wait(soon):
             return True
@@ -293,3 +317,47 @@ class MessageServer:
     def _close(self) -> None:
         self._server.stop()
         self._server.wait()
+
+
+class HttpServer:
+    """A part of a service, see :class:`climate_core.threads.Background`.
+
+    The address is taken at once, and answers come after :meth:`start`. It logs no requests: their
+    queries may have tokens, and :mod:`climate_core.api.requestlog` logs those of the API.
+
+    :param port: 0 takes a free one
+    :raises OSError: the address cannot be taken
+    """
+
+    def __init__(self, name: str, host: str, port: int, application: Any) -> None:
+        self.name = name
+        family, *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+
+        class Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
+            address_family = family
+            daemon_threads = True
+            request_queue_size = 128
+
+        class Handler(simple_server.WSGIRequestHandler):
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = simple_server.make_server(host, port, application, Server, Handler)
+        self._thread = VitalThread(name, self._server.serve_forever)
+
+    @property
+    def port(self) -> int:
+        """Return the port that it listens on."""
+        return self._server.server_port
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop answering and free the port."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+        self._server.server_close()
+
+    def wait(self, deadline: float) -> bool:
+        return self._thread.wait(deadline)

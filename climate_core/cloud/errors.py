@@ -19,6 +19,8 @@ The log has the whole text, under the id of the request.
 """
 
 import contextlib
+import email.message
+import email.utils
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -27,7 +29,7 @@ import requests
 from keystoneauth1 import exceptions as ksa
 from oslo_log import log
 
-from climate_core import backoff, exceptions
+from climate_core import exceptions
 
 LOG = log.getLogger(__name__)
 
@@ -152,7 +154,7 @@ def check_response(
     kind = kind or _KINDS.get(status, usual)
     failure = kind(f'{service} answered {status}: {_public_message(response, service)}')
     if isinstance(failure, exceptions.Transient):
-        failure.retry_after = backoff.retry_after(response.headers)
+        failure.retry_after = read_retry_after(response.headers)
     raise failure
 
 
@@ -214,3 +216,21 @@ def for_user(field: str | None = None) -> Iterator[None]:
         raise exceptions.ServiceUnavailable(str(exc)) from exc
     except exceptions.Permanent as exc:
         raise exceptions.BadRequest(str(exc), field=field) from exc
+
+
+def read_retry_after(headers: Mapping[str, str] | email.message.Message) -> float:
+    """Return the seconds in the header ``Retry-After`` of an answer; 0 without a valid one.
+
+    A date counts from the ``Date`` of the answer (RFC 9110, 10.2.3 and 6.6.1).
+
+    :param headers: whatever the case of their names
+    """
+    after = (headers.get('Retry-After') or '').strip()
+    if re.fullmatch('[0-9]{1,9}', after):
+        return float(after)
+    try:
+        date, now = (email.utils.parsedate_to_datetime(each) for each in (after, headers['Date']))
+        return max(0.0, (date - now).total_seconds())
+    except (KeyError, TypeError, ValueError, OverflowError):
+        # OverflowError: the year or the offset has too many digits.
+        return 0.0

@@ -26,7 +26,6 @@ from climate_core.cloud.connections import Cloud
 from climate_core.cloud.services import Service
 from climate_core.concurrency import RecentCache
 from climate_core.conf import cloud as cloud_conf
-from climate_core.conf import oslo_limit as conf_group
 from climate_core.lease import limits
 
 LOG = log.getLogger(__name__)
@@ -107,7 +106,7 @@ class Limits:
         """
         if self._conf.limits.driver != 'keystone':
             return False
-        if _has_identity(self._conf[conf_group.GROUP]):
+        if _has_identity(self._conf[cloud_conf.OSLO_LIMIT_GROUP]):
             return True
         if not _has_identity(self._conf[cloud_conf.GROUP]):
             return False
@@ -138,12 +137,12 @@ def _count_nothing(_project_id: str | None, _names: Any) -> dict[str, int]:
 
 @contextlib.contextmanager
 def _replaced_globals(limit: Any, conf: cfg.ConfigOpts) -> Iterator[None]:
-    section = conf[conf_group.GROUP]
+    section = conf[cloud_conf.OSLO_LIMIT_GROUP]
     if not _has_identity(section):
-        conf.set_default('auth_section', cloud_conf.GROUP, conf_group.GROUP)
+        conf.set_default('auth_section', cloud_conf.GROUP, cloud_conf.OSLO_LIMIT_GROUP)
         # auth_section names the identity alone, not the CA certificates of its Keystone.
         for option in loading.get_session_conf_options():
-            conf.set_default(option.dest, conf.cloud[option.dest], conf_group.GROUP)
+            conf.set_default(option.dest, conf.cloud[option.dest], cloud_conf.OSLO_LIMIT_GROUP)
     before = limit.CONF, limit._SDK_CONNECTION
     limit.CONF, limit._SDK_CONNECTION = conf, None
     try:

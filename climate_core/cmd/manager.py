@@ -6,9 +6,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from climate_core import unneeded
+from climate_core import process
 
-with unneeded.hidden():
+with process.skip_unneeded_imports():
     from oslo_service import backend
 
     # Before anything that may import the rest of oslo.service, whose own default is eventlet.
@@ -18,8 +18,8 @@ with unneeded.hidden():
     from oslo_log import log
 
     from climate_core import conf as config
-    from climate_core import report, service
-    from climate_core.cmd import explain, malloc, shutdown, workers
+    from climate_core import service
+    from climate_core.cmd import explain, shutdown, workers
     from climate_core.db import migration
 
 LOG = log.getLogger(__name__)
@@ -42,13 +42,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     conf = explain.parsed('climate-manager', lambda: config.load(words, cli=_CLI, has_api=False))
     log.setup(conf, config.PROJECT)
-    report.on_demand(conf)
+    process.report_on_signal(conf)
     try:
         migration.check(conf)
         # As in climate_core.wsgi.api; managers of one program then share what was loaded.
         gc.collect()
         gc.freeze()
-        malloc.share_arenas()
+        process.share_arenas()
         count = conf.workers or conf.manager.workers
         if count > 1:
             return workers.run(conf, count)

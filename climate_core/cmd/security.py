@@ -25,7 +25,7 @@ from oslo_utils import strutils
 from climate_core.cloud.trusts import is_administrative
 from climate_core.cmd import checks, explain
 from climate_core.conf import secrets
-from climate_core.conf.webhooks import networks
+from climate_core.conf.delivery import parse_networks
 from climate_core.db import migration
 from climate_core.db import secrets as db_secrets
 from climate_core.db.engine import DATABASE_ERRORS, Database
@@ -68,15 +68,15 @@ def check_authentication(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 def check_secret_keys(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Find a database whose secrets are in plain text."""
-    secrets.register(conf)
-    if not secrets.read(conf):
+    secrets.register_keys(conf)
+    if not secrets.read_keys(conf):
         yield f'[{secrets.GROUP}] secret_keys is not set: secrets in the database are readable.'
 
 
 def check_stored_secrets(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Find stored secrets that no key opens, that are in plain text or need to be sealed again."""
     database = Database(conf)
-    keys = secrets.read(conf)
+    keys = secrets.read_keys(conf)
     try:
         migration.check_database(database)
         stored = Counter(secret for _, secret in db_secrets.check_keys(database, keys))
@@ -115,7 +115,7 @@ def check_external(conf: cfg.ConfigOpts) -> Iterator[str]:
 def check_webhooks(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Find private networks that webhooks reach."""
     if conf.webhooks.enabled:
-        allowed = networks(conf.webhooks.allowed_networks)
+        allowed = parse_networks(conf.webhooks.allowed_networks)
         opened = ', '.join(str(each) for each in allowed if webhook.overlaps_private(each))
         if opened:
             yield f'[webhooks] allowed_networks opens private networks to all users: {opened}.'

@@ -24,7 +24,7 @@ from oslo_config import cfg
 from oslo_log import log
 from oslo_utils import netutils
 
-from climate_core import report, service
+from climate_core import process, service
 from climate_core.cmd import explain, shutdown
 from climate_core.delivery import metrics
 
@@ -61,7 +61,7 @@ class ManagerProcess(cotyledon.Service):
         self._shared = shared
         self._is_running = threading.Event()
         shutdown.on_broken_thread(end_process)
-        report.on_demand(conf)
+        process.report_on_signal(conf)
         try:
             name_worker(conf, worker_id)
             self._manager = service.ManagerService(conf)

@@ -26,43 +26,28 @@ with warnings.catch_warnings():
     warnings.filterwarnings('ignore', r'\s*Eventlet is deprecated')
     import oslo_messaging.opts
 
-from climate_core.conf import (  # noqa: E402
-    api,
-    cloud,
-    engine,
-    limits,
-    manager,
-    metrics,
-    notifications,
-    oslo_limit,
-    paths,
-    queue,
-    reconcile,
-    upgrade_levels,
-    usage,
-    webhooks,
-)
+from climate_core.conf import api, cloud, delivery, limits, manager
 from climate_hosts.conf import hosts, power  # noqa: E402
 
 #: The options by section of climate.conf, in the order of the sample file.
 SECTIONS: tuple[tuple[str | None, Sequence[cfg.Opt]], ...] = (
-    (paths.GROUP, paths.OPTS),
+    (manager.PATHS_GROUP, manager.PATHS_OPTS),
     (api.GROUP, api.OPTS),
     (manager.GROUP, manager.OPTS),
-    (engine.GROUP, engine.OPTS),
+    (manager.ENGINE_GROUP, manager.ENGINE_OPTS),
     (cloud.GROUP, cloud.OPTS),
-    (reconcile.GROUP, reconcile.OPTS),
+    (cloud.RECONCILE_GROUP, cloud.RECONCILE_OPTS),
     (hosts.GROUP, hosts.OPTS),
-    (queue.GROUP, queue.OPTS),
+    (manager.QUEUE_GROUP, manager.QUEUE_OPTS),
     (power.GROUP, power.OPTS),
-    (notifications.NOVA.GROUP, notifications.NOVA.OPTS),
-    (notifications.CINDER.GROUP, notifications.CINDER.OPTS),
-    (notifications.HEAT.GROUP, notifications.HEAT.OPTS),
-    (metrics.GROUP, metrics.OPTS),
-    (upgrade_levels.GROUP, upgrade_levels.OPTS),
-    (webhooks.GROUP, webhooks.OPTS),
+    (cloud.NOVA_NOTIFICATIONS.GROUP, cloud.NOVA_NOTIFICATIONS.OPTS),
+    (cloud.CINDER_NOTIFICATIONS.GROUP, cloud.CINDER_NOTIFICATIONS.OPTS),
+    (cloud.HEAT_NOTIFICATIONS.GROUP, cloud.HEAT_NOTIFICATIONS.OPTS),
+    (delivery.METRICS_GROUP, delivery.METRICS_OPTS),
+    (manager.UPGRADE_LEVELS_GROUP, manager.UPGRADE_LEVELS_OPTS),
+    (delivery.WEBHOOKS_GROUP, delivery.WEBHOOKS_OPTS),
     (limits.GROUP, limits.OPTS),
-    (usage.GROUP, usage.OPTS),
+    (delivery.USAGE_GROUP, delivery.USAGE_OPTS),
 )
 
 PROJECT = 'climate'
@@ -117,7 +102,7 @@ def register(conf: cfg.ConfigOpts, has_api: bool = True) -> None:
         # keystoneauth registers what it requires itself, when the cloud is asked something:
         # neither the API nor the database commands need credentials.
         conf.register_opts([opt for opt in opts if not opt.required], group=group)
-    oslo_limit.register(conf)
+    cloud.register_oslo_limit(conf)
     log.register_options(conf)
     for group, opts in [*_of_libraries(), *(_of_api() if has_api else ())]:
         conf.register_opts(opts, group=group)

@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of the connection to the cloud: section ``[cloud]``."""
+"""Options of the cloud: sections ``[cloud]``, ``[oslo_limit]``, ``[nova_notifications]``,
+``[cinder_notifications]``, ``[heat_notifications]`` and ``[reconcile]``.
 
+oslo.limit registers its options on the global configuration alone, so they are registered on
+that of Climate here. The sample file has them from the namespace of oslo.limit.
+"""
+
+import types
+
+import oslo_limit.opts
 from keystoneauth1 import loading
 from oslo_config import cfg
 
 GROUP = 'cloud'
 
-_OWN = [
+_CONNECTION_OPTS = [
     cfg.StrOpt(
         'region_name',
         help='Region whose endpoints are used. Unset: the first one in the catalogue.',
@@ -65,8 +73,114 @@ def _session_options() -> list[cfg.Opt]:
 #: The identity of the service user: ``auth_type = password`` and its options. The plugin must be
 #: one that can use a trust, as the password plugins can.
 OPTS: list[cfg.Opt] = [
-    *_OWN,
+    *_CONNECTION_OPTS,
     *loading.get_auth_common_conf_options(),
     *loading.get_auth_plugin_conf_options('password'),
     *_session_options(),
+]
+
+
+OSLO_LIMIT_GROUP = 'oslo_limit'
+_ENDPOINT_NAMES = frozenset(
+    {
+        'endpoint_id',
+        'endpoint_service_name',
+        'endpoint_service_type',
+        'endpoint_region_name',
+        'endpoint_interface',
+    }
+)
+
+
+def register_oslo_limit(conf: cfg.ConfigOpts) -> None:
+    """Register the section on ``conf``; our own endpoint is looked up by its service type."""
+    adapter = loading.get_adapter_conf_options(include_deprecated=False)
+    ((_, options),) = oslo_limit.opts.list_opts()
+    own = [each for each in options if each.dest in _ENDPOINT_NAMES]
+    for group in (
+        adapter,
+        own,
+        loading.get_session_conf_options(),
+        loading.get_auth_common_conf_options(),
+        loading.get_auth_plugin_conf_options('password'),
+    ):
+        # As in section [cloud]: keystoneauth registers what it requires by itself.
+        conf.register_opts([each for each in group if not each.required], OSLO_LIMIT_GROUP)
+    conf.set_default('endpoint_service_type', 'reservation', OSLO_LIMIT_GROUP)
+
+
+def _notification_section(
+    service: str,
+    lost: str,
+    topics: list[str],
+    exchange: str,
+    pool: str,
+    plugin: str = '',
+) -> types.SimpleNamespace:
+    """Return what a module of options has: ``GROUP`` and ``OPTS``.
+
+    :param lost: what of a lease the notifications are about
+    :param plugin: without which nothing is listened to
+    """
+    needs = f' Nothing is listened to unless [manager] plugins names {plugin}.' if plugin else ''
+    options: list[cfg.Opt] = [
+        cfg.BoolOpt(
+            'enabled',
+            default=True,
+            help=f'Listen to the notifications of {service}, so that a lease knows at once when '
+            f'one of its {lost}, and when what it asked {service} for is done. Without it the '
+            'comparison of section [reconcile] finds out later, or the next look, see '
+            f'first_look_seconds.{needs}',
+        ),
+        cfg.StrOpt(
+            'transport_url',
+            secret=True,
+            help=f"The message bus of {service}. Unset: Climate's own.",
+        ),
+        cfg.ListOpt('topics', default=topics, help=f'Topics that {service} notifies on.'),
+        cfg.StrOpt('exchange', default=exchange, help=f'The control_exchange of {service}.'),
+        cfg.StrOpt(
+            'pool',
+            default=pool,
+            help='Name of the pool of listeners. It gives Climate queues of its own, so that '
+            'others who listen get every notification, too. It must be another than those of the '
+            'other services: listeners of one pool take the messages away from each other.',
+        ),
+    ]
+    return types.SimpleNamespace(GROUP=f'{service.lower()}_notifications', OPTS=options)
+
+
+# Both unversioned and versioned notifications are understood.
+NOVA_NOTIFICATIONS = _notification_section(
+    'Nova', 'servers is deleted', ['notifications', 'versioned_notifications'], 'nova', 'climate'
+)
+# Cinder's control_exchange is openstack unless cinder.conf says it.
+CINDER_NOTIFICATIONS = _notification_section(
+    'Cinder',
+    'volumes is deleted',
+    ['notifications'],
+    'openstack',
+    'climate-cinder',
+    'virtual:volume',
+)
+HEAT_NOTIFICATIONS = _notification_section(
+    'Heat',
+    'stacks is deleted or abandoned',
+    ['notifications'],
+    'heat',
+    'climate-heat',
+    'virtual:stack',
+)
+
+
+RECONCILE_GROUP = 'reconcile'
+
+RECONCILE_OPTS: list[cfg.Opt] = [
+    cfg.FloatOpt(
+        'interval',
+        default=600.0,
+        min=1.0,
+        help='Seconds between two comparisons of the leases with the resources that exist. Each '
+        'manager does its own, at a time of its own.',
+    ),
 ]

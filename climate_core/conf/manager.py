@@ -1,11 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of climate-manager."""
+"""Options of climate-manager: sections ``[DEFAULT]``, ``[manager]``, ``[engine]``, ``[queue]`` and
+``[upgrade_levels]``.
+"""
 
 import socket
 
 from oslo_config import cfg, types
 
 from climate_common import limits
+
+PATHS_GROUP = None
+
+PATHS_OPTS: list[cfg.Opt] = [
+    cfg.StrOpt(
+        'state_path',
+        default='/var/lib/climate',
+        help='Directory for what the service keeps on this machine. The default database, one '
+        'SQLite file for a single machine, lies here.',
+    ),
+]
+
 
 GROUP = 'manager'
 
@@ -74,5 +88,149 @@ OPTS: list[cfg.Opt] = [
         min=0,
         help='How far in the past the start of a new lease may lie, so that a request for this '
         'very minute, or one that took its time, is not refused.',
+    ),
+]
+
+
+ENGINE_GROUP = 'engine'
+
+ENGINE_OPTS: list[cfg.Opt] = [
+    cfg.IntOpt(
+        'workers',
+        default=24,
+        min=1,
+        max=256,
+        help='How many threads one manager has to call services for events. As many events again '
+        'are claimed meanwhile, so that many are written in one transaction.',
+    ),
+    cfg.IntOpt(
+        'service_share',
+        default=75,
+        min=1,
+        max=100,
+        help='How many percent of the workers that others leave may work on events that call one '
+        'service: nova, cinder, heat, neutron, placement, keystone, or the external one of '
+        '[limits]. One that does not answer keeps each of them until [cloud] timeout, and leases '
+        'that need others start meanwhile. Events that wait for a thread have the same share of '
+        'their number. 100: a service may have all of them.',
+    ),
+    cfg.FloatOpt(
+        'claim_ttl',
+        default=30.0,
+        min=1.0,
+        help='Seconds after which the work of a manager that died is taken up by another, or by '
+        'itself after a restart. A manager that lives renews its claims three times as often. '
+        'Notifications that it left are sent as soon by a manager that is started, is told of a '
+        'change or sends some itself, and by one that does nothing else within idle_seconds.',
+    ),
+    cfg.FloatOpt(
+        'idle_seconds',
+        default=600.0,
+        min=1.0,
+        help='The longest sleep of the engine. It wakes up for the next event by itself and is '
+        'told about new ones; this is for the case that the message got lost together with '
+        'the manager that sent it, and for clocks that are set. Have the same value on all '
+        'managers: of what is due later than twice this they do not tell each other.',
+    ),
+    cfg.FloatOpt(
+        'retry_seconds',
+        default=2.0,
+        min=0.1,
+        help='Wait before the second attempt at something that failed for a while. It is doubled '
+        'with each further attempt.',
+    ),
+    cfg.FloatOpt(
+        'retry_max_seconds',
+        default=120.0,
+        min=1.0,
+        help='The longest wait between two attempts.',
+    ),
+    cfg.FloatOpt(
+        'grace_seconds',
+        default=30.0,
+        min=0.0,
+        help='How long a manager that is told to stop lets the work in progress go on. What is '
+        'not finished then is taken up when its claim expires.',
+    ),
+    cfg.FloatOpt(
+        'prepare_seconds',
+        default=60.0,
+        min=0.0,
+        max=600.0,
+        help='How long before the start of a lease each manager begins to ask Keystone for the '
+        'token of its owner, at a moment that chance chooses, so that only the wake-up is sent at '
+        'the start. A trust that Keystone refuses is told then (the notification '
+        'lease.event.start_lease.warning). 0 turns it off.',
+    ),
+]
+
+
+QUEUE_GROUP = 'queue'
+
+QUEUE_OPTS: list[cfg.Opt] = [
+    cfg.IntOpt(
+        'retry_interval',
+        default=300,
+        min=1,
+        help='Seconds from one try to the next for a lease of the kind retry that waits. It is '
+        'tried at once, too, when something is freed; such a try is not counted.',
+    ),
+    cfg.IntOpt(
+        'max_retries',
+        default=2016,
+        min=1,
+        help='How often a lease of the kind retry is tried again at most; then it is in ERROR. '
+        'A request may ask for fewer. By default it waits for a week.',
+    ),
+    cfg.IntOpt(
+        'best_effort_timeout',
+        default=3600,
+        min=1,
+        max=limits.BEST_EFFORT_SECONDS,
+        help='Seconds in which shared hosts must be empty for a lease of the kind best_effort; '
+        'then it is TIMEDOUT, and they serve ordinary servers again. A request may ask for less.',
+    ),
+    cfg.IntOpt(
+        'preemption_notice',
+        default=120,
+        min=0,
+        help='Seconds from when a preemptible lease that runs is told that another lease needs '
+        'what it has until it gives that up. So long the other lease begins later than now; one '
+        'whose servers need the room also waits until those of the first are off their hosts.',
+    ),
+    cfg.StrOpt(
+        'migration_strategy',
+        default='fewest_servers',
+        help='Which shared hosts are emptied first: fewest_servers, least_memory, oldest_first '
+        '(whose servers have been there for longest), or an entry point of '
+        'climate.migration.strategies.',
+    ),
+    cfg.IntOpt(
+        'migrations',
+        default=4,
+        min=1,
+        help='How many servers are moved at once for leases of the kind best_effort. If hosts are '
+        'emptied for several leases, each has an equal share, but may move one in any case.',
+    ),
+    cfg.IntOpt(
+        'spare_servers',
+        default=1,
+        min=0,
+        help='Hosts are emptied only if their servers fit on other hosts and there is room for so '
+        'many more, each as large as the largest: Nova chooses where each one goes.',
+    ),
+]
+
+
+UPGRADE_LEVELS_GROUP = 'upgrade_levels'
+
+UPGRADE_LEVELS_OPTS: list[cfg.Opt] = [
+    cfg.StrOpt(
+        'manager',
+        regex=r'^\d+\.\d+$',
+        help='The highest version of the RPC interface of climate-manager that may be sent, as '
+        '1.0. Set it to that of the old release while managers of the old release are still '
+        'running: what needs a newer one is refused with 503 until then. Leave it out when all '
+        'of them are new.',
     ),
 ]

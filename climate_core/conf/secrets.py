@@ -34,12 +34,12 @@ KEYS = cfg.ListOpt(
 )
 
 
-def register(conf: cfg.ConfigOpts) -> None:
+def register_keys(conf: cfg.ConfigOpts) -> None:
     """Register the option; the plugin of servers, which has it, may not be enabled."""
     conf.register_opt(KEYS, group=GROUP)
 
 
-def read(conf: cfg.ConfigOpts) -> list[str]:
+def read_keys(conf: cfg.ConfigOpts) -> list[str]:
     """Return the keys.
 
     :raises oslo_config.cfg.Error: one is no key

@@ -20,7 +20,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.concurrency import Batches
+from climate_core.concurrency import BatchRunner
 from climate_core.db import events as db_events
 from climate_core.db import rows, sql, tables
 from climate_core.db.engine import Database, signal
@@ -339,7 +339,7 @@ class EarlyPolls:
         self._database = database
         self._services = services
         self._known = known
-        self.batches: Batches[_PollRequest] = Batches(
+        self.batches: BatchRunner[_PollRequest] = BatchRunner(
             self._answer,
             lambda request: (request.resource_type, request.resource_id),
             _MAX_RESOURCES,

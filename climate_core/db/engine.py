@@ -155,8 +155,8 @@ class Database:
         self, conf: cfg.ConfigOpts, clock: Callable[[], datetime.datetime] | None = None
     ) -> None:
         register_options(conf)
-        secret_keys.register(conf)
-        secret_keys.read(conf)
+        secret_keys.register_keys(conf)
+        secret_keys.read_keys(conf)
         self.clock = clock
         #: What each session has in its ``info``.
         self.info: dict[str, Any] = {CONF_KEY: conf}

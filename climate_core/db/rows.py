@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
-from climate_core.concurrency import Batches
+from climate_core.concurrency import BatchRunner
 from climate_core.db.engine import Database, Stale
 
 T = TypeVar('T')
@@ -344,7 +344,7 @@ class GroupWriter(Generic[I, T]):
     ) -> None:
         self._database = database
         self._write_one, self._write_all = write_one, write_all
-        self.batches: Batches[_PendingItem[I, T]] = Batches(
+        self.batches: BatchRunner[_PendingItem[I, T]] = BatchRunner(
             self._write, lambda each: key(each.item), most, lambda each: line(each.item)
         )
 

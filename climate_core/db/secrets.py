@@ -41,7 +41,7 @@ _SPECIFICATIONS: Final = frozenset(SPECIFICATIONS)
 def keys_of(session: orm.Session) -> list[str]:
     """Return the keys; none for a session without a configuration."""
     conf = session.info.get(CONF_KEY)
-    return [] if conf is None else secrets.read(conf)
+    return [] if conf is None else secrets.read_keys(conf)
 
 
 def seal_webhook(

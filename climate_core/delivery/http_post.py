@@ -18,7 +18,7 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from climate_core import backoff
+from climate_core.cloud import errors
 from climate_core.delivery import name_resolution
 from climate_core.lease import webhook
 
@@ -121,7 +121,7 @@ class Caller:
             # What it says beside the status does not matter, nor whether it breaks off.
             with contextlib.suppress(OSError, http.client.HTTPException):
                 answer.read(_BODY)
-            return Answer(answer.status, backoff.retry_after(answer.headers))
+            return Answer(answer.status, errors.read_retry_after(answer.headers))
 
 
 def _port(url: urllib.parse.SplitResult) -> int:

@@ -22,8 +22,8 @@ from climate_core.db import monitoring
 from climate_core.db.due_events import DueEvent
 from climate_core.db.engine import Database
 from climate_core.delivery.counted import CountedCollector
-from climate_core.http_server import HttpServer
 from climate_core.lease import events, model, states
+from climate_core.threads import HttpServer
 from climate_hosts.power_metrics import PowerCollector
 
 LOG = log.getLogger(__name__)

@@ -11,12 +11,12 @@ import oslo_messaging as messaging
 from oslo_config import cfg
 from oslo_log import log
 
-from climate_core import test_points
+from climate_core import test_hooks
 from climate_core.db import outbox
 from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
 from climate_core.db.outbox import NewNotification, Notification
 from climate_core.delivery.written import WrittenNotifications
-from climate_core.threads import Worker, nap
+from climate_core.threads import Worker, limit_sleep
 
 LOG = log.getLogger(__name__)
 
@@ -146,7 +146,7 @@ class Publisher(Worker):
             raise
         if seconds == 0:
             self._unknown = True
-        self._ask_again(nap(seconds, self._idle_seconds))
+        self._ask_again(limit_sleep(seconds, self._idle_seconds))
         if not self._unknown:
             self._written.is_open = True
 
@@ -181,6 +181,6 @@ class Publisher(Worker):
             self._database.write(outbox.release_claims, claims)
 
     def _send_one(self, item: Notification | NewNotification) -> None:
-        test_points.reached('outbox.before', event_type=item.event_type)
+        test_hooks.reached('outbox.before', event_type=item.event_type)
         self._send(item.event_type, item.payload)
-        test_points.reached('outbox.after', event_type=item.event_type)
+        test_hooks.reached('outbox.after', event_type=item.event_type)

@@ -12,7 +12,7 @@ from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
 from climate_core import notifications as notice
-from climate_core.conf import usage as conf_group
+from climate_core.conf import delivery as conf_group
 from climate_core.db import outbox
 from climate_core.db import usage as db
 from climate_core.db.engine import DATABASE_ERRORS, Clock, Database

@@ -17,8 +17,7 @@ from oslo_config import cfg
 from oslo_log import log
 from sqlalchemy import orm
 
-from climate_core import test_points
-from climate_core.backoff import Backoff
+from climate_core import test_hooks
 from climate_core.db import history, leases, outbox, store
 from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
 from climate_core.db.outbox import DeliveriesInProgress, Delivery
@@ -26,7 +25,7 @@ from climate_core.delivery import http_post, name_resolution
 from climate_core.lease import webhook
 from climate_core.lease.history import FAILED, Cause, HistoryEntry
 from climate_core.lease.transitions import Change
-from climate_core.threads import PoolWorker
+from climate_core.threads import Backoff, PoolWorker
 
 LOG = log.getLogger(__name__)
 
@@ -134,7 +133,7 @@ class Sender(PoolWorker[Delivery]):
         """
         info = {'event_type': delivery.event_type, 'lease_id': delivery.lease_id}
         body, headers = message(delivery, self._clock.now())
-        test_points.reached('webhook.before', **info)
+        test_hooks.reached('webhook.before', **info)
         try:
             if not delivery.url:
                 raise http_post.CallFailed(_UNREADABLE)
@@ -142,7 +141,7 @@ class Sender(PoolWorker[Delivery]):
             reason = _reason(answer.status)
         except http_post.CallFailed as exc:
             answer, reason = http_post.Answer(0, 0.0), str(exc)
-        test_points.reached('webhook.after', **info)
+        test_hooks.reached('webhook.after', **info)
         if reason is None:
             self._database.write(outbox.delete_delivery, delivery)
         elif answer.status == _GONE:

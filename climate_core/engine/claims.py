@@ -11,12 +11,11 @@ from typing import Final
 
 from sqlalchemy import orm
 
-from climate_core.backoff import Backoff
 from climate_core.db import due_events
 from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.engine.group_commit import Superseded
 from climate_core.lease import model, states
-from climate_core.threads import Worker
+from climate_core.threads import Backoff, Worker
 
 #: Seconds in which a claim needs no look before its event is worked on.
 _FRESH: Final = 1.0

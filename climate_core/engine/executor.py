@@ -16,8 +16,7 @@ from oslo_db import exception as db_exc
 from oslo_log import log
 from sqlalchemy import orm
 
-from climate_core import context, exceptions, test_points
-from climate_core.backoff import Backoff
+from climate_core import context, exceptions, test_hooks
 from climate_core.db import leases, store
 from climate_core.db.due_events import DueEvent
 from climate_core.db.engine import DATABASE_ERRORS, Clock, Database, Stale
@@ -31,6 +30,7 @@ from climate_core.engine.steps import CALLS, Result, Step, Work
 from climate_core.lease import events, history, model, states, transitions
 from climate_core.lease.events import queue
 from climate_core.plugins.base import Done, ResourcePlugin, Wait
+from climate_core.threads import Backoff
 
 LOG = log.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class EventExecutor:
         if self.seen_by:
             self.seen_by.claimed(due, self.clock.now())
         try:
-            test_points.reached('event.claimed', **claim.info)
+            test_hooks.reached('event.claimed', **claim.info)
             return (yield from self._do(begun))
         except ClaimLost:
             LOG.info('%s of lease %s was superseded', claim.event_type, claim.lease_id)
@@ -113,11 +113,11 @@ class EventExecutor:
         if found is None:
             return None
         info = {'event_id': due.id, 'event_type': due.event_type, 'lease_id': due.lease_id}
-        test_points.reached('finish.before', **info)
+        test_hooks.reached('finish.before', **info)
         after = yield Write(due.lease_id, functools.partial(self._save_awake, found))
         if after is None:
             return None
-        test_points.reached('finish.after', **info)
+        test_hooks.reached('finish.after', **info)
         if self.seen_by:
             self.seen_by.claimed(due, self.clock.now())
         return self._finished(after, due.id, _next_times(found.lease))
@@ -151,7 +151,7 @@ class EventExecutor:
             raise ClaimLost
         try:
             outcomes = self._act(claim, work)
-            test_points.reached('finish.before', **claim.info)
+            test_hooks.reached('finish.before', **claim.info)
             after = yield Write(claim.lease_id, functools.partial(self._finish, claim, outcomes))
         except ClaimLost:
             yield CALLS
@@ -160,7 +160,7 @@ class EventExecutor:
             if lease is not None:
                 self.allocations.end_again(lease)
             raise
-        test_points.reached('finish.after', **claim.info)
+        test_hooks.reached('finish.after', **claim.info)
         return self._finished(after, claim.event_id, begun.known)
 
     def _finished(
@@ -322,7 +322,7 @@ class EventExecutor:
             raise ClaimLost
         info = claim.info | {'reservation_id': reservation.id if reservation else None}
         event = next(e for e in lease.events if e.id == claim.event_id)
-        test_points.reached('remote.before', **info)
+        test_hooks.reached('remote.before', **info)
         try:
             result = call()
         except retry.EXPECTED as exc:
@@ -334,7 +334,7 @@ class EventExecutor:
             # and neither the rest of the lease nor other leases suffer from it.
             LOG.error('%s: a mistake in the program', info, exc_info=exc)
             return retry.bug(exc, event, self.backoff)
-        test_points.reached('remote.after', **info)
+        test_hooks.reached('remote.after', **info)
         if result is None:
             return transitions.DONE
         if isinstance(result, Done):

@@ -16,7 +16,7 @@ from typing import Final
 from oslo_log import log
 from sqlalchemy import orm
 
-from climate_core import exceptions, test_points
+from climate_core import exceptions, test_hooks
 from climate_core.cloud import errors
 from climate_core.db import events, leases, store
 from climate_core.db.engine import Clock, Database
@@ -204,9 +204,9 @@ class Preparation(Worker):
             if self.stopping:
                 return
             info = {'event_type': model.START, 'lease_id': lease_id}
-            test_points.reached('preparation.before', **info)
+            test_hooks.reached('preparation.before', **info)
             self._database.write(self._write, lease_id, trust_id, reason)
-            test_points.reached('preparation.after', **info)
+            test_hooks.reached('preparation.after', **info)
 
     def _write(
         self, session: orm.Session, lease_id: str, trust_id: str, reason: str | None

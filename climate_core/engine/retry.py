@@ -5,8 +5,8 @@ import datetime
 from collections.abc import Sequence
 
 from climate_core import exceptions
-from climate_core.backoff import Backoff
 from climate_core.lease import events, model, transitions
+from climate_core.threads import Backoff
 
 #: The expected failures of plugins and cloud calls. That a resource is gone
 #: (``cloud.errors.Gone``) is not among them: only the plugin knows whether that is a success.
@@ -35,7 +35,7 @@ def decide(
     permanent = isinstance(exc, exceptions.Permanent)
     handler = events.get_handler(event.event_type)
     if permanent and not handler.retries_forever(lease, event):
-        no_room = isinstance(exc, exceptions.NoRoom)
+        no_room = isinstance(exc, exceptions.NoCapacity)
         return transitions.Outcome(
             transitions.Result.FAILED, reason=reason(exc), lacks_capacity=no_room
         )

@@ -24,7 +24,7 @@ from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
 from climate_core.engine.event_pool import Ended
 from climate_core.engine.shares import ThreadShares
 from climate_core.engine.steps import Result
-from climate_core.threads import Worker, nap, seconds_left
+from climate_core.threads import Worker, limit_sleep, seconds_left
 
 LOG = log.getLogger(__name__)
 
@@ -201,7 +201,7 @@ class Scheduler(Worker):
             self._has_more = len(due) >= window
             self._has_begun = False
             self._again_at = asked + max(_PAUSE, _PAUSE_FACTOR * (asked - began))
-            self._ask_at = min(self._ask_at, asked + nap(seconds, self._idle_seconds))
+            self._ask_at = min(self._ask_at, asked + limit_sleep(seconds, self._idle_seconds))
 
     def _is_begun(self, due: due_events.DueEvent) -> bool:
         """Tell whether an event is worked on; it may be due again after that if it has changed."""

@@ -15,7 +15,7 @@ from oslo_utils import uuidutils
 
 from climate_common import resource_types
 from climate_core import exceptions
-from climate_core.conf.webhooks import networks
+from climate_core.conf.delivery import parse_networks
 from climate_core.context import RequestContext
 from climate_core.db import leases
 from climate_core.db.engine import Clock, Database
@@ -135,7 +135,9 @@ def webhook_rules(conf: cfg.ConfigOpts) -> webhook.WebhookRules:
     """Return the rules of climate.conf for the addresses of webhooks."""
     section = conf.webhooks
     return webhook.WebhookRules(
-        networks(section.allowed_networks), networks(section.refused_networks), section.enabled
+        parse_networks(section.allowed_networks),
+        parse_networks(section.refused_networks),
+        section.enabled,
     )
 
 

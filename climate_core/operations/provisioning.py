@@ -14,7 +14,7 @@ from oslo_db import exception as db_exc
 from oslo_log import log
 from sqlalchemy import orm
 
-from climate_core import exceptions, test_points
+from climate_core import exceptions, test_hooks
 from climate_core.cloud import errors
 from climate_core.concurrency import RecentCache, check_deadline
 from climate_core.context import RequestContext
@@ -268,7 +268,7 @@ class Provisioner:
         done.items.append(item._replace(reservation=after))
         if claimed.made:
             done.made.append(after)
-            test_points.reached('make.after', event_type='lease.create', lease_id=lease_id)
+            test_hooks.reached('make.after', event_type='lease.create', lease_id=lease_id)
         elif claimed.resource_id != before.resource_id:
             done.reused.add(before.id)
         if claimed.prepare:

@@ -216,5 +216,5 @@ def digests(
 
 def digest_keys(conf: 'cfg.ConfigOpts') -> Sequence[str]:
     """Return the keys of the operator for digests: those that seal secrets."""
-    secrets.register(conf)
-    return secrets.read(conf)
+    secrets.register_keys(conf)
+    return secrets.read_keys(conf)

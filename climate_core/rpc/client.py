@@ -77,7 +77,7 @@ _TOO_NEW = (
 )
 
 
-def transport(conf: cfg.ConfigOpts) -> messaging.Transport:
+def open_transport(conf: cfg.ConfigOpts) -> messaging.Transport:
     """Open the RPC transport of ``transport_url``; our exceptions come back as they are."""
     return messaging.get_rpc_transport(conf, allowed_remote_exmods=[exceptions.__name__])
 
@@ -146,7 +146,7 @@ class ManagerClient:
     ) -> None:
         target, serializer = messaging.Target(topic=TOPIC, version=_FIRST), RpcSerializer()
         self._client = messaging.get_rpc_client(
-            transport_ or transport(conf),
+            transport_ or open_transport(conf),
             target,
             version_cap=conf.upgrade_levels.manager,
             serializer=serializer,

@@ -43,7 +43,7 @@ _Method = Callable[Concatenate['_Served', 'RequestContext', P], T]
 _Allowed = Callable[['RequestContext'], bool]
 
 
-def make(
+def create_server(
     transport: messaging.Transport, host: str, endpoint: 'LeaseEndpoint', *more: '_Served'
 ) -> messaging.MessageHandlingServer:
     """Return a server that is not started.

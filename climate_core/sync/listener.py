@@ -39,7 +39,7 @@ from oslo_log import log
 
 from climate_common import resource_types
 from climate_core.concurrency import RateLimit
-from climate_core.conf import notifications
+from climate_core.conf import cloud
 from climate_core.db import due_events, store
 from climate_core.db.engine import DATABASE_ERRORS
 from climate_core.sync.notified_checks import NotifiedChecks, Suspicion
@@ -79,7 +79,7 @@ class Source:
 #: Nova deletes it.
 SERVERS = Source(
     'virtual:instance',
-    notifications.NOVA.GROUP,
+    cloud.NOVA_NOTIFICATIONS.GROUP,
     ('uuid', 'instance_id'),
     {
         'instance.delete.end': Suspicion.LOST,
@@ -100,7 +100,7 @@ SERVERS = Source(
 )
 VOLUMES = Source(
     'virtual:volume',
-    notifications.CINDER.GROUP,
+    cloud.CINDER_NOTIFICATIONS.GROUP,
     ('volume_id',),
     {
         'volume.delete.end': Suspicion.LOST,
@@ -117,7 +117,7 @@ VOLUMES = Source(
 #: Nested stacks tell their deletion, too, but are not reserved.
 STACKS = Source(
     'virtual:stack',
-    notifications.HEAT.GROUP,
+    cloud.HEAT_NOTIFICATIONS.GROUP,
     ('stack_identity',),
     {'orchestration.stack.delete.end': Suspicion.LOST},
     done=(

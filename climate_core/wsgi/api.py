@@ -9,13 +9,12 @@ import gc
 import os
 from typing import Any
 
-from climate_core import unneeded
+from climate_core import process
 
-with unneeded.hidden():
+with process.skip_unneeded_imports():
     from oslo_log import log
 
     from climate_core import conf as configuration
-    from climate_core import report
     from climate_core.api import deploy
 
 
@@ -23,7 +22,7 @@ def _build() -> Any:
     files = [name for name in os.environ.get('OS_CLIMATE_CONFIG_FILES', '').split(';') if name]
     conf = configuration.load(config_files=files or None)
     log.setup(conf, configuration.PROJECT)
-    report.on_demand(conf)
+    process.report_on_signal(conf)
     loaded = deploy.load_application(conf)
     # What was loaded stays: looking through it for garbage was a quarter of what a list costs.
     gc.collect()

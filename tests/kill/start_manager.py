@@ -20,7 +20,7 @@ import requests
 import sqlalchemy as sa
 
 from climate_core import conf as configuration
-from climate_core import test_points
+from climate_core import test_hooks
 from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
 from climate_core.cmd import manager
@@ -134,10 +134,10 @@ def _add_points() -> None:
     def tell(self: Any, asked: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
         writes = asked.method != 'GET' and '/identity' not in str(asked.url)
         if writes:
-            test_points.reached('request.before', event_type='write')
+            test_hooks.reached('request.before', event_type='write')
         answer = send(self, asked, **kwargs)
         if writes:
-            test_points.reached('request.after', event_type='write')
+            test_hooks.reached('request.after', event_type='write')
         return answer
 
     requests.adapters.HTTPAdapter.send = tell  # type: ignore[method-assign]
@@ -145,7 +145,7 @@ def _add_points() -> None:
     def commit(connection: sa.Connection) -> None:
         if connection.get_execution_options().get('climate_writes'):
             name = threading.current_thread().name
-            test_points.reached('commit.before', event_type=name)
+            test_hooks.reached('commit.before', event_type=name)
 
     sa.event.listen(sa.Engine, 'commit', commit)
 
@@ -208,7 +208,7 @@ def _run(
     # What a dead manager was sending is sent again when its claim expires, in two seconds.
     webhooks._MARGIN = 1.0
     _add_points()
-    test_points.install(hook(kill, tell))
+    test_hooks.install(hook(kill, tell))
     manager.main(['--config-file', str(config), *words])
 
 
@@ -227,7 +227,7 @@ def request(
     :param name: of the operation
     """
     context, operations = _of_alice(config, log, token)
-    test_points.install(Hook(kill, tell))
+    test_hooks.install(Hook(kill, tell))
     getattr(operations, name)(context, *given)
 
 
@@ -254,7 +254,7 @@ def create_at_once(
                 come.set()
             super().__call__(name, info)
 
-    test_points.install(WaitingHook(kill, tell))
+    test_hooks.install(WaitingHook(kill, tell))
     threads = [
         threading.Thread(target=operations.create_lease, args=(context, each), name='create')
         for each in given
@@ -302,7 +302,7 @@ def operate(
     conf = configuration.load([], [str(config)])
     operations = HostOperations(conf, Database(conf), Cloud(conf))
     _add_points()
-    test_points.install(Hook(kill, tell))
+    test_hooks.install(Hook(kill, tell))
     getattr(operations, name)(RequestContext(user_id='operator'), *given)
 
 
@@ -314,6 +314,6 @@ def delete_retired_trusts(
     conf = configuration.load([], [str(config)])
     database, trusts = Database(conf), Trusts(Cloud(conf))
     _add_points()
-    test_points.install(Hook(kill, tell))
+    test_hooks.install(Hook(kill, tell))
     for each in retired_trusts.find(database):
         retired_trusts.delete(database, trusts, each)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_core.conf import reconcile as reconcile_conf
+from climate_core.conf import cloud as reconcile_conf
 from climate_core.db import reservations
 from climate_core.sync.reconcile import Reconciler
 from climate_hosts.plugins.capacity.plugin import CapacityPlugin
@@ -31,7 +31,9 @@ def world(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[La
     with cloud_server.running(tmp_path / 'journal') as server:
         flavors.add(server.state, **FLAVOR)
         made = LaneWorld(server, f'sqlite:///{tmp_path}/climate.sqlite', KINDS[request.param])
-        made.hosts.conf.register_opts(reconcile_conf.OPTS, group=reconcile_conf.GROUP)
+        made.hosts.conf.register_opts(
+            reconcile_conf.RECONCILE_OPTS, group=reconcile_conf.RECONCILE_GROUP
+        )
         yield made
         made.engine.database.dispose()
 

@@ -8,7 +8,7 @@ import uuid
 import pytest
 from oslo_utils import uuidutils
 
-from climate_core.conf import reconcile as conf
+from climate_core.conf import cloud as conf
 from climate_core.lease.model import REPORTED
 from climate_core.sync import lost_resources, reconcile, reported
 from tests.support.fakes import cinder, nova
@@ -25,7 +25,7 @@ LEASE = '11111111-2222-4333-8444-555555555555'
 @pytest.fixture
 def leased(stacks):
     made = Leased(stacks)
-    stacks.conf.register_opts(conf.OPTS, group=conf.GROUP)
+    stacks.conf.register_opts(conf.RECONCILE_OPTS, group=conf.RECONCILE_GROUP)
     yield made
     made.database.dispose()
 

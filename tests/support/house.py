@@ -74,14 +74,14 @@ class Guests(ResourcePlugin):
             self._die()
             return Wait(0.0, resource_id=name)
         if reservation.resource_id not in self.inside:
-            raise exceptions.NoRoom('No valid host was found.')
+            raise exceptions.NoCapacity('No valid host was found.')
         return None
 
     def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> None:
         if reservation.resource_id in self.shelved:
             try:
                 self._take(reservation.resource_id)
-            except exceptions.NoRoom as exc:
+            except exceptions.NoCapacity as exc:
                 raise exceptions.Transient(str(exc)) from exc
             self.shelved.discard(reservation.resource_id)
 
@@ -99,7 +99,7 @@ class Guests(ResourcePlugin):
     def _take(self, name: str) -> None:
         if name not in self.inside:
             if len(self.inside) == SIZE:
-                raise exceptions.NoRoom('No valid host was found.')
+                raise exceptions.NoCapacity('No valid host was found.')
             self.inside.add(name)
         self._die()
 

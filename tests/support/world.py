@@ -13,7 +13,6 @@ from oslo_config import cfg
 from climate_common import dates
 from climate_core import conf as config
 from climate_core import exceptions
-from climate_core.backoff import Backoff
 from climate_core.calendar.calendar import Calendar
 from climate_core.cloud import errors
 from climate_core.context import RequestContext
@@ -27,6 +26,7 @@ from climate_core.lease.model import TrustScope
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
 from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
+from climate_core.threads import Backoff
 from tests.support import templates
 from tests.support.executor import SingleExecutor
 

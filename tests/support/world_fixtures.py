@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from climate_core import test_points
+from climate_core import test_hooks
 from climate_core.db import outbox
 from tests.support.databases import *  # noqa: F403
 from tests.support.world import Time, World
@@ -53,6 +53,6 @@ def any_world(database_url: str) -> Iterator[World]:
 
 
 @pytest.fixture
-def install_hook() -> Iterator[Callable[[test_points.Hook], None]]:
-    yield test_points.install
-    test_points.install(None)
+def install_hook() -> Iterator[Callable[[test_hooks.Hook], None]]:
+    yield test_hooks.install
+    test_hooks.install(None)

@@ -22,14 +22,13 @@ from climate_core.db import migration  # noqa: E402
 from climate_core.plugins import base  # noqa: E402
 
 try:
-    from climate_core import service, test_points
+    from climate_core import service, test_hooks
     from climate_core.rpc.client import ManagerClient
 except ImportError:
     # Release 0.1.0.
     from climate_core.manager import service
     from climate_core.manager.rpcapi import ManagerClient
 
-    from climate_core.engine import points as test_points
 
 _lock = threading.Lock()
 
@@ -126,7 +125,7 @@ def _finished(name: str, info: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    test_points.install(_finished)
+    test_hooks.install(_finished)
     worker = Worker(sys.argv[1])
     tell(code=climate_core.__file__)
     for line in sys.stdin:

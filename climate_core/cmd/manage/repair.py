@@ -20,7 +20,7 @@ from climate_core.db import migration, sql
 from climate_core.db.engine import Database
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
-from climate_core.rpc.client import TOPIC, transport
+from climate_core.rpc.client import TOPIC, open_transport
 from climate_core.sync import orphans, repair, stuck_leases
 from climate_hosts.db import hosts
 from climate_hosts.sync import flavor_repair
@@ -200,7 +200,7 @@ def _nudge(conf: cfg.ConfigOpts) -> None:
     """Nudge the managers; one that does not get the hint looks by itself after a while."""
     try:
         client = messaging.get_rpc_client(
-            transport(conf),
+            open_transport(conf),
             messaging.Target(topic=TOPIC, version='1.0', fanout=True),
             serializer=RpcSerializer(),
         )

@@ -38,7 +38,7 @@ def add_commands(subparsers: Any) -> None:
 def _check(conf: cfg.ConfigOpts) -> int:
     migration.check(conf)
     database = Database(conf)
-    keys = secrets.read(conf)
+    keys = secrets.read_keys(conf)
     found = Counter(db_secrets.check_keys(database, keys))
     database.dispose()
     for (name, each), count in sorted(found.items(), key=str):
@@ -57,7 +57,7 @@ def _needs(each: db_secrets.Secret) -> str:
 
 def _rotate(conf: cfg.ConfigOpts) -> int:
     migration.check(conf)
-    keys = secrets.read(conf)
+    keys = secrets.read_keys(conf)
     if not keys:
         raise cfg.Error('[virtual:instance] secret_keys is not set: there is no key to seal with')
     database, done, left = Database(conf), 0, 0

@@ -16,8 +16,8 @@ from climate_core.cmd.manage import noauth
 from climate_core.cmd.manage.database import make_directory
 from climate_core.db import migration
 from climate_core.db.engine import Database
-from climate_core.http_server import HttpServer
 from climate_core.service import ManagerService
+from climate_core.threads import HttpServer
 
 PORT = 1234
 

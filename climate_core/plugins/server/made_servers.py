@@ -40,7 +40,7 @@ def check(context: StepContext, server: Mapping[str, Any]) -> str | None:
     status = server['status']
     if status == 'ERROR':
         told = str((server.get('fault') or {}).get('message') or 'Nova does not say why')
-        kind = exceptions.NoRoom if _NO_HOST in told else exceptions.Permanent
+        kind = exceptions.NoCapacity if _NO_HOST in told else exceptions.Permanent
         raise kind(failed(context.reservation, told.strip() + _lacking(context, told)))
     return f'The server has been {status}' if status in _COMING else None
 

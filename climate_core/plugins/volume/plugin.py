@@ -98,7 +98,7 @@ class VolumePlugin(making.MakingPlugin):
         context = context.seeing(status, volume.get('updated_at'))
         if status in BROKEN:
             reason = volumes.read_failure_reason(context.conn, volume_id)
-            kind = exceptions.NoRoom if _NO_BACKEND in reason else exceptions.Permanent
+            kind = exceptions.NoCapacity if _NO_BACKEND in reason else exceptions.Permanent
             raise kind(self._failed(context.reservation, reason))
         if status in _DELETING:
             raise exceptions.Permanent(self._failed(context.reservation, 'it is being deleted.'))

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 import webob
 
-from climate_core import exceptions, test_points
+from climate_core import exceptions, test_hooks
 from climate_core.db import leases, store
 from climate_core.db.engine import Database
 from climate_core.lease.model import Lease, Reservation
@@ -75,12 +75,12 @@ def service(tmp_path: pathlib.Path) -> Iterator[Service]:
     conf = world.configure(tmp_path, ('engine', 'retry_seconds', '0.1'))
     database = Database(conf)
     Fickle.trouble.clear()
-    test_points.install(hook)
+    test_hooks.install(hook)
     try:
         with world.running(conf, database, Fickle) as application:
             yield Service(application, database, finished)
     finally:
-        test_points.install(None)
+        test_hooks.install(None)
 
 
 def line(entry: dict[str, Any]) -> tuple[str, str, str | None]:

@@ -3,7 +3,7 @@
 
 import threading
 
-from climate_core import test_points
+from climate_core import test_hooks
 from climate_core.db import due_events
 from climate_core.engine.event_pool import EventPool
 from climate_core.engine.scheduler import Scheduler
@@ -56,7 +56,7 @@ class TestToldEarly(MadeServersTest):
         body = {'name': 'lease', 'start_date': START, 'end_date': END}
         body['reservations'] = [reservation]
         self.lease_id = self.create_lease(self.api.project_id, 'fake', body)
-        self.addCleanup(test_points.install, None)
+        self.addCleanup(test_hooks.install, None)
 
     def work(self, **later):
         """Have the lease looked at once, at a later time."""
@@ -67,7 +67,7 @@ class TestToldEarly(MadeServersTest):
     def hear(self, point, _info):
         """Start the server, and hand over what Nova tells of it, before this look is written."""
         if point == 'finish.before':
-            test_points.install(None)
+            test_hooks.install(None)
             self.notifier.reset()
             self.deliver(self.message)
             self.hand_over(DONE)
@@ -84,7 +84,7 @@ class TestToldEarly(MadeServersTest):
             self.work(hours=1)
             self.assert_status(self.server, 'RESERVED', 'scheduling')
         (self.message,) = queue
-        test_points.install(self.hear)
+        test_hooks.install(self.hear)
         self.work(seconds=5)
         assert self.state(self.lease_id)[0] == 'STARTING'
         self.time.forward(seconds=due_events.MIN_POLL_SECONDS)

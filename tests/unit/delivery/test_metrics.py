@@ -11,7 +11,6 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core import exceptions
-from climate_core.backoff import Backoff
 from climate_core.db import due_events, monitoring
 from climate_core.delivery import metrics
 from climate_core.delivery.metrics import Metrics, _Database
@@ -19,6 +18,7 @@ from climate_core.engine.claims import Claims
 from climate_core.engine.event_pool import EventPool
 from climate_core.engine.shares import ThreadShares
 from climate_core.plugins.base import Wait
+from climate_core.threads import Backoff
 from tests.support.stopping import stop
 from tests.support.world import TYPE, Time, World, user
 

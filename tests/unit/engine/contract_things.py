@@ -267,7 +267,7 @@ class MadeThings(Others):
                 # As a server for which Nova finds no host once it is asked for.
                 self._ledger.mood.pop(0)
                 self.homeless.add(reservation.resource_id)
-                raise exceptions.NoRoom('Others were faster.')
+                raise exceptions.NoCapacity('Others were faster.')
             return None
         answer = self._ledger.mood.pop(0) if self._ledger.mood else 'done'
         if answer == 'wait':
@@ -275,7 +275,7 @@ class MadeThings(Others):
         failures = {
             'transient': exceptions.Transient('It is away.'),
             'permanent': exceptions.Permanent('It never will.'),
-            'no_room': exceptions.NoRoom('Others were faster.'),
+            'no_room': exceptions.NoCapacity('Others were faster.'),
             'bug': KeyError(reservation.id),
         }
         if answer in failures:

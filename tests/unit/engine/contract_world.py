@@ -12,7 +12,7 @@ from unittest import mock
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core import exceptions, test_points
+from climate_core import exceptions, test_hooks
 from climate_core.calendar.calendar import Calendar
 from climate_core.db import due_events, tables
 from climate_core.lease import model, states
@@ -231,12 +231,12 @@ class ContractWorld(World):
         self._statements_left = statements
         self.when_lost = None
         self._taken.clear()
-        test_points.install(hook)
+        test_hooks.install(hook)
 
     def revive(self) -> None:
         """Let a new manager begin, of which nothing is planned."""
         self._dead, self._statements_left, self._elsewhere = False, None, False
-        test_points.install(None)
+        test_hooks.install(None)
 
     @property
     def notice(self) -> datetime.timedelta:

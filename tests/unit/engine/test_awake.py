@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from climate_core import exceptions, test_points
+from climate_core import exceptions, test_hooks
 from climate_core.cloud import errors
 from climate_core.db import due_events, history
 from climate_core.db.due_events import DueEvent
@@ -187,11 +187,11 @@ def test_lease_of_several_resources_is_not_kept(world: World) -> None:
 
 def test_start_that_is_finished_so_passes_the_points_of_a_finish(waiting: Waiting) -> None:
     due, seen = waiting.due(), []
-    test_points.install(lambda name, info: seen.append((name, info, waiting.status)))
+    test_hooks.install(lambda name, info: seen.append((name, info, waiting.status)))
     try:
         waiting.run(due)
     finally:
-        test_points.install(None)
+        test_hooks.install(None)
     info = {'event_id': due.id, 'event_type': 'start_lease', 'lease_id': waiting.lease_id}
     before, after = ('finish.before', info, 'STARTING'), ('finish.after', info, 'ACTIVE')
     assert seen == [before, after]
@@ -201,9 +201,9 @@ def test_start_that_is_finished_so_passes_the_points_of_a_finish(waiting: Waitin
 def at(world: World) -> Iterator[Callable[[str, Callable[[], None]], None]]:
     """Have something happen once when a manager comes to a point."""
     waits: dict[str, Callable[[], None]] = {}
-    test_points.install(lambda name, _info: waits.pop(name, lambda: None)())
+    test_hooks.install(lambda name, _info: waits.pop(name, lambda: None)())
     yield waits.__setitem__
-    test_points.install(None)
+    test_hooks.install(None)
     assert not waits
 
 

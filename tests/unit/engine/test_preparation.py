@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from climate_common import dates
-from climate_core import exceptions, test_points
+from climate_core import exceptions, test_hooks
 from climate_core.cloud import errors
 from climate_core.db import events, history, tables
 from climate_core.engine import preparation
@@ -290,11 +290,11 @@ def test_refused_trust_is_told_once_by_two_managers(stage: Stage, asked: Asked) 
             found.append(name)
             other.look()
 
-    test_points.install(look_meanwhile)
+    test_hooks.install(look_meanwhile)
     try:
         stage.worker.look()
     finally:
-        test_points.install(None)
+        test_hooks.install(None)
     assert found
     assert asked.trusts == ['trust1', 'trust1']
     assert stage.world.told().count(START_WARNING) == 1
@@ -363,11 +363,11 @@ def test_lease_that_does_not_wait_any_more_is_not_told(
             act[change]()
             stage.world.run_until_idle()
 
-    test_points.install(change_meanwhile)
+    test_hooks.install(change_meanwhile)
     try:
         stage.worker.look()
     finally:
-        test_points.install(None)
+        test_hooks.install(None)
     assert asked.trusts == ['trust1']
     assert START_WARNING not in stage.world.told()
 

@@ -6,10 +6,10 @@ import dataclasses
 import pytest
 
 from climate_core import exceptions
-from climate_core.backoff import Backoff
 from climate_core.engine import retry
 from climate_core.lease import events, model
 from climate_core.lease.transitions import Outcome, Result
+from climate_core.threads import Backoff
 from tests.support.leases import HOUR, NOON, lease, reservation
 
 TYPES = [each.event_type for each in events.TABLE if each.on_failure]

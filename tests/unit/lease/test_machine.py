@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from climate_core import exceptions
-from climate_core.backoff import Backoff
 from climate_core.engine import retry
 from climate_core.lease import events, model, states, transitions
 from climate_core.lease.changes import failures, lifecycle, reservations, update
+from climate_core.threads import Backoff
 from tests.unit.lease import samples
 from tests.unit.lease.samples import HOUR, NOON, RULES
 

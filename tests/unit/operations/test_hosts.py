@@ -13,7 +13,7 @@ from oslo_db import exception as db_exc
 
 from climate_core import exceptions
 from climate_core.cloud import services
-from climate_core.conf import queue
+from climate_core.conf import manager
 from climate_core.lease.unit_properties import Node
 from climate_core.plugins.common_pool.emptying import CandidateHost, RunningServer
 from climate_hosts.cloud import lane_providers
@@ -320,7 +320,7 @@ def test_nodes_of_ironic_have_one_lane(hosts):
 @pytest.fixture
 def emptied(hosts):
     """Make a host of which servers may be left, but that has none."""
-    hosts.conf.register_opts(queue.OPTS, group=queue.GROUP)
+    hosts.conf.register_opts(manager.QUEUE_OPTS, group=manager.QUEUE_GROUP)
     hypervisors.add(hosts.state, 'cn3')
     enrol(hosts, empty=True)
     return hosts.database.read(db.find, 'cn3')

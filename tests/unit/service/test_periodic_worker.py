@@ -31,4 +31,4 @@ def test_next_look_comes_at_the_interval_or_a_tenth_before_or_after() -> None:
     assert 90 <= min(found) < 95
     assert 105 < max(found) <= 110
     # One whose look says nothing sleeps for no longer than that.
-    assert threads.nap(None, worker._idle_seconds) == pytest.approx(110)
+    assert threads.limit_sleep(None, worker._idle_seconds) == pytest.approx(110)

@@ -234,7 +234,7 @@ def test_only_a_server_whose_messages_are_lost_is_waited_for(redelivers: bool) -
 def test_server_that_is_not_connected_has_nothing_to_finish(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(threads, '_SOON', 0.0)
+    monkeypatch.setattr(threads, '_CLOSE_SECONDS', 0.0)
     release = threading.Event()
     server = MessageServer('connecting', mock.Mock(start=release.wait, stop=release.wait))
     server.start()

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from climate_core import exceptions
 from climate_core.cloud import errors
-from climate_core.conf import reconcile as reconcile_conf
+from climate_core.conf import cloud as reconcile_conf
 from climate_core.db import outbox, sql, tables
 from climate_core.db import trusts as db_trusts
 from climate_core.lease.model import TrustScope
@@ -36,7 +36,7 @@ def nudged():
 @pytest.fixture
 def make(world, database, nudged):
     """Return a function that makes a reconciler, as one more manager has it."""
-    world.conf.register_opts(reconcile_conf.OPTS, group=reconcile_conf.GROUP)
+    world.conf.register_opts(reconcile_conf.RECONCILE_OPTS, group=reconcile_conf.RECONCILE_GROUP)
     plugins = {'virtual:instance': world.plugin()}
     return lambda: reconcile.Reconciler(
         world.conf, database, plugins, world.trusts, lambda: nudged.append(1)

@@ -1,14 +1,61 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of the webhooks that leases may have."""
+"""Options of metrics, usage notifications and webhooks: sections ``[metrics]``, ``[usage]`` and
+``[webhooks]``.
+"""
 
 import ipaddress
 from collections.abc import Iterable
 
 from oslo_config import cfg
 
-GROUP = 'webhooks'
+METRICS_GROUP = 'metrics'
 
-OPTS: list[cfg.Opt] = [
+METRICS_OPTS: list[cfg.Opt] = [
+    cfg.StrOpt(
+        'listen',
+        sample_default='127.0.0.1:9464',
+        help='Address and port on which climate-manager answers GET /metrics in the text format '
+        'of Prometheus; an IPv6 address in brackets. Unset: it does not. It asks for no '
+        'credentials: choose an address that only the monitoring reaches.',
+    ),
+    cfg.FloatOpt(
+        'overdue_seconds',
+        default=30.0,
+        min=1.0,
+        help='An event that nobody has taken up so many seconds after its time is overdue.',
+    ),
+    cfg.FloatOpt(
+        'database_seconds',
+        default=10.0,
+        min=0.0,
+        help='What is counted in the database is counted again after so many seconds at the '
+        'earliest, however often the metrics are read.',
+    ),
+]
+
+
+USAGE_GROUP = 'usage'
+
+HOUR, DAY, OFF = 'hour', 'day', 'off'
+
+USAGE_OPTS: list[cfg.Opt] = [
+    cfg.StrOpt(
+        'notify_every',
+        default=HOUR,
+        choices=[
+            (HOUR, 'A notification lease.usage for each lease and hour.'),
+            (DAY, 'One for each lease and day (UTC).'),
+            (OFF, 'None.'),
+        ],
+        help='How often the usage of the leases is told, for a system that rates it. Periods that '
+        'passed while no manager ran are told afterwards, in order.',
+    ),
+]
+
+
+WEBHOOKS_GROUP = 'webhooks'
+
+WEBHOOKS_OPTS: list[cfg.Opt] = [
     cfg.BoolOpt(
         'enabled',
         default=True,
@@ -72,7 +119,7 @@ OPTS: list[cfg.Opt] = [
 ]
 
 
-def networks(
+def parse_networks(
     texts: Iterable[str],
 ) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
     """Read a list of networks.
@@ -82,4 +129,4 @@ def networks(
     try:
         return tuple(ipaddress.ip_network(text) for text in texts)
     except ValueError as exc:
-        raise cfg.Error(f'[{GROUP}] {exc}') from exc
+        raise cfg.Error(f'[{WEBHOOKS_GROUP}] {exc}') from exc
