@@ -114,7 +114,7 @@ class ManagerService:
         self.publisher = publisher.Publisher(
             self.database,
             self.clock,
-            send or publisher.notifier(conf),
+            send or publisher.create_sender(conf),
             conf.engine.idle_seconds,
             conf.engine.claim_ttl,
         )
@@ -182,11 +182,11 @@ class ManagerService:
         idle = self.conf.engine.idle_seconds
         return Preparation(self.database, self.clock, self.cloud.prepare, types, seconds, idle)
 
-    def _make_webhooks(self) -> webhooks.Sender | None:
+    def _make_webhooks(self) -> webhooks.WebhookSender | None:
         if not self.conf.webhooks.enabled:
             return None
         rules = webhook_rules(self.conf)
-        return webhooks.Sender(
+        return webhooks.WebhookSender(
             self.conf, self.database, self.clock, rules, self.cloud.catalog_urls
         )
 
@@ -274,7 +274,7 @@ class ManagerService:
             )
         if conf.metrics.listen:
             # Its address is taken at once: a manager that does not get it does not start.
-            yield metrics.serve(conf.metrics.listen, self.metrics.registry)
+            yield metrics.create_server(conf.metrics.listen, self.metrics.registry)
 
     def start(self) -> None:
         """Start all threads and return."""

@@ -82,7 +82,7 @@ def seconds_left(deadline: float) -> float:
 
 
 class VitalThread(threading.Thread):
-    """A thread without which its process does nothing, see :mod:`climate_core.cmd.shutdown`."""
+    """A thread without which its process does nothing, see :mod:`climate_core.cmd.processes`."""
 
     def __init__(self, name: str, target: Callable[[], None]) -> None:
         super().__init__(name=name, target=target, daemon=True)

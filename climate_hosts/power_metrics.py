@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from prometheus_client import core
 
 from climate_core.db.engine import Database
-from climate_core.delivery.counted import CountedCollector
+from climate_core.delivery.cached_collector import CachedCollector
 from climate_hosts.db import host_sleeps
 from climate_hosts.domain import power
 
 
-class PowerCollector(CountedCollector[host_sleeps.PowerCounts]):
+class PowerCollector(CachedCollector[host_sleeps.PowerCounts]):
     """Count the hosts that sleep, and for how long they did."""
 
     def __init__(self, database: Database, seconds: float) -> None:

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 
-from climate_core.cmd import explain
+from climate_core.cmd import startup_errors
 
 #: The errors of an option that has an invalid value.
 _INVALID = (cfg.Error, sa.exc.ArgumentError)
@@ -29,25 +29,27 @@ class Checks(upgradecheck.UpgradeCommands):
         super().__init__()
         self.conf = conf
         rows = (('Configuration files', self._check_files), *checks)
-        self._upgrade_checks = tuple((name, (_run, {'check': check})) for name, check in rows)
+        self._upgrade_checks = tuple(
+            (name, (_run_check, {'check': check})) for name, check in rows
+        )
 
     def _check_files(self) -> upgradecheck.Result:
         """Warn if no file was read, so that the checks read the defaults."""
-        missing = explain.missing_file(self.conf)
+        missing = startup_errors.describe_missing_file(self.conf)
         if missing:
             return upgradecheck.Result(
                 upgradecheck.Code.WARNING, f'{missing} The checks used the defaults.'
             )
-        files = ', '.join(explain.files_read(self.conf))
+        files = ', '.join(startup_errors.list_files(self.conf))
         return upgradecheck.Result(upgradecheck.Code.SUCCESS, f'Read: {files}')
 
 
-def _run(checks: Checks, check: Callable[[], upgradecheck.Result]) -> upgradecheck.Result:
+def _run_check(checks: Checks, check: Callable[[], upgradecheck.Result]) -> upgradecheck.Result:
     """Return the result of a check: a failure if an option that it needs is invalid."""
     try:
         return check()
     except _INVALID as exc:
-        said = explain.explain(checks.conf, exc)
+        said = startup_errors.describe_error(checks.conf, exc)
         return upgradecheck.Result(upgradecheck.Code.FAILURE, said)
 
 

@@ -19,7 +19,7 @@ with process.skip_unneeded_imports():
 
     from climate_core import conf as config
     from climate_core import service
-    from climate_core.cmd import explain, shutdown, workers
+    from climate_core.cmd import processes, startup_errors
     from climate_core.db import migration
 
 LOG = log.getLogger(__name__)
@@ -40,7 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     :raises SystemExit: with 2: the command line or a file that it names cannot be used
     """
     words = sys.argv[1:] if argv is None else argv
-    conf = explain.parsed('climate-manager', lambda: config.load(words, cli=_CLI, has_api=False))
+    conf = startup_errors.parse_or_exit(
+        'climate-manager', lambda: config.load(words, cli=_CLI, has_api=False)
+    )
     log.setup(conf, config.PROJECT)
     process.report_on_signal(conf)
     try:
@@ -51,17 +53,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         process.share_arenas()
         count = conf.workers or conf.manager.workers
         if count > 1:
-            return workers.run(conf, count)
+            return processes.run_managers(conf, count)
         manager = service.ManagerService(conf)
-    except explain.CANNOT_START as exc:
-        LOG.error('The manager does not start: %s', explain.explain(conf, exc))
+    except startup_errors.CANNOT_START as exc:
+        LOG.error('The manager does not start: %s', startup_errors.describe_error(conf, exc))
         return 1
     return _run(manager)
 
 
 def _run(manager: service.ManagerService) -> int:
-    stop = shutdown.Shutdown()
-    broken = shutdown.on_broken_thread(stop.set)
+    stop = processes.Shutdown()
+    broken = processes.stop_on_broken_thread(stop.set)
     stop.on_signals()
     manager.start()
     stop.wait()

@@ -23,13 +23,13 @@ from oslo_upgradecheck import upgradecheck
 from oslo_utils import strutils
 
 from climate_core.cloud.trusts import is_administrative
-from climate_core.cmd import checks, explain
+from climate_core.cmd import checks, startup_errors
 from climate_core.conf import secrets
 from climate_core.conf.delivery import parse_networks
 from climate_core.db import migration
 from climate_core.db import secrets as db_secrets
 from climate_core.db.engine import DATABASE_ERRORS, Database
-from climate_core.delivery import name_resolution
+from climate_core.delivery import http_post
 from climate_core.lease import webhook
 
 #: Hosts to which nothing is sent over a network.
@@ -38,7 +38,7 @@ _LOCAL = frozenset({'localhost', '127.0.0.1', '::1'})
 #: of SQLAlchemy (pymysql/connections.py, sqlalchemy/dialects/mysql/mysqldb.py).
 _WITHOUT_CA = frozenset({'ssl', 'ssl_disabled', 'ssl_verify_cert', 'ssl_verify_identity'})
 #: The sections of the notifications that managers receive.
-_HEARD = ('nova_notifications', 'cinder_notifications', 'heat_notifications')
+_NOTIFICATION_GROUPS = ('nova_notifications', 'cinder_notifications', 'heat_notifications')
 #: The errors of a database that does not answer, or is of another release.
 _UNREADABLE: tuple[type[Exception], ...] = (OSError, migration.WrongVersion, *DATABASE_ERRORS)
 
@@ -50,7 +50,7 @@ def check_file_modes(conf: cfg.ConfigOpts) -> Iterator[str]:
     rules, *more_rules = map(
         conf.find_file, (conf.oslo_policy.policy_file, *conf.oslo_policy.policy_dirs)
     )
-    files = explain.files_read(conf)
+    files = startup_errors.list_files(conf)
     paths = [pathlib.Path(path) for path in (*files, rules, sqlite) if path]
     for directory in filter(None, more_rules):
         paths += filter(pathlib.Path.is_file, pathlib.Path(directory).glob('*'))
@@ -81,7 +81,7 @@ def check_stored_secrets(conf: cfg.ConfigOpts) -> Iterator[str]:
         migration.check_database(database)
         stored = Counter(secret for _, secret in db_secrets.check_keys(database, keys))
     except _UNREADABLE as exc:
-        yield f'The secrets in the database could not be read: {explain.explain(conf, exc)}'
+        yield f'The secrets in the database could not be read: {startup_errors.describe_error(conf, exc)}'
         return
     finally:
         database.dispose()
@@ -124,15 +124,15 @@ def check_webhooks(conf: cfg.ConfigOpts) -> Iterator[str]:
 def check_transport(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Find message buses that others read or that need no credentials of Climate's own."""
     found = {'transport_url': conf.transport_url}
-    for group in ('oslo_messaging_notifications', *_HEARD):
+    for group in ('oslo_messaging_notifications', *_NOTIFICATION_GROUPS):
         found[f'[{group}] transport_url'] = conf[group].transport_url
     for name, text in found.items():
         if text and text.startswith('rabbit'):
-            yield from _transport(conf, name, checks.parse_transport(conf, name, text))
+            yield from _check_url(conf, name, checks.parse_transport(conf, name, text))
 
 
-def _transport(conf: cfg.ConfigOpts, name: str, url: messaging.TransportURL) -> Iterator[str]:
-    tls = tls_of(conf, url)
+def _check_url(conf: cfg.ConfigOpts, name: str, url: messaging.TransportURL) -> Iterator[str]:
+    tls = read_tls_options(conf, url)
     if not _LOCAL.issuperset(host.hostname for host in url.hosts):
         if tls is None:
             yield f'{name} has no TLS: set [oslo_messaging_rabbit] ssl = true.'
@@ -147,7 +147,7 @@ def _transport(conf: cfg.ConfigOpts, name: str, url: messaging.TransportURL) -> 
         yield f'{name} has the virtual host /: give Climate one of its own.'
 
 
-def tls_of(
+def read_tls_options(
     conf: cfg.ConfigOpts, url: messaging.TransportURL, hostname: str | None = None
 ) -> dict[str, Any] | None:
     """Return the options of kombu for TLS with a broker of RabbitMQ; None: it has no TLS.
@@ -174,7 +174,7 @@ def check_notifications(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Find notifications on the bus of the RPC, whose readers could call the managers."""
     if conf.oslo_messaging_notifications.transport_url in (None, conf.transport_url):
         yield '[oslo_messaging_notifications] transport_url is that of the RPC: separate them.'
-    for group in _HEARD:
+    for group in _NOTIFICATION_GROUPS:
         section = conf[group]
         if section.enabled and section.transport_url in (None, conf.transport_url):
             yield f'[{group}] transport_url is that of the RPC: separate them.'
@@ -208,7 +208,7 @@ def check_urls(conf: cfg.ConfigOpts) -> Iterator[str]:
         if isinstance(conf[group], Mapping):
             found |= {f'[{group}] {name}': conf[group][name] for name in _urls_of(conf[group])}
     for name, url in found.items():
-        hosts = name_resolution.hosts_of(str(url))
+        hosts = http_post.hosts_of(str(url))
         if str(url).startswith('http://') and not _LOCAL.issuperset(hosts):
             yield f'{name} is http: use https.'
 

@@ -15,7 +15,7 @@ from climate_core import conf as configuration
 from climate_core.api import policy
 from climate_core.cloud import Cloud, errors, volumes
 from climate_core.cloud.placement import PLACEMENT
-from climate_core.cmd import checks, explain, security
+from climate_core.cmd import checks, security, startup_errors
 from climate_core.db import migration
 from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.plugins import loading
@@ -25,18 +25,18 @@ from climate_hosts.sync import checks as host_checks
 from climate_networks.sync import address_checks, segment_checks
 
 #: The errors of a database that does not answer.
-_AWAY: tuple[type[Exception], ...] = (OSError, *DATABASE_ERRORS)
+_DATABASE_ERRORS: tuple[type[Exception], ...] = (OSError, *DATABASE_ERRORS)
 _SUCCESS = upgradecheck.Code.SUCCESS
 _WARNING = upgradecheck.Code.WARNING
 _FAILURE = upgradecheck.Code.FAILURE
 _UNCHECKED_DATABASE = upgradecheck.Result(_WARNING, 'Not checked without the database.')
 #: Messages of a queue without a consumer that a policy of RabbitMQ should have dropped.
-_MOST_UNREAD: Final = 10_000
+_MAX_UNREAD: Final = 10_000
 #: Seconds to wait for RabbitMQ.
-_PATIENCE: Final = 10.0
+_CONNECT_SECONDS: Final = 10.0
 #: The errors of a RabbitMQ that does not answer, or rejects the user or the virtual host. A
 #: rejected password is an error of a channel for kombu, as a missing queue is.
-_NO_RABBITMQ = (*pyamqp.Transport.connection_errors, *pyamqp.Transport.channel_errors)
+_RABBITMQ_ERRORS = (*pyamqp.Transport.connection_errors, *pyamqp.Transport.channel_errors)
 
 
 class UpgradeChecks(checks.Checks):
@@ -86,13 +86,13 @@ class UpgradeChecks(checks.Checks):
         except migration.WrongVersion as exc:
             database.dispose()
             return upgradecheck.Result(_FAILURE, str(exc))
-        except _AWAY as exc:
+        except _DATABASE_ERRORS as exc:
             return self._fail(exc)
         self._database = database
         return upgradecheck.Result(_SUCCESS)
 
     def _fail(self, exc: Exception) -> upgradecheck.Result:
-        said = f'The database cannot be used: {explain.explain(self.conf, exc)}'
+        said = f'The database cannot be used: {startup_errors.describe_error(self.conf, exc)}'
         return upgradecheck.Result(_FAILURE, said)
 
     def _check_phase(self) -> upgradecheck.Result:
@@ -101,7 +101,7 @@ class UpgradeChecks(checks.Checks):
             return _UNCHECKED_DATABASE
         try:
             contracted = migration.is_at(self._database, migration.head())
-        except _AWAY as exc:
+        except _DATABASE_ERRORS as exc:
             return self._fail(exc)
         if not contracted:
             return upgradecheck.Result(
@@ -158,7 +158,7 @@ class UpgradeChecks(checks.Checks):
         """Check that no queue of notifications grows without a consumer."""
         try:
             unread = [*_unread_queues(self.conf)]
-        except _NO_RABBITMQ as exc:
+        except _RABBITMQ_ERRORS as exc:
             return upgradecheck.Result(_WARNING, f'RabbitMQ could not be checked: {exc}')
         if unread:
             return upgradecheck.Result(
@@ -252,7 +252,7 @@ class UpgradeChecks(checks.Checks):
             return _UNCHECKED_DATABASE
         try:
             found = find(self._database, Cloud(self.conf).service())
-        except (*errors.EXPECTED, *_AWAY) as exc:
+        except (*errors.EXPECTED, *_DATABASE_ERRORS) as exc:
             return upgradecheck.Result(_WARNING, f'{unchecked}: {exc}')
         if found is None:
             return upgradecheck.Result(_SUCCESS, nothing)
@@ -288,7 +288,7 @@ def _unread_queues(conf: cfg.ConfigOpts) -> Iterator[str]:
             for priority in ('info', 'error'):
                 name = f'{topic}.{priority}'
                 messages = _count_unread(conf, url, name)
-                if messages > _MOST_UNREAD:
+                if messages > _MAX_UNREAD:
                     yield f'{name} ({messages} messages)'
 
 
@@ -296,14 +296,14 @@ def _count_unread(conf: cfg.ConfigOpts, url: str, queue: str) -> int:
     """Return the number of messages of a queue; 0 if it has a consumer or does not exist."""
     parsed = checks.parse_transport(conf, 'transport_url', url)
     for place, host in enumerate(parsed.hosts, 1):
-        tls = security.tls_of(conf, parsed, host.hostname)
+        tls = security.read_tls_options(conf, parsed, host.hostname)
         connection = kombu.Connection(
             hostname=host.hostname,
             port=host.port or 5672,
             userid=host.username,
             password=host.password,
             virtual_host=parsed.virtual_host or '/',
-            connect_timeout=_PATIENCE,
+            connect_timeout=_CONNECT_SECONDS,
             ssl=False if tls is None else tls or True,
         )
         with connection:
@@ -333,7 +333,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     configuration.register(conf)
     conf.register_cli_opt(_command(conf))
     words = list(sys.argv[1:] if argv is None else argv)
-    explain.parsed('climate-status', lambda: conf(words, project=configuration.PROJECT))
+    startup_errors.parse_or_exit(
+        'climate-status', lambda: conf(words, project=configuration.PROJECT)
+    )
     # A database that does not answer now is a result: oslo.db retries for minutes by default.
     conf.set_override('max_retries', 0, group='database')
     # As upgradecheck.main, which knows one command only: it reads --json from there.

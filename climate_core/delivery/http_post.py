@@ -1,34 +1,207 @@
 # SPDX-License-Identifier: Apache-2.0
 """One HTTP call to an address that a user chose, from inside of the cloud.
 
-The name is resolved once; all its addresses are looked at, and one of those that were looked at
-is connected to. TLS is verified against the name. Redirects are not followed, proxies of the
-environment are not used. The whole call has one deadline and one maximum of received bytes.
+The name is resolved once; all its addresses are checked, and the call connects to one of them.
+TLS is verified against the name. Redirects are not followed, proxies of the environment are not
+used. The whole call has one deadline and one maximum of received bytes. ``getaddrinfo`` knows no
+deadline: a resolution runs in a daemon thread, which neither a worker nor the stop of a manager
+waits for, and only a bounded number of them run for one project.
 """
 
+import collections
 import contextlib
 import dataclasses
 import http.client
 import io
 import ipaddress
+import queue
 import socket
 import ssl
+import threading
 import time
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from concurrent import futures
 from typing import Any, NamedTuple
 
+from oslo_config import cfg
+from oslo_log import log
+
+from climate_core import exceptions
 from climate_core.cloud import errors
-from climate_core.delivery import name_resolution
 from climate_core.lease import webhook
 
+LOG = log.getLogger(__name__)
+
+#: Seconds that the addresses of the cloud's own hosts are used.
+_FRESH_SECONDS = 600.0
+#: The same if the service catalog could not be read.
+_INCOMPLETE_SECONDS = 10.0
+#: Seconds for each name of the cloud's own hosts.
+_HOST_SECONDS = 5.0
+
+
+class NotResolved(Exception):
+    """A name has no address. The message is for users and has no details of the control plane."""
+
+
+class Resolver:
+    """Resolve names, a bounded number of them at the same time.
+
+    :param most: resolutions in progress at the same time
+    :param share: resolutions in progress for one project
+    """
+
+    def __init__(self, most: int, share: int) -> None:
+        self._most = most
+        self._share = share
+        self._lock = threading.Lock()
+        self._counts: collections.Counter[str] = collections.Counter()
+
+    def resolve(self, host: str, port: int, project_id: str, seconds: float) -> list[Any]:
+        """Resolve a name; return what ``socket.getaddrinfo`` does.
+
+        :param project_id: the project for which the name is resolved
+        :param seconds: how long to wait
+        :raises NotResolved: there is no such name, or too many resolutions are in progress
+        :raises TimeoutError: there is no answer yet
+        """
+        with self._lock:
+            if self._counts[project_id] >= self._share or self._counts.total() >= self._most:
+                raise NotResolved('Its host name was not resolved: too many are in progress.')
+            self._counts[project_id] += 1
+        answers: queue.SimpleQueue[list[Any] | None] = queue.SimpleQueue()
+
+        def run() -> None:
+            found = None
+            try:
+                with contextlib.suppress(OSError, UnicodeError):
+                    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            finally:
+                with self._lock:
+                    self._counts[project_id] -= 1
+                answers.put(found)
+
+        threading.Thread(target=run, name='webhook name resolution', daemon=True).start()
+        try:
+            found = answers.get(timeout=max(0.0, seconds))
+        except queue.Empty:
+            raise TimeoutError from None
+        if found is None:
+            raise NotResolved('Its host name is not known.')
+        return found
+
+
+class CloudHosts:
+    """Find the addresses of the services of this cloud, which webhooks must not reach.
+
+    They are the hosts of every URL in the configuration (database, message bus, Keystone,
+    endpoints, the external service) and of every endpoint in the service catalog.
+
+    :param conf: the whole configuration
+    :param catalog_urls: returns the endpoints in the service catalog
+    :param resolver: resolves their names
+    """
+
+    def __init__(
+        self, conf: cfg.ConfigOpts, catalog_urls: Callable[[], Iterable[str]], resolver: Resolver
+    ) -> None:
+        self._conf = conf
+        self._catalog_urls = catalog_urls
+        self._resolver = resolver
+        self._lock = threading.Lock()
+        self._refresh: futures.Future[Set[webhook.Address]] | None = None
+        self._known: frozenset[webhook.Address] = frozenset()
+        self._seconds = _FRESH_SECONDS
+        self._until = 0.0
+
+    def find_addresses(self, seconds: float) -> Set[webhook.Address]:
+        """Return the addresses. They are resolved again every ten minutes.
+
+        After ten seconds if the service catalog could not be read: a manager that starts while
+        Keystone is away does not know the endpoints. The resolution continues when a caller stops
+        waiting for it, so that slow names delay a few calls and do not fail all of them.
+
+        :param seconds: how long to wait
+        :raises NotResolved: the addresses are not known yet
+        """
+        with self._lock:
+            refresh = self._refresh
+            if refresh is None or (refresh.done() and time.monotonic() >= self._until):
+                refresh = self._refresh = futures.Future()
+                name = 'cloud host name resolution'
+                threading.Thread(
+                    target=self._run_refresh, args=(refresh,), name=name, daemon=True
+                ).start()
+        try:
+            return refresh.result(max(0.0, seconds))
+        except TimeoutError:
+            raise NotResolved('Its address could not be checked in time.') from None
+
+    def _run_refresh(self, refresh: futures.Future[Set[webhook.Address]]) -> None:
+        self._seconds = _FRESH_SECONDS
+        try:
+            self._known = frozenset(self._resolve_hosts())
+        except Exception:
+            LOG.exception('Could not resolve the hosts of the cloud; webhooks are called later')
+            self._until = time.monotonic() + _INCOMPLETE_SECONDS
+            refresh.set_exception(NotResolved('Its address could not be checked.'))
+        else:
+            self._until = time.monotonic() + self._seconds
+            refresh.set_result(self._known)
+
+    def _resolve_hosts(self) -> Iterator[webhook.Address]:
+        urls = set(configured_urls(self._conf))
+        try:
+            urls.update(self._catalog_urls())
+        except exceptions.Transient as exc:
+            LOG.warning(
+                'Could not read the service catalog, webhooks may reach new endpoints: %s',
+                exc,
+            )
+            self._seconds = _INCOMPLETE_SECONDS
+            yield from self._known
+        for host in sorted({host for url in urls for host in hosts_of(url)}):
+            try:
+                found = self._resolver.resolve(host, 0, '', _HOST_SECONDS)
+            except (NotResolved, TimeoutError):
+                # What is known of it stays.
+                yield from self._known
+                continue
+            for *_, sockaddr in found:
+                yield ipaddress.ip_address(sockaddr[0])
+
+
+def configured_urls(section: Mapping[str, Any]) -> Iterator[str]:
+    """Yield every URL in the configuration, whatever its option is called."""
+    for name in section:
+        try:
+            value = section[name]
+        except cfg.Error:
+            continue
+        if isinstance(value, Mapping):
+            yield from configured_urls(value)
+        else:
+            values = value if isinstance(value, list) else [value]
+            yield from (each for each in values if isinstance(each, str) and '://' in each)
+
+
+def hosts_of(url: str) -> Iterator[str]:
+    """Yield the host names of a URL: that of a message bus may have several."""
+    with contextlib.suppress(ValueError):
+        for part in urllib.parse.urlsplit(url).netloc.split(','):
+            host = urllib.parse.urlsplit(f'//{part}').hostname
+            if host:
+                yield host
+
+
 #: How many addresses of a name are tried.
-_ADDRESSES = 4
+_MAX_ADDRESSES = 4
 #: How many bytes of an answer are read, so that its sender is not cut off.
-_BODY = 4096
+_MAX_BODY = 4096
 #: How many bytes are received in all. http.client alone bounds neither the answers 100 (Continue)
 #: and trailers nor a chunk of the length -1, and 100 headers have up to 6.5 MB.
-_RECEIVED = 128 * 1024
+_MAX_RECEIVED = 128 * 1024
 
 
 class CallFailed(Exception):
@@ -61,8 +234,8 @@ class Caller:
         self,
         rules: webhook.WebhookRules,
         timeout: float,
-        resolver: name_resolution.Resolver,
-        cloud_hosts: name_resolution.CloudHosts,
+        resolver: Resolver,
+        cloud_hosts: CloudHosts,
         cafile: str | None = None,
     ) -> None:
         self._rules = rules
@@ -79,14 +252,14 @@ class Caller:
         """
         deadline = time.monotonic() + self._timeout
         try:
-            inside = self._cloud_hosts.find_addresses(_left(deadline))
+            inside = self._cloud_hosts.find_addresses(_seconds_left(deadline))
             rules = dataclasses.replace(self._rules, hosts=inside)
             parts = urllib.parse.urlsplit(url)
             found = self._resolver.resolve(
-                parts.hostname or '', _port(parts), project_id, _left(deadline)
+                parts.hostname or '', _port(parts), project_id, _seconds_left(deadline)
             )
-            return self._post(parts, body, headers, _allowed(found, rules), deadline)
-        except name_resolution.NotResolved as exc:
+            return self._post(parts, body, headers, _check_addresses(found, rules), deadline)
+        except NotResolved as exc:
             raise CallFailed(str(exc)) from None
         except TimeoutError:
             raise CallFailed(f'It did not answer within {self._timeout:g} seconds.') from None
@@ -108,19 +281,19 @@ class Caller:
             raw = stack.enter_context(_connect(found, deadline))
             connection = http.client.HTTPConnection(host, port)
             if url.scheme == 'https':
-                raw.settimeout(_left(deadline))
+                raw.settimeout(_seconds_left(deadline))
                 # Certificates have names without the dot of an absolute name (RFC 6066).
                 name = host.rstrip('.')
                 raw = stack.enter_context(self._tls.wrap_socket(raw, server_hostname=name))
                 connection = http.client.HTTPSConnection(host, port, context=self._tls)
             # It opens none by itself when it has one.
-            connection.sock = _Bounded(raw, deadline)
+            connection.sock = _BoundedSocket(raw, deadline)
             target = urllib.parse.urlunsplit(('', '', url.path or '/', url.query, ''))
             connection.request('POST', target, body, {**headers, 'connection': 'close'})
             answer = connection.getresponse()
             # What it says beside the status does not matter, nor whether it breaks off.
             with contextlib.suppress(OSError, http.client.HTTPException):
-                answer.read(_BODY)
+                answer.read(_MAX_BODY)
             return Answer(answer.status, errors.read_retry_after(answer.headers))
 
 
@@ -128,7 +301,7 @@ def _port(url: urllib.parse.SplitResult) -> int:
     return url.port or (443 if url.scheme == 'https' else 80)
 
 
-def _allowed(found: Sequence[Any], rules: webhook.WebhookRules) -> Sequence[Any]:
+def _check_addresses(found: Sequence[Any], rules: webhook.WebhookRules) -> Sequence[Any]:
     """Return what can be connected to; one address that is forbidden forbids them all."""
     for family, *_, sockaddr in found:
         address = ipaddress.ip_address(sockaddr[0])
@@ -136,7 +309,7 @@ def _allowed(found: Sequence[Any], rules: webhook.WebhookRules) -> Sequence[Any]
             rules = dataclasses.replace(rules, hosts={*rules.hosts, address})
         if webhook.is_forbidden(address, rules):
             raise CallFailed('Its address is not allowed for webhooks.')
-    return found[:_ADDRESSES]
+    return found[:_MAX_ADDRESSES]
 
 
 def _is_local(family: int, sockaddr: Any) -> bool:
@@ -155,7 +328,7 @@ def _connect(found: Sequence[Any], deadline: float) -> socket.socket:
     for family, kind, protocol, _, sockaddr in found:
         one = socket.socket(family, kind, protocol)
         try:
-            one.settimeout(_left(deadline))
+            one.settimeout(_seconds_left(deadline))
             one.connect(sockaddr)
         except OSError as exc:
             one.close()
@@ -165,14 +338,14 @@ def _connect(found: Sequence[Any], deadline: float) -> socket.socket:
     raise trouble
 
 
-def _left(deadline: float) -> float:
+def _seconds_left(deadline: float) -> float:
     left = deadline - time.monotonic()
     if left <= 0:
         raise TimeoutError
     return left
 
 
-class _Bounded(io.RawIOBase):
+class _BoundedSocket(io.RawIOBase):
     """A socket that keeps to a deadline and to the bytes that it receives, and then is at its end.
 
     A timeout of its own is for one packet only.
@@ -181,12 +354,12 @@ class _Bounded(io.RawIOBase):
     def __init__(self, raw: socket.socket, deadline: float) -> None:
         self._raw = raw
         self._deadline = deadline
-        self._remaining = _RECEIVED
+        self._remaining = _MAX_RECEIVED
 
     def sendall(self, data: Any) -> None:
         rest = memoryview(data)
         while rest:
-            self._raw.settimeout(_left(self._deadline))
+            self._raw.settimeout(_seconds_left(self._deadline))
             rest = rest[self._raw.send(rest) :]
 
     def makefile(self, _mode: str) -> io.BufferedReader:
@@ -196,7 +369,7 @@ class _Bounded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        self._raw.settimeout(_left(self._deadline))
+        self._raw.settimeout(_seconds_left(self._deadline))
         if not self._remaining:
             return 0
         count = self._raw.recv_into(buffer, min(len(buffer), self._remaining))

@@ -21,7 +21,7 @@ from prometheus_client import core
 from climate_core.db import monitoring
 from climate_core.db.due_events import DueEvent
 from climate_core.db.engine import Database
-from climate_core.delivery.counted import CountedCollector
+from climate_core.delivery.cached_collector import CachedCollector
 from climate_core.lease import events, model, states
 from climate_core.threads import HttpServer
 from climate_hosts.power_metrics import PowerCollector
@@ -31,7 +31,7 @@ LOG = log.getLogger(__name__)
 #: Seconds: from a start in time to one that the user has long given up.
 BUCKETS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 3600)
 #: Events whose first due time is remembered.
-_REMEMBERED = 10_000
+_MAX_REMEMBERED = 10_000
 
 
 class Metrics:
@@ -101,7 +101,7 @@ class Metrics:
         prometheus_client.Info(
             'climate_build', 'The release that runs.', registry=self.registry
         ).info({'version': importlib.metadata.version('openstack-climate')})
-        self.registry.register(_Database(database, overdue_seconds, database_seconds))
+        self.registry.register(_DatabaseCollector(database, overdue_seconds, database_seconds))
         self._not_woken: prometheus_client.Counter | None = None
         if has_power:
             self._not_woken = self._counter(
@@ -118,7 +118,7 @@ class Metrics:
             if generation != due.generation:
                 first = due.next_at
             self._first[due.id] = (due.generation + 1, first)
-            while len(self._first) > _REMEMBERED:
+            while len(self._first) > _MAX_REMEMBERED:
                 self._first.popitem(last=False)
 
     def beaten(self, due: DueEvent) -> None:
@@ -181,7 +181,7 @@ class Metrics:
         return prometheus_client.Counter(name, text, labels, registry=self.registry)
 
 
-class _Database(CountedCollector[monitoring.Counts]):
+class _DatabaseCollector(CachedCollector[monitoring.Counts]):
     """Count what the database has."""
 
     def __init__(
@@ -232,20 +232,20 @@ class BadAddress(Exception):
     """``[metrics] listen`` is not an address and a port."""
 
 
-def serve(listen: str, registry: prometheus_client.CollectorRegistry) -> HttpServer:
+def create_server(listen: str, registry: prometheus_client.CollectorRegistry) -> HttpServer:
     """Make the server that answers GET /metrics.
 
     :param listen: ``host:port``; port 0 takes a free one
     :raises BadAddress: it cannot be read
     :raises OSError: the address cannot be taken
     """
-    host, port = parse(listen)
+    host, port = parse_address(listen)
     server = HttpServer('metrics', host, port, prometheus_client.make_wsgi_app(registry))
     LOG.info('Metrics are at http://%s:%d/metrics', netutils.escape_ipv6(host), server.port)
     return server
 
 
-def parse(listen: str) -> tuple[str, int]:
+def parse_address(listen: str) -> tuple[str, int]:
     """Split an address and a port.
 
     :raises BadAddress: it has not the form ``host:port``

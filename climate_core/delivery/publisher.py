@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Send the notifications of the outbox, at least once, and sleep while it is empty."""
 
+import collections
 import datetime
 import math
 import time
@@ -15,18 +16,64 @@ from climate_core import test_hooks
 from climate_core.db import outbox
 from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
 from climate_core.db.outbox import NewNotification, Notification
-from climate_core.delivery.written import WrittenNotifications
 from climate_core.threads import Worker, limit_sleep
+
+#: How many are kept; what is more is left to the database, and to any manager.
+MAX_CLAIMED = 1000
+
+
+class ClaimedNotifications:
+    """A queue of notifications that are claimed, with the times when their claims expire.
+
+    Once it was full it takes no more until it is opened again: what is in the database is newer
+    than what is here, and older than what comes. Any thread may add, one takes from it.
+    """
+
+    def __init__(self) -> None:
+        self._items: collections.deque[tuple[NewNotification, float]] = collections.deque()
+        self.is_open = True
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def has_room(self) -> bool:
+        """Tell whether it takes what is written now."""
+        if len(self._items) >= MAX_CLAIMED:
+            self.is_open = False
+        return self.is_open
+
+    def add(self, notifications: Sequence[NewNotification], until: float) -> None:
+        """Keep notifications.
+
+        :param until: when their claim expires, by the monotonic clock
+        """
+        self._items.extend((each, until) for each in notifications)
+
+    def has_expired(self) -> bool:
+        """Tell whether another manager may have the next one by now."""
+        return bool(self._items) and self._items[0][1] <= time.monotonic()
+
+    def pop(self) -> NewNotification:
+        """Take the next one.
+
+        :raises IndexError: there is none
+        """
+        return self._items.popleft()[0]
+
+    def clear(self) -> set[str]:
+        """Drop what is kept; return the names of its claims."""
+        return {self.pop().claim for _ in range(len(self))}
+
 
 LOG = log.getLogger(__name__)
 
 #: How many notifications are claimed or deleted at once.
-BATCH = 100
+BATCH_SIZE = 100
 
 Send = Callable[[str, Mapping[str, Any]], None]
 
 
-def notifier(conf: cfg.ConfigOpts) -> Send:
+def create_sender(conf: cfg.ConfigOpts) -> Send:
     """Return what sends through the drivers of ``[oslo_messaging_notifications]``.
 
     It blocks while the message bus is away: the outbox keeps what is not sent.
@@ -65,7 +112,7 @@ class Publisher(Worker):
         self._clock = clock
         self._send = send
         self._ttl = ttl
-        self._written = WrittenNotifications()
+        self._written = ClaimedNotifications()
         #: Whether the database is to be asked now, and otherwise when, by the monotonic clock.
         self._unknown = True
         self._ask_at = math.inf
@@ -110,7 +157,7 @@ class Publisher(Worker):
 
         :returns: in how many seconds there is something to send again; None: nothing is known
         """
-        claim = self._database.write(outbox.claim_notifications, self._ttl, BATCH)
+        claim = self._database.write(outbox.claim_notifications, self._ttl, BATCH_SIZE)
         sent: list[int] = []
         try:
             for item in claim.notifications:
@@ -161,7 +208,7 @@ class Publisher(Worker):
         self._ask_again(self._ttl)
         sent: list[NewNotification] = []
         try:
-            while self._may_send() and len(sent) < BATCH:
+            while self._may_send() and len(sent) < BATCH_SIZE:
                 item = self._written.pop()
                 self._send_one(item)
                 sent.append(item)

@@ -20,7 +20,7 @@ from climate_core.lease import usage
 from climate_core.threads import Worker
 
 #: How many leases are put into the outbox at once.
-_BATCH = 500
+_LEASES_PER_TRANSACTION = 500
 #: Managers do not all look at the same second.
 _JITTER = 5.0
 _LENGTHS = {conf_group.HOUR: usage.HOUR, conf_group.DAY: usage.DAY}
@@ -65,6 +65,6 @@ class UsageReporter(Worker):
         db.mark_reported(session, period)
         uses = itertools.groupby(db.read_uses_by_lease(session, period), lambda use: use.lease_id)
         told = ((notice.USAGE, notice.usage_payload(list(each), period)) for _, each in uses)
-        while batch := list(itertools.islice(told, _BATCH)):
+        while batch := list(itertools.islice(told, _LEASES_PER_TRANSACTION)):
             outbox.add_notifications(session, batch, now, are_many=True)
         return 0.0

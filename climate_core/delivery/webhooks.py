@@ -21,7 +21,7 @@ from climate_core import test_hooks
 from climate_core.db import history, leases, outbox, store
 from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
 from climate_core.db.outbox import DeliveriesInProgress, Delivery
-from climate_core.delivery import http_post, name_resolution
+from climate_core.delivery import http_post
 from climate_core.lease import webhook
 from climate_core.lease.history import FAILED, Cause, HistoryEntry
 from climate_core.lease.transitions import Change
@@ -37,10 +37,10 @@ _UNREADABLE = (
     'has to add it.'
 )
 #: Seconds that a claim lives longer than a call: for the names of the cloud, for the database.
-_MARGIN = 60.0
+_CLAIM_MARGIN = 60.0
 
 
-def sign(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
+def sign_body(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
     """Return the header ``webhook-signature``.
 
     :param timestamp: seconds since 1970, as in the header ``webhook-timestamp``
@@ -50,7 +50,7 @@ def sign(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
     return f'v1,{base64.b64encode(digest).decode()}'
 
 
-def message(delivery: Delivery, now: datetime.datetime) -> tuple[bytes, dict[str, str]]:
+def build_request(delivery: Delivery, now: datetime.datetime) -> tuple[bytes, dict[str, str]]:
     """Write what is sent: the body, which is the same each time, and the headers."""
     body = json.dumps(
         {
@@ -66,11 +66,11 @@ def message(delivery: Delivery, now: datetime.datetime) -> tuple[bytes, dict[str
         'user-agent': 'openstack-climate',
         'webhook-id': delivery.event_id,
         'webhook-timestamp': str(timestamp),
-        'webhook-signature': sign(delivery.secret, delivery.event_id, timestamp, body),
+        'webhook-signature': sign_body(delivery.secret, delivery.event_id, timestamp, body),
     }
 
 
-class Sender(PoolWorker[Delivery]):
+class WebhookSender(PoolWorker[Delivery]):
     """Hand what is to be sent to threads, never more than a share to one host or project.
 
     :param rules: which addresses may be called
@@ -99,12 +99,12 @@ class Sender(PoolWorker[Delivery]):
         super().__init__(section.workers, conf.engine.idle_seconds, self.deliver)
         self._database = database
         self._clock = clock
-        resolver = name_resolution.Resolver(section.workers, max(2, section.workers // 4))
-        hosts = name_resolution.CloudHosts(conf, catalog_urls, resolver)
+        resolver = http_post.Resolver(section.workers, max(2, section.workers // 4))
+        hosts = http_post.CloudHosts(conf, catalog_urls, resolver)
         self._caller = http_post.Caller(
             rules, section.timeout_seconds, resolver, hosts, section.cafile
         )
-        self._ttl = section.timeout_seconds + _MARGIN
+        self._ttl = section.timeout_seconds + _CLAIM_MARGIN
         self._backoff = Backoff(section.retry_seconds, section.retry_max_seconds)
         self._give_up = datetime.timedelta(hours=section.give_up_hours)
         database.listen(outbox.DELIVERIES_ADDED, self.nudge)
@@ -132,20 +132,20 @@ class Sender(PoolWorker[Delivery]):
         :returns: True, for now there is room for another one
         """
         info = {'event_type': delivery.event_type, 'lease_id': delivery.lease_id}
-        body, headers = message(delivery, self._clock.now())
+        body, headers = build_request(delivery, self._clock.now())
         test_hooks.reached('webhook.before', **info)
         try:
             if not delivery.url:
                 raise http_post.CallFailed(_UNREADABLE)
             answer = self._caller.post(delivery.url, body, headers, delivery.project_id)
-            reason = _reason(answer.status)
+            reason = _failure_reason(answer.status)
         except http_post.CallFailed as exc:
             answer, reason = http_post.Answer(0, 0.0), str(exc)
         test_hooks.reached('webhook.after', **info)
         if reason is None:
             self._database.write(outbox.delete_delivery, delivery)
         elif answer.status == _GONE:
-            self._database.write(_gone, delivery, self._clock.now())
+            self._database.write(_remove_webhook, delivery, self._clock.now())
         else:
             self._reschedule(delivery, reason, answer.retry_after)
         return True
@@ -156,14 +156,14 @@ class Sender(PoolWorker[Delivery]):
         taker = f'The webhook of lease {delivery.lease_id}'
         LOG.warning('%s does not take %s: %s', taker, delivery.event_type, reason)
         if left <= 0:
-            self._database.write(_given_up, delivery, reason, now)
+            self._database.write(_abandon, delivery, reason, now)
         else:
             # The last attempt is at the very end.
             seconds = min(left, self._backoff.delay(delivery.attempts, least))
             self._database.write(outbox.postpone_delivery, delivery, seconds)
 
 
-def _reason(status: int) -> str | None:
+def _failure_reason(status: int) -> str | None:
     """Return what is wrong with an answer; None if it is a success."""
     if 200 <= status < 300:
         return None
@@ -172,7 +172,7 @@ def _reason(status: int) -> str | None:
     return f'It answered {status}.'
 
 
-def _given_up(
+def _abandon(
     session: orm.Session, delivery: Delivery, reason: str, now: datetime.datetime
 ) -> None:
     told = f'The webhook was not told {delivery.event_type}, after many attempts: {reason}'
@@ -181,7 +181,7 @@ def _given_up(
         history.add(session, entry)
 
 
-def _gone(session: orm.Session, delivery: Delivery, now: datetime.datetime) -> None:
+def _remove_webhook(session: orm.Session, delivery: Delivery, now: datetime.datetime) -> None:
     """Remove a webhook that answered 410 (Gone) from its lease."""
     lease = leases.find(session, delivery.lease_id, lock=True)
     if lease is None or not outbox.delete_delivery(session, delivery):

@@ -206,7 +206,7 @@ def _run(
     host_power._LOOK = 0.05  # type: ignore[misc]
     making.IN_FLIGHT = 2.0  # type: ignore[misc]
     # What a dead manager was sending is sent again when its claim expires, in two seconds.
-    webhooks._MARGIN = 1.0
+    webhooks._CLAIM_MARGIN = 1.0
     _add_points()
     test_hooks.install(hook(kill, tell))
     manager.main(['--config-file', str(config), *words])

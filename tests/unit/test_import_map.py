@@ -131,7 +131,7 @@ COUPLED = {
     'climate_core.api.render',
     'climate_core.api.routes',
     'climate_core.api.sight',
-    'climate_core.cmd.explain',
+    'climate_core.cmd.startup_errors',
     'climate_core.cmd.manage',
     'climate_core.cmd.manage.repair',
     'climate_core.cmd.status',

@@ -12,8 +12,8 @@ from climate_core import conf as configuration
 from climate_core import exceptions
 from climate_core.api import deploy
 from climate_core.cloud import errors
-from climate_core.cmd import explain
-from climate_core.cmd.manage import database, leases, repair, secrets, serve
+from climate_core.cmd import startup_errors
+from climate_core.cmd.manage import database, repair, serve
 from climate_core.db import migration
 from climate_core.db.engine import DATABASE_ERRORS, Stale
 from climate_core.plugins import loading
@@ -41,11 +41,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     :param argv: the command line without the program's name
     :returns: the exit status: 0, or 1 with a sentence on standard error; see
-        :mod:`climate_core.cmd.manage.output` for that of the commands that look for something
+        :mod:`climate_core.cmd.manage.command_line` for that of the commands that look for something
     :raises SystemExit: with 2: the command line or a file that it names cannot be used
     """
     words = sys.argv[1:] if argv is None else argv
-    conf = explain.parsed('climate-manage', lambda: configuration.load(words, cli=[command()]))
+    conf = startup_errors.parse_or_exit(
+        'climate-manage', lambda: configuration.load(words, cli=[command()])
+    )
     # Standard output is for the answers, and what Alembic does step by step is for nobody.
     conf.set_default('use_stderr', True)
     conf.set_default('default_log_levels', [*log.get_default_log_levels(), 'alembic=WARN'])
@@ -54,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return run(conf)
     except _EXPECTED as exc:
-        print(f'climate-manage: {explain.explain(conf, exc)}', file=sys.stderr)
+        print(f'climate-manage: {startup_errors.describe_error(conf, exc)}', file=sys.stderr)
         # The commands that look for something say with 1 that they found it.
         return getattr(conf.command, 'trouble', 1)
 
@@ -66,14 +68,16 @@ def command() -> cfg.Opt:
 
 def _add_commands(subparsers: Any) -> None:
     db = subparsers.add_parser('db', help='make, look at and clean the database')
-    database.add_commands(db.add_subparsers(title='commands', dest='db_command', required=True))
+    database.add_database_commands(
+        db.add_subparsers(title='commands', dest='db_command', required=True)
+    )
     lease = subparsers.add_parser('lease', help='look at leases that do not go on')
-    leases.add_commands(
+    repair.add_lease_commands(
         lease.add_subparsers(title='commands', dest='lease_command', required=True)
     )
     keys = subparsers.add_parser('secrets', help='check and rotate the keys of stored secrets')
-    secrets.add_commands(
+    database.add_secrets_commands(
         keys.add_subparsers(title='commands', dest='secrets_command', required=True)
     )
-    repair.add_commands(subparsers)
+    repair.add_repair_commands(subparsers)
     serve.add_command(subparsers)

@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``climate-manage db upgrade|expand|contract|version|purge``."""
+"""``climate-manage db upgrade|expand|contract|version|purge`` and ``secrets check|rotate``."""
 
 import argparse
 import datetime
 import pathlib
-from typing import Any
+from collections import Counter
+from typing import Any, Final
 
 import sqlalchemy as sa
 from oslo_config import cfg
 
 from climate_common import dates
+from climate_core.cmd.manage import command_line
+from climate_core.conf import secrets
 from climate_core.db import migration, sql, store
+from climate_core.db import secrets as db_secrets
 from climate_core.db.engine import Database
 
 #: Days that a lease is kept after it was deleted or is over, by default.
-KEPT_DAYS = 90
+DEFAULT_PURGE_DAYS = 90
 
 
-def add_commands(subparsers: Any) -> None:
+def add_database_commands(subparsers: Any) -> None:
     """Add the commands to a parser."""
     upgrade = subparsers.add_parser('upgrade', help='expand and contract in one: nothing may run')
     upgrade.set_defaults(run=_upgrade)
@@ -41,24 +45,24 @@ def add_commands(subparsers: Any) -> None:
     )
     purge.add_argument(
         '--before',
-        type=_date,
+        type=_parse_date,
         metavar='DATE',
         help=f'only leases deleted or ended before this date (UTC): "YYYY-MM-DD", {dates.FORMS} '
-        f'(default: {KEPT_DAYS} days ago)',
+        f'(default: {DEFAULT_PURGE_DAYS} days ago)',
     )
     purge.add_argument('--dry-run', action='store_true', help='only say how many there are')
     purge.set_defaults(run=_purge)
 
 
 def _upgrade(conf: cfg.ConfigOpts) -> int:
-    make_directory(conf)
+    create_directory(conf)
     migration.upgrade(conf)
     print(migration.head())
     return 0
 
 
 def _expand(conf: cfg.ConfigOpts) -> int:
-    make_directory(conf)
+    create_directory(conf)
     print(migration.expand(conf))
     return 0
 
@@ -84,7 +88,7 @@ def _purge(conf: cfg.ConfigOpts) -> int:
     migration.check(conf)
     database = Database(conf)
     now = database.read(sql.read_time)
-    time = now - datetime.timedelta(days=KEPT_DAYS)
+    time = now - datetime.timedelta(days=DEFAULT_PURGE_DAYS)
     if conf.command.before is not None:
         time = dates.parse(conf.command.before, now)
     if conf.command.dry_run:
@@ -95,7 +99,7 @@ def _purge(conf: cfg.ConfigOpts) -> int:
     return 0
 
 
-def _date(text: str) -> str:
+def _parse_date(text: str) -> str:
     """Check a date of the command line, which is read again with the database's now."""
     if len(text) == len('2026-12-01'):
         text += ' 00:00'
@@ -106,8 +110,70 @@ def _date(text: str) -> str:
     return text
 
 
-def make_directory(conf: cfg.ConfigOpts) -> None:
+def create_directory(conf: cfg.ConfigOpts) -> None:
     """Make the directory that the file of an SQLite database lies in, for its owner alone."""
     url = sa.make_url(conf.database.connection)
     if url.get_backend_name() == 'sqlite' and url.database and url.database != ':memory:':
         pathlib.Path(url.database).parent.mkdir(0o700, parents=True, exist_ok=True)
+
+
+#: Rows between two lines that show the progress.
+_ROWS_PER_LINE: Final = 100
+
+
+def add_secrets_commands(subparsers: Any) -> None:
+    """Add the commands to a parser."""
+    parser = subparsers.add_parser(
+        'check', help='report how many stored secrets need which of [virtual:instance] secret_keys'
+    )
+    parser.epilog = (
+        'exit status: 0 the first key opens all, 1 some need another key or are in plain text, '
+        '2 the database cannot be read'
+    )
+    parser.set_defaults(run=_check_secrets, trouble=command_line.NOT_CHECKED)
+    parser = subparsers.add_parser(
+        'rotate',
+        help='seal with the first key what another key sealed, and what is in plain text; it can '
+        'be stopped and repeated while the service runs',
+    )
+    parser.epilog = 'exit status: 0 the first key opens all, 1 some rows are left'
+    parser.set_defaults(run=_rotate_secrets)
+
+
+def _check_secrets(conf: cfg.ConfigOpts) -> int:
+    migration.check(conf)
+    database = Database(conf)
+    keys = secrets.read_keys(conf)
+    found = Counter(db_secrets.check_keys(database, keys))
+    database.dispose()
+    for (name, each), count in sorted(found.items(), key=str):
+        print(f'{name}: {count} {_describe_key(each)}')
+    print(f'{sum(found.values())} secrets, {len(keys)} keys')
+    return (
+        command_line.NOTHING_FOUND
+        if all(each.is_current for _, each in found)
+        else command_line.SOMETHING_FOUND
+    )
+
+
+def _describe_key(each: db_secrets.Secret) -> str:
+    if each.key is None:
+        return 'in plain text'
+    if each.key == 0:
+        return 'that no key opens'
+    return f'need key {each.key}' + ('' if each.is_current or each.key > 1 else ', not bound yet')
+
+
+def _rotate_secrets(conf: cfg.ConfigOpts) -> int:
+    migration.check(conf)
+    keys = secrets.read_keys(conf)
+    if not keys:
+        raise cfg.Error('[virtual:instance] secret_keys is not set: there is no key to seal with')
+    database, done, left = Database(conf), 0, 0
+    for is_done in db_secrets.rotate_keys(database, keys):
+        done, left = done + is_done, left + (not is_done)
+        if done and done % _ROWS_PER_LINE == 0 and is_done:
+            print(f'{done} rows are sealed with the first key', flush=True)
+    database.dispose()
+    print(f'{done} rows are sealed with the first key, {left} are left')
+    return command_line.SOMETHING_FOUND if left else command_line.NOTHING_FOUND

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``climate-manage orphans`` and ``climate-manage repair``."""
+"""``climate-manage lease stuck``, ``climate-manage orphans`` and ``climate-manage repair``.
 
+The first two list leases that make no progress, and resources without a lease or leases without
+their resource. The third repairs what they list.
+"""
+
+import argparse
 import dataclasses
 import datetime
 import getpass
@@ -14,9 +19,9 @@ from oslo_log import log
 
 from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
-from climate_core.cmd.manage import arguments, leases, output
+from climate_core.cmd.manage import command_line
 from climate_core.context import RequestContext, RpcSerializer
-from climate_core.db import migration, sql
+from climate_core.db import migration, monitoring, sql
 from climate_core.db.engine import Database
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
@@ -26,12 +31,71 @@ from climate_hosts.db import hosts
 from climate_hosts.sync import flavor_repair
 from climate_hosts.sync import repair as host_repair
 
+_STUCK_COLUMNS = ('kind', 'lease_id', 'status', 'event_type', 'age', 'reason')
+_DEFAULT_THRESHOLDS = monitoring.StuckThresholds()
+
+
+def add_lease_commands(subparsers: Any) -> None:
+    """Add the commands to a parser."""
+    parser = subparsers.add_parser(
+        'stuck',
+        help='list what does not go on',
+        description='List claims that expired and that nobody took up, events that are due or '
+        'fail again and again, leases past their end that are not over, leases in STARTING or '
+        'ERROR for long, and what is left of leases that are over.',
+    )
+    add_thresholds(parser)
+    command_line.add_lease_option(parser)
+    command_line.add_format_option(parser)
+    parser.set_defaults(run=_list_stuck)
+
+
+def add_thresholds(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say when something counts as stuck."""
+    parser.add_argument(
+        '--attempts',
+        type=command_line.parse_count,
+        default=_DEFAULT_THRESHOLDS.attempts,
+        help='failed attempts from which an event is listed (%(default)s)',
+    )
+    parser.add_argument(
+        '--older',
+        type=command_line.parse_seconds,
+        default=_DEFAULT_THRESHOLDS.seconds,
+        metavar='SECONDS',
+        help='how long something may fail, or be what it should not stay (%(default)g)',
+    )
+    parser.add_argument(
+        '--grace',
+        type=command_line.parse_seconds,
+        default=_DEFAULT_THRESHOLDS.grace,
+        metavar='SECONDS',
+        help='how long something due may wait for a manager (%(default)g)',
+    )
+
+
+def read_thresholds(options: Any) -> monitoring.StuckThresholds:
+    """Read the options of :func:`add_thresholds`."""
+    return monitoring.StuckThresholds(options.attempts, options.older, options.grace)
+
+
+def _list_stuck(conf: cfg.ConfigOpts) -> int:
+    migration.check(conf)
+    database = Database(conf)
+    options = conf.command
+    command_line.check_lease_exists(database, options.lease)
+    found = database.read(monitoring.find_stuck, read_thresholds(options), options.lease)
+    command_line.print_rows(found, _STUCK_COLUMNS, options.format)
+    database.dispose()
+    return command_line.SOMETHING_FOUND if found else command_line.NOTHING_FOUND
+
+
 LOG = log.getLogger(__name__)
 
 #: Seconds that a resource without a lease is left alone: a boot may take its time.
 SAFE_SECONDS = 3600.0
 #: What an operator is told of events that were made due: options of the command, and [engine].
-_TAKEN_UP = (
+_MADE_DUE_HINT = (
     'A running climate-manager takes up what is due now: at once, or within [engine] idle_seconds '
     '({1.idle_seconds:g} s) if it was not told. After {0.grace:g} s (--grace) "climate-manage '
     'lease stuck" says what was not taken up.'
@@ -59,7 +123,7 @@ _ORPHAN_COLUMNS = ('side', 'resource_type', 'resource_id', 'lease_id', 'age', 'r
 _REPAIRED_COLUMNS = ('what', 'wrong', 'action', 'done', 'trouble')
 
 
-def add_commands(subparsers: Any) -> None:
+def add_repair_commands(subparsers: Any) -> None:
     """Add the commands to a parser."""
     parser = subparsers.add_parser(
         'orphans',
@@ -67,8 +131,8 @@ def add_commands(subparsers: Any) -> None:
         description='Compare the leases with the cloud. A resource that was made a moment ago '
         'may still get its lease: look at its age.',
     )
-    output.add_format(parser)
-    parser.set_defaults(run=_orphans)
+    command_line.add_format_option(parser)
+    parser.set_defaults(run=_list_orphans)
     _add_repair(subparsers)
 
 
@@ -83,11 +147,11 @@ def _add_repair(subparsers: Any) -> None:
         'history.',
     )
     parser.add_argument('--yes', action='store_true', help='do it')
-    arguments.add_lease(parser)
-    leases.add_thresholds(parser)
+    command_line.add_lease_option(parser)
+    add_thresholds(parser)
     parser.add_argument(
         '--safe',
-        type=arguments.seconds,
+        type=command_line.parse_seconds,
         default=SAFE_SECONDS,
         metavar='SECONDS',
         help='leave resources without a lease that changed since (%(default)g)',
@@ -98,7 +162,7 @@ def _add_repair(subparsers: Any) -> None:
         help='also delete trusts to the service user that no lease has: not if another '
         f'installation has the same service user; takes {repair.TRUST_SECONDS:.0f} seconds more',
     )
-    output.add_format(parser)
+    command_line.add_format_option(parser)
     parser.epilog = (
         'exit status: 0 nothing is wrong, or all of it was repaired; 1 something is left; '
         '2 it could not be looked for'
@@ -106,23 +170,25 @@ def _add_repair(subparsers: Any) -> None:
     parser.set_defaults(run=_repair)
 
 
-def _orphans(conf: cfg.ConfigOpts) -> int:
-    database, cloud, plugins = _parts(conf)
+def _list_orphans(conf: cfg.ConfigOpts) -> int:
+    database, cloud, plugins = _connect(conf)
     now = database.read(sql.read_time)
     found: list[Orphan] = []
     unseen: dict[str, str] = {}
     for plugin in plugins.values():
         with orphans.unseen(plugin.title, unseen):
-            found += _find(database, plugin, now)
-    found += _flavors(database, cloud, unseen)
-    output.show(found, _ORPHAN_COLUMNS, conf.command.format, unseen)
+            found += _find_orphans(database, plugin, now)
+    found += _find_orphan_flavors(database, cloud, unseen)
+    command_line.print_rows(found, _ORPHAN_COLUMNS, conf.command.format, unseen)
     database.dispose()
     if unseen:
-        return output.TROUBLE
-    return output.FOUND if found else output.NOTHING
+        return command_line.NOT_CHECKED
+    return command_line.SOMETHING_FOUND if found else command_line.NOTHING_FOUND
 
 
-def _find(database: Database, plugin: ResourcePlugin, now: datetime.datetime) -> Iterator[Orphan]:
+def _find_orphans(
+    database: Database, plugin: ResourcePlugin, now: datetime.datetime
+) -> Iterator[Orphan]:
     kind = plugin.resource_type
     for each in orphans.resources(database, plugin):
         since = plugin.unleased_since(each)
@@ -132,7 +198,7 @@ def _find(database: Database, plugin: ResourcePlugin, now: datetime.datetime) ->
         yield Orphan('reservation', kind, held.resource_id, held.lease_id, held.id, None, reason)
 
 
-def _flavors(database: Database, cloud: Cloud, unseen: dict[str, str]) -> list[Orphan]:
+def _find_orphan_flavors(database: Database, cloud: Cloud, unseen: dict[str, str]) -> list[Orphan]:
     if not database.read(hosts.exist):
         # Without hosts of pools there is no flavor of a reservation.
         return []
@@ -144,34 +210,38 @@ def _flavors(database: Database, cloud: Cloud, unseen: dict[str, str]) -> list[O
 
 
 def _repair(conf: cfg.ConfigOpts) -> int:
-    database, cloud, plugins = _parts(conf)
+    database, cloud, plugins = _connect(conf)
     options = conf.command
-    arguments.check_lease(database, options.lease)
+    command_line.check_lease_exists(database, options.lease)
     work = repair.Repair(database, plugins, options.yes, getpass.getuser())
     now = database.read(sql.read_time)
     found = [
-        *work.leases(leases.thresholds(options), options.lease),
+        *work.leases(read_thresholds(options), options.lease),
         *work.lost(options.lease),
     ]
     if options.lease is None:
         found += work.resources(now, options.safe)
-        found += _hosts(database, cloud, options.yes, work.unseen)
+        found += _repair_hosts(database, cloud, options.yes, work.unseen)
         if options.trusts:
             found += work.trusts(Trusts(cloud), time.sleep)
-    output.show(found, _REPAIRED_COLUMNS, options.format, work.unseen)
+    command_line.print_rows(found, _REPAIRED_COLUMNS, options.format, work.unseen)
     if any(each.done for each in found):
-        _nudge(conf)
+        _notify_managers(conf)
         if any(each.done and each.action in stuck_leases.REMEDIES.values() for each in found):
-            _say(_TAKEN_UP.format(options, conf.engine), options.format)
+            _print_hint(_MADE_DUE_HINT.format(options, conf.engine), options.format)
     elif any(each.action for each in found) and not options.yes:
-        _say('Nothing was done: say --yes to do it.', options.format)
+        _print_hint('Nothing was done: say --yes to do it.', options.format)
     database.dispose()
     if work.unseen:
-        return output.TROUBLE
-    return output.NOTHING if all(each.done for each in found) else output.FOUND
+        return command_line.NOT_CHECKED
+    return (
+        command_line.NOTHING_FOUND
+        if all(each.done for each in found)
+        else command_line.SOMETHING_FOUND
+    )
 
 
-def _hosts(
+def _repair_hosts(
     database: Database, cloud: Cloud, yes: bool, unseen: dict[str, str]
 ) -> list[repair.Repaired]:
     # Without hosts a cloud may have no Placement, or no rights to it for us.
@@ -185,18 +255,18 @@ def _hosts(
     return found
 
 
-def _say(text: str, form: str) -> None:
+def _print_hint(text: str, form: str) -> None:
     if form == 'table':
         print(text)
 
 
-def _parts(conf: cfg.ConfigOpts) -> tuple[Database, Cloud, dict[str, ResourcePlugin]]:
+def _connect(conf: cfg.ConfigOpts) -> tuple[Database, Cloud, dict[str, ResourcePlugin]]:
     migration.check(conf)
     cloud = Cloud(conf)
     return Database(conf), cloud, loading.load(conf, cloud)
 
 
-def _nudge(conf: cfg.ConfigOpts) -> None:
+def _notify_managers(conf: cfg.ConfigOpts) -> None:
     """Nudge the managers; one that does not get the hint looks by itself after a while."""
     try:
         client = messaging.get_rpc_client(

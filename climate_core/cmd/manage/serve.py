@@ -1,23 +1,112 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``climate-manage serve``: the API, a manager, SQLite and RPC in memory, in one process."""
+"""``climate-manage serve``: the API, a manager, SQLite and RPC in memory, in one process.
+
+With ``--noauth`` there is no cloud: leases start and end, and their events happen; the resources
+in them are only names.
+"""
 
 import argparse
 import pathlib
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from oslo_config import cfg
+from oslo_log import log
 from oslo_utils import netutils
 
 from climate_core.api import deploy
-from climate_core.cmd import shutdown
-from climate_core.cmd.manage import noauth
-from climate_core.cmd.manage.database import make_directory
+from climate_core.cmd import processes
+from climate_core.cmd.manage.database import create_directory
+from climate_core.context import RequestContext
 from climate_core.db import migration
 from climate_core.db.engine import Database
+from climate_core.lease.model import Lease, Reservation
+from climate_core.plugins import base, loading
 from climate_core.service import ManagerService
 from climate_core.threads import HttpServer
+
+LOG = log.getLogger(__name__)
+
+
+class NoTrusts:
+    """Stand in for trusts without Keystone: ids that mean nothing."""
+
+    def check(self, context: RequestContext) -> None:
+        """Accept every token."""
+
+    def scope(self, context: RequestContext) -> None:
+        """Have each lease make its own."""
+
+    def create(self, context: RequestContext, roles: Sequence[str] | None = None) -> str:  # noqa: ARG002
+        return uuid.uuid4().hex
+
+    def roles(self, trust_id: str) -> Sequence[str]:  # noqa: ARG002
+        return ['member', 'reader']
+
+    def delete(self, trust_id: str) -> None:
+        """Do nothing."""
+
+
+def log_notification(event_type: str, payload: Mapping[str, Any]) -> None:
+    """Write a notification to the log."""
+    LOG.info('%s: lease %s is %s', event_type, payload.get('lease_id'), payload.get('status'))
+
+
+def create_stand_ins(conf: cfg.ConfigOpts) -> dict[str, base.ResourcePlugin]:
+    """Make a stand-in without a cloud for each plugin of climate.conf, with the same schema."""
+    return {
+        each.resource_type: _create_stand_in(each, conf)
+        for each in loading.classes(conf.manager.plugins)
+    }
+
+
+def _create_stand_in(
+    plugin: type[base.ResourcePlugin], conf: cfg.ConfigOpts
+) -> base.ResourcePlugin:
+    class NoCloud(base.ResourcePlugin):
+        resource_type = plugin.resource_type
+        title = plugin.title
+        description = plugin.description
+        schema = plugin.schema
+        required = plugin.required
+        reusable = plugin.reusable
+        changeable = plugin.changeable
+        rank = plugin.rank
+
+        def __init__(self) -> None:
+            self.conf = conf
+
+        def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> base.Claimed:  # noqa: ARG002
+            params = _without_write_only(values, plugin.schema)
+            for each in ('resource_type', 'resource_id'):
+                params.pop(each, None)
+            return base.Claimed(values.get('resource_id') or str(uuid.uuid4()), params)
+
+        def wake_up(self, lease: Lease, reservation: Reservation) -> None:  # noqa: ARG002
+            LOG.info('%s %s starts', reservation.resource_type, reservation.resource_id)
+
+        def end(self, lease: Lease, reservation: Reservation) -> None:  # noqa: ARG002
+            LOG.info('%s %s ends', reservation.resource_type, reservation.resource_id)
+
+    return NoCloud()
+
+
+def _without_write_only(values: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values without those that their schema says are never shown.
+
+    :param schema: JSON Schema by the names of the values
+    """
+    shown = {}
+    for name, value in values.items():
+        own = schema.get(name, {})
+        if isinstance(value, Mapping) and 'properties' in own:
+            value = _without_write_only(value, own['properties'])
+        if not own.get('writeOnly'):
+            shown[name] = value
+    return shown
+
 
 PORT = 1234
 
@@ -52,8 +141,8 @@ def run(conf: cfg.ConfigOpts) -> int:
 
     :returns: 0; 1 if the service broke
     """
-    stop = shutdown.Shutdown()
-    broken = shutdown.on_broken_thread(stop.set)
+    stop = processes.Shutdown()
+    broken = processes.stop_on_broken_thread(stop.set)
     stop.on_signals()
     with serving(conf) as url:
         print(f'Climate answers at {url} - stop it with Ctrl-C', flush=True)
@@ -70,10 +159,10 @@ def serving(conf: cfg.ConfigOpts) -> Iterator[str]:
     """
     options = conf.command
     _configure(conf)
-    make_directory(conf)
+    create_directory(conf)
     migration.upgrade(conf)
     database = Database(conf)
-    manager = _manager(conf, database)
+    manager = _create_manager(conf, database)
     api = deploy.load_application(conf, database=database)
     server = HttpServer('api', options.host, options.port, api)
     manager.start()
@@ -108,14 +197,14 @@ def _configure(conf: cfg.ConfigOpts) -> None:
         conf.set_override('connection', f'sqlite:///{path}', group='database')
 
 
-def _manager(conf: cfg.ConfigOpts, database: Database) -> ManagerService:
+def _create_manager(conf: cfg.ConfigOpts, database: Database) -> ManagerService:
     if not conf.command.noauth:
         return ManagerService(conf, database=database)
     return ManagerService(
         conf,
         database=database,
-        plugins=noauth.plugins(conf),
-        trusts=noauth.NoTrusts(),
-        send=noauth.send,
+        plugins=create_stand_ins(conf),
+        trusts=NoTrusts(),
+        send=log_notification,
         watch=False,
     )

@@ -383,7 +383,7 @@ def test_the_managers_are_told(
     run: Run, database: Database, reserve: Reserve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Any] = []
-    monkeypatch.setattr(command, '_nudge', told.append)
+    monkeypatch.setattr(command, '_notify_managers', told.append)
     lease = reserve()
     assert run('repair', '--yes') == 0
     assert told == []

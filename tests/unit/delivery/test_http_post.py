@@ -16,7 +16,7 @@ import pytest
 
 from climate_core import conf as configuration
 from climate_core import exceptions
-from climate_core.delivery import http_post, name_resolution
+from climate_core.delivery import http_post
 from climate_core.lease import webhook
 from tests.security.cost import bounded
 from tests.support.fakes import receiver as fake
@@ -66,10 +66,10 @@ def _post(
 def _caller(
     rules: webhook.WebhookRules, timeout: float, transport: str, **kw: Any
 ) -> http_post.Caller:
-    resolver = name_resolution.Resolver(4, 2)
+    resolver = http_post.Resolver(4, 2)
     conf = configuration.load([], [])
     conf.set_override('transport_url', transport)
-    hosts = name_resolution.CloudHosts(conf, lambda: ENDPOINTS, resolver)
+    hosts = http_post.CloudHosts(conf, lambda: ENDPOINTS, resolver)
     return http_post.Caller(rules, timeout, resolver, hosts, **kw)
 
 
@@ -352,21 +352,21 @@ def test_cloud_host_that_is_not_resolved_keeps_to_the_deadline(
 def test_resolutions_without_an_end_are_bounded_for_a_project(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    resolver = name_resolution.Resolver(4, 2)
+    resolver = http_post.Resolver(4, 2)
     before = threading.active_count()
     with _stuck('stuck.example', monkeypatch):
         for _ in range(2):
             with pytest.raises(TimeoutError):
                 resolver.resolve('stuck.example', 80, 'theirs', 0.01)
         for _ in range(5):
-            with pytest.raises(name_resolution.NotResolved, match='too many are in progress'):
+            with pytest.raises(http_post.NotResolved, match='too many are in progress'):
                 resolver.resolve('stuck.example', 80, 'theirs', 0.01)
         assert threading.active_count() <= before + 2
         assert resolver.resolve('127.0.0.1', 80, 'ours', 30)
         for project_id in ('third', 'fourth'):
             with pytest.raises(TimeoutError):
                 resolver.resolve('stuck.example', 80, project_id, 0.01)
-        with pytest.raises(name_resolution.NotResolved, match='too many are in progress'):
+        with pytest.raises(http_post.NotResolved, match='too many are in progress'):
             resolver.resolve('127.0.0.1', 80, 'ours', 30)
         # The process does not wait for them at its end.
         name = 'webhook name resolution'
@@ -385,8 +385,8 @@ def test_catalog_that_cannot_be_read_leaves_what_was_known(
             raise answer
         return answer
 
-    resolver = name_resolution.Resolver(4, 2)
-    hosts = name_resolution.CloudHosts(configuration.load([], []), urls, resolver)
+    resolver = http_post.Resolver(4, 2)
+    hosts = http_post.CloudHosts(configuration.load([], []), urls, resolver)
     first = hosts.find_addresses(fake.PATIENCE)
     assert ipaddress.ip_address('203.0.113.7') in first
     hosts._until = 0.0

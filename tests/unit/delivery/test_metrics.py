@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from climate_core import exceptions
 from climate_core.db import due_events, monitoring
 from climate_core.delivery import metrics
-from climate_core.delivery.metrics import Metrics, _Database
+from climate_core.delivery.metrics import Metrics, _DatabaseCollector
 from climate_core.engine.claims import Claims
 from climate_core.engine.event_pool import EventPool
 from climate_core.engine.shares import ThreadShares
@@ -182,7 +182,7 @@ def test_counts_of_the_database_take_one_statement(measured: Measured, time: Tim
 
 def test_the_database_is_not_asked_at_each_reading(measured: Measured) -> None:
     now = [0.0]
-    collector = _Database(measured.world.database, 30.0, 10.0, lambda: now[0])
+    collector = _DatabaseCollector(measured.world.database, 30.0, 10.0, lambda: now[0])
 
     def asked() -> int:
         return len(measured.world.statements(lambda: list(collector.collect())))
@@ -217,7 +217,7 @@ def test_every_status_has_a_number(measured: Measured) -> None:
 
 def test_they_are_served_by_http(measured: Measured) -> None:
     measured.world.create('a')
-    server = metrics.serve('127.0.0.1:0', measured.metrics.registry)
+    server = metrics.create_server('127.0.0.1:0', measured.metrics.registry)
     server.start()
     try:
         url = f'http://127.0.0.1:{server.port}/metrics'
@@ -237,13 +237,13 @@ def test_they_are_served_by_http(measured: Measured) -> None:
     [('127.0.0.1:9464', ('127.0.0.1', 9464)), ('[::1]:0', ('::1', 0)), ('name:1', ('name', 1))],
 )
 def test_address_to_listen_on_is_parsed(text: str, parsed: tuple[str, int]) -> None:
-    assert metrics.parse(text) == parsed
+    assert metrics.parse_address(text) == parsed
 
 
 @pytest.mark.parametrize('text', ['9464', '127.0.0.1', ':9464', 'a:b', 'a:70000', 'a:1/x', '[::1'])
 def test_wrong_address_to_listen_on_is_refused(text: str) -> None:
     with pytest.raises(metrics.BadAddress, match='listen'):
-        metrics.parse(text)
+        metrics.parse_address(text)
 
 
 def test_repairs_are_counted_by_type_and_name(measured: Measured, time: Time) -> None:

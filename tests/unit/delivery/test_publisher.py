@@ -17,7 +17,7 @@ from sqlalchemy import orm
 
 from climate_core import notifications
 from climate_core.db import outbox
-from climate_core.delivery import publisher, written
+from climate_core.delivery import publisher
 from climate_core.delivery.publisher import Publisher
 from tests.support.stopping import stop
 from tests.support.world import Time, World
@@ -30,7 +30,7 @@ def test_it_goes_through_the_configured_driver(world: World) -> None:
     world.conf.set_override('host', 'here', group='manager')
     _impl_test.reset()
     lease_id = world.create('a')
-    Publisher(world.database, world.clock, publisher.notifier(world.conf), 600, 60).publish()
+    Publisher(world.database, world.clock, publisher.create_sender(world.conf), 600, 60).publish()
     ((_, message, priority, _),) = _impl_test.NOTIFICATIONS
     assert priority == 'INFO'
     assert message['publisher_id'] == 'climate.here'
@@ -159,7 +159,7 @@ def test_what_was_rolled_back_is_not_sent(world: World) -> None:
 def test_publisher_that_has_too_much_leaves_it_to_others(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(written, 'MOST', 2)
+    monkeypatch.setattr(publisher, 'MAX_CLAIMED', 2)
     made = Publisher(world.database, world.clock, lambda *_: None, 600, 60)
     world.database.info[outbox.SENDER] = made
     for each in 'abc':
@@ -286,7 +286,7 @@ def test_manager_at_work_asks_for_what_others_left_when_a_claim_has_expired(
 def test_what_the_database_has_is_not_kept_waiting_by_what_is_written(
     heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publisher, 'BATCH', 1)
+    monkeypatch.setattr(publisher, 'BATCH_SIZE', 1)
     heard.create('a')
     heard.create_elsewhere('other')
     for one, following in itertools.pairwise('abcde'):
@@ -298,7 +298,7 @@ def test_what_the_database_has_is_not_kept_waiting_by_what_is_written(
 def test_what_had_no_room_is_sent_before_what_is_written_later(
     heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(written, 'MOST', 2)
+    monkeypatch.setattr(publisher, 'MAX_CLAIMED', 2)
     heard.create('a', 'b', 'c')
     heard.meanwhile['b'] = functools.partial(heard.create, 'd')
     heard.meanwhile['c'] = functools.partial(heard.create, 'e')

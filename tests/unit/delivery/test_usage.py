@@ -249,7 +249,7 @@ def test_many_leases_are_told_in_batches(
     world: World, time: Time, one: UsageReporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(db, '_ROWS_PER_READ', 7)
-    monkeypatch.setattr(engine, '_BATCH', 4)
+    monkeypatch.setattr(engine, '_LEASES_PER_TRANSACTION', 4)
     for number in range(12):
         things = [f'{number}-{each}' for each in range(3)]
         world.create(*things, name=f'lease{number}', end='2026-12-01 18:00')

@@ -16,7 +16,7 @@ from sqlalchemy import orm
 
 from climate_core.db import history, leases, outbox, store, tables
 from climate_core.delivery import webhooks
-from climate_core.delivery.webhooks import Sender
+from climate_core.delivery.webhooks import WebhookSender
 from climate_core.lease import model, transitions
 from climate_core.lease.history import Cause
 from climate_core.operations.draft_builder import webhook_rules
@@ -31,7 +31,7 @@ SECRET = 'correct-horse-battery-staple'
 VERIFY = pathlib.Path(__file__).parents[3] / 'doc/source/notifications/verify.py'
 
 
-Make = Callable[..., Sender]
+Make = Callable[..., WebhookSender]
 
 
 @pytest.fixture
@@ -42,13 +42,13 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture
 def make_sender() -> Iterator[Make]:
-    made: list[Sender] = []
+    made: list[WebhookSender] = []
 
-    def make(world: World, **options: Any) -> Sender:
+    def make(world: World, **options: Any) -> WebhookSender:
         for name, value in {'allowed_networks': ['127.0.0.0/8'], **options}.items():
             world.conf.set_override(name, value, group='webhooks')
         rules = webhook_rules(world.conf)
-        made.append(Sender(world.conf, world.database, world.clock, rules, list))
+        made.append(WebhookSender(world.conf, world.database, world.clock, rules, list))
         return made[-1]
 
     yield make
@@ -57,7 +57,7 @@ def make_sender() -> Iterator[Make]:
 
 
 @pytest.fixture
-def sender(world: World, make_sender: Make) -> Sender:
+def sender(world: World, make_sender: Make) -> WebhookSender:
     return make_sender(world)
 
 
@@ -66,7 +66,7 @@ def _hook(receiver: Receiver, *events: str, **more: Any) -> dict[str, Any]:
     return {'url': receiver.url(), 'secret': SECRET, **patterns, **more}
 
 
-def _flush(world: World, sender: Sender) -> None:
+def _flush(world: World, sender: WebhookSender) -> None:
     """Have everything called that is due, once for each time that it is due."""
     while _due_in(world) == 0:
         sender.look()
@@ -96,7 +96,7 @@ def _types(receiver: Receiver) -> list[str]:
 
 
 def test_it_is_told_what_the_bus_is_told(
-    world: World, sender: Sender, receiver: Receiver, time: Time
+    world: World, sender: WebhookSender, receiver: Receiver, time: Time
 ) -> None:
     world.create('a', webhook=_hook(receiver))
     world.run_until_idle()
@@ -112,7 +112,7 @@ def test_it_is_told_what_the_bus_is_told(
 
 
 def test_the_example_for_receivers_verifies_it(
-    world: World, sender: Sender, receiver: Receiver
+    world: World, sender: WebhookSender, receiver: Receiver
 ) -> None:
     world.create('a', webhook=_hook(receiver))
     _flush(world, sender)
@@ -131,13 +131,15 @@ def test_the_example_for_receivers_verifies_it(
 
 def test_signature_is_that_of_standard_webhooks() -> None:
     # printf '%s.%s.%s' ID TIME BODY | openssl dgst -sha256 -hmac SECRET -binary | base64
-    told = webhooks.sign(
+    told = webhooks.sign_body(
         SECRET, 'msg_p5jXN8AQM9LWM0D4loKWxJek', 1614265330, b'{"test": 2432232314}'
     )
     assert told == 'v1,BFpw6Zy4lBEkD2g/E47HnvbAnE6QcTxq/lrxz8mULK4='
 
 
-def test_only_what_it_wants_to_hear(world: World, sender: Sender, receiver: Receiver) -> None:
+def test_only_what_it_wants_to_hear(
+    world: World, sender: WebhookSender, receiver: Receiver
+) -> None:
     world.create('a', webhook=_hook(receiver, 'lease.delete', '*.start_lease'))
     world.create('b')
     world.run_until_idle()
@@ -146,7 +148,7 @@ def test_only_what_it_wants_to_hear(world: World, sender: Sender, receiver: Rece
 
 
 def test_it_is_tried_again_with_back_off(
-    world: World, sender: Sender, receiver: Receiver, time: Time
+    world: World, sender: WebhookSender, receiver: Receiver, time: Time
 ) -> None:
     receiver.answers = [500, 404, 302, 429]
     world.create('a', webhook=_hook(receiver))
@@ -211,7 +213,9 @@ def test_delivery_that_fails_for_long_is_given_up(
     assert _types(receiver)[-1] == 'lease.event.start_lease'
 
 
-def test_gone_is_for_good(world: World, sender: Sender, receiver: Receiver, time: Time) -> None:
+def test_gone_is_for_good(
+    world: World, sender: WebhookSender, receiver: Receiver, time: Time
+) -> None:
     lease_id = world.create('a', webhook=_hook(receiver))
     world.run_until_idle()
     receiver.answers = [410]
@@ -231,7 +235,7 @@ def test_gone_is_for_good(world: World, sender: Sender, receiver: Receiver, time
 
 
 def test_gone_comes_too_late_for_a_new_one(
-    world: World, sender: Sender, receiver: Receiver
+    world: World, sender: WebhookSender, receiver: Receiver
 ) -> None:
     lease_id = world.create('a', webhook=_hook(receiver))
 
@@ -248,7 +252,7 @@ def test_gone_comes_too_late_for_a_new_one(
 
 
 def test_what_waits_goes_to_the_new_one(
-    world: World, sender: Sender, receiver: Receiver, time: Time
+    world: World, sender: WebhookSender, receiver: Receiver, time: Time
 ) -> None:
     receiver.answers = [500]
     lease_id = world.create('a', webhook=_hook(receiver, url=receiver.url() + '&old'))
@@ -260,7 +264,7 @@ def test_what_waits_goes_to_the_new_one(
 
 
 def test_what_waits_for_one_that_is_taken_away_is_dropped(
-    world: World, sender: Sender, receiver: Receiver
+    world: World, sender: WebhookSender, receiver: Receiver
 ) -> None:
     lease_id = world.create('a', webhook=_hook(receiver))
     _change(world, lease_id, None)
@@ -276,7 +280,9 @@ def _change(world: World, lease_id: str, hook: Mapping[str, Any] | None) -> None
     world.database.write(change)
 
 
-def test_the_secret_is_nowhere_else(world: World, sender: Sender, receiver: Receiver) -> None:
+def test_the_secret_is_nowhere_else(
+    world: World, sender: WebhookSender, receiver: Receiver
+) -> None:
     lease_id = world.create('a', webhook=_hook(receiver))
     world.run_until_idle()
     world.told()
@@ -286,7 +292,7 @@ def test_the_secret_is_nowhere_else(world: World, sender: Sender, receiver: Rece
 
 
 def test_a_call_is_claimed_for_longer_than_it_takes(
-    world: World, sender: Sender, receiver: Receiver
+    world: World, sender: WebhookSender, receiver: Receiver
 ) -> None:
     left: list[float | None] = []
 
@@ -341,7 +347,7 @@ def test_one_that_is_slow_keeps_nobody_waiting(
 
 
 def test_an_address_that_is_not_allowed_is_told(
-    world: World, sender: Sender, make_sender: Make, receiver: Receiver
+    world: World, sender: WebhookSender, make_sender: Make, receiver: Receiver
 ) -> None:
     lease_id = world.create('a', webhook=_hook(receiver))
     strict = make_sender(world, allowed_networks=[], give_up_hours=0.0)

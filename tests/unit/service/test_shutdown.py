@@ -18,7 +18,7 @@ from oslo_config import cfg
 from climate_core import service as command_service
 from climate_core import threads
 from climate_core.cmd import manager as command
-from climate_core.cmd import shutdown
+from climate_core.cmd import processes
 from climate_core.cmd.manage import serve
 from climate_core.context import RequestContext
 from climate_core.db import tables
@@ -103,8 +103,8 @@ def _break(thread: threading.Thread) -> None:
 
 
 def test_a_vital_thread_breaks(caplog: pytest.LogCaptureFixture) -> None:
-    stop = shutdown.Shutdown()
-    broken = shutdown.on_broken_thread(stop.set)
+    stop = processes.Shutdown()
+    broken = processes.stop_on_broken_thread(stop.set)
     _break(VitalThread('scheduler', _fail))
     assert stop.asked
     assert broken.is_set()
@@ -112,8 +112,8 @@ def test_a_vital_thread_breaks(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_error_in_an_ordinary_thread_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    stop = shutdown.Shutdown()
-    broken = shutdown.on_broken_thread(stop.set)
+    stop = processes.Shutdown()
+    broken = processes.stop_on_broken_thread(stop.set)
     _break(threading.Thread(target=_fail, name='event_1'))
     assert not stop.asked
     assert not broken.is_set()

@@ -18,7 +18,7 @@ LOG = log.getLogger(__name__)
 T = TypeVar('T')
 
 
-class CountedCollector(Collector, Generic[T]):
+class CachedCollector(Collector, Generic[T]):
     """A collector of what the database has.
 
     :param seconds: how long what was counted is told again

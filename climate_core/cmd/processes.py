@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run several managers as the processes of one program: a process of Python has one core.
+"""The processes of a program: wait for the end of one, or run several managers.
 
-Each of them is a manager like any other, with a name of its own on the message bus. One that ends
-is started again. SIGTERM lets all of them finish their work; SIGINT ends them at once, and what
-they were at is taken up when its claim expires. SIGHUP starts them anew one by one, with the
-configuration that was read at the start.
+A process of Python has one core, so several managers are several processes. Each of them is a
+manager like any other, with its own name on the message bus. A process that ends is started
+again. SIGTERM lets all of them finish their work; SIGINT ends them immediately, and their work
+is resumed when its claim expires. SIGHUP restarts them one by one, with the configuration that
+was read at the start.
 
 This is cotyledon as it is, and not in the wrapper that oslo.service has for it, which takes
-services that are made before the fork: a manager opens connections and starts threads when made.
+services that are created before the fork: a manager opens connections and starts threads when
+it is created.
 """
 
+import contextlib
 import dataclasses
 import math
 import multiprocessing
 import os
 import signal
+import socket
 import threading
+from collections.abc import Callable
 from multiprocessing.synchronize import Event
 
 import cotyledon
@@ -25,18 +30,71 @@ from oslo_log import log
 from oslo_utils import netutils
 
 from climate_core import process, service
-from climate_core.cmd import explain, shutdown
+from climate_core.cmd import startup_errors
 from climate_core.delivery import metrics
+from climate_core.threads import VitalThread
 
 LOG = log.getLogger(__name__)
 
+
+class Shutdown:
+    """Ask a program to stop, and wait until it is asked.
+
+    No lock, queue or ``threading.Event``: Python runs a signal handler when the first thread runs
+    bytecode, and a signal that comes right before that thread blocks, or that the kernel gives to
+    another thread, would not wake it. A byte on a socket does, see ``signal.set_wakeup_fd``.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+
+    def on_signals(self) -> None:
+        """Stop at SIGTERM and SIGINT; call it in the main thread."""
+        signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.set())
+
+    def set(self) -> None:
+        """Ask the program to stop, from any thread or from a signal handler."""
+        self.asked = True
+        with contextlib.suppress(BlockingIOError):
+            self._writer.send(b'\0')
+
+    def wait(self) -> None:
+        """Wait until it is asked."""
+        while not self.asked:
+            self._reader.recv(1)
+
+
+def stop_on_broken_thread(stop: Callable[[], None]) -> threading.Event:
+    """Stop the process when an exception ends a vital thread.
+
+    It is for the program that owns the process: there is one hook for all threads.
+
+    :param stop: called then, in that thread
+    :returns: an event that is set when one of them broke
+    """
+    broken = threading.Event()
+
+    def hook(args: threading.ExceptHookArgs) -> None:
+        LOG.critical('A thread broke', exc_info=args.exc_value)
+        if isinstance(args.thread, VitalThread):
+            broken.set()
+            stop()
+
+    threading.excepthook = hook
+    return broken
+
+
 #: Seconds after ``[engine] grace_seconds`` in which the message bus is left.
-_CLOSING = 10
+_BUS_SECONDS = 10
 _LAST_PORT = 65535
 
 
 @dataclasses.dataclass(frozen=True)
-class _Shared:
+class _SharedState:
     """Share between the processes of one program what became of their managers.
 
     :param started: a manager runs
@@ -55,18 +113,18 @@ class ManagerProcess(cotyledon.Service):
     name = 'manager'
 
     def __init__(
-        self, worker_id: cotyledon.types.WorkerId, conf: cfg.ConfigOpts, shared: _Shared
+        self, worker_id: cotyledon.types.WorkerId, conf: cfg.ConfigOpts, shared: _SharedState
     ) -> None:
         super().__init__(worker_id)
         self._shared = shared
         self._is_running = threading.Event()
-        shutdown.on_broken_thread(end_process)
+        stop_on_broken_thread(end_process)
         process.report_on_signal(conf)
         try:
             name_worker(conf, worker_id)
             self._manager = service.ManagerService(conf)
-        except explain.CANNOT_START as exc:
-            LOG.error('The manager does not start: %s', explain.explain(conf, exc))
+        except startup_errors.CANNOT_START as exc:
+            LOG.error('The manager does not start: %s', startup_errors.describe_error(conf, exc))
             self._refuse()
             raise SystemExit(1) from exc
 
@@ -90,16 +148,16 @@ class ManagerProcess(cotyledon.Service):
             os.kill(parent.pid, signal.SIGTERM)
 
 
-def run(conf: cfg.ConfigOpts, count: int) -> int:
+def run_managers(conf: cfg.ConfigOpts, count: int) -> int:
     """Run so many managers until SIGTERM; SIGINT ends the process.
 
     :returns: 0; 1 when they cannot start, or left work to be taken up later
     """
     # What they are given cannot be pickled.
     context = multiprocessing.get_context('fork')
-    shared = _Shared(context.Event(), context.Event(), context.Event())
+    shared = _SharedState(context.Event(), context.Event(), context.Event())
     supervisor = cotyledon.ServiceManager(
-        graceful_shutdown_timeout=math.ceil(conf.engine.grace_seconds) + _CLOSING,
+        graceful_shutdown_timeout=math.ceil(conf.engine.grace_seconds) + _BUS_SECONDS,
         mp_context=context,
     )
     # What one that was started again had left was taken up since.
@@ -121,7 +179,7 @@ def name_worker(conf: cfg.ConfigOpts, number: int) -> None:
     """
     conf.set_override('host', f'{conf.manager.host}-{number + 1}', group='manager')
     if conf.metrics.listen:
-        host, port = metrics.parse(conf.metrics.listen)
+        host, port = metrics.parse_address(conf.metrics.listen)
         if port + number > _LAST_PORT:
             raise metrics.BadAddress(
                 f'[metrics] listen must be a port up to {_LAST_PORT - number}, so that each of '

@@ -19,7 +19,7 @@ from climate_hosts.cloud.power import base as power
 T = TypeVar('T')
 
 #: The exit status for a command line, or a file that it names, that cannot be used; argparse's.
-USAGE = 2
+USAGE_STATUS = 2
 #: What keeps a manager from starting.
 CANNOT_START: tuple[type[Exception], ...] = (
     migration.WrongVersion,
@@ -32,7 +32,7 @@ CANNOT_START: tuple[type[Exception], ...] = (
 )
 
 
-def parsed(program: str, parse: Callable[[], T]) -> T:
+def parse_or_exit(program: str, parse: Callable[[], T]) -> T:
     """Read the configuration; end the process with a sentence if a file of it cannot be used.
 
     :param program: the name of the program
@@ -42,10 +42,10 @@ def parsed(program: str, parse: Callable[[], T]) -> T:
         return parse()
     except cfg.Error as exc:
         print(f'{program}: {exc}', file=sys.stderr)
-        raise SystemExit(USAGE) from exc
+        raise SystemExit(USAGE_STATUS) from exc
 
 
-def explain(conf: cfg.ConfigOpts, exc: Exception) -> str:
+def describe_error(conf: cfg.ConfigOpts, exc: Exception) -> str:
     """Return what an error says, with the database if that is to blame.
 
     If no climate.conf was read, that is said as well.
@@ -53,13 +53,13 @@ def explain(conf: cfg.ConfigOpts, exc: Exception) -> str:
     said = [str(exc)]
     if isinstance(exc, DATABASE_ERRORS):
         # The lines below the first one are SQL, and an address with general advice.
-        said = [f'{str(exc).partition(chr(10))[0].rstrip(".")}.', *_database(conf)]
-    return ' '.join(filter(None, (*said, missing_file(conf))))
+        said = [f'{str(exc).partition(chr(10))[0].rstrip(".")}.', *_describe_database(conf)]
+    return ' '.join(filter(None, (*said, describe_missing_file(conf))))
 
 
-def missing_file(conf: cfg.ConfigOpts) -> str | None:
+def describe_missing_file(conf: cfg.ConfigOpts) -> str | None:
     """Return a sentence if no configuration file was read."""
-    if files_read(conf):
+    if list_files(conf):
         return None
     *first, last = configuration.PLACES
     return (
@@ -67,14 +67,14 @@ def missing_file(conf: cfg.ConfigOpts) -> str | None:
     )
 
 
-def files_read(conf: cfg.ConfigOpts) -> list[str]:
+def list_files(conf: cfg.ConfigOpts) -> list[str]:
     """Return the configuration files that were read, with those of directories."""
     directories = map(pathlib.Path, conf.config_dir)
     found = [path for directory in directories for path in sorted(directory.glob('*.conf'))]
     return [*conf.config_file, *map(str, found)]
 
 
-def _database(conf: cfg.ConfigOpts) -> list[str]:
+def _describe_database(conf: cfg.ConfigOpts) -> list[str]:
     try:
         url = sa.make_url(conf.database.connection)
     except sa.exc.ArgumentError:

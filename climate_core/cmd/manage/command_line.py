@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers of ``climate-manage`` for people and for programs, and what its exit status says."""
+"""Options that several commands of ``climate-manage`` have, their output and exit status."""
 
 import argparse
 import dataclasses
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -11,21 +12,61 @@ from typing import Any
 
 import prettytable
 
+from climate_core import exceptions
+from climate_core.db import leases
+from climate_core.db.engine import Database
+
+
+def parse_seconds(text: str) -> float:
+    """Read a number of seconds, 0 or more.
+
+    :raises argparse.ArgumentTypeError: it is none
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f'must be a number of seconds, 0 or more, not {text!r}')
+    return value
+
+
+def parse_count(text: str) -> int:
+    """Read a number from 1 on.
+
+    :raises argparse.ArgumentTypeError: it is none
+    """
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f'must be a number from 1 on, not {text!r}')
+    return int(text)
+
+
+def add_lease_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names the only lease to look at."""
+    parser.add_argument('--lease', metavar='ID', help='only this lease')
+
+
+def check_lease_exists(database: Database, lease_id: str | None) -> None:
+    """Raise LeaseNotFound if there is no such lease, not even a deleted one; None is any."""
+    if lease_id is not None and database.read(leases.find, lease_id, parts=()) is None:
+        raise exceptions.LeaseNotFound(f'No lease has the id {lease_id}.')
+
+
 #: The exit status of the commands that look for something.
-NOTHING, FOUND, TROUBLE = 0, 1, 2
+NOTHING_FOUND, SOMETHING_FOUND, NOT_CHECKED = 0, 1, 2
 STATUS = 'exit status: 0 nothing is wrong, 1 something was found, 2 it could not be looked for'
 
 
-def add_format(parser: argparse.ArgumentParser) -> None:
+def add_format_option(parser: argparse.ArgumentParser) -> None:
     """Add the option ``--format``, and say what the exit status is."""
     parser.add_argument(
         '-f', '--format', choices=['table', 'json'], default='table', help='(%(default)s)'
     )
     parser.epilog = STATUS
-    parser.set_defaults(trouble=TROUBLE)
+    parser.set_defaults(trouble=NOT_CHECKED)
 
 
-def show(
+def print_rows(
     rows: Sequence[Any],
     columns: Sequence[str],
     form: str,
