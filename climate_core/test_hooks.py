@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Named points on an event's way, where a test can wait, look or kill.
+"""Named points in the handling of an event, at which a test can wait, inspect or kill.
 
 They cost one comparison. Nothing in production installs a hook.
 
 ``event.claimed``, ``remote.before``, ``remote.after``, ``finish.before``, ``finish.after``,
 ``outbox.before``, ``outbox.after``, ``webhook.before``, ``webhook.after``, ``preparation.before``,
 ``preparation.after``;
-and ``make.after``, when something was made for a lease that is not written yet.
+and ``make.after``, when a resource was created for a lease that is not saved yet.
 """
 
 from collections.abc import Callable

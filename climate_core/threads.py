@@ -38,7 +38,8 @@ class Backoff:
     def delay(self, attempts: int, least: float = 0.0) -> float:
         """Return the seconds to wait after a number of failed attempts.
 
-        :param least: seconds that the other side asked for, see :func:`retry_after`
+        :param least: seconds that the other side asked for, see
+            :func:`climate_core.cloud.errors.read_retry_after`
         """
         return min(self.most, max(least, self.first * 2.0 ** min(attempts, 60)))
 
@@ -114,7 +115,7 @@ class Worker(abc.ABC):
         self,
         idle_seconds: float,
         first_seconds: float = 0.0,
-        pause: Backoff = Backoff(2.0, 30.0),  # noqa: B008 - it is frozen
+        pause: Backoff = Backoff(2.0, 30.0),
     ) -> None:
         self._idle_seconds = idle_seconds
         self._first_seconds = first_seconds

@@ -29,13 +29,17 @@ from climate_core.conf import cloud as cloud_conf
 if TYPE_CHECKING:
     import requests
 
+    from climate_core.context import RequestContext
+
+LOG = log.getLogger(__name__)
+
 #: Variables with a file of certificates, and files with passwords, which requests uses.
 _CERTIFICATES = ('REQUESTS_CA_BUNDLE', 'CURL_CA_BUNDLE')
 _PASSWORDS = ('~/.netrc', '~/_netrc')
 
 
 def load_session(conf: cfg.ConfigOpts) -> ks_session.Session:
-    """Return the session of section ``[cloud]``, of which others share the connections."""
+    """Load the session of section ``[cloud]``, whose TCP connections the other sessions share."""
     made = loading.load_session_from_conf_options(conf, cloud_conf.GROUP)
     if made.verify is True:
         made.verify = next(filter(None, map(os.environ.get, _CERTIFICATES)), True)
@@ -44,17 +48,19 @@ def load_session(conf: cfg.ConfigOpts) -> ks_session.Session:
 
 
 def _has_proxies_or_passwords() -> bool:
-    """Tell whether the environment has proxies or passwords, of which URLs choose theirs."""
+    """Return whether requests would look up a proxy or a password for each URL."""
     given = os.environ.get('NETRC')
     files = map(os.path.expanduser, [given] if given else _PASSWORDS)
     return bool(urllib.request.getproxies()) or any(map(os.path.exists, files))
 
 
 class Session(ks_session.Session):
-    """Remembers endpoints, and sends the id of what this thread works on.
+    """A session that caches endpoints and sends the id of the request that this thread handles.
 
-    That is a request, or ``req-<event id>``. Connections are kept and shared by threads, so it
-    cannot be a property of the connection.
+    For an event that is ``req-<event id>``. Threads share connections, so the id cannot be a
+    property of the connection. Of a call that takes 0.9 ms of CPU, keystoneauth took a sixth to
+    find the endpoint in the catalog, and requests a seventh to look for proxies in the
+    environment.
     """
 
     def __init__(self, *args: Any, **kw: Any) -> None:
@@ -68,28 +74,28 @@ class Session(ks_session.Session):
         return super().request(*args, **kw)
 
     def get_endpoint(self, auth: plugin.BaseAuthPlugin | None = None, **kwargs: Any) -> str | None:
-        """Return what keystoneauth finds, once for each token: that has the catalogue."""
+        """Return the endpoint that keystoneauth finds, once for each token and its catalog."""
         identity = getattr(self.auth, 'user_auth', self.auth)
         if auth is not None or not isinstance(identity, base.BaseIdentityPlugin):
             return super().get_endpoint(auth, **kwargs)
-        asked, access = repr(kwargs), identity.get_access(self)
-        known = self._endpoints.get(asked)
-        if known is not None and known[0] is access:
-            return known[1]
-        found = super().get_endpoint(**kwargs)
-        if found is not None:
-            self._endpoints[asked] = access, found
-        return found
+        key, access = repr(kwargs), identity.get_access(self)
+        cached = self._endpoints.get(key)
+        if cached is not None and cached[0] is access:
+            return cached[1]
+        endpoint = super().get_endpoint(**kwargs)
+        if endpoint is not None:
+            self._endpoints[key] = access, endpoint
+        return endpoint
 
 
 class Connection:
-    """The rights of somebody, and the endpoints that are used with them.
+    """An identity, and the endpoints that are used with it.
 
-    :param session: sends requests with these rights
-    :param interfaces: kinds of endpoint, the preferred one first; none: ``public``
-    :param region_name: of the endpoints; None: the first one in the catalogue
-    :param overrides: types of services, as in the catalogue -> URLs, instead of the catalogue's
-    :param rights: equal for connections with equal rights; None: nothing is known to be equal
+    :param session: sends requests with the rights of the identity
+    :param interfaces: interfaces of endpoints, the preferred one first; none: ``public``
+    :param region_name: region of the endpoints; None: the first one in the catalog
+    :param overrides: service types, as in the catalog -> URLs that override the catalog
+    :param rights: equal for connections with equal rights; None: not comparable
     """
 
     def __init__(
@@ -108,16 +114,16 @@ class Connection:
 
     @property
     def current_project_id(self) -> str | None:
-        """Return the id of the project that the rights are of."""
+        """Return the id of the project that the token is scoped to."""
         return self.session.get_project_id()
 
     def client(self, service_type: str, version: str | None = None) -> adapter.Adapter:
-        """Return what sends requests to a service; it looks for the endpoint with each of them.
+        """Return an adapter for a service. It looks for the endpoint with each request.
 
-        So a service that comes to the cloud later is found.
+        So it finds a service that is added to the cloud later.
 
-        :param service_type: as in the catalogue, ``block-storage``
-        :param version: the major version of its API; None: whatever the catalogue has
+        :param service_type: as in the catalog, ``block-storage``
+        :param version: the major version of its API; None: the version in the catalog
         """
         return adapter.Adapter(
             session=self.session,
@@ -142,19 +148,18 @@ _SCOPE_OPTIONS = (
 
 
 class ForwardedToken(plugin.BaseAuthPlugin):
-    """The token that a user sent us, with the catalogue of the service.
+    """The token of a user's request, with the catalog of the service user.
 
-    It saves asking Keystone for the user's own catalogue. The endpoints are the same, but for the
-    project id that Cinder may have in its own: the service's is replaced by the user's.
+    It saves a request to Keystone for the user's own catalog. The endpoints are the same, but for
+    the project id that the endpoint of Cinder may contain: the id of the service's project is
+    replaced with that of the user's.
     """
 
-    def __init__(
-        self, token: str | None, project_id: str | None, catalogue: plugin.BaseAuthPlugin
-    ):
+    def __init__(self, token: str | None, project_id: str | None, catalog: plugin.BaseAuthPlugin):
         super().__init__()
         self._token = token
         self._project_id = project_id
-        self._catalogue = catalogue
+        self._catalog = catalog
 
     def get_token(self, session: ks_session.Session) -> str | None:  # noqa: ARG002
         return self._token
@@ -163,33 +168,33 @@ class ForwardedToken(plugin.BaseAuthPlugin):
         return self._project_id
 
     def get_endpoint(self, session: ks_session.Session, **kwargs: Any) -> str | None:
-        return self._own(session, self._catalogue.get_endpoint(session, **kwargs))
+        return self._replace_project(session, self._catalog.get_endpoint(session, **kwargs))
 
     def get_endpoint_data(
         self, session: ks_session.Session, **kwargs: Any
     ) -> discover.EndpointData | None:
-        found = self._catalogue.get_endpoint_data(session, **kwargs)
-        if found is None:
+        shared = self._catalog.get_endpoint_data(session, **kwargs)
+        if shared is None:
             return None
-        # It is kept in the cache of discovered endpoints, which is everybody's.
-        own = copy.copy(found)
-        own.catalog_url = self._own(session, found.catalog_url)
-        own.service_url = self._own(session, found.service_url)
+        # The cache of discovered endpoints, which all connections share, has the original.
+        own = copy.copy(shared)
+        own.catalog_url = self._replace_project(session, shared.catalog_url)
+        own.service_url = self._replace_project(session, shared.service_url)
         return own
 
-    def _own(self, session: ks_session.Session, url: str | None) -> str | None:
-        """Write the user's project for the service's at the end of a URL."""
-        project_id = self._catalogue.get_project_id(session)
+    def _replace_project(self, session: ks_session.Session, url: str | None) -> str | None:
+        """Replace the service's project at the end of a URL with the user's."""
+        project_id = self._catalog.get_project_id(session)
         bare = url.rstrip('/') if url else ''
         if not project_id or not self._project_id or not bare.endswith(f'/{project_id}'):
             return url
         return bare.removesuffix(project_id) + self._project_id
 
     def get_api_major_version(self, session: ks_session.Session, **kwargs: Any) -> Any:
-        return self._catalogue.get_api_major_version(session, **kwargs)
+        return self._catalog.get_api_major_version(session, **kwargs)
 
     def invalidate(self) -> bool:
-        """Return False: there is no way to get another token of a user."""
+        """Return False: the service cannot get another token of a user."""
         return False
 
 
@@ -201,15 +206,15 @@ def owner_identity(
 
 
 def trust_identity(conf: cfg.ConfigOpts, trust_id: str) -> plugin.BaseAuthPlugin:
-    """Return the identity that has a token of a trust alone."""
+    """Return the identity that has only a token of a trust."""
     return service_identity(conf, trust_id=trust_id, **dict.fromkeys(_SCOPE_OPTIONS))
 
 
 def service_identity(conf: cfg.ConfigOpts, **options: Any) -> plugin.BaseAuthPlugin:
     """Return the identity of the service user, from section ``[cloud]``.
 
-    :param options: take the place of those of the section
-    :raises climate_core.exceptions.Transient: the section says nothing, or not enough
+    :param options: override those of the section
+    :raises climate_core.exceptions.Transient: the section is empty or incomplete
     """
     with errors.translated('Keystone'):
         auth = loading.load_auth_from_conf_options(conf, cloud_conf.GROUP, **options)
@@ -218,21 +223,16 @@ def service_identity(conf: cfg.ConfigOpts, **options: Any) -> plugin.BaseAuthPlu
     return auth
 
 
-if TYPE_CHECKING:
-    from climate_core.context import RequestContext
-
-LOG = log.getLogger(__name__)
-
-#: Seconds that an owner's connection is kept; its token is renewed by keystoneauth when needed.
+#: Seconds that an owner's connection is cached. keystoneauth renews its token when needed.
 _OWNER_SECONDS = 1800.0
-#: Seconds before its end in which keystoneauth replaces a token.
+#: Seconds before its expiry in which keystoneauth replaces a token.
 _RENEWAL_SECONDS = base.BaseIdentityPlugin.MIN_TOKEN_LIFE_SECONDS
-#: What Keystone answers if a trust gives no token any more.
+#: The errors of Keystone if a trust no longer issues tokens.
 _TRUST_REJECTED = (ksa.Unauthorized, ksa.Forbidden, ksa.NotFound)
 
 
 class Cloud:
-    """The cloud that the lease service works for. Nothing is sent before the first call.
+    """The connections to the cloud of the lease service. Nothing is sent before the first call.
 
     :param conf: with the section ``[cloud]``
     """
@@ -242,7 +242,7 @@ class Cloud:
         self._owners: concurrency.RecentCache[Connection] = concurrency.RecentCache(
             conf.cloud.owner_cache_size, _OWNER_SECONDS
         )
-        #: Called with the id of a trust whose token Keystone refuses to give for a lease.
+        #: Called with the id of a trust for which Keystone rejects to issue a token.
         self.on_refusal: Callable[[str], None] = lambda _trust_id: None
 
     @functools.cached_property
@@ -272,7 +272,7 @@ class Cloud:
             return str(self._service_auth.get_token(self._base))
 
     def auth_url(self) -> str | None:
-        """Return the URL of Keystone, as section ``[cloud]`` has it."""
+        """Return the URL of Keystone from section ``[cloud]``."""
         return getattr(self._service_auth, 'auth_url', None)
 
     def catalog_urls(self) -> list[str]:
@@ -296,24 +296,23 @@ class Cloud:
         """Return a connection with a token of this trust, plus the service's token.
 
         :raises climate_core.cloud.errors.TrustRefused: the trust, its owner or a delegated role
-            is no more
+            no longer exists
         :raises climate_core.exceptions.Transient: Keystone does not answer, or does not know the
             service user
         """
-
         conn = self._owners.get(trust_id, lambda: self._make_owner(trust_id))
         self._accept(trust_id, conn)
         return conn
 
     def prepare(self, trust_id: str, seconds: float) -> bool:
-        """Have a token of this trust that :meth:`owner` finds for so many seconds.
+        """Get a token of this trust in advance, so that :meth:`owner` has one for some seconds.
 
-        It raises what :meth:`owner` does. Who needs the connection meanwhile does not wait for it.
+        It raises what :meth:`owner` does. Other users of the connection do not wait for it.
 
-        :returns: whether Keystone was asked for one
+        :returns: whether a token was requested from Keystone
         """
-        kept = self._owners.find(trust_id, seconds)
-        if kept is not None and not _needs_new_token(kept, seconds):
+        cached = self._owners.find(trust_id, seconds)
+        if cached is not None and not _needs_new_token(cached, seconds):
             return False
         conn = self._make_owner(trust_id)
         self._accept(trust_id, conn)
@@ -326,7 +325,7 @@ class Cloud:
         return self._connect(owner_identity(self.conf, trust_id, self._service_auth))
 
     def _accept(self, trust_id: str, conn: Connection) -> None:
-        """Have a token of a trust for a connection."""
+        """Get a token for the connection of a trust, which may be rejected."""
         with errors.translated('Keystone'):
             try:
                 conn.session.get_token()
@@ -338,7 +337,7 @@ class Cloud:
                     raise
 
     def roles(self, trust_id: str) -> list[str]:
-        """Return the names of the roles that a trust gives, by a new token: as it is now.
+        """Return the names of the roles that a trust delegates now, from a new token.
 
         It raises what :meth:`owner` does.
         """
@@ -350,14 +349,14 @@ class Cloud:
                 self._refuse(trust_id, exc)
 
     def owner_roles(self, trust_id: str) -> dict[str, str]:
-        """Return the roles with which :meth:`owner` works, id -> name; it raises the same."""
+        """Return the roles of the token of :meth:`owner`, id -> name; it raises the same."""
         identity: Any = self.owner(trust_id).session.auth
         with errors.translated('Keystone'):
             access = identity.user_auth.get_access(self._base)
         return dict(zip(access.role_ids, access.role_names, strict=True))
 
     def _refuse(self, trust_id: str, exc: Exception) -> NoReturn:
-        # Raise what keystoneauth does if it is the service user that is not accepted.
+        # If Keystone rejects the service user, this raises the error of keystoneauth.
         self._service_auth.invalidate()
         self._service_auth.get_token(self._base)
         self._owners.drop(trust_id)
@@ -392,7 +391,7 @@ class Cloud:
 
 
 def _needs_new_token(conn: Connection, seconds: float) -> bool:
-    """Tell whether a connection needs another token within so many seconds, or has none."""
+    """Return whether a connection has no token, or needs another within some seconds."""
     identity: Any = conn.session.auth
     access = identity.user_auth.auth_ref
     return access is None or access.will_expire_soon(seconds + _RENEWAL_SECONDS)

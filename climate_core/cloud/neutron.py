@@ -125,10 +125,6 @@ def check_all_visible(conn: 'connections.Connection', plural: str) -> None:
         raise errors.Refused(f'Climate does not see the {plural} of every project.')
 
 
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
-
-
 def check_network(
     conn: 'connections.Connection', network_id: str, allows_external: bool = False
 ) -> None:
@@ -221,9 +217,6 @@ def check_security_group(conn: 'connections.Connection', wanted: str) -> None:
         )
     raise errors.Gone(f'There is no security group {wanted} in this project.')
 
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
 
 #: What the owners of ports begin with that are parts of networks; the others are in use by
 #: servers and the like.

@@ -183,9 +183,6 @@ def every_id(
         yield str(server['id'])
 
 
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
-
 _GLANCE = Service('Glance', 'image', '2')
 #: The property that carries the id of the reservation.
 RESERVATION_PROPERTY = 'climate_reservation_id'

@@ -274,9 +274,6 @@ def list_service_hosts(conn: 'connections.Connection') -> set[str]:
     return {each['host'].partition('@')[0].partition('.')[0] for each in found}
 
 
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
-
 #: The key of the metadata that carries the id of the reservation.
 RESERVATION_KEY = 'climate_reservation_id'
 #: Statuses of a copy that holds all data (cinder/objects/fields.py BackupStatus, SnapshotStatus).

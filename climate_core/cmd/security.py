@@ -81,7 +81,8 @@ def check_stored_secrets(conf: cfg.ConfigOpts) -> Iterator[str]:
         migration.check_database(database)
         stored = Counter(secret for _, secret in db_secrets.check_keys(database, keys))
     except _UNREADABLE as exc:
-        yield f'The secrets in the database could not be read: {startup_errors.describe_error(conf, exc)}'
+        reason = startup_errors.describe_error(conf, exc)
+        yield f'The secrets in the database could not be read: {reason}'
         return
     finally:
         database.dispose()

@@ -26,7 +26,7 @@ with warnings.catch_warnings():
     warnings.filterwarnings('ignore', r'\s*Eventlet is deprecated')
     import oslo_messaging.opts
 
-from climate_core.conf import api, cloud, delivery, limits, manager
+from climate_core.conf import api, cloud, delivery, limits, manager  # noqa: E402
 from climate_hosts.conf import hosts, power  # noqa: E402
 
 #: The options by section of climate.conf, in the order of the sample file.

@@ -18,6 +18,8 @@ from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
 from climate_core.db.outbox import NewNotification, Notification
 from climate_core.threads import Worker, limit_sleep
 
+LOG = log.getLogger(__name__)
+
 #: How many are kept; what is more is left to the database, and to any manager.
 MAX_CLAIMED = 1000
 
@@ -64,8 +66,6 @@ class ClaimedNotifications:
         """Drop what is kept; return the names of its claims."""
         return {self.pop().claim for _ in range(len(self))}
 
-
-LOG = log.getLogger(__name__)
 
 #: How many notifications are claimed or deleted at once.
 BATCH_SIZE = 100

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The console script ``climate-manage``: look after the database, the leases and the cloud."""
+"""The console script ``climate-manage``: maintain the database, the leases and the cloud."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from climate_core.db.engine import DATABASE_ERRORS, Stale
 from climate_core.plugins import loading
 from climate_hosts.cloud.power import base as power
 
-#: What is told in a sentence.
+#: Errors that end a command with a sentence instead of a traceback.
 _EXPECTED: tuple[type[Exception], ...] = (
     migration.WrongVersion,
     loading.PluginError,
@@ -40,15 +40,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command.
 
     :param argv: the command line without the program's name
-    :returns: the exit status: 0, or 1 with a sentence on standard error; see
-        :mod:`climate_core.cmd.manage.command_line` for that of the commands that look for something
+    :returns: the exit status: 0, or 1 with a sentence on standard error; commands that look for
+        something have that of :mod:`climate_core.cmd.manage.command_line`
     :raises SystemExit: with 2: the command line or a file that it names cannot be used
     """
     words = sys.argv[1:] if argv is None else argv
     conf = startup_errors.parse_or_exit(
         'climate-manage', lambda: configuration.load(words, cli=[command()])
     )
-    # Standard output is for the answers, and what Alembic does step by step is for nobody.
+    # Standard output is for the answers. The steps of Alembic are not logged.
     conf.set_default('use_stderr', True)
     conf.set_default('default_log_levels', [*log.get_default_log_levels(), 'alembic=WARN'])
     log.setup(conf, configuration.PROJECT)
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return run(conf)
     except _EXPECTED as exc:
         print(f'climate-manage: {startup_errors.describe_error(conf, exc)}', file=sys.stderr)
-        # The commands that look for something say with 1 that they found it.
+        # Commands that look for something exit with 1 if they found it.
         return getattr(conf.command, 'trouble', 1)
 
 

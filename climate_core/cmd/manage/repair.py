@@ -31,6 +31,8 @@ from climate_hosts.db import hosts
 from climate_hosts.sync import flavor_repair
 from climate_hosts.sync import repair as host_repair
 
+LOG = log.getLogger(__name__)
+
 _STUCK_COLUMNS = ('kind', 'lease_id', 'status', 'event_type', 'age', 'reason')
 _DEFAULT_THRESHOLDS = monitoring.StuckThresholds()
 
@@ -89,8 +91,6 @@ def _list_stuck(conf: cfg.ConfigOpts) -> int:
     database.dispose()
     return command_line.SOMETHING_FOUND if found else command_line.NOTHING_FOUND
 
-
-LOG = log.getLogger(__name__)
 
 #: Seconds that a resource without a lease is left alone: a boot may take its time.
 SAFE_SECONDS = 3600.0

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-ASK = 'from climate_core.cmd import malloc; print(malloc.share_arenas())'
+ASK = 'from climate_core import process; print(process.share_arenas())'
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != 'glibc', reason='is for glibc')
