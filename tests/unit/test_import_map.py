@@ -54,9 +54,8 @@ ROWS = (
     ('notifications', 'policies', 'conf'),
     ('lease',),
     # Root modules that all may use.
-    ('http_server',),
-    ('concurrency', 'threads'),
-    ('backoff', 'context', 'exceptions', 'unneeded', 'report', 'test_points'),
+    ('concurrency',),
+    ('context', 'exceptions', 'process', 'test_hooks', 'threads'),
 )
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}
 #: What the pure domain must not import.
