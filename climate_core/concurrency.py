@@ -199,7 +199,7 @@ class BatchRunner(Generic[T]):
         with self._changed:
             return self._changed.wait_for(lambda: len(self._waiting) >= count, seconds)
 
-    def do(self, item: T) -> None:
+    def run(self, item: T) -> None:
         """Do an item, perhaps with others, and return when it is done."""
         turn, line = _Turn(item), self._line(item)
         with self._changed:

@@ -95,7 +95,7 @@ class ManagerService:
         self.plugins = loading.load(conf, self.cloud) if plugins is None else plugins
         self.clock = Clock(self.database)
         self.trusts = trusts or Trusts(self.cloud)
-        self.cloud.on_refusal = self._retire_trust
+        self.cloud.on_trust_refused = self._retire_trust
         self.claims = Claims(self.database, conf.engine.claim_ttl)
         self.metrics = metrics.Metrics(
             self.database,

@@ -104,9 +104,9 @@ class Worker(abc.ABC):
     """
 
     name: ClassVar[str]
-    #: What :meth:`look` may raise: it is logged with ``complaint``, and tried again later.
-    trouble: ClassVar[tuple[type[Exception], ...]] = ()
-    complaint: ClassVar[str] = ''
+    #: What :meth:`poll` may raise: it is logged with ``failure_message``, and tried again later.
+    expected_errors: ClassVar[tuple[type[Exception], ...]] = ()
+    failure_message: ClassVar[str] = ''
     #: The seconds after a look in which there is no other one, so that one serves all that comes
     #: in them. What comes later is looked at at once.
     spacing: ClassVar[float] = 0.0
@@ -127,7 +127,7 @@ class Worker(abc.ABC):
         self._thread = VitalThread(self.name, self._run)
 
     @abc.abstractmethod
-    def look(self) -> float | None:
+    def poll(self) -> float | None:
         """Do what is to be done now.
 
         :returns: the seconds until there is something again; None when that is not known
@@ -157,11 +157,11 @@ class Worker(abc.ABC):
             with self._changed:
                 self._nudged = False
             try:
-                seconds = self.look()
+                seconds = self.poll()
                 failures = 0
-            except self.trouble as exc:
+            except self.expected_errors as exc:
                 # The lines below the first one are the statement and general advice.
-                LOG.exception('%s: %s', self.complaint, str(exc).partition('\n')[0])
+                LOG.exception('%s: %s', self.failure_message, str(exc).partition('\n')[0])
                 seconds = self._pause.delay(failures)
                 failures += 1
             with self._changed:
@@ -184,7 +184,7 @@ class PeriodicWorker(Worker):
         super().__init__(interval * 1.1, random.uniform(0, min(interval, within)))  # nosec B311 # spreads load, no secret
         self._interval = interval
 
-    def next_look(self) -> float:
+    def next_poll(self) -> float:
         """Return the seconds until the next look at the interval."""
         return float(self._interval * random.uniform(0.9, 1.1))  # nosec B311 # spreads load, no secret
 

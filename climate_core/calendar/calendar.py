@@ -325,15 +325,15 @@ class CalendarWarmup(Worker):
     """Read the calendar at the start, and its changes every few minutes, in a dedicated thread."""
 
     name = 'calendar'
-    trouble: ClassVar[tuple[type[Exception], ...]] = DATABASE_ERRORS
-    complaint = 'The calendar was not read; each request that needs it reads it'
+    expected_errors: ClassVar[tuple[type[Exception], ...]] = DATABASE_ERRORS
+    failure_message = 'The calendar was not read; each request that needs it reads it'
 
     def __init__(self, calendar: Calendar) -> None:
         super().__init__(_WARMUP_INTERVAL)
         self._calendar = calendar
         self._logged = False
 
-    def look(self) -> None:
+    def poll(self) -> None:
         self._calendar.refresh()
         if not self._logged:
             self._logged = True

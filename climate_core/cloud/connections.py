@@ -243,10 +243,10 @@ class Cloud:
             conf.cloud.owner_cache_size, _OWNER_SECONDS
         )
         #: Called with the id of a trust for which Keystone rejects to issue a token.
-        self.on_refusal: Callable[[str], None] = lambda _trust_id: None
+        self.on_trust_refused: Callable[[str], None] = lambda _trust_id: None
 
     @functools.cached_property
-    def _base(self) -> ks_session.Session:
+    def _shared_session(self) -> ks_session.Session:
         return load_session(self.conf)
 
     @functools.cached_property
@@ -264,12 +264,12 @@ class Cloud:
     def service_user_id(self) -> str:
         """Return the id of the service user."""
         with errors.translated('Keystone'):
-            return str(self._service_auth.get_user_id(self._base))
+            return str(self._service_auth.get_user_id(self._shared_session))
 
     def service_token(self) -> str:
         """Return a token of the service user."""
         with errors.translated('Keystone'):
-            return str(self._service_auth.get_token(self._base))
+            return str(self._service_auth.get_token(self._shared_session))
 
     def auth_url(self) -> str | None:
         """Return the URL of Keystone from section ``[cloud]``."""
@@ -281,7 +281,7 @@ class Cloud:
             identity = self._service_auth
             if not isinstance(identity, base.BaseIdentityPlugin):
                 return []
-            access = identity.get_access(self._base)
+            access = identity.get_access(self._shared_session)
         if not access.has_service_catalog():
             return []
         return [url for url in access.service_catalog.get_urls(interface=None) if url]
@@ -301,7 +301,7 @@ class Cloud:
             service user
         """
         conn = self._owners.get(trust_id, lambda: self._make_owner(trust_id))
-        self._accept(trust_id, conn)
+        self._get_owner_token(trust_id, conn)
         return conn
 
     def prepare(self, trust_id: str, seconds: float) -> bool:
@@ -315,25 +315,25 @@ class Cloud:
         if cached is not None and not _needs_new_token(cached, seconds):
             return False
         conn = self._make_owner(trust_id)
-        self._accept(trust_id, conn)
+        self._get_owner_token(trust_id, conn)
         with errors.translated('Keystone'):
-            self._service_auth.get_token(self._base)
+            self._service_auth.get_token(self._shared_session)
         self._owners.put(trust_id, conn)
         return True
 
     def _make_owner(self, trust_id: str) -> Connection:
         return self._connect(owner_identity(self.conf, trust_id, self._service_auth))
 
-    def _accept(self, trust_id: str, conn: Connection) -> None:
+    def _get_owner_token(self, trust_id: str, conn: Connection) -> None:
         """Get a token for the connection of a trust, which may be rejected."""
         with errors.translated('Keystone'):
             try:
                 conn.session.get_token()
             except _TRUST_REJECTED as exc:
                 try:
-                    self._refuse(trust_id, exc)
+                    self._raise_trust_refused(trust_id, exc)
                 except errors.TrustRefused:
-                    self.on_refusal(trust_id)
+                    self.on_trust_refused(trust_id)
                     raise
 
     def roles(self, trust_id: str) -> list[str]:
@@ -344,21 +344,21 @@ class Cloud:
         identity: Any = trust_identity(self.conf, trust_id)
         with errors.translated('Keystone'):
             try:
-                return list(identity.get_access(self._base).role_names)
+                return list(identity.get_access(self._shared_session).role_names)
             except _TRUST_REJECTED as exc:
-                self._refuse(trust_id, exc)
+                self._raise_trust_refused(trust_id, exc)
 
     def owner_roles(self, trust_id: str) -> dict[str, str]:
         """Return the roles of the token of :meth:`owner`, id -> name; it raises the same."""
         identity: Any = self.owner(trust_id).session.auth
         with errors.translated('Keystone'):
-            access = identity.user_auth.get_access(self._base)
+            access = identity.user_auth.get_access(self._shared_session)
         return dict(zip(access.role_ids, access.role_names, strict=True))
 
-    def _refuse(self, trust_id: str, exc: Exception) -> NoReturn:
+    def _raise_trust_refused(self, trust_id: str, exc: Exception) -> NoReturn:
         # If Keystone rejects the service user, this raises the error of keystoneauth.
         self._service_auth.invalidate()
-        self._service_auth.get_token(self._base)
+        self._service_auth.get_token(self._shared_session)
         self._owners.drop(trust_id)
         LOG.warning('Keystone does not accept trust %s: %s', trust_id, exc)
         raise errors.TrustRefused(
@@ -367,7 +367,7 @@ class Cloud:
         ) from exc
 
     def _connect(self, identity: plugin.BaseAuthPlugin, rights: Hashable = None) -> Connection:
-        base = self._base
+        base = self._shared_session
         own = Session(
             auth=identity,
             session=base.session,

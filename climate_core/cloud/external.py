@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 LOG = log.getLogger(__name__)
 
-_ASKED = {'check_create': 'check-create', 'check_update': 'check-update', 'on_end': 'on-end'}
+_PATHS = {'check_create': 'check-create', 'check_update': 'check-update', 'on_end': 'on-end'}
 _NAME = 'The service that is asked about leases'
 
 
@@ -74,7 +74,7 @@ class ExternalService:
         }
         self._check('check_update', body)
 
-    def tell_end(self, lease: model.Lease) -> None:
+    def notify_end(self, lease: model.Lease) -> None:
         """Tell the external service that a lease is over; it may be told twice.
 
         :raises climate_core.exceptions.Transient: say it again later
@@ -135,7 +135,7 @@ class ExternalService:
         own = section[f'external_{question}']
         if own or not section.external_endpoint:
             return str(own) if own else None
-        return f'{section.external_endpoint.rstrip("/")}/{_ASKED[question]}'
+        return f'{section.external_endpoint.rstrip("/")}/{_PATHS[question]}'
 
     def _context(self, lease: model.Lease) -> dict[str, Any]:
         with errors.for_user():

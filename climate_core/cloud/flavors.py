@@ -87,7 +87,7 @@ def create_private(
         found = {}
         _create(conn, flavor)
     if not extra_specs.items() <= (found.get('extra_specs') or {}).items():
-        NOVA.ask(conn, 'POST', f'{path}/os-extra_specs', {'extra_specs': dict(extra_specs)})
+        NOVA.request(conn, 'POST', f'{path}/os-extra_specs', {'extra_specs': dict(extra_specs)})
     listed = NOVA.read(conn, f'{path}/os-flavor-access', 'flavor_access') if found else ()
     present = {each['tenant_id'] for each in listed}
     for project_id in sorted({*project_ids} - present):
@@ -104,7 +104,7 @@ def _create(conn: 'connections.Connection', flavor: PrivateFlavor) -> None:
         'os-flavor-access:is_public': False,
     }
     try:
-        NOVA.ask(conn, 'POST', '/flavors', {'flavor': body})
+        NOVA.request(conn, 'POST', '/flavors', {'flavor': body})
     except errors.Busy:
         # Another manager has just made it.
         return
@@ -112,7 +112,7 @@ def _create(conn: 'connections.Connection', flavor: PrivateFlavor) -> None:
 
 def _grant_access(conn: 'connections.Connection', path: str, project_id: str) -> None:
     try:
-        NOVA.ask(conn, 'POST', f'{path}/action', {'addTenantAccess': {'tenant': project_id}})
+        NOVA.request(conn, 'POST', f'{path}/action', {'addTenantAccess': {'tenant': project_id}})
     except errors.Busy:
         # It has it.
         return
@@ -121,7 +121,7 @@ def _grant_access(conn: 'connections.Connection', path: str, project_id: str) ->
 def delete(conn: 'connections.Connection', flavor_id: str) -> None:
     """Delete a flavor; one that is gone is fine. Servers keep what they have of it."""
     try:
-        NOVA.ask(conn, 'DELETE', f'/flavors/{flavor_id}')
+        NOVA.request(conn, 'DELETE', f'/flavors/{flavor_id}')
     except errors.Gone:
         return
 

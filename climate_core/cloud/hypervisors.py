@@ -89,4 +89,4 @@ def set_status(conn: 'connections.Connection', service_id: str, reason: str | No
     :param reason: None: enable it
     """
     body = {'status': 'disabled', 'disabled_reason': reason} if reason else {'status': 'enabled'}
-    NOVA.ask(conn, 'PUT', f'/os-services/{service_id}', body)
+    NOVA.request(conn, 'PUT', f'/os-services/{service_id}', body)

@@ -73,7 +73,7 @@ class Limits:
         if not self._has_registered():
             return self._configured()
         with _translated():
-            enforcer = self._enforcer = self._enforcer or self._make()
+            enforcer = self._enforcer = self._enforcer or self._create_enforcer()
             most: dict[str, int] = dict(enforcer.get_registered_limits(None))
             most |= dict(enforcer.get_project_limits(project_id, None))
         found = self._options() | {name: int(most[name]) for name in limits.NAMES if name in most}
@@ -122,7 +122,7 @@ class Limits:
             raise _unavailable(exc) from exc
         return any(each.get('resource_name') in limits.NAMES for each in rows)
 
-    def _make(self) -> Any:
+    def _create_enforcer(self) -> Any:
         # The library registers options on the global configuration when it is imported.
         from oslo_limit import limit
 
@@ -154,7 +154,7 @@ def _replaced_globals(limit: Any, conf: cfg.ConfigOpts) -> Iterator[None]:
 @contextlib.contextmanager
 def _translated() -> Iterator[None]:
     """Turn what comes from the way to Keystone, or from a wrong setup, into a 503."""
-    # Here, as in _make: it imports openstacksdk, which nothing else does and takes 11 MiB.
+    # Here, as in _create_enforcer: it imports openstacksdk, which nothing else does and takes 11 MiB.
     from openstack import exceptions as sdk
     from oslo_limit import exception
 

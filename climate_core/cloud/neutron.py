@@ -71,12 +71,12 @@ def _error_type(response: 'requests.Response') -> str:
 
 def update(conn: 'connections.Connection', noun: str, one: str, values: Mapping[str, Any]) -> None:
     """Change something by its id."""
-    NEUTRON.ask(conn, 'PUT', f'/{noun}s/{one}', {noun: values})
+    NEUTRON.request(conn, 'PUT', f'/{noun}s/{one}', {noun: values})
 
 
 def set_tags(conn: 'connections.Connection', noun: str, one: str, tags: Collection[str]) -> None:
     """Set the tags of something by its id; it takes none when it is created."""
-    NEUTRON.ask(conn, 'PUT', f'/{noun}s/{one}/tags', {'tags': sorted(tags)})
+    NEUTRON.request(conn, 'PUT', f'/{noun}s/{one}/tags', {'tags': sorted(tags)})
 
 
 def list_tagged(conn: 'connections.Connection', noun: str) -> Iterator[dict[str, Any]]:
@@ -247,10 +247,10 @@ def delete_port(conn: 'connections.Connection', port: Mapping[str, Any]) -> None
     path = f'/ports/{port["id"]}'
     with contextlib.suppress(errors.Gone):
         try:
-            NEUTRON.ask(conn, 'DELETE', path)
+            NEUTRON.request(conn, 'DELETE', path)
         except errors.Busy as exc:
             _remove_from_trunk(conn, port['id'], str(exc))
-            NEUTRON.ask(conn, 'DELETE', path)
+            NEUTRON.request(conn, 'DELETE', path)
 
 
 def force_delete_port(conn: 'connections.Connection', port: Mapping[str, Any]) -> None:
@@ -283,16 +283,16 @@ def _remove_from_trunk(conn: 'connections.Connection', port_id: str, refused: st
                 _delete_trunk(conn, path, port_id)
             elif any(each['port_id'] == port_id for each in trunk['sub_ports']):
                 body = {'sub_ports': [{'port_id': port_id}]}
-                NEUTRON.ask(conn, 'PUT', f'{path}/remove_subports', body)
+                NEUTRON.request(conn, 'PUT', f'{path}/remove_subports', body)
 
 
 def _delete_trunk(conn: 'connections.Connection', path: str, port_id: str) -> None:
     try:
-        NEUTRON.ask(conn, 'DELETE', path)
+        NEUTRON.request(conn, 'DELETE', path)
     except errors.Busy:
         # A trunk stays while its parent is bound to a host.
         update(conn, 'port', port_id, {'binding:host_id': ''})
-        NEUTRON.ask(conn, 'DELETE', path)
+        NEUTRON.request(conn, 'DELETE', path)
 
 
 def remove_interface(conn: 'connections.Connection', port: Mapping[str, Any]) -> None:
@@ -306,7 +306,7 @@ def remove_interface(conn: 'connections.Connection', port: Mapping[str, Any]) ->
     path = f'/routers/{port["device_id"]}'
 
     def remove() -> None:
-        NEUTRON.ask(conn, 'PUT', f'{path}/remove_router_interface', {'port_id': port['id']})
+        NEUTRON.request(conn, 'PUT', f'{path}/remove_router_interface', {'port_id': port['id']})
 
     # Neutron looks for routes first, and for a trunk when it deletes the port.
     ways: tuple[Callable[[str], None], ...] = (
@@ -336,7 +336,7 @@ def _remove_routes(conn: 'connections.Connection', path: str, port: Mapping[str,
     ]
     if routes:
         body = {'router': {'routes': routes}}
-        NEUTRON.ask(conn, 'PUT', f'{path}/remove_extraroutes', body)
+        NEUTRON.request(conn, 'PUT', f'{path}/remove_extraroutes', body)
 
 
 def delete_network(conn: 'connections.Connection', network_id: str) -> None:
@@ -345,4 +345,4 @@ def delete_network(conn: 'connections.Connection', network_id: str) -> None:
     (neutron/db/db_base_plugin_v2.py:584)
     """
     with contextlib.suppress(errors.Gone):
-        NEUTRON.ask(conn, 'DELETE', f'/networks/{network_id}')
+        NEUTRON.request(conn, 'DELETE', f'/networks/{network_id}')

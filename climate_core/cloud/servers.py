@@ -66,12 +66,12 @@ def create(
     return str(errors.read_response(response, NOVA.name, 'server')['id'])
 
 
-def find_by_tag(conn: 'connections.Connection', tag: str, every_project: bool) -> Iterator[str]:
+def find_by_tag(conn: 'connections.Connection', tag: str, all_projects: bool) -> Iterator[str]:
     """Yield the ids of the servers that have a tag; also while they are scheduled.
 
-    :param every_project: look at those of all projects, which administrators may ask for
+    :param all_projects: look at those of all projects, which administrators may ask for
     """
-    return every_id(conn, every_project, tags=tag)
+    return list_ids(conn, all_projects, tags=tag)
 
 
 def was_evacuated(conn: 'connections.Connection', server_id: str) -> bool:
@@ -90,7 +90,7 @@ def was_evacuated(conn: 'connections.Connection', server_id: str) -> bool:
 
 def check_key(conn: 'connections.Connection', name: str) -> None:
     """Raise Gone if the user of these rights has no key of this name."""
-    NOVA.ask(conn, 'GET', f'/os-keypairs/{parse.quote(name, safe="")}')
+    NOVA.request(conn, 'GET', f'/os-keypairs/{parse.quote(name, safe="")}')
 
 
 def check_group(conn: 'connections.Connection', group_id: str) -> None:
@@ -121,29 +121,29 @@ def list_locked(conn: 'connections.Connection') -> Iterator[dict[str, Any]]:
 
 def act(conn: 'connections.Connection', server_id: str, action: str, argument: Any = None) -> None:
     """Ask for an action."""
-    NOVA.ask(conn, 'POST', f'/servers/{server_id}/action', {action: argument})
+    NOVA.request(conn, 'POST', f'/servers/{server_id}/action', {action: argument})
 
 
 def rename(conn: 'connections.Connection', server_id: str, name: str) -> None:
     """Give a server another name."""
-    NOVA.ask(conn, 'PUT', f'/servers/{server_id}', {'server': {'name': name}})
+    NOVA.request(conn, 'PUT', f'/servers/{server_id}', {'server': {'name': name}})
 
 
 def set_metadata(conn: 'connections.Connection', server_id: str, key: str, value: str) -> None:
     """Set one item of the metadata of a server."""
-    NOVA.ask(conn, 'POST', f'/servers/{server_id}/metadata', {'metadata': {key: value}})
+    NOVA.request(conn, 'POST', f'/servers/{server_id}/metadata', {'metadata': {key: value}})
 
 
 def delete_metadata(conn: 'connections.Connection', server_id: str, key: str, value: str) -> None:
     """Delete one item of the metadata of a server if it has this value."""
     path = f'/servers/{server_id}/metadata/{key}'
     if NOVA.read(conn, path, 'meta').get(key) == value:
-        NOVA.ask(conn, 'DELETE', path)
+        NOVA.request(conn, 'DELETE', path)
 
 
 def delete(conn: 'connections.Connection', server_id: str) -> None:
     """Ask for the deletion of a server."""
-    NOVA.ask(conn, 'DELETE', f'/servers/{server_id}')
+    NOVA.request(conn, 'DELETE', f'/servers/{server_id}')
 
 
 def keep_volume(conn: 'connections.Connection', server_id: str, volume_id: str) -> None:
@@ -153,7 +153,7 @@ def keep_volume(conn: 'connections.Connection', server_id: str, volume_id: str) 
     (nova/compute/api.py ``_local_cleanup_bdm_volumes``).
     """
     body = {'volumeAttachment': {'volumeId': volume_id, 'delete_on_termination': False}}
-    NOVA.ask(conn, 'PUT', f'/servers/{server_id}/os-volume_attachments/{volume_id}', body)
+    NOVA.request(conn, 'PUT', f'/servers/{server_id}/os-volume_attachments/{volume_id}', body)
 
 
 def detach(conn: 'connections.Connection', server_id: str, volume_id: str) -> None:
@@ -162,7 +162,7 @@ def detach(conn: 'connections.Connection', server_id: str, volume_id: str) -> No
     :raises climate_core.exceptions.Permanent: it is the root disk of the server, or the state of
         the volume does not allow it
     """
-    NOVA.ask(conn, 'DELETE', f'/servers/{server_id}/os-volume_attachments/{volume_id}')
+    NOVA.request(conn, 'DELETE', f'/servers/{server_id}/os-volume_attachments/{volume_id}')
 
 
 def check_all_visible(conn: 'connections.Connection') -> None:
@@ -170,15 +170,15 @@ def check_all_visible(conn: 'connections.Connection') -> None:
     NOVA.read(conn, '/servers', 'servers', {'all_tenants': 1, 'limit': 1})
 
 
-def every_id(
-    conn: 'connections.Connection', every_project: bool = True, **query: Any
+def list_ids(
+    conn: 'connections.Connection', all_projects: bool = True, **query: Any
 ) -> Iterator[str]:
     """Yield the ids of all servers, one call for each thousand.
 
-    :param every_project: of all projects, which administrators may ask for
+    :param all_projects: of all projects, which administrators may ask for
     :param query: filters, for example ``status='RESERVED'``
     """
-    everywhere = {'all_tenants': 1} if every_project else {}
+    everywhere = {'all_tenants': 1} if all_projects else {}
     for server in NOVA.pages(conn, '/servers', 'servers', {**everywhere, **query}):
         yield str(server['id'])
 
@@ -245,7 +245,7 @@ def describe_images(conn: 'connections.Connection', reservation_id: str, shelved
 def delete_image(conn: 'connections.Connection', image_id: str) -> None:
     """Delete an image; one that is gone is fine."""
     with contextlib.suppress(errors.Gone):
-        _GLANCE.ask(conn, 'DELETE', f'/images/{image_id}')
+        _GLANCE.request(conn, 'DELETE', f'/images/{image_id}')
 
 
 def create_image(

@@ -139,7 +139,7 @@ class Service:
         asked = (conn.rights, self.type, path, repr(query), version)
         return lookups.send(asked, send)
 
-    def ask(
+    def request(
         self,
         conn: 'connections.Connection',
         method: str,

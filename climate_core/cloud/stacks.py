@@ -79,7 +79,7 @@ def get(conn: 'connections.Connection', stack_id: str) -> Stack:
     found = HEAT.read(conn, '/stacks', 'stacks', query)
     if not found:
         raise errors.Gone(f'There is no stack {stack_id} in this project.')
-    return _read(found[0])
+    return _parse(found[0])
 
 
 def read_project(stack: Stack) -> str | None:
@@ -87,7 +87,7 @@ def read_project(stack: Stack) -> str | None:
     return stack.project
 
 
-def _read(shown: Mapping[str, Any]) -> Stack:
+def _parse(shown: Mapping[str, Any]) -> Stack:
     return Stack(
         id=shown['id'],
         name=shown['stack_name'],
@@ -105,7 +105,7 @@ def _read(shown: Mapping[str, Any]) -> Stack:
 def find(conn: 'connections.Connection', name: str) -> Stack | None:
     """Return the stack of the project that has this name, if there is one."""
     found = HEAT.read(conn, '/stacks', 'stacks', {'name': name, 'show_hidden': 'true'})
-    return _read(found[0]) if found else None
+    return _parse(found[0]) if found else None
 
 
 def preview(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> list[Any]:
@@ -137,20 +137,20 @@ def _send_new(
     return errors.check_response(response, HEAT.name, kind)
 
 
-def files(conn: 'connections.Connection', stack: Stack) -> Mapping[str, str]:
+def read_files(conn: 'connections.Connection', stack: Stack) -> Mapping[str, str]:
     """Return the files that a stack was made with: name -> text."""
     found: dict[str, str] = HEAT.read(conn, f'{stack.path}/files')
     return found
 
 
-def root(conn: 'connections.Connection', stack: Stack) -> Stack:
+def find_root(conn: 'connections.Connection', stack: Stack) -> Stack:
     """Return the stack that a stack is nested in, at the very top."""
     while stack.parent:
         stack = get(conn, stack.parent)
     return stack
 
 
-def wake(
+def update_existing(
     conn: 'connections.Connection', stack: Stack, changes: Mapping[str, Any] | None = None
 ) -> None:
     """Update a stack with what it has: ``openstack stack update --existing``.
@@ -158,20 +158,20 @@ def wake(
     :param changes: what it shall not keep, as :func:`create` takes it. What an environment says is
         added to that of the stack (heat/engine/service.py _prepare_stack_updates)
     """
-    HEAT.ask(conn, 'PATCH', stack.path, changes or {})
+    HEAT.request(conn, 'PATCH', stack.path, changes or {})
 
 
 def act(conn: 'connections.Connection', stack: Stack, action: str) -> None:
     """Ask for an action, ``suspend`` or ``resume``."""
-    HEAT.ask(conn, 'POST', f'{stack.path}/actions', {action: None})
+    HEAT.request(conn, 'POST', f'{stack.path}/actions', {action: None})
 
 
 def delete(conn: 'connections.Connection', stack: Stack) -> None:
     """Ask for the deletion of a stack."""
-    HEAT.ask(conn, 'DELETE', stack.path)
+    HEAT.request(conn, 'DELETE', stack.path)
 
 
-def snapshot_name(prefix: str, stack: Stack, reservation_id: str) -> str:
+def build_snapshot_name(prefix: str, stack: Stack, reservation_id: str) -> str:
     """Name the snapshot of a reservation: its id is at the end, whatever the prefix is."""
     end = f'_{reservation_id}'
     return f'{prefix}{stack.name}'[: limits.NAME_LENGTH - len(end)] + end
@@ -191,22 +191,22 @@ def find_snapshot(
 
 def create_snapshot(conn: 'connections.Connection', stack: Stack, name: str) -> None:
     """Ask for a snapshot."""
-    HEAT.ask(conn, 'POST', f'{stack.path}/snapshots', {'name': name})
+    HEAT.request(conn, 'POST', f'{stack.path}/snapshots', {'name': name})
 
 
 def delete_snapshot(conn: 'connections.Connection', stack: Stack, snapshot_id: str) -> None:
     """Ask for the deletion of a snapshot."""
-    HEAT.ask(conn, 'DELETE', f'{stack.path}/snapshots/{snapshot_id}')
+    HEAT.request(conn, 'DELETE', f'{stack.path}/snapshots/{snapshot_id}')
 
 
-def physical_ids(conn: 'connections.Connection', stack: Stack) -> set[str]:
+def list_physical_ids(conn: 'connections.Connection', stack: Stack) -> set[str]:
     """Return the ids of what a stack and the stacks in it are made of, in one call."""
     path = f'{stack.path}/resources'
     found = HEAT.read(conn, path, 'resources', {'nested_depth': _DEPTH})
     return {str(each['physical_resource_id']) for each in found} - {''}
 
 
-def last_event(conn: 'connections.Connection', stack: Stack) -> str | None:
+def read_last_event_id(conn: 'connections.Connection', stack: Stack) -> str | None:
     """Return the id of the last thing that happened to a resource of a stack, nested ones too."""
     query = {'limit': 1, 'sort_dir': 'desc', 'nested_depth': _DEPTH}
     found = HEAT.read(conn, f'{stack.path}/events', 'events', query)
@@ -219,10 +219,10 @@ def check_all_visible(conn: 'connections.Connection') -> None:
     A listing does not tell: Heat gives those of one project to users who may not see all. So
     something is asked for that only an administrator gets.
     """
-    HEAT.ask(conn, 'GET', '/services')
+    HEAT.request(conn, 'GET', '/services')
 
 
-def every_id(conn: 'connections.Connection', tag: str | None = None) -> Iterator[str]:
+def list_ids(conn: 'connections.Connection', tag: str | None = None) -> Iterator[str]:
     """Yield the ids of all root stacks of all projects, one call for each thousand.
 
     To an administrator Heat lists every project's (heat/db/api.py ``_query_stack_get_all``);

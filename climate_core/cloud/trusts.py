@@ -58,8 +58,8 @@ class Trusts:
         """
         if roles is None:
             roles = self._roles(context)
-        with _advised(context), errors.for_user():
-            response = self._ask_for_one(context, self._cloud.service_user_id(), roles)
+        with _explain_delegation(context), errors.for_user():
+            response = self._request_trust(context, self._cloud.service_user_id(), roles)
             return str(errors.read_response(response, _KEYSTONE.name, 'trust')['id'])
 
     def check(self, context: 'RequestContext') -> None:
@@ -72,10 +72,10 @@ class Trusts:
         roles = self._roles(context)
         if context.own_token:
             return
-        with _advised(context), errors.for_user():
+        with _explain_delegation(context), errors.for_user():
             with contextlib.suppress(errors.Gone):
                 errors.check_response(
-                    self._ask_for_one(context, uuid.uuid4().hex, roles), _KEYSTONE.name
+                    self._request_trust(context, uuid.uuid4().hex, roles), _KEYSTONE.name
                 )
             if context.trust_id not in (None, UNKNOWN_TRUST):
                 path = f'{_PATH}/{context.trust_id}'
@@ -119,13 +119,13 @@ class Trusts:
         """
         return self._cloud.roles(trust_id)
 
-    def mine(self) -> Iterator[str]:
+    def list_own(self) -> Iterator[str]:
         """Yield the ids of all trusts that are delegated to the service user."""
         query = {'trustee_user_id': self._cloud.service_user_id()}
         for trust in _KEYSTONE.read(self._cloud.service(), _PATH, 'trusts', query):
             yield str(trust['id'])
 
-    def _ask_for_one(
+    def _request_trust(
         self, context: 'RequestContext', trustee_id: str, roles: Sequence[str]
     ) -> 'requests.Response':
         body = {
@@ -133,7 +133,7 @@ class Trusts:
             'trustee_user_id': trustee_id,
             'project_id': context.project_id,
             'impersonation': True,
-            'roles': [_named(context, role) for role in roles],
+            'roles': [_role_reference(context, role) for role in roles],
         }
         return _KEYSTONE.send(self._cloud.user(context), 'POST', _PATH, {'trust': body})
 
@@ -173,11 +173,11 @@ class Trusts:
     @staticmethod
     def _delete(conn: 'connections.Connection', trust_id: str) -> None:
         with contextlib.suppress(errors.Gone):
-            _KEYSTONE.ask(conn, 'DELETE', f'{_PATH}/{trust_id}')
+            _KEYSTONE.request(conn, 'DELETE', f'{_PATH}/{trust_id}')
 
 
 @contextlib.contextmanager
-def _advised(context: 'RequestContext') -> Iterator[None]:
+def _explain_delegation(context: 'RequestContext') -> Iterator[None]:
     """Say what helps if Keystone rejects a token that was delegated."""
     try:
         yield
@@ -187,7 +187,7 @@ def _advised(context: 'RequestContext') -> Iterator[None]:
         raise exceptions.Forbidden(f'{_DELEGATED}: {exc.message}') from exc
 
 
-def _named(context: 'RequestContext', role: str) -> dict[str, str]:
+def _role_reference(context: 'RequestContext', role: str) -> dict[str, str]:
     """Return how a trust names a role: every domain may have a role of the same name."""
     role_id = (context.role_ids or {}).get(role)
     return {'name': role} if role_id is None else {'id': role_id}

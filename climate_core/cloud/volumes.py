@@ -2,7 +2,7 @@
 """The calls to Cinder that a reserved volume, and its backup or snapshot, need.
 
 Every function takes the connection whose rights it uses and raises the exceptions of
-:mod:`climate_core.cloud.errors`. ``every_project`` says whether these rights are those of an
+:mod:`climate_core.cloud.errors`. ``all_projects`` says whether these rights are those of an
 administrator, who sees all projects. A copy that is created at the end of a lease carries the
 reservation's id, so that it is created once however often the end is tried. Facts: Block Storage
 API reference v3 (``/backups`` have metadata since 3.43); Cinder answers 400 (Permanent), not 409
@@ -79,14 +79,14 @@ def create(
 
 
 def find_by_reservation(
-    conn: 'connections.Connection', reservation_id: str, every_project: bool
+    conn: 'connections.Connection', reservation_id: str, all_projects: bool
 ) -> Iterator[str]:
     """Yield the ids of the volumes that were made for a reservation, as their metadata says.
 
     Cinder shows them as soon as their rows exist.
     """
     metadata = str({hint_names.MADE_FOR: reservation_id})
-    return every_id(conn, every_project, metadata=metadata)
+    return list_ids(conn, all_projects, metadata=metadata)
 
 
 def check_type(conn: 'connections.Connection', wanted: str) -> None:
@@ -145,37 +145,37 @@ def act(
     argument: Mapping[str, Any] | None = None,
 ) -> None:
     """Ask for an action; Cinder answers before it is done."""
-    CINDER.ask(conn, 'POST', f'/volumes/{volume_id}/action', {action: dict(argument or {})})
+    CINDER.request(conn, 'POST', f'/volumes/{volume_id}/action', {action: dict(argument or {})})
 
 
 def delete(conn: 'connections.Connection', volume_id: str) -> None:
     """Ask for the deletion of a volume; its snapshots keep it from that."""
-    CINDER.ask(conn, 'DELETE', f'/volumes/{volume_id}')
+    CINDER.request(conn, 'DELETE', f'/volumes/{volume_id}')
 
 
 def list_attachments(
-    conn: 'connections.Connection', volume_id: str, every_project: bool
+    conn: 'connections.Connection', volume_id: str, all_projects: bool
 ) -> list[dict[str, Any]]:
     """Return the attachments of a volume, also those that are only being made.
 
     The volume itself shows the complete ones alone (cinder/api/v3/views/volumes.py).
     """
     query = {'volume_id': volume_id}
-    return list(list_pages(conn, '/attachments', 'attachments', query, every_project))
+    return list(list_pages(conn, '/attachments', 'attachments', query, all_projects))
 
 
 def delete_attachment(conn: 'connections.Connection', attachment_id: str) -> None:
     """Delete an attachment that Nova does not know; a service may (cinder bug 2004555)."""
-    CINDER.ask(conn, 'DELETE', f'/attachments/{attachment_id}')
+    CINDER.request(conn, 'DELETE', f'/attachments/{attachment_id}')
 
 
-def cancel_transfers(conn: 'connections.Connection', volume_id: str, every_project: bool) -> None:
+def cancel_transfers(conn: 'connections.Connection', volume_id: str, all_projects: bool) -> None:
     """Take back the offers of a volume to other projects."""
     path = '/os-volume-transfer'
-    query = {'volume_id': volume_id, **_everywhere(every_project)}
+    query = {'volume_id': volume_id, **_everywhere(all_projects)}
     for transfer in CINDER.read(conn, path, 'transfers', query):
         if transfer['volume_id'] == volume_id:
-            CINDER.ask(conn, 'DELETE', f'{path}/{transfer["id"]}')
+            CINDER.request(conn, 'DELETE', f'{path}/{transfer["id"]}')
 
 
 def read_failure_reason(conn: 'connections.Connection', resource_id: str) -> str:
@@ -190,9 +190,9 @@ def read_failure_reason(conn: 'connections.Connection', resource_id: str) -> str
     return str(told or 'Cinder does not say why')
 
 
-def has_snapshots(conn: 'connections.Connection', volume_id: str, every_project: bool) -> bool:
+def has_snapshots(conn: 'connections.Connection', volume_id: str, all_projects: bool) -> bool:
     """Tell whether a volume has snapshots."""
-    query = {'volume_id': volume_id, 'limit': 1, **_everywhere(every_project)}
+    query = {'volume_id': volume_id, 'limit': 1, **_everywhere(all_projects)}
     return bool(CINDER.read(conn, '/snapshots', 'snapshots', query))
 
 
@@ -217,7 +217,7 @@ def find_hidden(conn: 'connections.Connection') -> str | None:
     check_all_visible(conn)
 
     def list_newest() -> list[str]:
-        query = {'limit': _NEWEST_CHECKED, **_everywhere(every_project=True)}
+        query = {'limit': _NEWEST_CHECKED, **_everywhere(all_projects=True)}
         return [str(each['id']) for each in CINDER.read(conn, '/volumes', 'volumes', query)]
 
     for volume_id in list_newest():
@@ -230,14 +230,14 @@ def find_hidden(conn: 'connections.Connection') -> str | None:
     return None
 
 
-def every_id(
-    conn: 'connections.Connection', every_project: bool = True, **query: Any
+def list_ids(
+    conn: 'connections.Connection', all_projects: bool = True, **query: Any
 ) -> Iterator[str]:
     """Yield the ids of all volumes, one call for each thousand.
 
     :param query: filters, for example ``status='lease-reserved'``
     """
-    for volume in list_pages(conn, '/volumes', 'volumes', query, every_project):
+    for volume in list_pages(conn, '/volumes', 'volumes', query, all_projects):
         yield str(volume['id'])
 
 
@@ -246,17 +246,17 @@ def list_pages(
     path: str,
     name: str,
     query: Mapping[str, Any],
-    every_project: bool,
+    all_projects: bool,
 ) -> Iterator[dict[str, Any]]:
     """Yield all items of a collection, one call for each page.
 
     :param name: of the collection in the answer
     """
-    return CINDER.pages(conn, path, name, {**query, **_everywhere(every_project)})
+    return CINDER.pages(conn, path, name, {**query, **_everywhere(all_projects)})
 
 
-def _everywhere(every_project: bool) -> dict[str, Any]:
-    return {'all_tenants': 1} if every_project else {}
+def _everywhere(all_projects: bool) -> dict[str, Any]:
+    return {'all_tenants': 1} if all_projects else {}
 
 
 def list_service_hosts(conn: 'connections.Connection') -> set[str]:
@@ -292,11 +292,11 @@ def find_copy(
     kind: CopyKind,
     volume_id: str,
     reservation_id: str,
-    every_project: bool,
+    all_projects: bool,
 ) -> Copy | None:
     """Return the copy that was made for a reservation, the complete one if there are more."""
     found = list_pages(
-        conn, f'/{kind}s/detail', f'{kind}s', {'volume_id': volume_id}, every_project
+        conn, f'/{kind}s/detail', f'{kind}s', {'volume_id': volume_id}, all_projects
     )
     ours = (
         Copy(each['id'], each['status'], str(each.get('fail_reason') or ''))
@@ -320,7 +320,7 @@ def create_copy(
         'description': f'Made at the end of the reservation {reservation_id}.',
         'metadata': {RESERVATION_KEY: reservation_id},
     }
-    CINDER.ask(conn, 'POST', f'/{kind}s', {str(kind): body})
+    CINDER.request(conn, 'POST', f'/{kind}s', {str(kind): body})
 
 
 def reset_copy(conn: 'connections.Connection', kind: CopyKind, copy_id: str) -> None:
@@ -330,13 +330,13 @@ def reset_copy(conn: 'connections.Connection', kind: CopyKind, copy_id: str) -> 
     (cinder/backup/manager.py reset_status).
     """
     body = {'os-reset_status': {'status': 'error'}}
-    CINDER.ask(conn, 'POST', f'/{kind}s/{copy_id}/action', body)
+    CINDER.request(conn, 'POST', f'/{kind}s/{copy_id}/action', body)
 
 
 def disown_copy(conn: 'connections.Connection', kind: CopyKind, copy_id: str) -> None:
     """Remove the reservation's id from the metadata of a copy."""
     body: dict[str, Any] = {str(kind): {'metadata': {}}}
-    CINDER.ask(conn, 'PUT', f'/{kind}s/{copy_id}', body)
+    CINDER.request(conn, 'PUT', f'/{kind}s/{copy_id}', body)
 
 
 def delete_copy(conn: 'connections.Connection', kind: CopyKind, copy_id: str) -> None:
@@ -345,4 +345,4 @@ def delete_copy(conn: 'connections.Connection', kind: CopyKind, copy_id: str) ->
     :raises climate_core.cloud.errors.Gone: it is, or no cinder-backup could delete it: Cinder
         answers 404 for both (cinder/backup/api.py API.delete, ServiceNotFound)
     """
-    CINDER.ask(conn, 'DELETE', f'/{kind}s/{copy_id}')
+    CINDER.request(conn, 'DELETE', f'/{kind}s/{copy_id}')

@@ -125,7 +125,7 @@ class ManagerProcess(cotyledon.Service):
             self._manager = service.ManagerService(conf)
         except startup_errors.CANNOT_START as exc:
             LOG.error('The manager does not start: %s', startup_errors.describe_error(conf, exc))
-            self._refuse()
+            self._stop_program()
             raise SystemExit(1) from exc
 
     def run(self) -> None:
@@ -140,7 +140,7 @@ class ManagerProcess(cotyledon.Service):
             LOG.warning('Work in progress is left; it is taken up when its claim expires')
             self._shared.left.set()
 
-    def _refuse(self) -> None:
+    def _stop_program(self) -> None:
         """Stop the program if no manager has run; later ones are started again and again."""
         parent = multiprocessing.parent_process()
         if parent is not None and parent.pid and not self._shared.started.is_set():

@@ -361,7 +361,7 @@ class EarlyPolls:
 
     def _ask(self, resource_type: str, resource_id: str) -> DueEvent | None:
         request = _PollRequest(resource_type, resource_id)
-        self.batches.do(request)
+        self.batches.run(request)
         return request.answer.result()
 
     def _answer(self, requests: Sequence[_PollRequest]) -> None:

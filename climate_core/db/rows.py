@@ -354,7 +354,7 @@ class GroupWriter(Generic[I, T]):
         Raises as a transaction of its own would.
         """
         waiting = _PendingItem[I, T](item)
-        self.batches.do(waiting)
+        self.batches.run(waiting)
         return waiting.outcome.result()
 
     def _write(self, group: Sequence[_PendingItem[I, T]]) -> None:

@@ -38,7 +38,7 @@ class ClaimedNotifications:
     def __len__(self) -> int:
         return len(self._items)
 
-    def has_room(self) -> bool:
+    def accepts_more(self) -> bool:
         """Tell whether it takes what is written now."""
         if len(self._items) >= MAX_CLAIMED:
             self.is_open = False
@@ -99,8 +99,8 @@ class Publisher(Worker):
     """
 
     name = 'publisher'
-    trouble = (*DATABASE_ERRORS, messaging.MessagingException)
-    complaint = 'Notifications cannot be sent now; they are kept'
+    expected_errors = (*DATABASE_ERRORS, messaging.MessagingException)
+    failure_message = 'Notifications cannot be sent now; they are kept'
     # To claim them one by one was half of what a manager did while many leases were created.
     spacing = 0.05
 
@@ -112,10 +112,10 @@ class Publisher(Worker):
         self._clock = clock
         self._send = send
         self._ttl = ttl
-        self._written = ClaimedNotifications()
+        self._claimed = ClaimedNotifications()
         #: Whether the database is to be asked now, and otherwise when, by the monotonic clock.
-        self._unknown = True
-        self._ask_at = math.inf
+        self._must_query = True
+        self._query_at = math.inf
         database.listen(outbox.NOTIFICATIONS_ADDED, self.nudge)
 
     def start(self) -> None:
@@ -127,30 +127,30 @@ class Publisher(Worker):
         super().stop()
 
     def nudge(self) -> None:
-        self._unknown = True
+        self._must_query = True
         super().nudge()
 
     def expiry_of_new(self) -> outbox.Expiry | None:
-        if self.stopping or not self._written.has_room():
+        if self.stopping or not self._claimed.accepts_more():
             return None
         # First the monotonic one: this process lets go before others take.
         until = time.monotonic() + self._ttl
         return outbox.Expiry(self._clock.now() + datetime.timedelta(seconds=self._ttl), until)
 
     def take(self, notifications: Sequence[NewNotification], until: float) -> None:
-        self._written.add(notifications, until)
+        self._claimed.add(notifications, until)
         super().nudge()
 
-    def look(self) -> float | None:
-        while not self.stopping and (self._written or self._is_due()):
-            if self._written.has_expired():
+    def poll(self) -> float | None:
+        while not self.stopping and (self._claimed or self._is_query_due()):
+            if self._claimed.has_expired():
                 # What comes after it is not to be sent before it.
-                self._leave_to_others()
-            self._publish_written()
+                self._release_claims()
+            self._send_claimed()
             # A queue that was full is emptied first: what it did not take is newer.
-            if self._is_due() and (self._written.is_open or not self._written):
-                self._ask()
-        return max(0.0, self._ask_at - time.monotonic())
+            if self._is_query_due() and (self._claimed.is_open or not self._claimed):
+                self._query_database()
+        return max(0.0, self._query_at - time.monotonic())
 
     def publish(self) -> float | None:
         """Send what the database has that is due, at most a batch.
@@ -175,41 +175,41 @@ class Publisher(Worker):
     def _run(self) -> None:
         super()._run()
         try:
-            self._leave_to_others()
-        except self.trouble as exc:
+            self._release_claims()
+        except self.expected_errors as exc:
             LOG.warning('What is not sent is left until its claim expires: %s', exc)
 
-    def _is_due(self) -> bool:
+    def _is_query_due(self) -> bool:
         """Tell whether the database is to be asked."""
-        return self._unknown or self._ask_at <= time.monotonic()
+        return self._must_query or self._query_at <= time.monotonic()
 
-    def _ask(self) -> None:
+    def _query_database(self) -> None:
         """Send a batch of what the database has."""
-        self._unknown, self._ask_at = False, math.inf
+        self._must_query, self._query_at = False, math.inf
         try:
             seconds = self.publish()
         except BaseException:
-            self._unknown = True
+            self._must_query = True
             raise
         if seconds == 0:
-            self._unknown = True
-        self._ask_again(limit_sleep(seconds, self._idle_seconds))
-        if not self._unknown:
-            self._written.is_open = True
+            self._must_query = True
+        self._query_within(limit_sleep(seconds, self._idle_seconds))
+        if not self._must_query:
+            self._claimed.is_open = True
 
-    def _ask_again(self, seconds: float) -> None:
-        self._ask_at = min(self._ask_at, time.monotonic() + seconds)
+    def _query_within(self, seconds: float) -> None:
+        self._query_at = min(self._query_at, time.monotonic() + seconds)
 
-    def _publish_written(self) -> None:
+    def _send_claimed(self) -> None:
         """Send what this process has written, at most a batch."""
-        if not self._written:
+        if not self._claimed:
             return
         # Then claims have expired of what is not deleted, and of what managers wrote that died.
-        self._ask_again(self._ttl)
+        self._query_within(self._ttl)
         sent: list[NewNotification] = []
         try:
             while self._may_send() and len(sent) < BATCH_SIZE:
-                item = self._written.pop()
+                item = self._claimed.pop()
                 self._send_one(item)
                 sent.append(item)
         finally:
@@ -218,13 +218,13 @@ class Publisher(Worker):
 
     def _may_send(self) -> bool:
         """Tell whether the next one that this process has written may be sent."""
-        return bool(self._written) and not self._written.has_expired() and not self.stopping
+        return bool(self._claimed) and not self._claimed.has_expired() and not self.stopping
 
-    def _leave_to_others(self) -> None:
+    def _release_claims(self) -> None:
         """Give up the claims of what this process has written and not sent."""
-        claims = self._written.clear()
+        claims = self._claimed.clear()
         if claims:
-            self._unknown = True
+            self._must_query = True
             self._database.write(outbox.release_claims, claims)
 
     def _send_one(self, item: Notification | NewNotification) -> None:

@@ -33,8 +33,8 @@ class UsageReporter(Worker):
     """
 
     name = 'usage'
-    trouble = DATABASE_ERRORS
-    complaint = 'The usage cannot be told now; it is told later'
+    expected_errors = DATABASE_ERRORS
+    failure_message = 'The usage cannot be told now; it is told later'
 
     def __init__(self, database: Database, clock: Clock, every: str) -> None:
         super().__init__(usage.HOUR.total_seconds(), random.uniform(0, _JITTER))  # nosec B311 # spreads load, no secret
@@ -42,21 +42,21 @@ class UsageReporter(Worker):
         self._clock = clock
         self._length = _LENGTHS[every]
 
-    def look(self) -> float:
-        seconds = self.tell()
+    def poll(self) -> float:
+        seconds = self.report_period()
         return seconds and seconds + random.uniform(0, _JITTER)  # nosec B311 # spreads load, no secret
 
-    def tell(self) -> float:
+    def report_period(self) -> float:
         """Tell the next period if it is over.
 
         :returns: the seconds until one is to be told; 0 if there may be another one now
         """
         try:
-            return self._database.write(self._tell)
+            return self._database.write(self._write_period)
         except db_exc.DBDuplicateEntry:
             return 0.0
 
-    def _tell(self, session: orm.Session) -> float:
+    def _write_period(self, session: orm.Session) -> float:
         now = self._clock.now()
         period = usage.next_period(db.reported_until(session), self._length, now)
         early = (period.end + usage.GRACE - now).total_seconds()

@@ -84,8 +84,8 @@ class WebhookSender(PoolWorker[Delivery]):
         'The call of a webhook of lease {item.lease_id} was interrupted; it is made again when '
         'its claim expires'
     )
-    trouble = DATABASE_ERRORS
-    complaint = 'Webhooks cannot be called now; what they are told is kept'
+    expected_errors = DATABASE_ERRORS
+    failure_message = 'Webhooks cannot be called now; what they are told is kept'
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class WebhookSender(PoolWorker[Delivery]):
         self._give_up = datetime.timedelta(hours=section.give_up_hours)
         database.listen(outbox.DELIVERIES_ADDED, self.nudge)
 
-    def look(self) -> float | None:
+    def poll(self) -> float | None:
         """Begin calls while there are some to make and there is room for them."""
         while not self.stopping and self.room > 0:
             batch = self._database.write(

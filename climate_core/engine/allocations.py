@@ -44,7 +44,7 @@ class AllocationKeeper:
         session: orm.Session,
         before: model.Lease,
         after: model.Lease,
-        next_look: datetime.datetime,
+        next_poll: datetime.datetime,
         now: datetime.datetime,
     ) -> None:
         """Release what reservations hold no more; keep what they use until after the next look."""
@@ -54,7 +54,7 @@ class AllocationKeeper:
         self._give_up(session, before, after, now)
         if any(each.amounts for each in freed):
             signal(session, reservations.FREED)
-        self._keep(session, after, next_look)
+        self._keep(session, after, next_poll)
 
     def _give_up(
         self,
@@ -111,7 +111,7 @@ class AllocationKeeper:
             self.calendar.release(session, of_reservations, now, cleaning)
 
     def _keep(
-        self, session: orm.Session, lease: model.Lease, next_look: datetime.datetime
+        self, session: orm.Session, lease: model.Lease, next_poll: datetime.datetime
     ) -> None:
         """Keep the units that reservations still use that are being ended, until they are empty.
 
@@ -124,8 +124,8 @@ class AllocationKeeper:
                 continue
             used, cleaning = plugin.used_units(each), plugin.cleaning(each)
             ends = (one.end for one in each.allocations if one.unit_id in used)
-            if any(end <= next_look + cleaning for end in ends):
-                late[next_look + cleaning + _KEPT][each.id] = used
+            if any(end <= next_poll + cleaning for end in ends):
+                late[next_poll + cleaning + _KEPT][each.id] = used
         for until, of_reservations in late.items():
             self.calendar.extend(session, of_reservations, until)
 

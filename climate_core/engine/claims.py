@@ -57,8 +57,8 @@ class Claims(Worker):
     """
 
     name = 'claims'
-    trouble = DATABASE_ERRORS
-    complaint = 'Could not renew claims; the renewal is retried'
+    expected_errors = DATABASE_ERRORS
+    failure_message = 'Could not renew claims; the renewal is retried'
 
     def __init__(self, database: Database, ttl: float) -> None:
         super().__init__(ttl, pause=Backoff(ttl / 10, ttl / 10))
@@ -66,7 +66,7 @@ class Claims(Worker):
         self._ttl = ttl
         self._held: set[EventClaim] = set()
 
-    def look(self) -> float | None:
+    def poll(self) -> float | None:
         self.renew(time.monotonic())
         with self._changed:
             first = min((c.renew_at for c in self._held), default=None)

@@ -248,8 +248,8 @@ class EventExecutor:
         now = self.clock.now()
         after = store.save(session, lease, change, now, _cause(event_id, event_type))
         left = next(each for each in after.events if each.id == event_id)
-        next_look = max(now, left.next_at or now)
-        self.allocations.update(session, lease, after, next_look, now)
+        next_poll = max(now, left.next_at or now)
+        self.allocations.update(session, lease, after, next_poll, now)
         return after
 
     def _act(

@@ -68,8 +68,8 @@ class Preparation(Worker):
 
     name = 'preparation'
     # A bug in it must not end the manager.
-    trouble = (Exception,)
-    complaint = 'Some leases are not prepared for their starts; they start all the same'
+    expected_errors = (Exception,)
+    failure_message = 'Some leases are not prepared for their starts; they start all the same'
     spacing = 0.1
 
     def __init__(
@@ -110,7 +110,7 @@ class Preparation(Worker):
         self._read_within(random.uniform(0.0, _FIRST))  # nosec B311 # spreads load, no secret
         self.nudge()
 
-    def look(self) -> float | None:
+    def poll(self) -> float | None:
         if self._monotonic() >= self._read_at:
             self._read()
         now = self._monotonic()

@@ -19,8 +19,10 @@ class QueueWorker(Worker):
 
     name = 'queue'
     # A bug in a plugin must not end the manager.
-    trouble = (Exception,)
-    complaint = 'It is not known which leases need not wait any more; they are tried again later'
+    expected_errors = (Exception,)
+    failure_message = (
+        'It is not known which leases need not wait any more; they are tried again later'
+    )
     #: The longest sleep: nothing is polled.
     _IDLE_SECONDS = 3600.0
 
@@ -31,5 +33,5 @@ class QueueWorker(Worker):
         database.listen(reservations.FREED, self.nudge)
         database.listen(events.QUEUED, self.nudge)
 
-    def look(self) -> float | None:
+    def poll(self) -> float | None:
         return self._look()

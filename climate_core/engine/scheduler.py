@@ -65,8 +65,8 @@ class Scheduler(Worker):
     """
 
     name = 'scheduler'
-    trouble = DATABASE_ERRORS
-    complaint = 'Could not read which events are due; the scheduler retries'
+    expected_errors = DATABASE_ERRORS
+    failure_message = 'Could not read which events are due; the scheduler retries'
 
     def __init__(self, database: Database, clock: Clock, pool: Pool, idle_seconds: float) -> None:
         super().__init__(idle_seconds)
@@ -137,7 +137,7 @@ class Scheduler(Worker):
                 self._early[due.id] = due
         self._wake()
 
-    def look(self) -> float | None:
+    def poll(self) -> float | None:
         """Start work on what is due; return the seconds until there is something again."""
         now = self._clock.now()
         self._begin(now)

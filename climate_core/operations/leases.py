@@ -98,7 +98,7 @@ class LeaseOperations:
         """Return the functions that the engine calls, by the ``lease_call`` of event handlers."""
         return {
             'release_trust': self.owner_trusts.release,
-            'notify_external_end': self.external.tell_end,
+            'notify_external_end': self.external.notify_end,
             'retry_lease': self.queue.retry,
             'make_room': self.host_evacuation.step,
         }

@@ -55,7 +55,7 @@ class ExternalService(Protocol):
     def check_update(self, before: Lease, after: Lease) -> None:
         """Raise LeaseNotPermitted if a lease may not be changed so."""
 
-    def tell_end(self, lease: Lease) -> None:
+    def notify_end(self, lease: Lease) -> None:
         """Notify the service that a lease has ended, at least once.
 
         :raises climate_core.exceptions.Transient: try again later
@@ -84,7 +84,7 @@ class NoExternalService:
     def check_update(self, before: Lease, after: Lease) -> None:
         """Permit the change."""
 
-    def tell_end(self, lease: Lease) -> None:
+    def notify_end(self, lease: Lease) -> None:
         """Notify no service."""
 
 

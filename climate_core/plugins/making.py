@@ -60,11 +60,11 @@ class MakingPlugin(wakeable.HintedPlugin):
 
     @abc.abstractmethod
     def _find(
-        self, conn: 'connections.Connection', reservation: 'Reservation', every_project: bool
+        self, conn: 'connections.Connection', reservation: 'Reservation', all_projects: bool
     ) -> Iterator[str]:
         """Yield the ids of what a mark, which any user may set, says was made for a reservation.
 
-        :param every_project: search all projects, which administrators may
+        :param all_projects: search all projects, which administrators may
         """
 
     @abc.abstractmethod

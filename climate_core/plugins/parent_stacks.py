@@ -103,14 +103,14 @@ class ParentStacks:
         return self._statuses.get(f'{as_service} {lease.trust_id} {stack_id}', look)
 
 
-def asleep(conn: 'connections.Connection', every_project: bool) -> set[str]:
+def asleep(conn: 'connections.Connection', all_projects: bool) -> set[str]:
     """Return the ids of the servers and volumes that wait for a lease, in two calls per thousand.
 
-    :param every_project: of all projects, which administrators may ask for; else of its own
+    :param all_projects: of all projects, which administrators may ask for; else of its own
     """
-    waiting = set(servers.every_id(conn, every_project, status='RESERVED'))
+    waiting = set(servers.list_ids(conn, all_projects, status='RESERVED'))
     if volumes.CINDER.is_offered(conn):
-        waiting |= set(volumes.every_id(conn, every_project, status='lease-reserved'))
+        waiting |= set(volumes.list_ids(conn, all_projects, status='lease-reserved'))
     return waiting
 
 
@@ -119,7 +119,7 @@ def all_asleep(
 ) -> bool:
     """Tell whether a stack has members, and none of them is awake."""
     members = {r.resource_id for r in lease.live if r.params.get(KEY) == stack.resource_id}
-    return bool(members) and members <= asleep(conn, every_project=False)
+    return bool(members) and members <= asleep(conn, all_projects=False)
 
 
 def _kept(lease: model.Lease, stack: model.Reservation) -> bool:

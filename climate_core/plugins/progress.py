@@ -151,7 +151,7 @@ class Progress:
         last = max(self.since, self.asked_at or self.since)
         return max(0.0, (now - last).total_seconds())
 
-    def next_look(self, now: datetime.datetime, first: float = FIRST_LOOK) -> float:
+    def next_poll(self, now: datetime.datetime, first: float = FIRST_LOOK) -> float:
         """Return the seconds to wait before the next look; they grow by half with each look.
 
         :param first: those after a request

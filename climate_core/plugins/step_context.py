@@ -132,7 +132,7 @@ class StepContext:
         return Wait(AT_ONCE, None, self.progress.with_intention(what).dump())
 
     def _later(self, progress: Progress, reason: str | None = None) -> Wait:
-        seconds = progress.next_look(self.now, self.first_look)
+        seconds = progress.next_poll(self.now, self.first_look)
         return Wait(seconds, reason, progress.dump())
 
 

@@ -89,7 +89,7 @@ class WakeablePlugin(base.ResourcePlugin):
     wakes_as_owner = True
 
     #: The calls to its service: a module of ``cloud``, with ``get``, ``read_project``,
-    #: ``delete``, ``every_id`` and ``check_all_visible``.
+    #: ``delete``, ``list_ids`` and ``check_all_visible``.
     calls: ClassVar[Any]
     #: Says that a resource is no more, without a full stop.
     gone: ClassVar[str]
@@ -316,7 +316,7 @@ class WakeablePlugin(base.ResourcePlugin):
 
     def compare_pages(self) -> Callable[[Sequence['Reservation']], Mapping[str, str]]:
         # What is made after the listing is looked up.
-        listed = functools.cache(lambda: set(self.calls.every_id(self.cloud.service())))
+        listed = functools.cache(lambda: set(self.calls.list_ids(self.cloud.service())))
         return functools.partial(self._find_missing, listed)
 
     def _find_missing(

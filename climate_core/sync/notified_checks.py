@@ -117,7 +117,7 @@ class NotifiedChecks(Worker):
         self.nudge()
         return True
 
-    def look(self) -> float | None:
+    def poll(self) -> float | None:
         """Check what is due, as far as the bound allows."""
         now = time.monotonic()
         taken: dict[Suspicion, dict[str, _Waiting]] = defaultdict(dict)

@@ -31,8 +31,8 @@ class LeasePurger(PeriodicWorker):
     """
 
     name = 'purge'
-    trouble: ClassVar[tuple[type[Exception], ...]] = (*DATABASE_ERRORS, Stale)
-    complaint = 'Could not purge old leases; the purge is retried'
+    expected_errors: ClassVar[tuple[type[Exception], ...]] = (*DATABASE_ERRORS, Stale)
+    failure_message = 'Could not purge old leases; the purge is retried'
 
     def __init__(self, database: Database, clock: Clock, days: int) -> None:
         super().__init__(_ROUND, _FIRST)
@@ -40,7 +40,7 @@ class LeasePurger(PeriodicWorker):
         self._age = datetime.timedelta(days=days)
         self._after, self._removed = '', 0
 
-    def look(self) -> float:
+    def poll(self) -> float:
         """Remove the next leases of a round.
 
         :returns: the seconds until there may be more
@@ -54,4 +54,4 @@ class LeasePurger(PeriodicWorker):
         if self._removed:
             LOG.info('Purged %d leases that ended before %s', self._removed, before)
         self._after, self._removed = '', 0
-        return self.next_look()
+        return self.next_poll()

@@ -66,9 +66,9 @@ class Reconciler(PeriodicWorker):
         #: Type of resource -> the marks that this process has set, by the ids of servers.
         self._marked: dict[str, dict[str, str]] = {}
 
-    def look(self) -> float:
+    def poll(self) -> float:
         self.compare()
-        return self.next_look()
+        return self.next_poll()
 
     def compare(self) -> None:
         """Compare everything once; trouble with one part does not keep the others from it."""
@@ -126,7 +126,7 @@ class Reconciler(PeriodicWorker):
                 self._try('trusts to delete', retired_trusts.delete, *args)
 
     def _sweep_trusts(self) -> None:
-        mine = set(self._trusts.mine())
+        mine = set(self._trusts.list_own())
         try:
             old = self._database.write(db_trusts.note_stray, mine, _TRUST_SECONDS)
         except db_exc.DBDuplicateEntry:

@@ -165,7 +165,7 @@ class Repair:
 
         :param pause: waits so many seconds
         """
-        stray = set(trusts.mine()) - self._database.read(db_trusts.find_used)
+        stray = set(trusts.list_own()) - self._database.read(db_trusts.find_used)
         if stray and self._yes:
             pause(TRUST_SECONDS)
             stray -= self._database.read(db_trusts.find_used)

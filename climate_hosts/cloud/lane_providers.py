@@ -37,8 +37,8 @@ class LaneAccess:
 def make_names(conn: 'connections.Connection') -> None:
     """Make the resource classes and the trait of lanes."""
     for name in (lanes.SLOT, lanes.HOST):
-        PLACEMENT.ask(conn, 'PUT', f'/resource_classes/{name}')
-    PLACEMENT.ask(conn, 'PUT', f'/traits/{lanes.TRAIT}')
+        PLACEMENT.request(conn, 'PUT', f'/resource_classes/{name}')
+    PLACEMENT.request(conn, 'PUT', f'/traits/{lanes.TRAIT}')
 
 
 def make_lane(

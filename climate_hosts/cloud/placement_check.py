@@ -43,9 +43,9 @@ def overbooks(conn: 'connections.Connection') -> bool:
     provider_id = uuidutils.generate_uuid()
     try:
         body = {'name': _NAME, 'uuid': provider_id}
-        PLACEMENT.ask(conn, 'POST', '/resource_providers', body)
+        PLACEMENT.request(conn, 'POST', '/resource_providers', body)
         slots = {lanes.SLOT: {'total': _SLOTS, 'max_unit': 1}}
-        PLACEMENT.ask(
+        PLACEMENT.request(
             conn,
             'PUT',
             f'/resource_providers/{provider_id}/inventories',
@@ -63,8 +63,8 @@ def _remove(conn: 'connections.Connection') -> None:
         path = f'/resource_providers/{each["uuid"]}'
         with contextlib.suppress(errors.Gone):
             for consumer in PLACEMENT.read(conn, f'{path}/allocations', 'allocations'):
-                PLACEMENT.ask(conn, 'DELETE', f'/allocations/{consumer}')
-            PLACEMENT.ask(conn, 'DELETE', path)
+                PLACEMENT.request(conn, 'DELETE', f'/allocations/{consumer}')
+            PLACEMENT.request(conn, 'DELETE', path)
 
 
 def _given(conn: 'connections.Connection', provider_id: str) -> int:
@@ -76,7 +76,7 @@ def _given(conn: 'connections.Connection', provider_id: str) -> int:
     finally:
         for each in consumers:
             with contextlib.suppress(errors.Gone):
-                PLACEMENT.ask(conn, 'DELETE', f'/allocations/{each}')
+                PLACEMENT.request(conn, 'DELETE', f'/allocations/{each}')
 
 
 def _claim(conn: 'connections.Connection', provider_id: str, consumer_id: str) -> bool:

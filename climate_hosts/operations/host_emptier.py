@@ -42,8 +42,12 @@ class HostEmptier(Worker):
     """
 
     name = 'host-emptier'
-    trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *DATABASE_ERRORS, Stale)
-    complaint = 'Hosts are not emptied; the next look goes on'
+    expected_errors: ClassVar[tuple[type[Exception], ...]] = (
+        *errors.EXPECTED,
+        *DATABASE_ERRORS,
+        Stale,
+    )
+    failure_message = 'Hosts are not emptied; the next look goes on'
     _IDLE_SECONDS = 300.0
 
     def __init__(
@@ -58,7 +62,7 @@ class HostEmptier(Worker):
         self._connect = connect
         database.listen(db_shared.EMPTYING, self.nudge)
 
-    def look(self) -> float | None:
+    def poll(self) -> float | None:
         """Go on with each host; one statement if there is none.
 
         :returns: in how many seconds there is more

@@ -78,8 +78,14 @@ class HostPower(PeriodicWorker):
     name = 'host-power'
     # Whoever reaches the bus can forge the notifications that wake it.
     spacing = 2.0
-    trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *DATABASE_ERRORS, Stale)
-    complaint = 'It is not known which hosts may sleep, or must wake; the next look tries again'
+    expected_errors: ClassVar[tuple[type[Exception], ...]] = (
+        *errors.EXPECTED,
+        *DATABASE_ERRORS,
+        Stale,
+    )
+    failure_message = (
+        'It is not known which hosts may sleep, or must wake; the next look tries again'
+    )
 
     def __init__(
         self,
@@ -99,7 +105,7 @@ class HostPower(PeriodicWorker):
         #: What a machine was told last, and when; only how often it is told depends on it.
         self._asked: dict[int, tuple[str, datetime.datetime]] = {}
 
-    def look(self) -> float | None:
+    def poll(self) -> float | None:
         """Look once: one statement where no pool has a host.
 
         :returns: the seconds until the next look
@@ -126,7 +132,7 @@ class HostPower(PeriodicWorker):
             hosts, now = self._database.read(db.every)
         on_way = [each for each in hosts if each.state is not None]
         self._step_all(conn, on_way, services, now)
-        interval = self.next_look()
+        interval = self.next_poll()
         moving = any(each.state is not PowerState.ASLEEP for each in on_way)
         return min(interval, _LOOK) if moving else interval
 

@@ -84,8 +84,12 @@ class HostRefresher(PeriodicWorker):
     name = 'hosts'
     # Whoever reaches the bus can forge the notifications that wake it.
     spacing = 2.0
-    trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *DATABASE_ERRORS, Stale)
-    complaint = 'Hosts were not read anew; the next look tries again'
+    expected_errors: ClassVar[tuple[type[Exception], ...]] = (
+        *errors.EXPECTED,
+        *DATABASE_ERRORS,
+        Stale,
+    )
+    failure_message = 'Hosts were not read anew; the next look tries again'
 
     def __init__(self, conf: cfg.ConfigOpts, database: Database, cloud: 'Cloud') -> None:
         super().__init__(conf.hosts.refresh_interval, _FIRST_SECONDS)
@@ -95,9 +99,9 @@ class HostRefresher(PeriodicWorker):
         #: What the log has told already; nothing is decided by it.
         self._reported: set[str] = set()
 
-    def look(self) -> float:
+    def poll(self) -> float:
         self.refresh()
-        return self.next_look()
+        return self.next_poll()
 
     def refresh(self) -> None:
         """Read all hosts anew, and write what is different."""

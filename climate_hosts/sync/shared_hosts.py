@@ -43,8 +43,12 @@ class SharedHosts(Worker):
     """
 
     name = 'shared-hosts'
-    trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *DATABASE_ERRORS, Stale)
-    complaint = 'Hosts were not given back to ordinary servers; the next look tries again'
+    expected_errors: ClassVar[tuple[type[Exception], ...]] = (
+        *errors.EXPECTED,
+        *DATABASE_ERRORS,
+        Stale,
+    )
+    failure_message = 'Hosts were not given back to ordinary servers; the next look tries again'
     _IDLE_SECONDS = 300.0
 
     def __init__(
@@ -55,7 +59,7 @@ class SharedHosts(Worker):
         self._connect = connect
         database.listen(calendar.FREED, self.nudge)
 
-    def look(self) -> float | None:
+    def poll(self) -> float | None:
         """Give back the hosts that no lease needs; two statements if there are none.
 
         :returns: in how many seconds there may be more

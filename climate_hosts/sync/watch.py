@@ -81,8 +81,12 @@ class HostWatch(PeriodicWorker):
     name = 'host-watch'
     # Whoever reaches the bus can forge the notifications that wake it.
     spacing = 2.0
-    trouble: ClassVar[tuple[type[Exception], ...]] = (*errors.EXPECTED, *DATABASE_ERRORS, Stale)
-    complaint = 'It is not known which hosts failed; the next look tries again'
+    expected_errors: ClassVar[tuple[type[Exception], ...]] = (
+        *errors.EXPECTED,
+        *DATABASE_ERRORS,
+        Stale,
+    )
+    failure_message = 'It is not known which hosts failed; the next look tries again'
 
     def __init__(
         self,
@@ -120,13 +124,13 @@ class HostWatch(PeriodicWorker):
         if self._lacking or not self._watching:
             self.nudge()
 
-    def look(self) -> float:
+    def poll(self) -> float:
         self._has_freed = False
         self.watch()
         if self._has_freed:
             # While it looked, it was not known yet whether that matters.
             self._freed()
-        seconds = self.next_look()
+        seconds = self.next_poll()
         return seconds if self._watching else max(seconds, _NO_HOST_SECONDS)
 
     def watch(self) -> None:

@@ -42,7 +42,7 @@ def read_project(floating_ip: Mapping[str, Any]) -> str:
     return str(floating_ip['project_id'])
 
 
-def every_id(conn: 'connections.Connection') -> Iterator[str]:
+def list_ids(conn: 'connections.Connection') -> Iterator[str]:
     """Yield the ids of all floating IPs, one call for each page."""
     pages = NEUTRON.pages(conn, '/floatingips', 'floatingips', {'fields': 'id'})
     return (each['id'] for each in pages)
@@ -62,13 +62,13 @@ def delete(conn: 'connections.Connection', floating_ip_id: str) -> None:
     path = f'/floatingips/{floating_ip_id}'
     with contextlib.suppress(errors.Gone):
         try:
-            NEUTRON.ask(conn, 'DELETE', path)
+            NEUTRON.request(conn, 'DELETE', path)
         except errors.Busy:
             forwardings = f'{path}/port_forwardings'
             for each in [*NEUTRON.pages(conn, forwardings, 'port_forwardings', {})]:
                 with contextlib.suppress(errors.Gone):
-                    NEUTRON.ask(conn, 'DELETE', f'{forwardings}/{each["id"]}')
-            NEUTRON.ask(conn, 'DELETE', path)
+                    NEUTRON.request(conn, 'DELETE', f'{forwardings}/{each["id"]}')
+            NEUTRON.request(conn, 'DELETE', path)
 
 
 def get_network(conn: 'connections.Connection', network_id: str) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def find_unknown(conn: 'connections.Connection', segment: 'Segment') -> str | No
     response = NEUTRON.send(conn, 'POST', '/networks', {'network': {'name': 'none', **wanted}})
     if response.status_code not in (400, 409):
         made = errors.read_response(response, NEUTRON.name, 'network')
-        NEUTRON.ask(conn, 'DELETE', f'/networks/{made["id"]}')
+        NEUTRON.request(conn, 'DELETE', f'/networks/{made["id"]}')
         return None
     told = errors.error_message(response)
     found = (name for name, text in _UNKNOWN.items() if text.format(**segment.facts) in told)

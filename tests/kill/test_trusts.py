@@ -64,13 +64,13 @@ def test_between_the_trust_and_the_lease(stage):
     values = wanted(stage)
     stage.request(values, COMMIT).dies()
     _, cloud = stage.own()
-    (left,) = Trusts(cloud).mine()
+    (left,) = Trusts(cloud).list_own()
     assert rows(stage) == {}
     stage.request(values).ends()
 
     lease = leases.read(stage.database, values['id'])
     assert rows(stage) == {lease.trust_id: True}
-    assert set(Trusts(cloud).mine()) - stage.database.read(trusts.find_used) == {left}
+    assert set(Trusts(cloud).list_own()) - stage.database.read(trusts.find_used) == {left}
     # What comes later has that of the lease.
     (later,) = make(stage, 1)
     assert later.trust_id == lease.trust_id

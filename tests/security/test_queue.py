@@ -225,7 +225,7 @@ def test_expensive_searches_leave_looks_for_other_projects(
     hotel.build(40)
     # A search takes 10 of them.
     monkeypatch.setattr(calendar_reads, 'MAX_CHECKS', 40)
-    hotel.look()
+    hotel.poll()
     assert hotel.status(mine[0], other) == ['WAITING', 'PENDING']
 
 
@@ -237,10 +237,10 @@ def test_a_pass_through_ten_thousand_leases_is_cheap(hotel: Hotel, tried: list[s
     hotel.world.run_until_idle()
     tried.clear()
     with bounded(cpu_seconds=3, mebibytes=30):
-        hotel.look()
+        hotel.poll()
     assert {mine, other} <= set(tried)
     assert 99 <= len(set(tried)) <= 100
-    assert len(hotel.world.statements(hotel.look)) < 10
+    assert len(hotel.world.statements(hotel.poll)) < 10
 
 
 def test_leases_that_store_much_are_tried_in_turn(
@@ -249,7 +249,7 @@ def test_leases_that_store_much_are_tried_in_turn(
     """A pass reads two of them here, and the next passes start with the others."""
     mine = hotel.book('mine', 3)
     ids = [mine, *hotel.repeat(mine, 20, projects=4)]
-    hotel.look()
+    hotel.poll()
     assert set(tried) == set(ids)
     tried.clear()
     monkeypatch.setattr(leases, 'MAX_QUEUE_BYTES', 1000)
@@ -258,7 +258,7 @@ def test_leases_that_store_much_are_tried_in_turn(
         assert len(tried) == 2 * number
     assert len({hotel.world.lease(each).project_id for each in tried}) == 5
     for _ in range(25):
-        hotel.look()
+        hotel.poll()
     assert set(tried) == set(ids)
 
 
@@ -283,7 +283,7 @@ def test_leases_above_the_limits_are_searched_once(
 
     monkeypatch.setattr(hotel.world.operations.queue, 'grant', limited)
     monkeypatch.setattr(windows, 'choose_units_jointly', search)
-    hotel.look()
+    hotel.poll()
     assert hotel.status(mine, ids[-1], other) == ['WAITING', 'WAITING', 'PENDING']
     assert len(searches) == 51
 
@@ -296,10 +296,10 @@ def test_all_leases_of_a_thousand_projects_are_tried_in_turn(
     ids = hotel.repeat(mine, 3000, projects=1000)
     tried.clear()
     for _ in range(21):
-        hotel.look()
+        hotel.poll()
     assert set(ids[:1000]) <= set(tried)
     for _ in range(21):
-        hotel.look()
+        hotel.poll()
     assert set(ids) <= set(tried)
 
 

@@ -70,7 +70,7 @@ class Hotel:
         self.rooms = Rooms()
         world.plugins[TYPE] = self.rooms
         world.conf.set_override('retry_interval', 600, group='queue')
-        self.look = world.operations.queue.grant_waiting
+        self.poll = world.operations.queue.grant_waiting
 
     def build(self, count: int) -> None:
         unit = {

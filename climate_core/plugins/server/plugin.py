@@ -114,9 +114,9 @@ class ServerPlugin(making.MakingPlugin):
             specification.check_now(self.cloud.user(context), values[self.key])
 
     def _find(
-        self, conn: 'connections.Connection', reservation: 'Reservation', every_project: bool
+        self, conn: 'connections.Connection', reservation: 'Reservation', all_projects: bool
     ) -> Iterator[str]:
-        return servers.find_by_tag(conn, specification.tag(reservation), every_project)
+        return servers.find_by_tag(conn, specification.tag(reservation), all_projects)
 
     def _create(self, context: StepContext, asked_by: Mapping[str, str]) -> str:
         keys = context.options.secret_keys
@@ -303,7 +303,7 @@ class ServerPlugin(making.MakingPlugin):
         }
 
     def list_unleased(self) -> Iterable[str]:
-        return servers.every_id(self.cloud.service(), status=_RESERVED)
+        return servers.list_ids(self.cloud.service(), status=_RESERVED)
 
     def _asleep_since(self, server: Mapping[str, Any]) -> datetime.datetime | None:
         if server['status'] != _RESERVED or lost_tasks.is_deleting(server):

@@ -173,7 +173,7 @@ def _is_left(snapshot: stacks.Snapshot, stack: 'Stack') -> bool:
 
 
 def _ask_for_snapshot(context: EndContext, stack: 'Stack') -> Wait:
-    name = stacks.snapshot_name(context.prefix, stack, context.reservation.id)
+    name = stacks.build_snapshot_name(context.prefix, stack, context.reservation.id)
     try:
         return context.once(
             'snapshot',

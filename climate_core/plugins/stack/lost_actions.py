@@ -47,7 +47,7 @@ _UPDATE: Final = 'openstack stack update --existing'
 
 def state(context: 'StepContext', stack: 'Stack') -> tuple[str | None, ...]:
     """Return what changes as long as an engine works on a stack, and on those in it."""
-    last = stacks.last_event(context.conn, stack) if stack.in_progress else None
+    last = stacks.read_last_event_id(context.conn, stack) if stack.in_progress else None
     return stack.status, stack.updated, last
 
 

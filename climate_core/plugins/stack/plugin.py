@@ -184,7 +184,7 @@ class StackPlugin(wakeable.WakeablePlugin):
     def list_unleased(self) -> Iterable[str]:
         conn = self.cloud.service()
         return (
-            stacks.every_id(conn, template_stack.UNFILLED) if stacks.HEAT.is_offered(conn) else ()
+            stacks.list_ids(conn, template_stack.UNFILLED) if stacks.HEAT.is_offered(conn) else ()
         )
 
     def _asleep_since(self, stack: 'Stack') -> datetime.datetime | None:
@@ -254,7 +254,7 @@ def _check(context: 'RequestContext', user: 'connections.Connection', stack: 'St
     """
     name = stack.name
     if stack.parent:
-        top = stacks.root(user, stack)
+        top = stacks.find_root(user, stack)
         raise exceptions.Permanent(
             f'The stack {name} is a part of the stack {top.name} ({top.id}): reserve that.'
         )
@@ -331,7 +331,7 @@ def _request(what: str, context: StepContext, stack: 'Stack') -> None:
         if what == _FILL:
             template_stack.fill(context.conn, stack, context.reservation)
         elif what == _WAKE:
-            stacks.wake(context.conn, stack)
+            stacks.update_existing(context.conn, stack)
         else:
             stacks.act(context.conn, stack, what)
     except errors.Broken as exc:
@@ -344,5 +344,5 @@ def _went_wrong(stack: 'Stack') -> bool:
 
 
 def _has_asleep(conn: 'connections.Connection', stack: 'Stack') -> bool:
-    waiting = parent_stacks.asleep(conn, every_project=False)
-    return not waiting.isdisjoint(stacks.physical_ids(conn, stack))
+    waiting = parent_stacks.asleep(conn, all_projects=False)
+    return not waiting.isdisjoint(stacks.list_physical_ids(conn, stack))

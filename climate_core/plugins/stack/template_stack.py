@@ -213,7 +213,7 @@ def fill(conn: 'connections.Connection', stack: 'Stack', reservation: 'Reservati
 
     :raises climate_core.exceptions.Permanent: the stack does not have its template any more
     """
-    template = stacks.files(conn, stack).get(_FILE)
+    template = stacks.read_files(conn, stack).get(_FILE)
     if template is None:
         raise exceptions.Permanent(
             f'The stack lacks its file {_FILE}: its user has updated it. Make another lease.'
@@ -223,7 +223,7 @@ def fill(conn: 'connections.Connection', stack: 'Stack', reservation: 'Reservati
         # What heat_ext reserves all servers and volumes for, nested ones too.
         defaults = {_LEASE: reservation.lease_id}
         changes['environment'] = {'parameter_defaults': defaults}
-    stacks.wake(conn, stack, changes)
+    stacks.update_existing(conn, stack, changes)
 
 
 def placeholder(values: Mapping[str, Any]) -> dict[str, Any]:

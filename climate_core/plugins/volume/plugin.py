@@ -84,9 +84,9 @@ class VolumePlugin(making.MakingPlugin):
         return specification.claim(self.cloud.user(context), wanted, params)
 
     def _find(
-        self, conn: 'connections.Connection', reservation: 'Reservation', every_project: bool
+        self, conn: 'connections.Connection', reservation: 'Reservation', all_projects: bool
     ) -> Iterator[str]:
-        return volumes.find_by_reservation(conn, reservation.id, every_project)
+        return volumes.find_by_reservation(conn, reservation.id, all_projects)
 
     def _create(self, context: StepContext, asked_by: Mapping[str, str]) -> str:
         return volumes.create(
@@ -204,7 +204,7 @@ class VolumePlugin(making.MakingPlugin):
         # This plugin is enabled by default, also where there is no Cinder.
         if not volumes.CINDER.is_offered(conn):
             return ()
-        return volumes.every_id(conn, status=RESERVED)
+        return volumes.list_ids(conn, status=RESERVED)
 
     def _asleep_since(self, volume: Mapping[str, Any]) -> datetime.datetime | None:
         if volume['status'] != RESERVED:

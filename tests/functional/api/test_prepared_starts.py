@@ -40,7 +40,7 @@ class PreparedWorld(World):
     def prepare(self) -> None:
         Preparation(
             self.database, self.clock, self.servers.cloud.prepare, [TYPE], 60.0, 600.0, _now
-        ).look()
+        ).poll()
 
     def start(self, lease_id: str, generation: int | None = None) -> list[str]:
         """Let the start come; return what is sent until the server is awake."""

@@ -29,7 +29,7 @@ class TestLeaseService(LeaseServiceTest):
         assert (volume['status'], volume['size']) == ('lease-reserved', 3)
         assert volumes.read_project(volume) == ALICES
         assert volume['attachments'] == []
-        assert list(volumes.every_id(ADMIN, status='lease-reserved')) == [made['id']]
+        assert list(volumes.list_ids(ADMIN, status='lease-reserved')) == [made['id']]
         volumes.act(CLIMATE, made['id'], 'os-wake_up')
         self.assert_status(made, 'available')
         with pytest.raises(errors.Busy):
@@ -49,14 +49,14 @@ class TestLeaseService(LeaseServiceTest):
     def test_volumes_of_every_page_are_listed(self):
         made = {self.available()['id'] for _ in range(3)}
         with mock.patch.object(services, 'PAGE', 1):
-            assert set(volumes.every_id(ADMIN)) == made
+            assert set(volumes.list_ids(ADMIN)) == made
 
     def test_only_an_administrator_lists_all_projects(self):
         volumes.check_all_visible(ADMIN)
         with pytest.raises(errors.Refused):
             volumes.check_all_visible(CLIMATE)
         made = self.available()
-        assert list(volumes.every_id(ADMIN)) == [made['id']]
+        assert list(volumes.list_ids(ADMIN)) == [made['id']]
 
     def test_policy_that_hides_volumes_of_other_projects_is_found(self):
         """The policy of the local cloud, and the same without the rules that read volumes."""
@@ -71,7 +71,7 @@ class TestLeaseService(LeaseServiceTest):
             assert volumes.find_hidden(SERVICE) is None
             made = self.available()
             volumes.check_all_visible(SERVICE)
-            assert made['id'] in volumes.every_id(SERVICE)
+            assert made['id'] in volumes.list_ids(SERVICE)
             assert volumes.find_hidden(SERVICE) == (made['id'] if is_hidden else None)
             self.delete(made)
             self.assert_gone(made)
@@ -87,8 +87,8 @@ class TestLeaseService(LeaseServiceTest):
         self.assert_status(made, 'reserved')
         # The volume does not show what is only reserved.
         assert volumes.get(CLIMATE, made['id'])['attachments'] == []
-        (mine,) = volumes.list_attachments(CLIMATE, made['id'], every_project=False)
-        assert volumes.list_attachments(ADMIN, made['id'], every_project=True) == [mine]
+        (mine,) = volumes.list_attachments(CLIMATE, made['id'], all_projects=False)
+        assert volumes.list_attachments(ADMIN, made['id'], all_projects=True) == [mine]
         assert (mine['instance'], mine['volume_id']) == (server, made['id'])
         volumes.delete_attachment(CLIMATE, mine['id'])
         self.assert_status(made, 'available')
@@ -96,19 +96,19 @@ class TestLeaseService(LeaseServiceTest):
     def test_snapshot_is_created_found_and_deleted(self):
         made = self.available(name='data')
         find = (volumes.CopyKind.SNAPSHOT, made['id'], 'reservation-1')
-        assert volumes.find_copy(CLIMATE, *find, every_project=False) is None
-        assert not volumes.has_snapshots(CLIMATE, made['id'], every_project=False)
+        assert volumes.find_copy(CLIMATE, *find, all_projects=False) is None
+        assert not volumes.has_snapshots(CLIMATE, made['id'], all_projects=False)
         volumes.create_copy(
             CLIMATE, volumes.CopyKind.SNAPSHOT, made['id'], 'kept', 'reservation-1'
         )
         for user, everywhere in ((CLIMATE, False), (ADMIN, True)):
-            found = volumes.find_copy(user, *find, every_project=everywhere)
+            found = volumes.find_copy(user, *find, all_projects=everywhere)
             assert found.status == 'available'
-            assert volumes.has_snapshots(user, made['id'], every_project=everywhere)
+            assert volumes.has_snapshots(user, made['id'], all_projects=everywhere)
         with pytest.raises(exceptions.Permanent, match='400'):
             volumes.delete(CLIMATE, made['id'])
         volumes.delete_copy(CLIMATE, volumes.CopyKind.SNAPSHOT, found.id)
-        assert volumes.find_copy(CLIMATE, *find, every_project=False) is None
+        assert volumes.find_copy(CLIMATE, *find, all_projects=False) is None
 
     def test_backup_is_created_and_found(self):
         made = self.available(name='data')
@@ -123,12 +123,12 @@ class TestLeaseService(LeaseServiceTest):
                 )
         self.assert_status(made, 'backing-up')
         for user, everywhere in ((CLIMATE, False), (ADMIN, True)):
-            found = volumes.find_copy(user, *find, every_project=everywhere)
+            found = volumes.find_copy(user, *find, all_projects=everywhere)
             assert found.status == 'creating'
         row = objects.Backup.get_by_id(self.ctxt, found.id)
         row.update({'status': 'error', 'fail_reason': 'full'})
         row.save()
-        assert volumes.find_copy(CLIMATE, *find, every_project=False).reason == 'full'
+        assert volumes.find_copy(CLIMATE, *find, all_projects=False).reason == 'full'
 
     def test_snapshot_whose_message_is_lost_is_reset_and_created_again(self):
         made, kind = self.available(), volumes.CopyKind.SNAPSHOT
@@ -136,7 +136,7 @@ class TestLeaseService(LeaseServiceTest):
         self.bus.lost.add('create_snapshot')
         volumes.create_copy(CLIMATE, kind, made['id'], 'kept', 'reservation-1')
         self.bus.lost.clear()
-        lost = volumes.find_copy(CLIMATE, *find, every_project=False)
+        lost = volumes.find_copy(CLIMATE, *find, all_projects=False)
         assert lost.status == 'creating'
         with pytest.raises(exceptions.Permanent, match='400'):
             volumes.delete_copy(CLIMATE, kind, lost.id)
@@ -145,25 +145,25 @@ class TestLeaseService(LeaseServiceTest):
         volumes.reset_copy(ADMIN, kind, lost.id)
         volumes.delete_copy(CLIMATE, kind, lost.id)
         volumes.create_copy(CLIMATE, kind, made['id'], 'kept', 'reservation-1')
-        assert volumes.find_copy(CLIMATE, *find, every_project=False).status == 'available'
+        assert volumes.find_copy(CLIMATE, *find, all_projects=False).status == 'available'
 
     def test_backup_whose_message_is_lost_is_left_and_created_again(self):
         made, kind = self.available(), volumes.CopyKind.BACKUP
         find = (kind, made['id'], 'reservation-1')
         self.bus.lost.add('create_backup')
         volumes.create_copy(CLIMATE, kind, made['id'], 'kept', 'reservation-1')
-        (lost, host) = volumes.find_copy(CLIMATE, *find, every_project=False), 'host2'
+        (lost, host) = volumes.find_copy(CLIMATE, *find, all_projects=False), 'host2'
         name = 'cinder.backup.api.API._get_available_backup_service_host'
         with mock.patch(name, return_value=host):
             volumes.reset_copy(ADMIN, kind, lost.id)
         assert self.bus.casts[-1] == ('reset_status', 'cinder-backup', host)
         # No cinder-backup has begun it, so none resets it.
-        assert volumes.find_copy(CLIMATE, *find, every_project=False) == lost
+        assert volumes.find_copy(CLIMATE, *find, all_projects=False) == lost
         volumes.act(ADMIN, made['id'], 'os-reset_status', {'status': 'available'})
         volumes.disown_copy(CLIMATE, kind, lost.id)
-        assert volumes.find_copy(CLIMATE, *find, every_project=False) is None
+        assert volumes.find_copy(CLIMATE, *find, all_projects=False) is None
         volumes.create_copy(CLIMATE, kind, made['id'], 'kept', 'reservation-1')
-        assert volumes.find_copy(CLIMATE, *find, every_project=False).id != lost.id
+        assert volumes.find_copy(CLIMATE, *find, all_projects=False).id != lost.id
 
     def test_volume_in_use_by_nobody_is_reset_and_deleted(self):
         for status in ('in-use', 'reserved', 'awaiting-transfer'):
@@ -186,10 +186,10 @@ class TestLeaseService(LeaseServiceTest):
             query |= {'volume_id': made['id']}
             found = volumes.CINDER.send(user, 'GET', '/os-volume-transfer', query=query).json()
             assert [each['volume_id'] for each in found['transfers']] == [made['id']]
-        volumes.cancel_transfers(CLIMATE, made['id'], every_project=False)
+        volumes.cancel_transfers(CLIMATE, made['id'], all_projects=False)
         self.assert_status(made, 'available')
         self.assert_status(other, 'awaiting-transfer')
-        volumes.cancel_transfers(ADMIN, other['id'], every_project=True)
+        volumes.cancel_transfers(ADMIN, other['id'], all_projects=True)
         self.assert_status(other, 'available')
 
     def test_failed_delete_is_repeated_after_a_reset(self):
@@ -205,6 +205,6 @@ class TestLeaseService(LeaseServiceTest):
         made = self.available()
         self.action(made, 'os-reserve')
         self.assert_status(made, 'attaching')
-        assert volumes.list_attachments(CLIMATE, made['id'], every_project=False) == []
+        assert volumes.list_attachments(CLIMATE, made['id'], all_projects=False) == []
         volumes.act(CLIMATE, made['id'], 'os-unreserve')
         self.assert_status(made, 'available')

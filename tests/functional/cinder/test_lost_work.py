@@ -128,7 +128,7 @@ class TestLostWork(LeaseServiceTest):
                 self.assert_reset(made, 'snapshot', limit)
                 self.look(made, 'snapshot')
                 assert self.look(made, 'snapshot') is None
-                assert volumes.has_snapshots(CLIMATE, made['id'], every_project=False)
+                assert volumes.has_snapshots(CLIMATE, made['id'], all_projects=False)
 
     def test_volume_whose_data_is_uncertain_is_in_error(self):
         for message, limit in WRITES_DATA.items():

@@ -112,7 +112,7 @@ class TestLeaseService(HeatTest):
 
     def test_an_update_with_what_it_has(self):
         made = self.create(TEMPLATE)
-        stacks.wake(ALICE, stacks.get(ALICE, made))
+        stacks.update_existing(ALICE, stacks.get(ALICE, made))
         found = stacks.get(ALICE, made)
         assert found.status == 'UPDATE_COMPLETE'
         assert datetime.datetime.fromisoformat(str(found.updated))
@@ -124,11 +124,11 @@ class TestLeaseService(HeatTest):
         found = stacks.get(ALICE, made)
         assert found.status == 'SUSPEND_COMPLETE'
         with pytest.raises(exceptions.Permanent, match='suspended'):
-            stacks.wake(ALICE, found)
+            stacks.update_existing(ALICE, found)
         assert found.updated
         stacks.act(ALICE, found, 'resume')
         assert stacks.get(ALICE, made).status == 'RESUME_COMPLETE'
-        stacks.wake(ALICE, found)
+        stacks.update_existing(ALICE, found)
         assert stacks.get(ALICE, made).status == 'UPDATE_COMPLETE'
 
     def test_action_that_hangs_is_taken_over(self):
@@ -137,7 +137,7 @@ class TestLeaseService(HeatTest):
         for action in ('CREATE', 'UPDATE', 'ROLLBACK', 'CHECK', 'SNAPSHOT'):
             found = self.hangs(made, action)
             assert found.status == f'{action}_IN_PROGRESS'
-            stacks.wake(ALICE, found)
+            stacks.update_existing(ALICE, found)
             assert stacks.get(ALICE, made).status == 'UPDATE_COMPLETE'
         for action in ('UPDATE', 'SNAPSHOT', 'SUSPEND'):
             stacks.act(ALICE, self.hangs(made, action), 'suspend')
@@ -147,7 +147,7 @@ class TestLeaseService(HeatTest):
 
     def test_what_lost_its_message_is_told_then_repaired(self):
         for ask, action, after in (
-            (stacks.wake, 'update', 'UPDATE_COMPLETE'),
+            (stacks.update_existing, 'update', 'UPDATE_COMPLETE'),
             (stacks.delete, 'delete', None),
         ):
             with self.subTest(action):
@@ -165,8 +165,8 @@ class TestLeaseService(HeatTest):
     def test_each_change_of_a_resource_is_an_event(self):
         made = self.create({**EMPTY, 'resources': {'group': GROUP}})
         found, seen = stacks.get(ALICE, made), set()
-        for call in (stacks.wake, stacks.delete):
-            seen.add(stacks.last_event(ALICE, found))
+        for call in (stacks.update_existing, stacks.delete):
+            seen.add(stacks.read_last_event_id(ALICE, found))
             call(ALICE, found)
         assert len(seen) == 2
         assert None not in seen
@@ -229,7 +229,7 @@ class TestLeaseService(HeatTest):
     def test_snapshot_is_made_and_found_by_its_reservation(self):
         made = self.create(TEMPLATE)
         found = stacks.get(ALICE, made)
-        name = stacks.snapshot_name('reserved_', found, 'r1')
+        name = stacks.build_snapshot_name('reserved_', found, 'r1')
         stacks.create_snapshot(ALICE, found, name)
         snapshot = stacks.find_snapshot(ALICE, found, 'r1')
         assert snapshot.status == 'COMPLETE'
@@ -252,24 +252,24 @@ class TestLeaseService(HeatTest):
         nested = self.nested(made, 'group')
         found = stacks.get(ALICE, nested)
         assert found.parent == made
-        assert stacks.root(ALICE, found).name == 'web'
-        ids = stacks.physical_ids(ALICE, stacks.get(ALICE, made))
+        assert stacks.find_root(ALICE, found).name == 'web'
+        ids = stacks.list_physical_ids(ALICE, stacks.get(ALICE, made))
         assert nested in ids
         assert len(ids) == 3
 
     def test_an_administrator_sees_and_does_everything(self):
         made = {self.create(TEMPLATE, name=f'stack{number}') for number in range(3)}
         self.patchobject(services, 'PAGE', new=2)
-        assert set(stacks.every_id(CLIMATE)) == made
+        assert set(stacks.list_ids(CLIMATE)) == made
         stacks.check_all_visible(CLIMATE)
         found = stacks.get(CLIMATE, made.pop())
         assert found.project == ALICES
         stacks.delete(CLIMATE, found)
-        assert set(stacks.every_id(CLIMATE)) == made
+        assert set(stacks.list_ids(CLIMATE)) == made
 
     def test_stack_of_another_project_is_not_found(self):
         made = self.create(TEMPLATE)
-        assert list(stacks.every_id(BOB)) == []
+        assert list(stacks.list_ids(BOB)) == []
         with pytest.raises(errors.Refused):
             stacks.check_all_visible(BOB)
         with pytest.raises(errors.Gone):

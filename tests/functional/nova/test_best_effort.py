@@ -67,7 +67,7 @@ class BestEffortTest(HostLeasesTest):
         return self.world.database.read(db.find, name)
 
     def assert_given_back(self, *names):
-        self.shared.look()
+        self.shared.poll()
         for name in names or self.SHARED:
             host = self.host(name)
             assert (host.takes_ordinary, host.available, host.disabled_reason) == (
@@ -86,14 +86,14 @@ class TestBestEffort(BestEffortTest):
         assert (lease.status, lease.kind) == ('IN_PROGRESS', 'best_effort')
         assert 'host' in lease.status_reason
         assert self.host().emptied_for == lease.id
-        self.shared.look()
+        self.shared.poll()
         assert self.host().emptied_for == lease.id
         lease = self.went_on(lease)
         assert (lease.status, lease.status_reason) == ('ACTIVE', None)
         assert {self.show(each)['status'] for each in servers} == {'ACTIVE'}
         assert 'host1' not in {self.host_of(each) for each in servers}
         assert self.inside(lease)[1] == 'host1'
-        self.shared.look()
+        self.shared.poll()
         assert self.host().available
         assert 'lease.event.make_room' in self.world.told()
         self.world.operations.end_lease(self.world.owner(lease.id), lease.id)
@@ -147,7 +147,7 @@ class TestBestEffort(BestEffortTest):
                 raise exceptions.Transient('Placement is away')
 
         self.cloud.before = away
-        assert self.shared.look() == 5
+        assert self.shared.poll() == 5
         assert (self.host().is_returning, self.host().is_kept) == (True, False)
         with pytest.raises(exceptions.HostChanging, match='given back'):
             self.operations.update_host(self.context, self.host().id, {'available': False})
@@ -164,7 +164,7 @@ class TestBestEffort(BestEffortTest):
         )
         self.world.operations.end_lease(self.world.owner(lease.id), lease.id)
         self.settled(lease, seconds=1)
-        self.shared.look()
+        self.shared.poll()
         host = self.host()
         assert (host.takes_ordinary, host.available, host.disabled_reason) == (True, False, 'disk')
 
@@ -209,7 +209,7 @@ class TestBestEffort(BestEffortTest):
         assert use.amounts == {'hosts': 0}
         with mock.patch(MIGRATE):
             assert self.went_on(lease).status == 'TIMEDOUT'
-        self.shared.look()
+        self.shared.poll()
         assert self.went_on(self.ask()).status == 'ACTIVE'
 
     def test_cancelled_lease_gives_its_hosts_back(self):
@@ -280,7 +280,7 @@ class TestTwoShared(BestEffortTest):
         assert self.world.lease(lease.id).status_reason == room_steps._ANOTHER
         lease = self.went_on(lease)
         assert (lease.status, self.hosts_of(lease)) == ('ACTIVE', {'host2'})
-        self.shared.look()
+        self.shared.poll()
         assert self.host('host1').takes_ordinary
 
     def test_other_host_is_emptied_if_one_dies_when_it_is_empty(self):

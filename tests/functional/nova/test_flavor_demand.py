@@ -131,7 +131,7 @@ class TestFlavorsOfCapacity(HostLeasesTest):
         super().setUp()
         conn = self.cloud.service()
         for path in ('/resource_classes/CUSTOM_GOLD', '/traits/CUSTOM_FAST'):
-            placement.PLACEMENT.ask(conn, 'PUT', path)
+            placement.PLACEMENT.request(conn, 'PUT', path)
         self._give('traits', lambda found: {'traits': [*found['traits'], 'CUSTOM_FAST']})
         gold = {'CUSTOM_GOLD': {'total': 3}}
         self._give('inventories', lambda found: {'inventories': {**found['inventories'], **gold}})

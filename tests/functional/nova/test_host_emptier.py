@@ -37,10 +37,10 @@ class TestHostEmptier(HostLeasesTest):
     def host(self):
         return self.world.database.read(db.find, 'host1')
 
-    def look(self, times=10):
+    def poll(self, times=10):
         """Look until no host is being emptied."""
         for _ in range(times):
-            if self.emptier.look() is None:
+            if self.emptier.poll() is None:
                 return
 
     def assert_left_alone(self):
@@ -56,7 +56,7 @@ class TestHostEmptier(HostLeasesTest):
         assert lanes.POOL in self.aggregates('host1')
         with pytest.raises(exceptions.NotEnough):
             self.lease_hosts()
-        self.look()
+        self.poll()
         host = self.host()
         assert (host.state, host.available, host.reason) == (State.ENROLLED, True, None)
         assert {self.show(each)['status'] for each in servers} == {'ACTIVE'}
@@ -65,7 +65,7 @@ class TestHostEmptier(HostLeasesTest):
 
     def test_host_without_servers_takes_promises_at_the_first_look(self):
         self.enrol('host1', empty=True)
-        self.look()
+        self.poll()
         assert self.host().available
 
     def test_as_many_servers_as_is_allowed_are_moved_at_once(self):
@@ -74,7 +74,7 @@ class TestHostEmptier(HostLeasesTest):
             self.boot_on('host1')
         self.enrol('host1', empty=True)
         with mock.patch(MIGRATE) as migrate:
-            assert self.emptier.look() is not None
+            assert self.emptier.poll() is not None
         assert migrate.call_count == 1
         assert self.host().reason == 'The host is being emptied. 2 servers left.'
 
@@ -100,18 +100,18 @@ class TestHostEmptier(HostLeasesTest):
         server = self.boot_on('host1')
         self.enrol('host1', empty=True)
         self._stop_server(server)
-        self.look(times=3)
+        self.poll(times=3)
         assert f'{server["id"]} in the status SHUTOFF: move or delete' in self.host().reason
         assert self.show(server)['status'] == 'SHUTOFF'
         self._start_server(server)
-        self.look()
+        self.poll()
         assert self.host().available
 
     def test_host_that_is_given_up_keeps_its_servers(self):
         server = self.boot_on('host1')
         self.enrol('host1', empty=True)
         self.operations.delete_host(user(), self.host().id)
-        self.look()
+        self.poll()
         self.assert_left_alone()
         assert self.host_of(server) == 'host1'
         self.boot_on('host1')
@@ -127,7 +127,7 @@ class TestHostEmptier(HostLeasesTest):
         self.enrol('host1', empty=True)
         first = self.host().id
         with mock.patch(MIGRATE):
-            assert self.emptier.look() is not None
+            assert self.emptier.poll() is not None
         self.enrol('host1', empty=True)
         assert self.host().id == first
         assert lanes.POOL in self.aggregates('host1')
@@ -135,7 +135,7 @@ class TestHostEmptier(HostLeasesTest):
             with pytest.raises(exceptions.HostChanging, match='is being emptied'):
                 self.enrol('host1', **values)
         assert self.host().id == first
-        self.look()
+        self.poll()
         assert self.host().available
 
     def test_repair_keeps_ordinary_servers_off_it_again(self):
@@ -150,7 +150,7 @@ class TestHostEmptier(HostLeasesTest):
         for answered in range(50):
             self.cloud.left = answered
             try:
-                self.look()
+                self.poll()
             except Crash:
                 continue
             finally:

@@ -31,7 +31,7 @@ class Signalling(Scheduler):
 
     def work(self):
         """Begin what is due, and wait for the end of it."""
-        self.look()
+        self.poll()
         while self.room < WORKERS:
             assert self.over.acquire(timeout=PATIENCE)
 
@@ -100,7 +100,7 @@ class TestToldEarly(MadeServersTest):
         self.notifier.reset()
         self.api.delete_server(self.server['id'])
         self.hand_over('instance.delete.end')
-        self.checks.look()
+        self.checks.poll()
         lease = self.world.lease(self.lease_id)
         assert lease.status == 'TERMINATED'
         assert 'The server was deleted outside of the lease.' in lease.status_reason

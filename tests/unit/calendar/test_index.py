@@ -178,7 +178,7 @@ def test_first_reading_is_done_once(hall: Hall, monkeypatch: pytest.MonkeyPatch)
 def test_reader_has_it_read_before_the_first_request(hall: Hall) -> None:
     hall.units()
     reader = CalendarWarmup(hall.calendar)
-    reader.look()
+    reader.poll()
     reads = [each for each, _ in executed(hall.database, lambda: hall.check(demand()))]
     assert len(reads) == 1
     hall.database.dispose()

@@ -10,6 +10,6 @@ def test_reader_reads_at_each_look_and_says_so_once(caplog) -> None:
     calendar = mock.Mock()
     reader = CalendarWarmup(calendar)
     with caplog.at_level('INFO'):
-        assert [reader.look(), reader.look()] == [None, None]
+        assert [reader.poll(), reader.poll()] == [None, None]
     assert calendar.refresh.call_count == 2
     assert caplog.messages == ['The calendar is in memory']

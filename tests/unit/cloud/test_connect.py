@@ -98,7 +98,7 @@ def test_the_calls_for_a_user_have_the_id_that_nova_gave(world, no_context):
 
 
 def test_what_nobody_asked_for_has_no_id(world, no_context):
-    list(servers.every_id(world.cloud.service()))
+    list(servers.list_ids(world.cloud.service()))
     assert world.state.request_ids[-1] is None
 
 
@@ -141,7 +141,7 @@ def test_leases_that_share_a_trust_share_its_token(world):
 
 def test_refused_trust_is_told_each_time(world):
     told = []
-    world.cloud.on_refusal = told.append
+    world.cloud.on_trust_refused = told.append
     trust_id = world.trust()
     world.cloud.owner(trust_id)
     assert told == []
@@ -190,7 +190,7 @@ def test_token_of_the_service_is_prepared_with_that_of_an_owner(world):
 
 def test_trust_that_is_not_prepared_is_refused_as_at_the_start(world):
     told = []
-    world.cloud.on_refusal = told.append
+    world.cloud.on_trust_refused = told.append
     trust_id = world.trust()
     world.trusts.delete(trust_id)
     with pytest.raises(errors.TrustRefused):

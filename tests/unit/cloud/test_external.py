@@ -129,7 +129,7 @@ def test_no_service_is_asked_without_an_endpoint(cloud: Cloud) -> None:
     assert (asked.on_create, asked.on_update, asked.on_end) == (False, False, False)
     asked.check_create(LEASE)
     asked.check_update(LEASE, LEASE)
-    asked.tell_end(LEASE)
+    asked.notify_end(LEASE)
 
 
 @pytest.mark.parametrize('slash', ['', '/'])
@@ -201,7 +201,7 @@ def test_external_service_that_is_away_refuses_the_lease(cloud: Cloud) -> None:
     with pytest.raises(exceptions.ServiceUnavailable):
         asked.check_create(LEASE)
     with pytest.raises(exceptions.Transient):
-        asked.tell_end(LEASE)
+        asked.notify_end(LEASE)
 
 
 def test_external_service_without_an_answer_is_unavailable(cloud: Cloud) -> None:
@@ -220,14 +220,14 @@ def test_external_check_while_keystone_is_away_is_unavailable(
     with pytest.raises(exceptions.ServiceUnavailable):
         asked.check_create(LEASE)
     with pytest.raises(exceptions.Transient):
-        asked.tell_end(LEASE)
+        asked.notify_end(LEASE)
 
 
 def test_service_is_told_the_end_without_allocations(service: Service, cloud: Cloud) -> None:
     over = dataclasses.replace(
         LEASE, reservations=(dataclasses.replace(LEASE.reservations[0], status='deleted'),)
     )
-    external(cloud, endpoint=service.url).tell_end(over)
+    external(cloud, endpoint=service.url).notify_end(over)
     ((path, _, body),) = service.asked
     assert path == '/on-end'
     assert body['lease']['reservations'][0]['allocations'] == []
@@ -248,5 +248,5 @@ def test_answer_to_the_end(
         service.asked.clear()
         service.answer = status, {'message': 'said'} if error else None
         with pytest.raises(error) if error else contextlib.nullcontext():
-            external(cloud, endpoint=service.url).tell_end(LEASE)
+            external(cloud, endpoint=service.url).notify_end(LEASE)
         assert len(service.asked) == 1

@@ -19,7 +19,7 @@ def test_every_id_of_every_project_page_by_page(world, monkeypatch, calls, add, 
     monkeypatch.setattr(services, 'PAGE', 2)
     made = {add(world.state, project_id=f'{number}-id')['id'] for number in range(count)}
     with world.counted() as sent:
-        assert set(calls.every_id(world.cloud.service())) == made
+        assert set(calls.list_ids(world.cloud.service())) == made
     assert sum('limit=2' in line for line in sent) <= 1 + count // 2
 
 
@@ -30,7 +30,7 @@ def test_every_id_of_every_project_page_by_page(world, monkeypatch, calls, add, 
 def test_every_id_can_be_filtered(world, calls, add, status):
     add(world.state, status='other')
     held = add(world.state)
-    assert list(calls.every_id(world.cloud.service(), status=status)) == [held['id']]
+    assert list(calls.list_ids(world.cloud.service(), status=status)) == [held['id']]
 
 
 @pytest.mark.parametrize('calls', [servers, volumes, stacks])

@@ -126,7 +126,7 @@ def test_delete_of_a_trust_without_the_right_names_the_administrator(world):
 
 def test_trusts_of_the_service_are_listed(world):
     made = {world.trust(), world.trust()}
-    assert set(world.trusts.mine()) == made
+    assert set(world.trusts.list_own()) == made
 
 
 def own(world, **more):

@@ -51,16 +51,14 @@ def test_the_copy_of_a_reservation(volumes, conn, statuses, expected):
             'metadata': {cloud_volumes.RESERVATION_KEY: 'reservation-1'},
         }
         volumes.state.put('backups', backup, {'what': 'backup create', 'id': backup['id']})
-    found = cloud_volumes.find_copy(
-        conn, BACKUP, volume['id'], 'reservation-1', every_project=True
-    )
+    found = cloud_volumes.find_copy(conn, BACKUP, volume['id'], 'reservation-1', all_projects=True)
     assert (found and found.status) == expected
     assert (
-        cloud_volumes.find_copy(conn, BACKUP, volume['id'], 'reservation-2', every_project=True)
+        cloud_volumes.find_copy(conn, BACKUP, volume['id'], 'reservation-2', all_projects=True)
         is None
     )
     assert (
-        cloud_volumes.find_copy(conn, BACKUP, 'another', 'reservation-1', every_project=True)
+        cloud_volumes.find_copy(conn, BACKUP, 'another', 'reservation-1', all_projects=True)
         is None
     )
 
@@ -80,7 +78,7 @@ def offer(volumes):
 def test_the_offers_of_one_volume_are_asked_for(volumes, conn):
     mine, _ = offer(volumes), offer(volumes)
     with volumes.counted() as sent:
-        cloud_volumes.cancel_transfers(conn, mine, every_project=True)
+        cloud_volumes.cancel_transfers(conn, mine, all_projects=True)
     asked = [line for line in sent if '/os-volume-transfer?' in line]
     assert len(asked) == 1
     assert f'volume_id={mine}' in asked[0]
@@ -95,5 +93,5 @@ def test_the_offers_of_others_stay_if_cinder_lists_them(volumes, conn, monkeypat
 
     monkeypatch.setattr(services.Service, 'send', unfiltered)
     mine, other = offer(volumes), offer(volumes)
-    cloud_volumes.cancel_transfers(conn, mine, every_project=True)
+    cloud_volumes.cancel_transfers(conn, mine, all_projects=True)
     assert list(volumes.state.transfers) == [other]

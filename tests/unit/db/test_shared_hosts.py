@@ -93,5 +93,5 @@ def test_look_costs_two_statements_however_many_hosts_leases_have(
         emptied_for(world, f'emptied{number}', lease_id)
     worker = SharedHosts(world.database, lambda: None)  # type: ignore[arg-type, return-value]
     # The clock of a test costs none.
-    assert len(world.statements(worker.look)) == 1
-    assert worker.look() is None
+    assert len(world.statements(worker.poll)) == 1
+    assert worker.poll() is None

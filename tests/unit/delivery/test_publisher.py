@@ -110,7 +110,7 @@ def test_what_its_process_writes_is_sent_without_being_read(any_world: World) ->
             done.set()
 
     made = Publisher(any_world.database, any_world.clock, send, 600, 60)
-    made.look()
+    made.poll()
     made.start()
     lease_ids = []
 
@@ -182,13 +182,13 @@ def test_new_one_that_cannot_be_sent_is_sent_when_its_claim_expires(
         raise messaging.MessageDeliveryFailure('no bus')
 
     made = Publisher(world.database, world.clock, fail, 600, 60)
-    made.look()
+    made.poll()
     world.database.info[outbox.SENDER] = made
     world.create('a')
     with pytest.raises(messaging.MessageDeliveryFailure):
-        made.look()
+        made.poll()
     assert world.told() == []
-    assert 59 < (made.look() or 0) <= 60
+    assert 59 < (made.poll() or 0) <= 60
     time.forward(seconds=61)
     assert world.told() == ['lease.create']
 
@@ -196,12 +196,12 @@ def test_new_one_that_cannot_be_sent_is_sent_when_its_claim_expires(
 def test_new_one_whose_claim_expired_is_left_to_the_database(world: World, time: Time) -> None:
     sent: list[str] = []
     made = Publisher(world.database, world.clock, lambda *item: sent.append(item[0]), 600, 60)
-    made.look()
+    made.poll()
     world.database.info[outbox.SENDER] = lost = Lost(world)
     world.create('a')
     time.forward(seconds=61)
     made.take(lost.taken, monotonic() - 1)
-    made.look()
+    made.poll()
     assert sent == ['lease.create']
     assert world.told() == []
 
@@ -234,7 +234,7 @@ class Heard:
 @pytest.fixture
 def heard(world: World) -> Heard:
     made = Heard(world)
-    made.publisher.look()
+    made.publisher.poll()
     world.database.info[outbox.SENDER] = made.publisher
     return made
 
@@ -246,7 +246,7 @@ def test_what_is_not_sent_when_it_stops_is_left_to_others_at_once(
     heard = Heard(world)
     if is_claimed_when_written:
         world.database.info[outbox.SENDER] = heard.publisher
-        heard.publisher.look()
+        heard.publisher.poll()
     heard.create('a', 'b', 'c')
     heard.meanwhile['a'] = heard.publisher.stop
     heard.publisher.start()
@@ -259,7 +259,7 @@ def test_publisher_that_cannot_leave_what_is_not_sent_ends(
     world: World, monkeypatch: pytest.MonkeyPatch, time: Time
 ) -> None:
     heard = Heard(world)
-    heard.publisher.look()
+    heard.publisher.poll()
     world.database.info[outbox.SENDER] = heard.publisher
     heard.create('a', 'b')
     heard.meanwhile['a'] = heard.publisher.stop
@@ -279,7 +279,7 @@ def test_manager_at_work_asks_for_what_others_left_when_a_claim_has_expired(
     heard: Heard,
 ) -> None:
     heard.create('a')
-    assert 59 < (heard.publisher.look() or 0) <= 60
+    assert 59 < (heard.publisher.poll() or 0) <= 60
     assert heard.names == ['a']
 
 
@@ -291,7 +291,7 @@ def test_what_the_database_has_is_not_kept_waiting_by_what_is_written(
     heard.create_elsewhere('other')
     for one, following in itertools.pairwise('abcde'):
         heard.meanwhile[one] = functools.partial(heard.create, following)
-    heard.publisher.look()
+    heard.publisher.poll()
     assert heard.names == ['a', 'other', 'b', 'c', 'd', 'e']
 
 
@@ -302,12 +302,12 @@ def test_what_had_no_room_is_sent_before_what_is_written_later(
     heard.create('a', 'b', 'c')
     heard.meanwhile['b'] = functools.partial(heard.create, 'd')
     heard.meanwhile['c'] = functools.partial(heard.create, 'e')
-    heard.publisher.look()
+    heard.publisher.poll()
     assert heard.names == ['a', 'b', 'c', 'd', 'e']
     # Nothing is left that is older: it is claimed again as it is written.
     heard.create('f')
     assert heard.world.told() == []
-    heard.publisher.look()
+    heard.publisher.poll()
     assert heard.names[5:] == ['f']
 
 
@@ -322,7 +322,7 @@ def test_what_comes_after_one_whose_claim_expired_is_sent_after_it(
     first, second = lost.taken
     heard.publisher.take([first], now - 1)
     heard.publisher.take([second], now + 60)
-    heard.publisher.look()
+    heard.publisher.poll()
     assert heard.names == ['a', 'b']
 
 
@@ -340,7 +340,7 @@ def test_notification_of_a_request_that_took_long_is_sent_once(
     )
     # Another manager asks before this one has sent it.
     assert world.told() == told
-    heard.publisher.look()
+    heard.publisher.poll()
     assert heard.names == ['a']
     assert world.told() == told
 
@@ -367,5 +367,5 @@ def test_nudge_counts_while_the_next_question_is_put_off(
     monkeypatch.setattr(publisher.time, 'monotonic', now)
     made.nudge()
     for _ in range(2):
-        made.look()
+        made.poll()
     assert len(questions) == 2

@@ -45,7 +45,7 @@ def told(world: World) -> list[dict[str, Any]]:
 
 def all_of_it(one: UsageReporter) -> float:
     """Tell what is due; return the seconds until something is."""
-    while not (seconds := one.tell()):
+    while not (seconds := one.report_period()):
         pass
     return seconds
 
@@ -59,8 +59,8 @@ def test_nothing_was_ever_told(world: World, time: Time) -> None:
     one = teller(world)
     # The last complete hour, once the grace is over.
     time.forward(seconds=usage.GRACE.total_seconds())
-    assert one.tell() == 0
-    assert one.tell() == pytest.approx(3600)
+    assert one.report_period() == 0
+    assert one.report_period() == pytest.approx(3600)
     assert world.database.read(db.reported_until) == NOON
 
 
@@ -131,11 +131,11 @@ def test_the_end_of_a_period_is_waited_for(world: World, time: Time) -> None:
     all_of_it(one)
     world.create('a', end='2026-12-01 18:00')
     time.forward(minutes=55)
-    assert one.tell() == usage.GRACE.total_seconds()
+    assert one.report_period() == usage.GRACE.total_seconds()
     time.forward(seconds=usage.GRACE.total_seconds() - 1)
-    assert one.tell() == 1
+    assert one.report_period() == 1
     time.forward(seconds=1)
-    assert one.tell() == 0
+    assert one.report_period() == 0
     assert len(told(world)) == 1
 
 
@@ -284,8 +284,8 @@ def test_usage_of_many_leases_costs_the_same_statements(world: World, time: Time
     time.forward(hours=1, minutes=5)
     # The last period; its row, the old ones; the reservations, and that there are no more; the
     # outbox.
-    assert len(world.statements(one.tell)) == 6
-    assert len(world.statements(one.tell)) == 1
+    assert len(world.statements(one.report_period)) == 6
+    assert len(world.statements(one.report_period)) == 1
 
 
 def test_it_is_told_with_its_row_or_not_at_all(
@@ -303,7 +303,7 @@ def test_it_is_told_with_its_row_or_not_at_all(
     with monkeypatch.context() as patch:
         patch.setattr(outbox, 'add_notifications', broken)
         with pytest.raises(db_exc.DBError):
-            one.tell()
+            one.report_period()
     assert world.database.read(db.reported_until) == NOON
     all_of_it(one)
     assert len(told(world)) == 1
@@ -356,7 +356,7 @@ def test_thread_tells_usage_until_it_is_stopped(
     monkeypatch.setattr(engine, '_JITTER', 0.0)
     done = threading.Event()
     made = teller(world)
-    tell = made.tell
+    tell = made.report_period
 
     def noted() -> float:
         seconds = tell()
@@ -364,7 +364,7 @@ def test_thread_tells_usage_until_it_is_stopped(
             done.set()
         return seconds
 
-    monkeypatch.setattr(made, 'tell', noted)
+    monkeypatch.setattr(made, 'report_period', noted)
     made.start()
     assert done.wait(30)
     assert stop(made)

@@ -69,7 +69,7 @@ def _hook(receiver: Receiver, *events: str, **more: Any) -> dict[str, Any]:
 def _flush(world: World, sender: WebhookSender) -> None:
     """Have everything called that is due, once for each time that it is due."""
     while _due_in(world) == 0:
-        sender.look()
+        sender.poll()
         with sender._changed:
             assert sender._changed.wait_for(lambda: not sender._in_flight, PATIENCE)
 

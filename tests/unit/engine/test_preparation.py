@@ -75,7 +75,7 @@ class Stage:
         """Look whenever the worker wants to, for so long."""
         until = self.monotonic + seconds
         while True:
-            pause = self.worker.look()
+            pause = self.worker.poll()
             assert pause is not None
             if self.monotonic + pause > until:
                 break
@@ -185,7 +185,7 @@ def test_many_leases_cost_one_statement_and_one_token_for_each_owner(
     for number in range(6):
         owner = user(name=f'user{number % 2}', own_token=True)
         any_stage.lease(50 + number, f'thing{number}', context=owner)
-    any_stage.worker.look()
+    any_stage.worker.poll()
     any_stage.forward(1)
     assert len(any_stage.world.statements(lambda: any_stage.go_on(5))) == 0
     assert asked.trusts == ['trust1', 'trust2']
@@ -195,10 +195,10 @@ def test_first_starts_are_prepared_first_and_one_at_a_time(any_stage: Stage, ask
     for number in (3, 1, 2):
         any_stage.lease(40 + number, f'thing{number}')
     worker = any_stage.worker
-    assert worker.look() == 0.0
+    assert worker.poll() == 0.0
     assert asked.trusts == ['trust2']
-    worker.look()
-    worker.look()
+    worker.poll()
+    worker.poll()
     assert asked.trusts == ['trust2', 'trust3', 'trust1']
 
 
@@ -206,7 +206,7 @@ def test_those_that_have_a_token_keep_none_waiting(stage: Stage, asked: Asked) -
     for number in range(3):
         stage.lease(40 + number, f'thing{number}')
     asked.answers = dict.fromkeys(('trust1', 'trust2'), False)
-    stage.worker.look()
+    stage.worker.poll()
     assert asked.trusts == ['trust1', 'trust2', 'trust3']
 
 
@@ -266,7 +266,7 @@ def test_refused_trust_is_told_once(any_stage: Stage, asked: Asked) -> None:
     lease_id, other = any_stage.lease(40), any_stage.lease(50, 'b')
     before = any_stage.world.lease(lease_id)
     for _ in range(3):
-        any_stage.worker.look()
+        any_stage.worker.poll()
         any_stage.forward(WINDOW / 4)
     told = 'The start will fail: The trust is no more.'
     lease = any_stage.world.lease(lease_id)
@@ -288,11 +288,11 @@ def test_refused_trust_is_told_once_by_two_managers(stage: Stage, asked: Asked) 
     def look_meanwhile(name: str, _info: dict[str, Any]) -> None:
         if name == 'preparation.before' and not found:
             found.append(name)
-            other.look()
+            other.poll()
 
     test_hooks.install(look_meanwhile)
     try:
-        stage.worker.look()
+        stage.worker.poll()
     finally:
         test_hooks.install(None)
     assert found
@@ -304,11 +304,11 @@ def test_refused_trust_is_told_once_by_two_managers(stage: Stage, asked: Asked) 
 def test_trust_that_is_well_again_is_told(any_stage: Stage, asked: Asked) -> None:
     asked.answers['trust1'] = GONE
     lease_id = any_stage.lease(50)
-    any_stage.worker.look()
+    any_stage.worker.poll()
     assert any_stage.world.lease(lease_id).status_reason is not None
     del asked.answers['trust1']
     any_stage.forward(WINDOW / 4)
-    any_stage.worker.look()
+    any_stage.worker.poll()
     assert any_stage.world.lease(lease_id).status_reason is None
     assert any_stage.world.told()[-2:] == [START_WARNING, 'lease.update']
     assert any_stage.world.sent[-1][1]['reason'] == failures.TRUST_ACCEPTED
@@ -319,9 +319,9 @@ def test_token_that_is_kept_says_nothing_of_the_trust(stage: Stage, asked: Asked
     """Else two managers, of which one has a token from before, would tell in turns."""
     asked.answers['trust1'] = GONE
     lease_id = stage.lease(50)
-    stage.worker.look()
+    stage.worker.poll()
     asked.answers['trust1'] = False
-    stage.new().look()
+    stage.new().poll()
     assert len(asked.all) == 2
     assert stage.world.lease(lease_id).status_reason is not None
     assert stage.world.told()[-1] == START_WARNING
@@ -331,7 +331,7 @@ def test_webhook_of_the_lease_is_told(stage: Stage, asked: Asked) -> None:
     asked.answers['trust1'] = GONE
     hook = {'url': 'http://hook.example/', 'secret': 'x' * 32, 'events': ['lease.event.*']}
     stage.lease(50, webhook=hook)
-    stage.worker.look()
+    stage.worker.poll()
     with stage.world.database.reader() as session:
         kinds = list(session.scalars(sa.select(tables.DELIVERIES.c.event_type)))
     assert kinds == [START_WARNING]
@@ -365,7 +365,7 @@ def test_lease_that_does_not_wait_any_more_is_not_told(
 
     test_hooks.install(change_meanwhile)
     try:
-        stage.worker.look()
+        stage.worker.poll()
     finally:
         test_hooks.install(None)
     assert asked.trusts == ['trust1']
@@ -399,9 +399,9 @@ def test_owner_who_has_no_place_any_more_is_left_out(
         return asked(trust_id, seconds) and False
 
     worker._token = two_come
-    worker.look()
+    worker.poll()
     assert asked.trusts == ['near']
-    worker.look()
+    worker.poll()
     assert sorted(asked.trusts) == ['near', 'new', 'newer']
 
 

@@ -153,7 +153,7 @@ def test_it_sleeps_when_nothing_is_due(world: World) -> None:
     world.create('a', start='2098-01-01 00:00', end=NEVER)
     loop = Scheduler(world.database, world.clock, WholeEvents(lambda due: False, 2), 600)
     found: list[float | None] = []
-    seen = world.statements(lambda: found.append(loop.look()))
+    seen = world.statements(lambda: found.append(loop.poll()))
     assert len(seen) == 1
     assert found == [600]
     assert stop(loop)
@@ -162,7 +162,7 @@ def test_it_sleeps_when_nothing_is_due(world: World) -> None:
 @pytest.mark.usefixtures('seconds')
 def test_it_sleeps_when_there_is_nothing_at_all(world: World) -> None:
     loop = Scheduler(world.database, world.clock, WholeEvents(lambda due: False, 2), 77)
-    assert loop.look() == 77
+    assert loop.poll() == 77
     assert stop(loop)
 
 
@@ -179,10 +179,10 @@ def test_database_is_not_asked_when_an_event_has_told_when_its_next_look_is(
         return result
 
     loop = Scheduler(world.database, world.clock, WholeEvents(run, 2), 600)
-    loop.look()
+    loop.poll()
     assert done.wait(PATIENCE)
     found: list[float | None] = []
-    assert world.statements(lambda: found.append(loop.look())) == []
+    assert world.statements(lambda: found.append(loop.poll())) == []
     assert found[0] is not None
     assert stop(loop)
 
@@ -191,19 +191,19 @@ def test_lease_that_starts_later_is_asked_for_when_it_is_due(
     world: World, seconds: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = Scheduler(world.database, world.clock, WholeEvents(lambda due: False, 2), 600)
-    assert loop.look() == 600
+    assert loop.poll() == 600
     now = world.clock.now()
     monkeypatch.setattr(world.clock, 'now', lambda: now)
     found: list[float | None] = []
     loop.expect(now + datetime.timedelta(seconds=40))
     # One that is due after it changes nothing.
     loop.expect(now + datetime.timedelta(seconds=50))
-    assert world.statements(lambda: found.append(loop.look())) == []
+    assert world.statements(lambda: found.append(loop.poll())) == []
     assert found == [40]
     seconds[0] += 40
-    assert len(world.statements(loop.look)) == 1
+    assert len(world.statements(loop.poll)) == 1
     loop.expect(now)
-    assert len(world.statements(loop.look)) == 1
+    assert len(world.statements(loop.poll)) == 1
     assert stop(loop)
 
 
@@ -257,7 +257,7 @@ def test_look_ahead_of_time_that_is_due_by_now_is_still_one(
 
     loop = Scheduler(world.database, world.clock, WholeEvents(run, 2), 600)
     loop.look_early(DueEvent(event.id, lease_id, 'start_lease', 0, 2, world.clock.now(), True))
-    loop.look()
+    loop.poll()
     assert done.wait(PATIENCE)
     assert stop(loop)
     assert [(each.id, each.is_early) for each in taken] == [(event.id, True)]
@@ -304,11 +304,11 @@ def test_early_look_whose_time_comes_while_it_looks_is_not_slept_through(world: 
 
     clock = Ticking()
     loop = Scheduler(world.database, clock, WholeEvents(lambda due: False, 2), 600)  # type: ignore[arg-type]
-    assert loop.look() == 600
+    assert loop.poll() == 600
     soon = clock.now() + datetime.timedelta(seconds=1.5)
     loop.look_early(DueEvent('early', 'lease', 'start_lease', 0, 2, soon, True))
     # It is later than the moment of the look, and earlier than the moment after it.
-    assert loop.look() == 0
+    assert loop.poll() == 0
     assert stop(loop)
 
 
@@ -325,7 +325,7 @@ def test_event_that_is_worked_on_is_due_again_only_if_it_was_changed(
         return False
 
     loop = Scheduler(world.database, world.clock, WholeEvents(run, 2), 600)
-    loop.look()
+    loop.poll()
     begun, left = dict(loop._in_flight), set(loop._waiting)
     assert (len(begun), len(left)) == (2, 1)
     if is_changed:
@@ -334,7 +334,7 @@ def test_event_that_is_worked_on_is_due_again_only_if_it_was_changed(
         assert world.database.write(due_events.claim, first.id, first.generation, -1)
     loop.nudge()
     seconds[0] += 1
-    loop.look()
+    loop.poll()
     assert set(loop._waiting) == left
     go_on.set()
     assert stop(loop)
@@ -359,17 +359,17 @@ def test_look_ahead_of_time_comes_after_the_work_that_it_is_told_in(
         return False
 
     loop = Scheduler(world.database, world.clock, WholeEvents(run, 2), 600)
-    loop.look()
+    loop.poll()
     assert begun.wait(PATIENCE)
     now = world.clock.now()
     told = DueEvent(event.id, lease_id, 'start_lease', event.generation + later, 2, now, True)
     loop.look_early(told)
-    loop.look()
+    loop.poll()
     assert len(taken) == 1
     world.database.write(due_events.claim, event.id, event.generation, 600)
     go_on.set()
     await_idle(loop)
-    loop.look()
+    loop.poll()
     await_idle(loop)
     assert stop(loop)
     assert taken[1:] == [told] * (looks - 1)
@@ -387,7 +387,7 @@ def test_older_one_of_two_early_looks_is_dropped(world: World) -> None:
     told = [DueEvent('event', 'lease', 'start_lease', n, 2, now, True) for n in (1, 2, 1)]
     for each in told:
         loop.look_early(each)
-    loop.look()
+    loop.poll()
     assert stop(loop)
     assert taken == [told[1]]
 
@@ -406,15 +406,15 @@ def test_early_look_that_comes_to_nothing_drops_nothing_that_is_due(world: World
         return due.is_early and results[0]
 
     loop = Scheduler(world.database, world.clock, WholeEvents(run, 2), 600)
-    loop.look()
+    loop.poll()
     # The look that finished the event has seen all that was told.
     now = world.clock.now()
     loop.look_early(DueEvent(event.id, lease_id, 'start_lease', event.generation, 2, now, True))
-    loop.look()
+    loop.poll()
     for n in range(3):
         world.create(f'a{n}', end=NEVER)
     loop.nudge()
-    loop.look()
+    loop.poll()
     assert len(loop._waiting) == 2
     go_on.set()
     assert stop(loop)
@@ -429,10 +429,10 @@ def test_look_waits_for_no_thread(world: World) -> None:
     loop = Scheduler(
         world.database, world.clock, WholeEvents(lambda due: go_on.wait(PATIENCE), 2), 600
     )
-    loop.look()
+    loop.poll()
     # The end of one of the two wakes it, and nothing is to be asked until then.
     found: list[float | None] = []
-    assert world.statements(lambda: found.append(loop.look())) == []
+    assert world.statements(lambda: found.append(loop.poll())) == []
     assert found[0] is not None
     assert found[0] > PATIENCE
     go_on.set()

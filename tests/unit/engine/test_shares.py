@@ -203,7 +203,7 @@ def test_look_asks_once_about_a_service_that_many_wait_for(
     loop.hang(*names)
     for name in names:
         loop.create(name)
-    loop.scheduler.look()
+    loop.scheduler.poll()
     loop.wait_for_calls(3)
     asked: list[str] = []
     has_room = ThreadShares.has_room
@@ -213,7 +213,7 @@ def test_look_asks_once_about_a_service_that_many_wait_for(
         return has_room(shares, due)
 
     monkeypatch.setattr(ThreadShares, 'has_room', noted)
-    loop.scheduler.look()
+    loop.scheduler.poll()
     # Once to take one, and once to tell why it was not taken; again if it asks the database.
     assert 1 <= len(asked) <= 4
     for name in names:
@@ -231,15 +231,15 @@ def test_look_costs_the_same_while_a_service_does_not_answer(
     loop.hang(*names)
     for name in names:
         loop.create(name)
-    loop.scheduler.look()
+    loop.scheduler.poll()
     loop.wait_for_calls(3)
     # Once it has asked for others, nothing is asked before the claims of those would expire.
     seconds[0] += 1
-    loop.scheduler.look()
+    loop.scheduler.poll()
     seconds[0] += 10
-    assert loop.world.statements(loop.scheduler.look) == []
+    assert loop.world.statements(loop.scheduler.poll) == []
     loop.scheduler.nudge()
-    assert len(loop.world.statements(loop.scheduler.look)) == statements
+    assert len(loop.world.statements(loop.scheduler.poll)) == statements
     for name in names:
         loop.things.answers['wake', name].clear()
 

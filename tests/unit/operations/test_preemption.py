@@ -33,7 +33,7 @@ def test_youngest_loses_its_room_and_has_it_again_when_there_is_one(hotel: Hotel
     assert hotel.status(young) == ['WAITING']
     world.end(other)
     world.run_until_idle()
-    hotel.look()
+    hotel.poll()
     assert hotel.status(old, young) == ['PENDING', 'PENDING']
     world.run_until_idle(hours=2)
     assert hotel.status(old, young) == ['ACTIVE', 'ACTIVE']
@@ -239,7 +239,7 @@ def test_what_a_plugin_keeps_is_there_when_it_is_granted_again(hotel: Hotel, run
     assert world.lease(running).reservations[0].progress == {'guests': 'running'}
     world.end(other)
     world.run_until_idle()
-    hotel.look()
+    hotel.poll()
     world.run_until_idle()
     assert hotel.status(running) == ['ACTIVE']
 
@@ -302,7 +302,7 @@ def test_those_that_gave_way_are_granted_again_the_oldest_first(hotel: Hotel) ->
     world.end(other)
     world.end(second)
     world.run_until_idle()
-    hotel.look()
+    hotel.poll()
     assert hotel.status(*lost) == ['PENDING', 'WAITING']
 
 
@@ -313,7 +313,7 @@ def test_other_lease_that_is_cancelled_meanwhile_gives_its_room_back(
     other = book(hotel, 'other', start_date='now', end_date='+3h')
     world.end(other)
     world.run_until_idle(minutes=3)
-    hotel.look()
+    hotel.poll()
     world.run_until_idle()
     assert hotel.status(running, other) == ['ACTIVE', 'TERMINATED']
 
@@ -353,7 +353,7 @@ def test_those_that_wait_by_their_kind_come_first(hotel: Hotel) -> None:
     waits = hotel.book('waits', 2, start_date='+2h', end_date='+4h')
     world.end(other)
     world.run_until_idle()
-    hotel.look()
+    hotel.poll()
     assert hotel.status(lost, waits) == ['WAITING', 'PENDING']
 
 

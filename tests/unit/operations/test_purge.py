@@ -33,20 +33,20 @@ def test_leases_are_removed_after_their_time_and_a_few_at_once(
     kept = world.create('kept', end=NEVER)
     purger = purge.LeasePurger(world.database, world.clock, 10)
     time.forward(days=9)
-    assert purger.look() > 3600
+    assert purger.poll() > 3600
     assert left(world, old) == 5
     time.forward(days=2)
     counts = []
     for _ in range(3):
-        assert purger.look() < 10
+        assert purger.poll() < 10
         counts.append(left(world, old))
     assert counts == [3, 1, 0]
-    assert purger.look() > 3600
+    assert purger.poll() > 3600
     assert world.lease(kept).reservations
     # The next round begins at the first id.
     more = delete_leases(world, 1)
     time.forward(days=11)
-    purger.look()
+    purger.poll()
     assert left(world, more) == 0
 
 

@@ -55,7 +55,7 @@ def test_it_waits_for_the_end_of_another_and_lasts_as_long_as_it_asked_for(hotel
     assert hotel.status(first, second) == ['ACTIVE', 'WAITING']
     world.end(first)
     world.run_until_idle()
-    hotel.look()
+    hotel.poll()
     granted = world.settle(second)
     assert granted.status == 'ACTIVE'
     until = world.time.now + datetime.timedelta(hours=2)
@@ -71,7 +71,7 @@ def test_a_fixed_end_stays(hotel: Hotel) -> None:
     hotel.world.time.forward(minutes=30)
     hotel.world.end(first)
     hotel.world.run_until_idle()
-    hotel.look()
+    hotel.poll()
     granted = hotel.world.settle(second)
     assert (granted.status, granted.end_date) == ('ACTIVE', at('2026-12-01 15:00'))
 
@@ -126,14 +126,14 @@ def test_those_that_wait_longer_come_first(hotel: Hotel) -> None:
     long = hotel.book('long', 1, duration='3h')
     # It is over when the large one can begin: it may pass.
     world.run_until_idle(hours=1)
-    hotel.look()
+    hotel.poll()
     assert hotel.status(large, long) == ['WAITING', 'WAITING']
     short = hotel.book('short', 1, duration='30m')
-    hotel.look()
+    hotel.poll()
     assert hotel.status(large, long, short) == ['WAITING', 'WAITING', 'PENDING']
     world.run_until_idle(hours=1)
     assert hotel.status(first) == ['TERMINATED']
-    hotel.look()
+    hotel.poll()
     world.run_until_idle()
     assert hotel.status(large, long) == ['ACTIVE', 'WAITING']
 
@@ -157,7 +157,7 @@ def test_the_manager_knows_when_to_look_next(hotel: Hotel) -> None:
     hotel.book('first', 2)
     hotel.book('second')
     hotel.world.time.forward(minutes=30)
-    assert hotel.look() == pytest.approx(90 * 60, abs=1)
+    assert hotel.poll() == pytest.approx(90 * 60, abs=1)
 
 
 def test_a_lease_that_waits_is_changed_and_tried_again(hotel: Hotel) -> None:
@@ -179,7 +179,7 @@ def test_a_start_in_the_future_is_waited_for(hotel: Hotel) -> None:
     assert hotel.status(second) == ['WAITING']
     world.end(first)
     world.run_until_idle()
-    hotel.look()
+    hotel.poll()
     granted = world.lease(second)
     assert (granted.status, granted.start_date) == ('PENDING', at('2026-12-01 14:00'))
 
@@ -205,7 +205,7 @@ def test_higher_priority_comes_first(hotel: Hotel) -> None:
     assert [each.name for each in world.database.read(leases.read_waiting, waiting)] == order
     world.end(first)
     world.run_until_idle()
-    hotel.look()
+    hotel.poll()
     assert hotel.status(*waiting) == ['WAITING', 'PENDING', 'PENDING', 'WAITING']
     with pytest.raises(exceptions.InvalidState, match='only one that waits'):
         world.update(waiting[1], priority=0)
@@ -285,7 +285,7 @@ def test_it_waits_for_longer_than_it_lasts(hotel: Hotel) -> None:
     second = hotel.book('second', duration='1h')
     assert world.settle(second, hours=3).status == 'WAITING'
     world.run_until_idle(hours=21)
-    hotel.look()
+    hotel.poll()
     granted = world.settle(second)
     assert granted.status == 'ACTIVE'
     assert granted.end_date - granted.start_date == datetime.timedelta(hours=1)
@@ -315,7 +315,7 @@ def test_what_cannot_be_granted_keeps_nobody_waiting(hotel: Hotel) -> None:
     world.operations.queue.grant = limited
     world.end(first)
     world.run_until_idle()
-    hotel.look()
+    hotel.poll()
     assert hotel.status(stuck, next_one) == ['WAITING', 'PENDING']
     world.end(next_one)
     del world.plugins[TYPE]
@@ -341,7 +341,7 @@ def test_a_mistake_in_a_plugin_keeps_nobody_else_waiting(
     nudged: list[int] = []
     world.database.listen(db_events.DUE, lambda: nudged.append(1))
     monkeypatch.setattr(hotel.rooms, 'wanted', broken)
-    hotel.look()
+    hotel.poll()
     assert hotel.status(bad, good) == ['WAITING', 'PENDING']
     assert nudged == [1]
 
@@ -397,12 +397,12 @@ def test_what_is_asked_for_less_still_holds_nothing(hotel: Hotel) -> None:
     assert (lease.status, asked.params['min'], asked.amounts) == ('WAITING', 1, {})
     world.end(first)
     world.run_until_idle()
-    hotel.look()
+    hotel.poll()
     assert world.lease(waits).reservations[0].amounts == {'hosts': 1}
 
 
 def test_an_empty_queue_costs_one_statement(hotel: Hotel) -> None:
-    assert len(hotel.world.statements(hotel.look)) == 1
+    assert len(hotel.world.statements(hotel.poll)) == 1
 
 
 @pytest.mark.parametrize('waiting', [1, 1000])
@@ -414,9 +414,9 @@ def test_a_freed_room_costs_as_many_statements_however_many_wait(
     hotel.world.settle(first)
     ids = [hotel.book('waits')]
     ids += hotel.repeat(ids[0], waiting - 1)
-    assert hotel.look() is not None
+    assert hotel.poll() is not None
     hotel.world.operations.delete_lease(user(), first)
     hotel.world.settle(first)
-    statements = hotel.world.statements(hotel.look)
+    statements = hotel.world.statements(hotel.poll)
     assert hotel.status(*ids[:10], ids[-1])[:waiting] == ['PENDING', *['WAITING'] * 10][:waiting]
     assert len(statements) == 19, statements

@@ -254,5 +254,5 @@ def test_servers_and_volumes_that_sleep_are_found(stacks, everywhere):
     cinder.add(stacks.state, status='available')
     theirs = {nova.add(stacks.state, project_id='other-id')['id']}
     theirs |= {cinder.add(stacks.state, project_id='other-id')['id']}
-    found = parent_stacks.asleep(user, every_project=everywhere)
+    found = parent_stacks.asleep(user, all_projects=everywhere)
     assert found == (mine | theirs if everywhere else mine)

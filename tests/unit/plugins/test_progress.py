@@ -50,11 +50,11 @@ def test_the_age_begins_anew_when_the_state_changes_but_not_when_it_is_first_see
 def test_the_waits_grow_up_to_the_longest():
     at, waits = 0.0, []
     while not waits or waits[-1] < 30:
-        waits.append(Progress(START, NOON).next_look(later(at)))
+        waits.append(Progress(START, NOON).next_poll(later(at)))
         at += waits[-1]
     assert waits[:3] == [0.5, 0.75, 1.125]
     assert len(waits) == 12
-    assert Progress(START, NOON).with_request('image', later(at)).next_look(later(at)) == 0.5
+    assert Progress(START, NOON).with_request('image', later(at)).next_poll(later(at)) == 0.5
 
 
 def test_what_is_put_off_is_quiet_only_later_and_as_old_as_it_is():
@@ -134,4 +134,4 @@ def test_an_intention_is_written_down_at_once_and_changes_no_age():
 
 def test_waits_grow_from_the_first_one():
     asked = Progress(START, NOON)
-    assert [asked.next_look(later(at), 5.0) for at in (0, 4, 90)] == [5.0, 7.0, 30.0]
+    assert [asked.next_poll(later(at), 5.0) for at in (0, 4, 90)] == [5.0, 7.0, 30.0]

@@ -11,8 +11,8 @@ from climate_core import threads
 class Looker(threads.PeriodicWorker):
     name = 'looker'
 
-    def look(self) -> float:
-        return self.next_look()
+    def poll(self) -> float:
+        return self.next_poll()
 
 
 @pytest.mark.parametrize(('interval', 'within', 'latest'), [(600, 10, 10), (5, 60, 5)])
@@ -27,7 +27,7 @@ def test_first_look_comes_within_the_shorter_time(
 
 def test_next_look_comes_at_the_interval_or_a_tenth_before_or_after() -> None:
     worker = Looker(100, 10)
-    found = [worker.look() for _ in range(1000)]
+    found = [worker.poll() for _ in range(1000)]
     assert 90 <= min(found) < 95
     assert 105 < max(found) <= 110
     # One whose look says nothing sleeps for no longer than that.

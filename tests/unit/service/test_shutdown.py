@@ -178,7 +178,7 @@ def test_stop_ends_at_its_deadline_whatever_hangs(
     # Longer than what is left: the deadline is for the bus, too.
     monkeypatch.setattr(command_service, 'CLOSE_SECONDS', 1e6)
     cleanup = service._transport.cleanup
-    monkeypatch.setattr(service.scheduler, 'look', things.release.wait)
+    monkeypatch.setattr(service.scheduler, 'poll', things.release.wait)
     service.start()
     assert things.inside.wait(PATIENCE)
     monkeypatch.setattr(service.rpc._closing, '_target', things.release.wait)

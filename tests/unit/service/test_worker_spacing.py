@@ -33,7 +33,7 @@ class Gatherer(threads.Worker):
     spacing = 0.05
     looks = 0
 
-    def look(self) -> float:
+    def poll(self) -> float:
         # Something comes while it looks.
         self.nudge()
         self.looks += 1

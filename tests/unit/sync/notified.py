@@ -71,4 +71,4 @@ class Cloud:
     def tell(self, source: listener.Source, *notification: Any) -> None:
         """Hand a notification over, and do what is checked because of it at once."""
         self.notify(source, *notification)
-        self.checks[source.resource_type].look()
+        self.checks[source.resource_type].poll()

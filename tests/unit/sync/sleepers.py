@@ -124,13 +124,13 @@ class Sleepers:
     def _fail(self):
         self.failures += 1
 
-    def look(self, times=1):
+    def poll(self, times=1):
         for _ in range(times):
-            self.worker.look()
+            self.worker.poll()
 
     def sleep(self):
         """Have all hosts asleep that may."""
-        self.look(2)
+        self.poll(2)
 
     def later(self, minutes):
         self.now += minutes * MINUTE

@@ -27,28 +27,28 @@ def generation(one):
 def test_look_at_a_host_that_sleeps_changes_nothing(one):
     one.sleep()
     before = generation(one), one.told(), [*one.machines.switched]
-    one.look(3)
+    one.poll(3)
     assert (generation(one), one.told(), one.machines.switched) == before
 
 
 def test_host_wakes_before_its_lease(one):
     one.sleep()
     promise(one.database, one.ids[0], NOON + 60 * MINUTE)
-    one.look()
+    one.poll()
     one.later(52)
-    one.look()
+    one.poll()
     assert one.state() is ASLEEP
     one.later(1)
-    one.look()
+    one.poll()
     assert one.state() is WAKING
     one.later(1)
-    one.look()
+    one.poll()
     assert (one.state(), one.service(), one.is_held()) == (None, ('enabled', None), False)
     assert one.machines.switched == [('cn1', 'off'), ('cn1', 'on')]
     assert one.told() == [('waking', 'cn1'), ('awake', 'cn1')]
     assert one.sleeps() == [('cn1', NOON, NOON + 53 * MINUTE)]
     assert one.read().wake_seconds == 60
-    one.look()
+    one.poll()
     assert one.state() is None
 
 
@@ -57,7 +57,7 @@ def test_host_is_put_to_sleep_once_in_a_cycle(one):
     one.worker = one.manager()
     one.sleep()
     one.database.write(host_power.wake, one.ids[0])
-    one.look(2)
+    one.poll(2)
     assert (one.state(), one.sleeps()) == (None, [('cn1', NOON, NOON)])
     # The usual cycle is over, and its own is not.
     one.later(239)
@@ -73,16 +73,16 @@ def test_host_that_woke_quickly_before_is_woken_later(one):
     one.change(wake_seconds=60)
     promise(one.database, one.ids[0], NOON + 60 * MINUTE)
     one.later(56)
-    one.look()
+    one.poll()
     assert one.state() is ASLEEP
     one.later(1)
-    one.look()
+    one.poll()
     assert one.state() is WAKING
 
 
 def test_host_with_volumes_is_not_switched_off(one):
     one.records.with_volumes.add('cn1')
-    one.look(2)
+    one.poll(2)
     assert one.told() == []
 
 
@@ -92,7 +92,7 @@ def test_host_with_volumes_by_another_name_is_not_switched_off(one, monkeypatch,
     monkeypatch.setattr(volumes, 'CINDER', mock.Mock(read=lambda *_args: [{'host': name}]))
     one.change(service_name='cn1.example.com')
     one.records.hypervisors['cn1.example.com'] = one.records.hypervisors['cn1']
-    one.look(2)
+    one.poll(2)
     assert one.told() == []
 
 
@@ -106,24 +106,24 @@ def test_host_that_is_promised_meanwhile_stays_awake(one):
 def test_promise_by_what_was_known_before_is_refused(one):
     """A promise counts up the generation that it was made by."""
     before = generation(one)
-    one.look()
+    one.poll()
     assert generation(one) > before
 
 
 def test_host_without_a_driver_stays_awake(one):
     one.machines.unknown.add('cn1')
-    one.look(2)
+    one.poll(2)
     assert one.told() == []
 
 
 @pytest.mark.parametrize('reason', ['a new disk', None])
 def test_host_that_an_operator_disabled_in_nova_is_left_alone(one, reason):
     one.disable(reason)
-    one.look(2)
+    one.poll(2)
     assert one.told() == []
     # The same when it happens meanwhile.
     assert one.database.write(host_power.fall_asleep, one.ids[0], MINUTE)
-    one.look(2)
+    one.poll(2)
     assert (one.state(), one.machines.switched) == (None, [])
     assert (one.service(), one.is_held()) == (('disabled', reason), False)
     # It did not sleep, and that says nothing of how long it takes to wake.
@@ -131,10 +131,10 @@ def test_host_that_an_operator_disabled_in_nova_is_left_alone(one, reason):
 
 
 def test_host_that_an_operator_disabled_while_it_was_switched_off_is_switched_on(one):
-    one.look()
+    one.poll()
     one.machines.switch_off('cn1', True)
     one.disable('a new disk')
-    one.look(3)
+    one.poll(3)
     assert one.machines.switched[-1] == ('cn1', 'on')
     assert (one.state(), one.service(), one.is_held()) == (None, ('disabled', 'a new disk'), False)
 
@@ -142,7 +142,7 @@ def test_host_that_an_operator_disabled_while_it_was_switched_off_is_switched_on
 def test_host_that_lost_its_driver_while_it_falls_asleep_is_used_again(one):
     assert one.database.write(host_power.fall_asleep, one.ids[0], MINUTE)
     one.machines.unknown.add('cn1')
-    one.look(2)
+    one.poll(2)
     assert (one.state(), one.machines.switched) == (None, [])
 
 
@@ -150,7 +150,7 @@ def test_host_that_lost_its_driver_while_it_slept_is_used_when_it_comes(one):
     one.sleep()
     one.machines.switch_on('cn1')
     one.machines.unknown.add('cn1')
-    one.look(2)
+    one.poll(2)
     assert (one.state(), one.read().kept_on) == (None, True)
     assert (one.service(), one.is_held()) == (('enabled', None), False)
 
@@ -159,24 +159,24 @@ def test_nova_compute_that_an_operator_disabled_meanwhile_stays_so(one):
     one.sleep()
     one.disable('a new disk')
     one.database.write(host_power.wake, one.ids[0])
-    one.look(2)
+    one.poll(2)
     assert (one.state(), one.service()) == (None, ('disabled', 'a new disk'))
 
 
 def test_host_that_is_disabled_is_left_alone(one):
     one.change({'available': False}, disabled_reason='a new disk')
-    one.look(2)
+    one.poll(2)
     assert one.told() == []
 
 
 def test_host_that_a_person_switches_on_is_kept_on(one):
     one.sleep()
     one.machines.switch_on('cn1')
-    one.look(2)
+    one.poll(2)
     assert (one.state(), one.read().kept_on) == (None, True)
     assert one.service() == ('enabled', None)
     one.later(1000)
-    one.look(2)
+    one.poll(2)
     assert one.state() is None
     one.change(kept_on=False)
     one.sleep()
@@ -186,26 +186,26 @@ def test_host_that_a_person_switches_on_is_kept_on(one):
 def test_operator_has_a_host_woken(one):
     one.sleep()
     one.change(kept_on=True)
-    one.look(2)
+    one.poll(2)
     assert one.state() is None
 
 
 def test_host_is_put_to_sleep_once_in_a_while(one):
     one.sleep()
     one.database.write(host_power.wake, one.ids[0])
-    one.look(1)
+    one.poll(1)
     one.later(119)
-    one.look()
+    one.poll()
     assert one.state() is None
     one.later(1)
-    one.look()
+    one.poll()
     assert one.state() is FALLING
 
 
 def test_spare_hosts_stay_awake(sleepers):
     sleepers.conf.set_override('min_awake', 1, group='power')
     sleepers.worker = sleepers.manager()
-    sleepers.look(3)
+    sleepers.poll(3)
     assert (sleepers.state(), sleepers.state(1)) == (ASLEEP, None)
 
 
@@ -213,24 +213,24 @@ def test_two_managers_put_the_same_host_to_sleep(sleepers):
     sleepers.conf.set_override('min_awake', 1, group='power')
     sleepers.worker, other = sleepers.manager(), sleepers.manager()
     for _ in range(3):
-        sleepers.look()
-        other.look()
+        sleepers.poll()
+        other.poll()
     assert (sleepers.state(), sleepers.state(1)) == (ASLEEP, None)
     assert sleepers.told() == [('falling_asleep', 'cn1'), ('asleep', 'cn1')]
 
 
 def test_host_with_a_server_is_left_alone(one):
     one.records.servers.add('cn1')
-    one.look(3)
+    one.poll(3)
     assert (one.state(), one.told()) == (None, [])
     # One may come when that it is put to sleep is written already.
     assert one.database.write(host_power.fall_asleep, one.ids[0], MINUTE)
-    one.look()
+    one.poll()
     assert (one.state(), one.machines.switched, one.service()) == (None, [], ('enabled', None))
 
 
 def test_several_nodes_of_a_nova_compute_are_left_alone(one):
     known = node('cn3', 'cn1')
     one.database.write(db.insert, 'default', 'cn3', ('lane',), known, {})
-    one.look(2)
+    one.poll(2)
     assert one.told() == []

@@ -40,13 +40,13 @@ class Sleepers:
         connect = hosts.cloud.service
         self.worker = HostPower(hosts.conf, self.database, self.machines, connect)
 
-    def look(self, times=1):
+    def poll(self, times=1):
         for _ in range(times):
-            self.worker.look()
+            self.worker.poll()
 
     def sleep(self):
         """Have all hosts asleep that may."""
-        self.look(2)
+        self.poll(2)
 
     def state(self, number=0):
         return self.hosts.read(number).power
@@ -85,11 +85,11 @@ def one(sleepers):
 
 
 def test_host_without_servers_and_promises_is_closed_and_switched_off(one):
-    one.look()
+    one.poll()
     assert (one.state(), one.state(1)) == (FALLING, None)
     assert one.service() == ('disabled', power.REASON)
     assert len(one.consumers()) == 1
-    one.look()
+    one.poll()
     assert one.state() is ASLEEP
     assert one.machines.switched == [('cn1', 'off')]
     assert one.told() == [('falling_asleep', 'cn1'), ('asleep', 'cn1')]
@@ -110,11 +110,11 @@ def test_nothing_comes_to_a_host_that_sleeps(one):
 def test_host_with_a_server_is_not_switched_off(one):
     claim = one.hosts.read().provider_id, '00000000-0000-4000-8000-000000000001'
     fake_placement.add_server(one.hosts.state, *claim)
-    one.look(3)
+    one.poll(3)
     assert (one.state(), one.told(), one.machines.switched) == (None, [], [])
     # What proves that it is empty is Placement, and not what was read before.
     assert one.database.write(host_power.fall_asleep, one.hosts.ids[0], MINUTE)
-    one.look()
+    one.poll()
     assert (one.state(), one.machines.switched) == (None, [])
     assert one.consumers() == [claim[1]]
     assert one.service() == ('enabled', None)
@@ -127,7 +127,7 @@ def test_what_a_manager_did_too_late_is_undone(one):
     hypervisors.set_status(one.hosts.conn, service_id, power.REASON)
     one.machines.unknown.clear()
     promise(one.database, one.hosts.ids[0], NOON + MINUTE)
-    one.look(2)
+    one.poll(2)
     assert (one.state(), one.service(), one.consumers()) == (None, ('enabled', None), [])
 
 
@@ -136,7 +136,7 @@ def test_host_that_sleeps_is_not_taken_out(one):
     with pytest.raises(exceptions.HostChanging, match='cn1 is asleep'):
         one.hosts.operations.delete_host(one.hosts.context, one.hosts.ids[0])
     one.hosts.operations.update_host(one.hosts.context, one.hosts.ids[0], {'kept_on': True})
-    one.look(2)
+    one.poll(2)
     one.hosts.operations.delete_host(one.hosts.context, one.hosts.ids[0])
     assert one.hosts.in_pool() == {'cn2'}
 
@@ -145,12 +145,12 @@ def test_host_that_never_wakes_is_taken_out(one):
     one.sleep()
     one.machines.dead.add('cn1')
     one.hosts.operations.update_host(one.hosts.context, one.hosts.ids[0], {'kept_on': True})
-    one.look()
+    one.poll()
     provider = one.hosts.read().provider_id
     with pytest.raises(exceptions.HostChanging, match='cn1 is waking'):
         one.hosts.operations.delete_host(one.hosts.context, one.hosts.ids[0])
     one.now += 60 * MINUTE
-    one.look()
+    one.poll()
     assert one.hosts.read().failed
     one.hosts.operations.delete_host(one.hosts.context, one.hosts.ids[0])
     assert one.hosts.in_pool() == {'cn2'}
@@ -172,16 +172,16 @@ def test_host_that_placement_does_not_have_is_not_ready(one):
     known = one.hosts.read().provider_id
     assert one.database.write(host_power.wake, one.hosts.ids[0])
     provider('00000000-0000-4000-8000-00000000000a')
-    one.look(2)
+    one.poll(2)
     hypervisor = one.hosts.state.hypervisors[known]
     assert (one.state(), hypervisor['state'], hypervisor['status']) == (WAKING, 'up', 'disabled')
     one.now += 60 * MINUTE
-    one.look()
+    one.poll()
     assert (one.state(), one.hosts.read().failed) == (WAKING, True)
     assert one.told()[-1] == ('failed', 'cn1')
     provider(known)
     assert len(one.consumers()) == 1
-    one.look()
+    one.poll()
     assert (one.state(), one.service(), one.consumers()) == (None, ('enabled', None), [])
     assert one.told()[-1] == ('awake', 'cn1')
 
@@ -196,5 +196,5 @@ def test_no_request_where_no_pool_has_a_host(one):
     for each in one.hosts.ids:
         one.hosts.operations.delete_host(one.hosts.context, each)
     one.hosts.state.requests.clear()
-    assert one.worker.look() is None
+    assert one.worker.poll() is None
     assert one.hosts.state.requests == []

@@ -18,10 +18,10 @@ def test_host_that_does_not_wake_fails(one):
     one.machines.dead.add('cn1')
     one.database.write(host_power.wake, one.ids[0])
     one.later(6)
-    one.look()
+    one.poll()
     assert (one.read().failed, one.failures) == (False, 0)
     one.later(1)
-    one.look(2)
+    one.poll(2)
     host = one.read()
     told = 'Failed: It was switched on at 2026-12-01 12:00 UTC, and its nova-compute is not up.'
     assert (host.failed, host.reason, host.available) == (True, told, False)
@@ -29,37 +29,37 @@ def test_host_that_does_not_wake_fails(one):
     # It is waited for all the same.
     one.machines.dead.clear()
     one.machines.switch_on('cn1')
-    one.look()
+    one.poll()
     assert (one.state(), one.service()) == (None, ('enabled', None))
 
 
 def test_machine_that_does_not_answer_holds_up_no_other(sleepers):
     sleepers.machines.silent.add('cn1')
-    sleepers.look(2)
+    sleepers.poll(2)
     assert (sleepers.state(), sleepers.state(1)) == (FALLING, ASLEEP)
     sleepers.machines.silent.clear()
-    sleepers.look(2)
+    sleepers.poll(2)
     assert sleepers.state() is ASLEEP
 
 
 def test_machine_that_does_not_shut_down_is_cut_off(one):
     one.machines.stubborn.add('cn1')
-    one.look(2)
+    one.poll(2)
     one.later(6)
-    one.look(2)
+    one.poll(2)
     assert one.machines.switched == [('cn1', 'off'), ('cn1', 'cut')]
     assert one.state() is ASLEEP
 
 
 def test_host_that_is_never_off_is_woken(one):
-    one.look()
+    one.poll()
     one.machines.off.clear()
     one.machines.silent.add('cn1')
     one.later(16)
-    one.look()
+    one.poll()
     one.machines.silent.clear()
     one.machines.switch_on('cn1')
-    one.look()
+    one.poll()
     assert (one.state(), one.service(), one.is_held()) == (None, ('enabled', None), False)
 
 
@@ -68,10 +68,10 @@ def test_host_that_wakes_and_cannot_be_asked_fails(one, what):
     one.sleep()
     one.database.write(host_power.wake, one.ids[0])
     getattr(one.machines, what).add('cn1')
-    one.look()
+    one.poll()
     assert not one.read().failed
     one.later(7)
-    one.look()
+    one.poll()
     assert (one.read().failed, one.failures) == (True, 1)
 
 
@@ -80,7 +80,7 @@ def test_host_that_is_awake_at_the_last_moment_has_not_failed(one):
     one.database.write(host_power.wake, one.ids[0])
     one.machines.switch_on('cn1')
     one.later(7)
-    one.look()
+    one.poll()
     assert (one.state(), one.read().failed, one.failures) == (None, False, 0)
 
 
@@ -92,7 +92,7 @@ def test_host_wakes_while_it_is_not_known_which_may_sleep(one, monkeypatch):
     monkeypatch.setattr(placement, 'read_host_capacities', away)
     one.change(number=1, kept_on=False)
     one.change(kept_on=True)
-    one.look(2)
+    one.poll(2)
     assert (one.state(), one.state(1)) == (None, None)
 
 
@@ -108,10 +108,10 @@ def test_host_whose_nova_compute_is_not_known_is_woken_after_a_while(one, monkey
         return found if left is None else {**found, 'cn1': left}
 
     monkeypatch.setattr(one.records, 'services', partial)
-    one.look(2)
+    one.poll(2)
     assert (one.state(), one.machines.switched) == (FALLING, [])
     one.later(16)
-    one.look()
+    one.poll()
     assert one.state() is WAKING
 
 
@@ -131,37 +131,37 @@ def test_host_that_is_needed_is_switched_on_while_nova_does_not_answer(one, monk
     promise(one.database, one.ids[0], NOON + 60 * MINUTE)
     answer = no_nova(monkeypatch)
     one.later(53)
-    one.look()
+    one.poll()
     assert (one.state(), one.machines.switched[-1]) == (WAKING, ('cn1', 'on'))
     # Nobody can tell whether it is up, so it is neither awake nor failed.
     one.later(30)
-    one.look()
+    one.poll()
     assert (one.state(), one.failures) == (WAKING, 0)
     answer()
-    one.look()
+    one.poll()
     assert (one.state(), one.service(), one.is_held()) == (None, ('enabled', None), False)
     assert one.read().state == hosts.State.ENROLLED
 
 
 def test_no_host_is_put_to_sleep_while_nova_does_not_answer(one, monkeypatch):
     answer = no_nova(monkeypatch)
-    one.look(2)
+    one.poll(2)
     assert (one.state(), one.machines.switched) == (None, [])
     answer()
-    one.look()
+    one.poll()
     assert one.state() is FALLING
 
 
 def test_host_that_falls_asleep_is_not_switched_off_while_nova_does_not_answer(one, monkeypatch):
     assert one.database.write(host_power.fall_asleep, one.ids[0], MINUTE)
     answer = no_nova(monkeypatch)
-    one.look(3)
+    one.poll(3)
     assert (one.state(), one.machines.switched) == (FALLING, [])
     one.later(16)
-    one.look(2)
+    one.poll(2)
     assert one.state() is WAKING
     answer()
-    one.look()
+    one.poll()
     assert (one.state(), one.service(), one.is_held()) == (None, ('enabled', None), False)
     assert ('cn1', 'off') not in one.machines.switched
 
@@ -175,7 +175,7 @@ def test_driver_that_raises_anything_holds_up_no_other(sleepers, caplog, monkeyp
         return is_on(name)
 
     monkeypatch.setattr(sleepers.machines, 'is_on', fail)
-    sleepers.look(2)
+    sleepers.poll(2)
     assert (sleepers.state(), sleepers.state(1)) == (FALLING, ASLEEP)
     assert 'cn1 is falling_asleep, and goes on later: ValueError' in caplog.text
     assert 'a secret' not in caplog.text
@@ -186,7 +186,7 @@ def test_host_that_no_driver_can_tell_of_stays_awake(one, caplog, monkeypatch):
         raise ValueError('a secret')
 
     monkeypatch.setattr(one.machines, 'knows', fail)
-    one.look(2)
+    one.poll(2)
     assert one.told() == []
     assert 'cn1 is not put to sleep: ValueError' in caplog.text
     assert 'a secret' not in caplog.text
@@ -204,13 +204,13 @@ def test_tool_is_told_to_switch_a_host_on_again_that_was_never_off(one, monkeypa
         told.append('on')
 
     monkeypatch.setattr(one.machines, 'switch_on', switch_on)
-    one.look()
+    one.poll()
     one.later(16)
-    one.look()
+    one.poll()
     assert one.state() is WAKING
     down.append(True)
-    one.look(2)
+    one.poll(2)
     assert (one.state(), told) == (WAKING, ['off'])
     down.clear()
-    one.look()
+    one.poll()
     assert (one.state(), told) == (None, ['off', 'on'])

@@ -74,4 +74,4 @@ def test_server_that_came_by_no_lease_is_told(hosts, refresher, caplog):
 
 
 def test_refresher_waits_for_the_interval(hosts, refresher):
-    assert refresher.look() == pytest.approx(hosts.conf.hosts.refresh_interval, rel=0.11)
+    assert refresher.poll() == pytest.approx(hosts.conf.hosts.refresh_interval, rel=0.11)

@@ -85,7 +85,7 @@ def test_host_that_placement_has_no_more_is_left_to_its_operator(hosts, repair, 
 def test_lanes_that_placement_has_no_more_are_made_anew(hosts, repair):
     host = hosts.read()
     for lane_id in host.lane_ids[1:3]:
-        placement.PLACEMENT.ask(hosts.conn, 'DELETE', f'/resource_providers/{lane_id}')
+        placement.PLACEMENT.request(hosts.conn, 'DELETE', f'/resource_providers/{lane_id}')
     (found,) = repair()
     assert (found.what, found.action, found.done) == ('cn1', 'make them anew', True)
     assert '2 of its 4 lanes are not in Placement' in found.wrong

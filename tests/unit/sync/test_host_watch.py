@@ -179,7 +179,7 @@ def test_two_managers_replace_a_host_once(hosts, watch, monkeypatch, write):
 
 
 def test_watch_waits_for_the_interval(hosts, watch):
-    assert watch.look() == pytest.approx(hosts.conf.hosts.watch_interval, rel=0.11)
+    assert watch.poll() == pytest.approx(hosts.conf.hosts.watch_interval, rel=0.11)
 
 
 def test_watch_looks_at_once_when_a_host_is_freed_that_a_lease_lacks(hosts, watch, monkeypatch):
@@ -266,7 +266,7 @@ def test_first_host_that_is_enrolled_during_a_look_is_looked_at_at_once(hosts, w
         hosts.operations.delete_host(hosts.context, number)
     monkeypatch.setattr(watch, 'nudge', lambda: nudges.append(1))
     hosts.ids = enrol_after(hosts, monkeypatch, host_failures.every)
-    assert watch.look() >= 600
+    assert watch.poll() >= 600
     assert hosts.ids
     assert nudges
 
@@ -284,7 +284,7 @@ def test_host_that_becomes_free_while_it_is_found_out_that_one_lacks_is_looked_a
     silence(hosts)
     monkeypatch.setattr(watch, 'nudge', lambda: nudges.append(1))
     monkeypatch.setattr(watch._calendar, 'replace_unit', refuse)
-    watch.look()
+    watch.poll()
     assert nudges
 
 
@@ -295,8 +295,8 @@ def test_without_hosts_the_watch_looks_seldom_and_at_once_when_there_is_one(
     monkeypatch.setattr(watch, 'nudge', lambda: nudges.append(1))
     for number in hosts.ids:
         hosts.operations.delete_host(hosts.context, number)
-    assert watch.look() >= 600
+    assert watch.poll() >= 600
     nudges.clear()
     hosts.ids = [hosts.enrol('cn3')]
     assert nudges
-    assert watch.look() == pytest.approx(hosts.conf.hosts.watch_interval, rel=0.11)
+    assert watch.poll() == pytest.approx(hosts.conf.hosts.watch_interval, rel=0.11)

@@ -47,9 +47,9 @@ def test_resource_that_exists_is_checked_again_and_then_left(
     """What a service notifies may come before it has stored it."""
     cloud.tell(SERVERS, DELETED, deleted('server-1'))
     checks = cloud.checks[KIND]
-    assert checks.look() == notified_checks._AGAIN
+    assert checks.poll() == notified_checks._AGAIN
     clock[0] += notified_checks._AGAIN
-    assert checks.look() is None
+    assert checks.poll() is None
     assert servers.asked == [['server-1']] * 2
     assert leases.read(database, lease.id) == lease
 
@@ -58,7 +58,7 @@ def test_resource_that_is_gone_a_moment_later_is_lost(database, cloud, servers, 
     cloud.tell(SERVERS, DELETED, deleted('server-1'))
     servers.gone['server-1'] = 'It is gone.'
     clock[0] += notified_checks._AGAIN
-    assert cloud.checks[KIND].look() is None
+    assert cloud.checks[KIND].poll() is None
     assert leases.read(database, lease.id).status == 'TERMINATED'
 
 
@@ -79,7 +79,7 @@ def test_service_that_cannot_tell_loses_nothing(
     assert leases.read(database, lease.id) == lease
     servers.gone['server-1'] = 'It is gone.'
     clock[0] += notified_checks._AGAIN
-    cloud.checks[KIND].look()
+    cloud.checks[KIND].poll()
     assert leases.read(database, lease.id).status == 'TERMINATED'
 
 
@@ -93,7 +93,7 @@ def test_repeated_notifications_are_one_check_without_a_statement(
             cloud.notify(SERVERS, DELETED, deleted('server-1'))
 
     assert executed(database, repeat) == []
-    cloud.checks[KIND].look()
+    cloud.checks[KIND].poll()
     assert servers.asked == [['server-1']]
 
 
@@ -101,7 +101,7 @@ def test_flood_about_one_resource_is_a_check_every_few_seconds(cloud, servers, l
     checks, seconds = cloud.checks[KIND], 60
     for _ in range(10 * seconds):
         cloud.notify(SERVERS, DELETED, deleted('server-1'))
-        checks.look()
+        checks.poll()
         clock[0] += 0.1
     assert len(servers.asked) <= seconds / notified_checks._AGAIN + 1
 
@@ -113,10 +113,10 @@ def test_flood_about_all_resources_is_bounded(database, cloud, servers, clock, m
     for name in names:
         cloud.notify(SERVERS, DELETED, deleted(name))
     for _ in range(10):
-        cloud.checks[KIND].look()
+        cloud.checks[KIND].poll()
     assert [len(each) for each in servers.asked] == [10, 10, 5]
     clock[0] += 60
-    cloud.checks[KIND].look()
+    cloud.checks[KIND].poll()
     assert servers.asked[-1] == names[25:35]
 
 
@@ -143,7 +143,7 @@ def test_lease_that_ends_before_the_check_is_left_alone(database, cloud, servers
     with database.engine.begin() as connection:
         connection.execute(sa.text("UPDATE leases SET status = 'TERMINATING'"))
     before = leases.read(database, lease.id)
-    cloud.checks[KIND].look()
+    cloud.checks[KIND].poll()
     assert leases.read(database, lease.id) == before
 
 
