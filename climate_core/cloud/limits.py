@@ -154,7 +154,7 @@ def _replaced_globals(limit: Any, conf: cfg.ConfigOpts) -> Iterator[None]:
 @contextlib.contextmanager
 def _translated() -> Iterator[None]:
     """Turn what comes from the way to Keystone, or from a wrong setup, into a 503."""
-    # Here, as in _create_enforcer: it imports openstacksdk, which nothing else does and takes 11 MiB.
+    # Imported here, as in _create_enforcer: nothing else imports openstacksdk, which takes 11 MiB.
     from openstack import exceptions as sdk
     from oslo_limit import exception
 

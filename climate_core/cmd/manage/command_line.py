@@ -18,9 +18,9 @@ from climate_core.db.engine import Database
 
 
 def parse_seconds(text: str) -> float:
-    """Read a number of seconds, 0 or more.
+    """Parse a number of seconds, 0 or more.
 
-    :raises argparse.ArgumentTypeError: it is none
+    :raises argparse.ArgumentTypeError: it is not such a number
     """
     try:
         value = float(text)
@@ -32,9 +32,9 @@ def parse_seconds(text: str) -> float:
 
 
 def parse_count(text: str) -> int:
-    """Read a number from 1 on.
+    """Parse a whole number, 1 or more.
 
-    :raises argparse.ArgumentTypeError: it is none
+    :raises argparse.ArgumentTypeError: it is not such a number
     """
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f'must be a number from 1 on, not {text!r}')
@@ -42,12 +42,12 @@ def parse_count(text: str) -> int:
 
 
 def add_lease_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names the only lease to look at."""
+    """Add the option that restricts a command to one lease."""
     parser.add_argument('--lease', metavar='ID', help='only this lease')
 
 
 def check_lease_exists(database: Database, lease_id: str | None) -> None:
-    """Raise LeaseNotFound if there is no such lease, not even a deleted one; None is any."""
+    """Raise LeaseNotFound if no lease, not even a deleted one, has this id. None is accepted."""
     if lease_id is not None and database.read(leases.find, lease_id, parts=()) is None:
         raise exceptions.LeaseNotFound(f'No lease has the id {lease_id}.')
 
@@ -57,8 +57,19 @@ NOTHING_FOUND, SOMETHING_FOUND, NOT_CHECKED = 0, 1, 2
 STATUS = 'exit status: 0 nothing is wrong, 1 something was found, 2 it could not be looked for'
 
 
+def exit_status(found: object, unseen: object = None) -> int:
+    """Return the exit status of a command.
+
+    :param found: true if something was found
+    :param unseen: true if something could not be checked
+    """
+    if unseen:
+        return NOT_CHECKED
+    return SOMETHING_FOUND if found else NOTHING_FOUND
+
+
 def add_format_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option ``--format``, and say what the exit status is."""
+    """Add the option ``--format``, and the exit status to the help."""
     parser.add_argument(
         '-f', '--format', choices=['table', 'json'], default='table', help='(%(default)s)'
     )
@@ -72,11 +83,11 @@ def print_rows(
     form: str,
     unseen: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Print dataclasses.
+    """Print dataclasses as a table or as JSON.
 
     :param columns: the fields that a table has; JSON has all
     :param form: ``table`` or ``json``
-    :param unseen: what was not looked for, and why; it goes to standard error
+    :param unseen: title -> why it was not checked; printed to standard error
     """
     for title, reason in unseen.items():
         print(f'climate-manage: {title}: not looked for: {reason}', file=sys.stderr)
@@ -86,8 +97,8 @@ def print_rows(
         return
     table = prettytable.PrettyTable([name.replace('_', ' ') for name in columns])
     table.align = 'l'
-    for each in values:
-        table.add_row([_cell(each[name]) for name in columns])
+    for row_values in values:
+        table.add_row([_cell(row_values[name]) for name in columns])
     print(table if values or unseen else 'Nothing is wrong.')
 
 

@@ -17,12 +17,12 @@ from climate_core.db import migration, sql, store
 from climate_core.db import secrets as db_secrets
 from climate_core.db.engine import Database
 
-#: Days that a lease is kept after it was deleted or is over, by default.
+#: Default number of days for which deleted and ended leases are kept.
 DEFAULT_PURGE_DAYS = 90
 
 
 def add_database_commands(subparsers: Any) -> None:
-    """Add the commands to a parser."""
+    """Add the commands of ``climate-manage db`` to a parser."""
     upgrade = subparsers.add_parser('upgrade', help='expand and contract in one: nothing may run')
     upgrade.set_defaults(run=_upgrade)
 
@@ -100,7 +100,7 @@ def _purge(conf: cfg.ConfigOpts) -> int:
 
 
 def _parse_date(text: str) -> str:
-    """Check a date of the command line, which is read again with the database's now."""
+    """Check a date of the command line. The command parses it with the time of the database."""
     if len(text) == len('2026-12-01'):
         text += ' 00:00'
     try:
@@ -111,18 +111,18 @@ def _parse_date(text: str) -> str:
 
 
 def create_directory(conf: cfg.ConfigOpts) -> None:
-    """Make the directory that the file of an SQLite database lies in, for its owner alone."""
+    """Create the directory of an SQLite database, readable by its owner only."""
     url = sa.make_url(conf.database.connection)
     if url.get_backend_name() == 'sqlite' and url.database and url.database != ':memory:':
         pathlib.Path(url.database).parent.mkdir(0o700, parents=True, exist_ok=True)
 
 
-#: Rows between two lines that show the progress.
+#: Rows between two lines of progress.
 _ROWS_PER_LINE: Final = 100
 
 
 def add_secrets_commands(subparsers: Any) -> None:
-    """Add the commands to a parser."""
+    """Add the commands of ``climate-manage secrets`` to a parser."""
     parser = subparsers.add_parser(
         'check', help='report how many stored secrets need which of [virtual:instance] secret_keys'
     )
@@ -146,22 +146,19 @@ def _check_secrets(conf: cfg.ConfigOpts) -> int:
     keys = secrets.read_keys(conf)
     found = Counter(db_secrets.check_keys(database, keys))
     database.dispose()
-    for (name, each), count in sorted(found.items(), key=str):
-        print(f'{name}: {count} {_describe_key(each)}')
+    for (name, secret), count in sorted(found.items(), key=str):
+        print(f'{name}: {count} {_describe_key(secret)}')
     print(f'{sum(found.values())} secrets, {len(keys)} keys')
-    return (
-        command_line.NOTHING_FOUND
-        if all(each.is_current for _, each in found)
-        else command_line.SOMETHING_FOUND
-    )
+    return command_line.exit_status(any(not secret.is_current for _, secret in found))
 
 
-def _describe_key(each: db_secrets.Secret) -> str:
-    if each.key is None:
+def _describe_key(secret: db_secrets.Secret) -> str:
+    if secret.key is None:
         return 'in plain text'
-    if each.key == 0:
+    if secret.key == 0:
         return 'that no key opens'
-    return f'need key {each.key}' + ('' if each.is_current or each.key > 1 else ', not bound yet')
+    is_bound = secret.is_current or secret.key > 1
+    return f'need key {secret.key}' + ('' if is_bound else ', not bound yet')
 
 
 def _rotate_secrets(conf: cfg.ConfigOpts) -> int:
@@ -176,4 +173,4 @@ def _rotate_secrets(conf: cfg.ConfigOpts) -> int:
             print(f'{done} rows are sealed with the first key', flush=True)
     database.dispose()
     print(f'{done} rows are sealed with the first key, {left} are left')
-    return command_line.SOMETHING_FOUND if left else command_line.NOTHING_FOUND
+    return command_line.exit_status(left)

@@ -38,7 +38,7 @@ _DEFAULT_THRESHOLDS = monitoring.StuckThresholds()
 
 
 def add_lease_commands(subparsers: Any) -> None:
-    """Add the commands to a parser."""
+    """Add the commands of ``climate-manage lease`` to a parser."""
     parser = subparsers.add_parser(
         'stuck',
         help='list what does not go on',
@@ -53,7 +53,7 @@ def add_lease_commands(subparsers: Any) -> None:
 
 
 def add_thresholds(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say when something counts as stuck."""
+    """Add the options for when a lease or an event counts as stuck."""
     parser.add_argument(
         '--attempts',
         type=command_line.parse_count,
@@ -89,12 +89,12 @@ def _list_stuck(conf: cfg.ConfigOpts) -> int:
     found = database.read(monitoring.find_stuck, read_thresholds(options), options.lease)
     command_line.print_rows(found, _STUCK_COLUMNS, options.format)
     database.dispose()
-    return command_line.SOMETHING_FOUND if found else command_line.NOTHING_FOUND
+    return command_line.exit_status(found)
 
 
-#: Seconds that a resource without a lease is left alone: a boot may take its time.
+#: Seconds for which a resource without a lease is not deleted: a boot may take that long.
 SAFE_SECONDS = 3600.0
-#: What an operator is told of events that were made due: options of the command, and [engine].
+#: The hint about events that were made due; it has options of the command, and [engine].
 _MADE_DUE_HINT = (
     'A running climate-manager takes up what is due now: at once, or within [engine] idle_seconds '
     '({1.idle_seconds:g} s) if it was not told. After {0.grace:g} s (--grace) "climate-manage '
@@ -124,7 +124,7 @@ _REPAIRED_COLUMNS = ('what', 'wrong', 'action', 'done', 'trouble')
 
 
 def add_repair_commands(subparsers: Any) -> None:
-    """Add the commands to a parser."""
+    """Add ``orphans`` and ``repair`` to a parser."""
     parser = subparsers.add_parser(
         'orphans',
         help='list resources without a lease, and leases without their resource',
@@ -181,9 +181,7 @@ def _list_orphans(conf: cfg.ConfigOpts) -> int:
     found += _find_orphan_flavors(database, cloud, unseen)
     command_line.print_rows(found, _ORPHAN_COLUMNS, conf.command.format, unseen)
     database.dispose()
-    if unseen:
-        return command_line.NOT_CHECKED
-    return command_line.SOMETHING_FOUND if found else command_line.NOTHING_FOUND
+    return command_line.exit_status(found, unseen)
 
 
 def _find_orphans(
@@ -232,19 +230,13 @@ def _repair(conf: cfg.ConfigOpts) -> int:
     elif any(each.action for each in found) and not options.yes:
         _print_hint('Nothing was done: say --yes to do it.', options.format)
     database.dispose()
-    if work.unseen:
-        return command_line.NOT_CHECKED
-    return (
-        command_line.NOTHING_FOUND
-        if all(each.done for each in found)
-        else command_line.SOMETHING_FOUND
-    )
+    return command_line.exit_status(any(not each.done for each in found), work.unseen)
 
 
 def _repair_hosts(
     database: Database, cloud: Cloud, yes: bool, unseen: dict[str, str]
 ) -> list[repair.Repaired]:
-    # Without hosts a cloud may have no Placement, or no rights to it for us.
+    # A cloud without hosts of pools may have no Placement, or no rights for Climate to it.
     noted: dict[str, str] = {}
     found: list[repair.Repaired] = []
     with orphans.unseen('Host', noted):
@@ -267,7 +259,7 @@ def _connect(conf: cfg.ConfigOpts) -> tuple[Database, Cloud, dict[str, ResourceP
 
 
 def _notify_managers(conf: cfg.ConfigOpts) -> None:
-    """Nudge the managers; one that does not get the hint looks by itself after a while."""
+    """Nudge the managers; a manager that misses the hint polls by itself after a while."""
     try:
         client = messaging.get_rpc_client(
             open_transport(conf),
@@ -276,4 +268,4 @@ def _notify_managers(conf: cfg.ConfigOpts) -> None:
         )
         client.prepare(retry=1).cast(RequestContext(overwrite=False), 'nudge')
     except messaging.MessagingException as exc:
-        LOG.warning('The managers were not told; they look by themselves: %s', exc)
+        LOG.warning('Could not notify the managers; they find the work when they poll: %s', exc)

@@ -30,84 +30,7 @@ from climate_core.threads import HttpServer
 LOG = log.getLogger(__name__)
 
 
-class NoTrusts:
-    """Stand in for trusts without Keystone: ids that mean nothing."""
-
-    def check(self, context: RequestContext) -> None:
-        """Accept every token."""
-
-    def scope(self, context: RequestContext) -> None:
-        """Have each lease make its own."""
-
-    def create(self, context: RequestContext, roles: Sequence[str] | None = None) -> str:  # noqa: ARG002
-        return uuid.uuid4().hex
-
-    def roles(self, trust_id: str) -> Sequence[str]:  # noqa: ARG002
-        return ['member', 'reader']
-
-    def delete(self, trust_id: str) -> None:
-        """Do nothing."""
-
-
-def log_notification(event_type: str, payload: Mapping[str, Any]) -> None:
-    """Write a notification to the log."""
-    LOG.info('%s: lease %s is %s', event_type, payload.get('lease_id'), payload.get('status'))
-
-
-def create_stand_ins(conf: cfg.ConfigOpts) -> dict[str, base.ResourcePlugin]:
-    """Make a stand-in without a cloud for each plugin of climate.conf, with the same schema."""
-    return {
-        each.resource_type: _create_stand_in(each, conf)
-        for each in loading.classes(conf.manager.plugins)
-    }
-
-
-def _create_stand_in(
-    plugin: type[base.ResourcePlugin], conf: cfg.ConfigOpts
-) -> base.ResourcePlugin:
-    class NoCloud(base.ResourcePlugin):
-        resource_type = plugin.resource_type
-        title = plugin.title
-        description = plugin.description
-        schema = plugin.schema
-        required = plugin.required
-        reusable = plugin.reusable
-        changeable = plugin.changeable
-        rank = plugin.rank
-
-        def __init__(self) -> None:
-            self.conf = conf
-
-        def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> base.Claimed:  # noqa: ARG002
-            params = _without_write_only(values, plugin.schema)
-            for each in ('resource_type', 'resource_id'):
-                params.pop(each, None)
-            return base.Claimed(values.get('resource_id') or str(uuid.uuid4()), params)
-
-        def wake_up(self, lease: Lease, reservation: Reservation) -> None:  # noqa: ARG002
-            LOG.info('%s %s starts', reservation.resource_type, reservation.resource_id)
-
-        def end(self, lease: Lease, reservation: Reservation) -> None:  # noqa: ARG002
-            LOG.info('%s %s ends', reservation.resource_type, reservation.resource_id)
-
-    return NoCloud()
-
-
-def _without_write_only(values: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values without those that their schema says are never shown.
-
-    :param schema: JSON Schema by the names of the values
-    """
-    shown = {}
-    for name, value in values.items():
-        own = schema.get(name, {})
-        if isinstance(value, Mapping) and 'properties' in own:
-            value = _without_write_only(value, own['properties'])
-        if not own.get('writeOnly'):
-            shown[name] = value
-    return shown
-
-
+#: The default port of the API.
 PORT = 1234
 
 
@@ -152,7 +75,7 @@ def run(conf: cfg.ConfigOpts) -> int:
 
 @contextmanager
 def serving(conf: cfg.ConfigOpts) -> Iterator[str]:
-    """Run the service.
+    """Run the service in the context.
 
     :param conf: with the command line of this command
     :returns: the URL of the API
@@ -208,3 +131,81 @@ def _create_manager(conf: cfg.ConfigOpts, database: Database) -> ManagerService:
         send=log_notification,
         watch=False,
     )
+
+
+class NoTrusts:
+    """Trusts without Keystone: their ids mean nothing."""
+
+    def check(self, context: RequestContext) -> None:
+        """Accept every token."""
+
+    def scope(self, context: RequestContext) -> None:
+        """Return None: no lease shares the trust of another."""
+
+    def create(self, context: RequestContext, roles: Sequence[str] | None = None) -> str:  # noqa: ARG002
+        return uuid.uuid4().hex
+
+    def roles(self, trust_id: str) -> Sequence[str]:  # noqa: ARG002
+        return ['member', 'reader']
+
+    def delete(self, trust_id: str) -> None:
+        """Do nothing."""
+
+
+def log_notification(event_type: str, payload: Mapping[str, Any]) -> None:
+    """Write a notification to the log."""
+    LOG.info('%s: lease %s is %s', event_type, payload.get('lease_id'), payload.get('status'))
+
+
+def create_stand_ins(conf: cfg.ConfigOpts) -> dict[str, base.ResourcePlugin]:
+    """Create a plugin without a cloud for each one of climate.conf, with the same schema."""
+    return {
+        plugin.resource_type: _create_stand_in(plugin, conf)
+        for plugin in loading.classes(conf.manager.plugins)
+    }
+
+
+def _create_stand_in(
+    plugin: type[base.ResourcePlugin], conf: cfg.ConfigOpts
+) -> base.ResourcePlugin:
+    class NoCloud(base.ResourcePlugin):
+        resource_type = plugin.resource_type
+        title = plugin.title
+        description = plugin.description
+        schema = plugin.schema
+        required = plugin.required
+        reusable = plugin.reusable
+        changeable = plugin.changeable
+        rank = plugin.rank
+
+        def __init__(self) -> None:
+            self.conf = conf
+
+        def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> base.Claimed:  # noqa: ARG002
+            params = _without_write_only(values, plugin.schema)
+            for name in ('resource_type', 'resource_id'):
+                params.pop(name, None)
+            return base.Claimed(values.get('resource_id') or str(uuid.uuid4()), params)
+
+        def wake_up(self, lease: Lease, reservation: Reservation) -> None:  # noqa: ARG002
+            LOG.info('%s %s starts', reservation.resource_type, reservation.resource_id)
+
+        def end(self, lease: Lease, reservation: Reservation) -> None:  # noqa: ARG002
+            LOG.info('%s %s ends', reservation.resource_type, reservation.resource_id)
+
+    return NoCloud()
+
+
+def _without_write_only(values: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values without those that are write-only in their schema.
+
+    :param schema: JSON Schema by the names of the values
+    """
+    shown = {}
+    for name, value in values.items():
+        own = schema.get(name, {})
+        if isinstance(value, Mapping) and 'properties' in own:
+            value = _without_write_only(value, own['properties'])
+        if not own.get('writeOnly'):
+            shown[name] = value
+    return shown
