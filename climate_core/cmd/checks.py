@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the checks of ``climate-status`` on any configuration, also on one with invalid options."""
+"""The checks of ``climate-status``, which run on any configuration, even with invalid options."""
 
 from collections.abc import Callable, Iterable
 
@@ -10,12 +10,12 @@ from oslo_upgradecheck import upgradecheck
 
 from climate_core.cmd import startup_errors
 
-#: The errors of an option that has an invalid value.
+#: The errors for an option with an invalid value.
 _INVALID = (cfg.Error, sa.exc.ArgumentError)
 
 
 class Checks(upgradecheck.UpgradeCommands):
-    """Run checks of the installation, first that of its configuration files.
+    """Checks of the installation. The first one is that of its configuration files.
 
     :param conf: the configuration of the services
     :param checks: the name of each check, and a function without parameters that runs it
@@ -34,7 +34,7 @@ class Checks(upgradecheck.UpgradeCommands):
         )
 
     def _check_files(self) -> upgradecheck.Result:
-        """Warn if no file was read, so that the checks read the defaults."""
+        """Warn if no file was read: then the checks see the defaults."""
         missing = startup_errors.describe_missing_file(self.conf)
         if missing:
             return upgradecheck.Result(
@@ -49,12 +49,12 @@ def _run_check(checks: Checks, check: Callable[[], upgradecheck.Result]) -> upgr
     try:
         return check()
     except _INVALID as exc:
-        said = startup_errors.describe_error(checks.conf, exc)
-        return upgradecheck.Result(upgradecheck.Code.FAILURE, said)
+        reason = startup_errors.describe_error(checks.conf, exc)
+        return upgradecheck.Result(upgradecheck.Code.FAILURE, reason)
 
 
 def parse_transport(conf: cfg.ConfigOpts, option: str, url: str) -> messaging.TransportURL:
-    """Return the parts of the URL of a message bus.
+    """Parse the URL of a message bus.
 
     :raises oslo_config.cfg.Error: it is invalid
     """

@@ -36,7 +36,7 @@ _CLI = [
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a manager until SIGTERM or SIGINT.
 
-    :returns: 0; 1 when it cannot start, broke, or left work to be taken up later
+    :returns: 0; 1 if it cannot start, broke, or left work that is resumed later
     :raises SystemExit: with 2: the command line or a file that it names cannot be used
     """
     words = sys.argv[1:] if argv is None else argv
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     process.report_on_signal(conf)
     try:
         migration.check(conf)
-        # As in climate_core.wsgi.api; managers of one program then share what was loaded.
+        # As in climate_core.wsgi.api; the managers of one program share the loaded modules.
         gc.collect()
         gc.freeze()
         process.share_arenas()
@@ -71,5 +71,5 @@ def _run(manager: service.ManagerService) -> int:
         return int(broken.is_set())
     LOG.warning('Work in progress is left; it is taken up when its claim expires')
     sys.stdout.flush()
-    # Python would wait for the threads that are still at it.
+    # Python would wait for the threads that are still working.
     os._exit(1)

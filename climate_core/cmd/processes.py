@@ -38,7 +38,7 @@ LOG = log.getLogger(__name__)
 
 
 class Shutdown:
-    """Ask a program to stop, and wait until it is asked.
+    """Request the stop of a program, and wait for the request.
 
     No lock, queue or ``threading.Event``: Python runs a signal handler when the first thread runs
     bytecode, and a signal that comes right before that thread blocks, or that the kernel gives to
@@ -46,7 +46,7 @@ class Shutdown:
     """
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
         self._reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
 
@@ -57,24 +57,24 @@ class Shutdown:
             signal.signal(number, lambda *_: self.set())
 
     def set(self) -> None:
-        """Ask the program to stop, from any thread or from a signal handler."""
-        self.asked = True
+        """Request the stop, from any thread or from a signal handler."""
+        self.requested = True
         with contextlib.suppress(BlockingIOError):
             self._writer.send(b'\0')
 
     def wait(self) -> None:
-        """Wait until it is asked."""
-        while not self.asked:
+        """Wait until the stop is requested."""
+        while not self.requested:
             self._reader.recv(1)
 
 
 def stop_on_broken_thread(stop: Callable[[], None]) -> threading.Event:
     """Stop the process when an exception ends a vital thread.
 
-    It is for the program that owns the process: there is one hook for all threads.
+    Only the program that owns the process may call it: there is one hook for all threads.
 
-    :param stop: called then, in that thread
-    :returns: an event that is set when one of them broke
+    :param stop: called in that thread
+    :returns: an event that is set when a vital thread broke
     """
     broken = threading.Event()
 
@@ -88,27 +88,27 @@ def stop_on_broken_thread(stop: Callable[[], None]) -> threading.Event:
     return broken
 
 
-#: Seconds after ``[engine] grace_seconds`` in which the message bus is left.
+#: Seconds after ``[engine] grace_seconds`` to disconnect from the message bus.
 _BUS_SECONDS = 10
 _LAST_PORT = 65535
 
 
 @dataclasses.dataclass(frozen=True)
 class _SharedState:
-    """Share between the processes of one program what became of their managers.
+    """State of the managers, shared by the processes of one program.
 
-    :param started: a manager runs
-    :param refused: none runs yet, and one cannot start
-    :param left: work was left to be taken up later
+    :param started: at least one manager has started
+    :param failed_to_start: a manager cannot start, and none has started
+    :param work_left: unfinished work is resumed when its claim expires
     """
 
     started: Event
-    refused: Event
-    left: Event
+    failed_to_start: Event
+    work_left: Event
 
 
 class ManagerProcess(cotyledon.Service):
-    """One manager in a process of its own."""
+    """A manager in its own process."""
 
     name = 'manager'
 
@@ -138,44 +138,46 @@ class ManagerProcess(cotyledon.Service):
         self._is_running.wait()
         if not self._manager.stop():
             LOG.warning('Work in progress is left; it is taken up when its claim expires')
-            self._shared.left.set()
+            self._shared.work_left.set()
 
     def _stop_program(self) -> None:
-        """Stop the program if no manager has run; later ones are started again and again."""
+        """Stop the program if no manager has started. Otherwise cotyledon restarts this one."""
         parent = multiprocessing.parent_process()
         if parent is not None and parent.pid and not self._shared.started.is_set():
-            self._shared.refused.set()
+            self._shared.failed_to_start.set()
             os.kill(parent.pid, signal.SIGTERM)
 
 
 def run_managers(conf: cfg.ConfigOpts, count: int) -> int:
-    """Run so many managers until SIGTERM; SIGINT ends the process.
+    """Run managers until SIGTERM; SIGINT ends the process.
 
-    :returns: 0; 1 when they cannot start, or left work to be taken up later
+    :param count: number of managers
+    :returns: 0; 1 if they cannot start, or if work is left that is resumed later
     """
-    # What they are given cannot be pickled.
+    # Their arguments cannot be pickled.
     context = multiprocessing.get_context('fork')
     shared = _SharedState(context.Event(), context.Event(), context.Event())
     supervisor = cotyledon.ServiceManager(
         graceful_shutdown_timeout=math.ceil(conf.engine.grace_seconds) + _BUS_SECONDS,
         mp_context=context,
     )
-    # What one that was started again had left was taken up since.
-    supervisor.register_hooks(on_terminate=shared.left.clear)
+    # The work that a restarted manager had left was resumed since.
+    supervisor.register_hooks(on_terminate=shared.work_left.clear)
     supervisor.add(ManagerProcess, workers=count, args=(conf, shared))
     try:
         supervisor.run()
     except SystemExit as end:
-        return int(end.code or shared.refused.is_set() or shared.left.is_set())
+        return int(end.code or shared.failed_to_start.is_set() or shared.work_left.is_set())
     return 0
 
 
 def name_worker(conf: cfg.ConfigOpts, number: int) -> None:
     """Give a manager its own name on the bus, and its own port for metrics.
 
-    :param number: of the process, from 0: ``controller`` is ``controller-1``, and its metrics are
-        at the port that is configured, those of ``controller-2`` at the next one
-    :raises climate_core.delivery.metrics.BadAddress: ``[metrics] listen`` makes no sense
+    :param number: number of the process, from 0. On host ``controller`` the first manager is
+        ``controller-1``, with its metrics at the configured port, and the second
+        ``controller-2``, at the next port
+    :raises climate_core.delivery.metrics.BadAddress: ``[metrics] listen`` is invalid
     """
     conf.set_override('host', f'{conf.manager.host}-{number + 1}', group='manager')
     if conf.metrics.listen:
@@ -190,5 +192,5 @@ def name_worker(conf: cfg.ConfigOpts, number: int) -> None:
 
 
 def end_process() -> None:
-    """End this process as SIGTERM does; it is started again."""
+    """End this process as SIGTERM does; cotyledon restarts it."""
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explain in a sentence on standard error why a program cannot use its configuration."""
+"""Describe in a sentence why a program cannot use its configuration, and so cannot start."""
 
 import pathlib
 import sys
@@ -18,9 +18,9 @@ from climate_hosts.cloud.power import base as power
 
 T = TypeVar('T')
 
-#: The exit status for a command line, or a file that it names, that cannot be used; argparse's.
+#: The exit status for an invalid command line or configuration file, as of argparse.
 USAGE_STATUS = 2
-#: What keeps a manager from starting.
+#: The errors with which a manager does not start.
 CANNOT_START: tuple[type[Exception], ...] = (
     migration.WrongVersion,
     loading.PluginError,
@@ -33,10 +33,10 @@ CANNOT_START: tuple[type[Exception], ...] = (
 
 
 def parse_or_exit(program: str, parse: Callable[[], T]) -> T:
-    """Read the configuration; end the process with a sentence if a file of it cannot be used.
+    """Parse the configuration; end the process with a sentence if a file is invalid.
 
     :param program: the name of the program
-    :param parse: reads the command line and the files
+    :param parse: parses the command line and the files
     """
     try:
         return parse()
@@ -46,15 +46,15 @@ def parse_or_exit(program: str, parse: Callable[[], T]) -> T:
 
 
 def describe_error(conf: cfg.ConfigOpts, exc: Exception) -> str:
-    """Return what an error says, with the database if that is to blame.
+    """Return the message of an error, with the database if the error is about it.
 
-    If no climate.conf was read, that is said as well.
+    The message also mentions if no climate.conf was read.
     """
-    said = [str(exc)]
+    sentences = [str(exc)]
     if isinstance(exc, DATABASE_ERRORS):
         # The lines below the first one are SQL, and an address with general advice.
-        said = [f'{str(exc).partition(chr(10))[0].rstrip(".")}.', *_describe_database(conf)]
-    return ' '.join(filter(None, (*said, describe_missing_file(conf))))
+        sentences = [f'{str(exc).partition(chr(10))[0].rstrip(".")}.', *_describe_database(conf)]
+    return ' '.join(filter(None, (*sentences, describe_missing_file(conf))))
 
 
 def describe_missing_file(conf: cfg.ConfigOpts) -> str | None:
@@ -68,7 +68,7 @@ def describe_missing_file(conf: cfg.ConfigOpts) -> str | None:
 
 
 def list_files(conf: cfg.ConfigOpts) -> list[str]:
-    """Return the configuration files that were read, with those of directories."""
+    """List the configuration files that were read, including those of directories."""
     directories = map(pathlib.Path, conf.config_dir)
     found = [path for directory in directories for path in sorted(directory.glob('*.conf'))]
     return [*conf.config_file, *map(str, found)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Count in the database when the metrics are read, but not too often."""
+"""A collector of metrics that caches what it counts in the database."""
 
 import abc
 import threading
@@ -19,9 +19,9 @@ T = TypeVar('T')
 
 
 class CachedCollector(Collector, Generic[T]):
-    """A collector of what the database has.
+    """A collector of counts in the database.
 
-    :param seconds: how long what was counted is told again
+    :param seconds: how long the counts are cached
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -32,14 +32,14 @@ class CachedCollector(Collector, Generic[T]):
 
     @abc.abstractmethod
     def count(self) -> T:
-        """Count."""
+        """Read the counts from the database."""
 
     def describe(self) -> list[core.Metric]:
         """Return nothing, so that registering the collector does not query the database."""
         return []
 
     def read(self) -> T | None:
-        """Return what was counted a moment ago; None if the database does not answer."""
+        """Return the counts, from the cache if they are recent; None if the database fails."""
         with self._lock:
             now = self._clock()
             if self._last is None or now - self._last[0] >= self._seconds:

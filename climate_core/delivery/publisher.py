@@ -20,15 +20,16 @@ from climate_core.threads import Worker, limit_sleep
 
 LOG = log.getLogger(__name__)
 
-#: How many are kept; what is more is left to the database, and to any manager.
+#: Maximum number of claimed notifications in memory; any manager sends the others.
 MAX_CLAIMED = 1000
 
 
 class ClaimedNotifications:
-    """A queue of notifications that are claimed, with the times when their claims expire.
+    """A queue of notifications that this process has saved and claimed, and not sent yet.
 
-    Once it was full it takes no more until it is opened again: what is in the database is newer
-    than what is here, and older than what comes. Any thread may add, one takes from it.
+    Once it is full it accepts no more until it is reopened: then the notifications in the database
+    are newer than those in the queue, and older than those to come. Any thread may add, one thread
+    removes.
     """
 
     def __init__(self) -> None:
@@ -39,44 +40,44 @@ class ClaimedNotifications:
         return len(self._items)
 
     def accepts_more(self) -> bool:
-        """Tell whether it takes what is written now."""
+        """Return whether the queue accepts the notifications that are saved now."""
         if len(self._items) >= MAX_CLAIMED:
             self.is_open = False
         return self.is_open
 
     def add(self, notifications: Sequence[NewNotification], until: float) -> None:
-        """Keep notifications.
+        """Add notifications.
 
         :param until: when their claim expires, by the monotonic clock
         """
-        self._items.extend((each, until) for each in notifications)
+        self._items.extend((notification, until) for notification in notifications)
 
     def has_expired(self) -> bool:
-        """Tell whether another manager may have the next one by now."""
+        """Return whether another manager may have claimed the next notification by now."""
         return bool(self._items) and self._items[0][1] <= time.monotonic()
 
     def pop(self) -> NewNotification:
-        """Take the next one.
+        """Remove the next notification and return it.
 
-        :raises IndexError: there is none
+        :raises IndexError: the queue is empty
         """
         return self._items.popleft()[0]
 
     def clear(self) -> set[str]:
-        """Drop what is kept; return the names of its claims."""
+        """Empty the queue; return the names of the claims."""
         return {self.pop().claim for _ in range(len(self))}
 
 
-#: How many notifications are claimed or deleted at once.
+#: Number of notifications that are claimed or deleted in one statement.
 BATCH_SIZE = 100
 
 Send = Callable[[str, Mapping[str, Any]], None]
 
 
 def create_sender(conf: cfg.ConfigOpts) -> Send:
-    """Return what sends through the drivers of ``[oslo_messaging_notifications]``.
+    """Return a function that sends through the drivers of ``[oslo_messaging_notifications]``.
 
-    It blocks while the message bus is away: the outbox keeps what is not sent.
+    It blocks while the message bus is away: unsent notifications stay in the outbox.
     """
     transport = messaging.get_notification_transport(conf)
     sender = messaging.Notifier(transport, publisher_id=f'climate.{conf.manager.host}', retry=-1)
@@ -88,10 +89,10 @@ def create_sender(conf: cfg.ConfigOpts) -> Send:
 
 
 class Publisher(Worker):
-    """Empty the outbox; what is written into it by this process wakes it.
+    """Empty the outbox; transactions of this process that fill it wake the publisher.
 
-    From its start to its end it has what this process writes without reading it: that is claimed
-    as it is written. The database is asked for the rest.
+    Between its start and its stop, the notifications of this process are claimed as they are saved
+    and reach the publisher without a query. It queries the database for the others.
 
     :param send: sends one notification, or raises
     :param idle_seconds: the longest sleep
@@ -101,7 +102,7 @@ class Publisher(Worker):
     name = 'publisher'
     expected_errors = (*DATABASE_ERRORS, messaging.MessagingException)
     failure_message = 'Notifications cannot be sent now; they are kept'
-    # To claim them one by one was half of what a manager did while many leases were created.
+    # Single claims were half of a manager's work while many leases were created.
     spacing = 0.05
 
     def __init__(
@@ -113,7 +114,7 @@ class Publisher(Worker):
         self._send = send
         self._ttl = ttl
         self._claimed = ClaimedNotifications()
-        #: Whether the database is to be asked now, and otherwise when, by the monotonic clock.
+        #: Whether to query the database now, and otherwise when, by the monotonic clock.
         self._must_query = True
         self._query_at = math.inf
         database.listen(outbox.NOTIFICATIONS_ADDED, self.nudge)
@@ -133,7 +134,7 @@ class Publisher(Worker):
     def expiry_of_new(self) -> outbox.Expiry | None:
         if self.stopping or not self._claimed.accepts_more():
             return None
-        # First the monotonic one: this process lets go before others take.
+        # The monotonic time first: this process releases its claim before others may take it.
         until = time.monotonic() + self._ttl
         return outbox.Expiry(self._clock.now() + datetime.timedelta(seconds=self._ttl), until)
 
@@ -144,18 +145,18 @@ class Publisher(Worker):
     def poll(self) -> float | None:
         while not self.stopping and (self._claimed or self._is_query_due()):
             if self._claimed.has_expired():
-                # What comes after it is not to be sent before it.
+                # Later notifications must not be sent before it.
                 self._release_claims()
             self._send_claimed()
-            # A queue that was full is emptied first: what it did not take is newer.
+            # A full queue is emptied first: the notifications in the database are newer.
             if self._is_query_due() and (self._claimed.is_open or not self._claimed):
                 self._query_database()
         return max(0.0, self._query_at - time.monotonic())
 
     def publish(self) -> float | None:
-        """Send what the database has that is due, at most a batch.
+        """Send at most a batch of the due notifications in the database.
 
-        :returns: in how many seconds there is something to send again; None: nothing is known
+        :returns: seconds until another notification is due; None: unknown
         """
         claim = self._database.write(outbox.claim_notifications, self._ttl, BATCH_SIZE)
         sent: list[int] = []
@@ -177,14 +178,14 @@ class Publisher(Worker):
         try:
             self._release_claims()
         except self.expected_errors as exc:
-            LOG.warning('What is not sent is left until its claim expires: %s', exc)
+            LOG.warning('Could not release claims of notifications; they expire: %s', exc)
 
     def _is_query_due(self) -> bool:
-        """Tell whether the database is to be asked."""
+        """Return whether to query the database now."""
         return self._must_query or self._query_at <= time.monotonic()
 
     def _query_database(self) -> None:
-        """Send a batch of what the database has."""
+        """Send a batch of the notifications in the database."""
         self._must_query, self._query_at = False, math.inf
         try:
             seconds = self.publish()
@@ -201,10 +202,10 @@ class Publisher(Worker):
         self._query_at = min(self._query_at, time.monotonic() + seconds)
 
     def _send_claimed(self) -> None:
-        """Send what this process has written, at most a batch."""
+        """Send at most a batch of the notifications that this process has claimed."""
         if not self._claimed:
             return
-        # Then claims have expired of what is not deleted, and of what managers wrote that died.
+        # By then claims of undeleted notifications, and those of dead managers, have expired.
         self._query_within(self._ttl)
         sent: list[NewNotification] = []
         try:
@@ -217,11 +218,11 @@ class Publisher(Worker):
                 self._database.write(outbox.delete_sent_new, sent)
 
     def _may_send(self) -> bool:
-        """Tell whether the next one that this process has written may be sent."""
+        """Return whether the next claimed notification may be sent."""
         return bool(self._claimed) and not self._claimed.has_expired() and not self.stopping
 
     def _release_claims(self) -> None:
-        """Give up the claims of what this process has written and not sent."""
+        """Release the claims of the notifications that this process has not sent."""
         claims = self._claimed.clear()
         if claims:
             self._must_query = True

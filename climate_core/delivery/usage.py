@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notify the usage of leases, period by period, and sleep until the next one is over.
+"""Notify the usage of leases, period by period, and sleep until the next period has ended.
 
-A period is told by the one manager that writes its row in ``usage_periods``, in one transaction
-with what it puts into the outbox. Periods in which no manager ran are told afterwards, in order.
+The manager that inserts the row of a period in ``usage_periods`` notifies its usage, through the
+outbox and in the same transaction. Periods in which no manager ran follow later, in order.
 """
 
 import itertools
@@ -19,22 +19,22 @@ from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
 from climate_core.lease import usage
 from climate_core.threads import Worker
 
-#: How many leases are put into the outbox at once.
+#: Number of leases whose usage is added to the outbox in one statement.
 _LEASES_PER_TRANSACTION = 500
-#: Managers do not all look at the same second.
+#: Seconds by which the polls of managers differ at most.
 _JITTER = 5.0
 _LENGTHS = {conf_group.HOUR: usage.HOUR, conf_group.DAY: usage.DAY}
 
 
 class UsageReporter(Worker):
-    """Tell usage in a thread of its own.
+    """Notify usage in its own thread.
 
     :param every: ``hour`` or ``day``
     """
 
     name = 'usage'
     expected_errors = DATABASE_ERRORS
-    failure_message = 'The usage cannot be told now; it is told later'
+    failure_message = 'Could not notify the usage of leases; it is retried'
 
     def __init__(self, database: Database, clock: Clock, every: str) -> None:
         super().__init__(usage.HOUR.total_seconds(), random.uniform(0, _JITTER))  # nosec B311 # spreads load, no secret
@@ -47,9 +47,9 @@ class UsageReporter(Worker):
         return seconds and seconds + random.uniform(0, _JITTER)  # nosec B311 # spreads load, no secret
 
     def report_period(self) -> float:
-        """Tell the next period if it is over.
+        """Notify the usage of the next period if that has ended.
 
-        :returns: the seconds until one is to be told; 0 if there may be another one now
+        :returns: seconds until the next period is due; 0 if another one may be due now
         """
         try:
             return self._database.write(self._write_period)

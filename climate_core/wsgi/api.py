@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The API for a WSGI server: ``climate_core.wsgi.api:application``.
 
-The configuration is what ``OS_CLIMATE_CONFIG_FILES`` names, separated by ``;``, or else
+The configuration files are those in ``OS_CLIMATE_CONFIG_FILES``, separated by ``;``. Default:
 /etc/climate/climate.conf.
 """
 
@@ -24,7 +24,7 @@ def _build() -> Any:
     log.setup(conf, configuration.PROJECT)
     process.report_on_signal(conf)
     loaded = deploy.load_application(conf)
-    # What was loaded stays: looking through it for garbage was a quarter of what a list costs.
+    # The loaded modules stay: their garbage collection was a quarter of the cost of a list.
     gc.collect()
     gc.freeze()
     return loaded
