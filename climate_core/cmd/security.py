@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``climate-status security check``: the recommendations that an installation does not follow.
+"""``climate-status security check``: find the recommendations that an installation ignores.
 
 Each check is one function of the configuration and one row of :data:`CHECKS`. It yields a
 sentence for each recommendation that is not followed. The database is read, nothing else is sent,
@@ -37,7 +37,7 @@ _LOCAL = frozenset({'localhost', '127.0.0.1', '::1'})
 #: Parameters of a URL with which PyMySQL ignores ``ssl_ca``: it reads its own names before those
 #: of SQLAlchemy (pymysql/connections.py, sqlalchemy/dialects/mysql/mysqldb.py).
 _WITHOUT_CA = frozenset({'ssl', 'ssl_disabled', 'ssl_verify_cert', 'ssl_verify_identity'})
-#: The sections of the notifications that managers receive.
+#: The sections of the notifications to which managers listen.
 _NOTIFICATION_GROUPS = ('nova_notifications', 'cinder_notifications', 'heat_notifications')
 #: The errors of a database that does not answer, or is of another release.
 _UNREADABLE: tuple[type[Exception], ...] = (OSError, migration.WrongVersion, *DATABASE_ERRORS)

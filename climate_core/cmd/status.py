@@ -40,12 +40,12 @@ _RABBITMQ_ERRORS = (*pyamqp.Transport.connection_errors, *pyamqp.Transport.chann
 
 
 class UpgradeChecks(checks.Checks):
-    """Check the installation. Nothing is changed but in Placement, and that is put back.
+    """Checks of the installation. They change nothing but a provider in Placement, temporarily.
 
     :param conf: the configuration of the services
     """
 
-    #: Set by the check of the database: None if it cannot be used.
+    #: Set by the check of the database; None if it is unusable.
     _database: Database | None = None
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -129,7 +129,7 @@ class UpgradeChecks(checks.Checks):
         return upgradecheck.Result(_SUCCESS)
 
     def _check_credentials(self) -> upgradecheck.Result:
-        """Check that Keystone and the cloud can be asked."""
+        """Check that the options for the credentials of the service user are set."""
         if self.conf.api.auth_strategy == 'noauth':
             return upgradecheck.Result(_WARNING, '[api] auth_strategy is noauth.')
         missing = [
@@ -142,10 +142,10 @@ class UpgradeChecks(checks.Checks):
         return upgradecheck.Result(_SUCCESS)
 
     def _check_transport(self) -> upgradecheck.Result:
-        """Check that the API and the managers are told of a message bus that they can share.
+        """Check that the API and the managers can share the message bus.
 
-        Only the setting is looked at. oslo.messaging connects when something is sent, and what it
-        does then depends on the driver.
+        The check reads only the option: oslo.messaging connects when it sends the first message,
+        and the behavior depends on the driver.
         """
         url = self.conf.transport_url
         if url.startswith('fake:'):
@@ -219,7 +219,7 @@ class UpgradeChecks(checks.Checks):
         )
 
     def _check_addresses(self) -> upgradecheck.Result:
-        """Check that the floating IPs that are set apart are given to nobody else."""
+        """Check that the floating IPs of the pool are not available to other users."""
         return self._check_set_apart(
             address_checks.find,
             'Whether each floating IP is free for leases could not be checked',
@@ -228,7 +228,7 @@ class UpgradeChecks(checks.Checks):
         )
 
     def _check_segments(self) -> upgradecheck.Result:
-        """Check that the network segments that are set apart are given to nobody else."""
+        """Check that the network segments of the pool are not available to other users."""
         return self._check_set_apart(
             segment_checks.find,
             'Whether each network segment is free for leases could not be checked',
@@ -239,12 +239,12 @@ class UpgradeChecks(checks.Checks):
     def _check_set_apart(
         self, find: Callable[..., list[str] | None], unchecked: str, nothing: str, unseen: str
     ) -> upgradecheck.Result:
-        """Check that nobody else gets what operators have set apart for leases.
+        """Check that the resources that operators added to the pool are reserved for leases.
 
-        :param find: returns what is wrong; None if nothing is set apart
-        :param unchecked: said if it cannot be found out, before the reason
-        :param nothing: said if nothing is set apart
-        :param unseen: said of what cannot be seen, in any case
+        :param find: returns the problems; None if the pool is empty
+        :param unchecked: the message, before the reason, if the check fails
+        :param nothing: the message if the pool is empty
+        :param unseen: the message about what the check cannot see, added to every result
         """
         if self._check_credentials().code is not _SUCCESS:
             return upgradecheck.Result(_WARNING, 'Not checked without credentials.')
@@ -338,7 +338,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     # A database that does not answer now is a result: oslo.db retries for minutes by default.
     conf.set_override('max_retries', 0, group='database')
-    # As upgradecheck.main, which knows one command only: it reads --json from there.
+    # upgradecheck.main, which supports only one command, does the same for --json.
     upgradecheck.CONF = conf
     return int(upgradecheck.run(conf))
 

@@ -33,11 +33,11 @@ from climate_core.lease import webhook
 
 LOG = log.getLogger(__name__)
 
-#: Seconds that the addresses of the cloud's own hosts are used.
+#: Seconds for which the addresses of the cloud's own hosts are cached.
 _FRESH_SECONDS = 600.0
-#: The same if the service catalog could not be read.
+#: Seconds for which they are cached if the service catalog could not be read.
 _INCOMPLETE_SECONDS = 10.0
-#: Seconds for each name of the cloud's own hosts.
+#: Seconds for the resolution of each host of the cloud.
 _HOST_SECONDS = 5.0
 
 
@@ -165,7 +165,7 @@ class CloudHosts:
             try:
                 found = self._resolver.resolve(host, 0, '', _HOST_SECONDS)
             except (NotResolved, TimeoutError):
-                # What is known of it stays.
+                # The addresses that are known already stay.
                 yield from self._known
                 continue
             for *_, sockaddr in found:
@@ -195,24 +195,24 @@ def hosts_of(url: str) -> Iterator[str]:
                 yield host
 
 
-#: How many addresses of a name are tried.
+#: Maximum number of addresses of a name that are tried.
 _MAX_ADDRESSES = 4
-#: How many bytes of an answer are read, so that its sender is not cut off.
+#: Bytes of an answer that are read, so that its sender is not cut off.
 _MAX_BODY = 4096
-#: How many bytes are received in all. http.client alone bounds neither the answers 100 (Continue)
-#: and trailers nor a chunk of the length -1, and 100 headers have up to 6.5 MB.
+#: Maximum number of bytes that are received. http.client bounds neither answers 100 (Continue) and
+#: trailers nor a chunk of the length -1, and 100 headers have up to 6.5 MB.
 _MAX_RECEIVED = 128 * 1024
 
 
 class CallFailed(Exception):
-    """There was no answer. The message is for users and has no details of the control plane."""
+    """The call has no answer. The message is for users, without details of the control plane."""
 
 
 class Answer(NamedTuple):
-    """Hold the answer to a call.
+    """The answer to a call.
 
     :param status: the HTTP status
-    :param retry_after: seconds for which its sender wants no other call
+    :param retry_after: seconds after which its sender accepts another call
     """
 
     status: int
@@ -220,9 +220,9 @@ class Answer(NamedTuple):
 
 
 class Caller:
-    """Makes calls.
+    """Send POST requests to webhooks.
 
-    :param rules: which addresses may be called
+    :param rules: the addresses that may be called
     :param timeout: seconds for one call
     :param resolver: resolves the names
     :param cloud_hosts: addresses that must not be called unless the rules allow them
@@ -245,10 +245,10 @@ class Caller:
         self._tls = ssl.create_default_context(cafile=cafile)
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str], project_id: str) -> Answer:
-        """Send a body.
+        """Send a POST request.
 
         :param project_id: the project whose webhook it is
-        :raises CallFailed: there was none
+        :raises CallFailed: there is no answer
         """
         deadline = time.monotonic() + self._timeout
         try:
@@ -286,12 +286,12 @@ class Caller:
                 name = host.rstrip('.')
                 raw = stack.enter_context(self._tls.wrap_socket(raw, server_hostname=name))
                 connection = http.client.HTTPSConnection(host, port, context=self._tls)
-            # It opens none by itself when it has one.
+            # With this the connection opens no socket by itself.
             connection.sock = _BoundedSocket(raw, deadline)
             target = urllib.parse.urlunsplit(('', '', url.path or '/', url.query, ''))
             connection.request('POST', target, body, {**headers, 'connection': 'close'})
             answer = connection.getresponse()
-            # What it says beside the status does not matter, nor whether it breaks off.
+            # Only the status matters: a body that breaks off is no failure.
             with contextlib.suppress(OSError, http.client.HTTPException):
                 answer.read(_MAX_BODY)
             return Answer(answer.status, errors.read_retry_after(answer.headers))
@@ -302,7 +302,7 @@ def _port(url: urllib.parse.SplitResult) -> int:
 
 
 def _check_addresses(found: Sequence[Any], rules: webhook.WebhookRules) -> Sequence[Any]:
-    """Return what can be connected to; one address that is forbidden forbids them all."""
+    """Return the addresses to connect to; one forbidden address rejects all of them."""
     for family, *_, sockaddr in found:
         address = ipaddress.ip_address(sockaddr[0])
         if _is_local(family, sockaddr):
@@ -324,18 +324,18 @@ def _is_local(family: int, sockaddr: Any) -> bool:
 
 
 def _connect(found: Sequence[Any], deadline: float) -> socket.socket:
-    trouble: OSError = OSError('no address')
+    error: OSError = OSError('no address')
     for family, kind, protocol, _, sockaddr in found:
-        one = socket.socket(family, kind, protocol)
+        raw = socket.socket(family, kind, protocol)
         try:
-            one.settimeout(_seconds_left(deadline))
-            one.connect(sockaddr)
+            raw.settimeout(_seconds_left(deadline))
+            raw.connect(sockaddr)
         except OSError as exc:
-            one.close()
-            trouble = exc
+            raw.close()
+            error = exc
         else:
-            return one
-    raise trouble
+            return raw
+    raise error
 
 
 def _seconds_left(deadline: float) -> float:
@@ -346,9 +346,9 @@ def _seconds_left(deadline: float) -> float:
 
 
 class _BoundedSocket(io.RawIOBase):
-    """A socket that keeps to a deadline and to the bytes that it receives, and then is at its end.
+    """A socket with one deadline and one maximum of received bytes, after which it is at its end.
 
-    A timeout of its own is for one packet only.
+    The timeout of a socket applies to each packet.
     """
 
     def __init__(self, raw: socket.socket, deadline: float) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics for Prometheus: the work of the engine and the lengths of its queues.
 
-Every manager has a registry of its own, so that several may live in one process. What is counted
-in the database is the same for all managers; the rest is what this one did.
+Every manager has its own registry, so that several can run in one process. The counts from the
+database are the same for all managers; the others are about the work of this manager.
 """
 
 import collections
@@ -28,7 +28,7 @@ from climate_hosts.power_metrics import PowerCollector
 
 LOG = log.getLogger(__name__)
 
-#: Seconds: from a start in time to one that the user has long given up.
+#: Seconds: from a start in time to a start that is an hour late.
 BUCKETS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 3600)
 #: Events whose first due time is remembered.
 _MAX_REMEMBERED = 10_000
@@ -38,8 +38,8 @@ class Metrics:
     """The metrics of one manager: an observer of its engine.
 
     :param overdue_seconds: how long after its time an event is overdue
-    :param database_seconds: how long what was counted in the database is told again
-    :param has_power: whether hosts are switched off while no lease needs them
+    :param database_seconds: how long counts from the database are cached
+    :param has_power: whether Climate powers hosts off while no lease needs them
     """
 
     def __init__(
@@ -110,11 +110,11 @@ class Metrics:
             self.registry.register(PowerCollector(database, database_seconds))
 
     def claimed(self, due: DueEvent, now: datetime.datetime) -> None:
-        """Count an event whose work begins; threads of the engine call these methods."""
+        """Count an event whose work starts; threads of the engine call these methods."""
         self._claimed.labels(_label(due.event_type)).observe(_seconds(now, due.next_at))
         with self._lock:
             generation, first = self._first.pop(due.id, (None, due.next_at))
-            # Another manager had it meanwhile, or it was made due anew.
+            # Another manager claimed it since, or it was rescheduled.
             if generation != due.generation:
                 first = due.next_at
             self._first[due.id] = (due.generation + 1, first)
@@ -140,24 +140,24 @@ class Metrics:
         self._trusts_refused.inc()
 
     def threads(self, service: str, count: int) -> None:
-        """Tell how many threads have events that call a service."""
+        """Set the number of threads whose events call a service."""
         self._threads.labels(service).set(count)
 
     def count_waiting(self, count: Callable[[], float]) -> None:
-        """Have a function count the events that are claimed and wait for a thread."""
+        """Set the function that counts the claimed events that wait for a thread."""
         self._waiting.set_function(count)
 
     def outage(self, is_so: bool) -> None:
-        """Tell whether so many hosts look down at once that none is replaced."""
+        """Set whether so many hosts look down at once that none is replaced."""
         self._outage.set(is_so)
 
     def not_woken(self) -> None:
-        """Count a host that did not wake in time."""
+        """Count a host that did not power on in time."""
         if self._not_woken is not None:
             self._not_woken.inc()
 
     def settled(self, event: model.Event, now: datetime.datetime) -> None:
-        """Count what became of an event."""
+        """Count the outcome of an event."""
         label = _label(event.event_type)
         if event.open:
             if event.status_reason is not None:
@@ -182,7 +182,7 @@ class Metrics:
 
 
 class _DatabaseCollector(CachedCollector[monitoring.Counts]):
-    """Count what the database has."""
+    """Collect the counts of leases, events, notifications and deliveries in the database."""
 
     def __init__(
         self,
@@ -224,7 +224,7 @@ def _seconds(now: datetime.datetime, since: datetime.datetime) -> float:
 
 
 def _label(event_type: str) -> str:
-    """Return one label for all types that users name: each would be a time series."""
+    """Return one label for all event types that users name: each would be a time series."""
     return events.get_handler(event_type).event_type
 
 
@@ -233,10 +233,10 @@ class BadAddress(Exception):
 
 
 def create_server(listen: str, registry: prometheus_client.CollectorRegistry) -> HttpServer:
-    """Make the server that answers GET /metrics.
+    """Create the server that answers GET /metrics.
 
     :param listen: ``host:port``; port 0 takes a free one
-    :raises BadAddress: it cannot be read
+    :raises BadAddress: the address is invalid
     :raises OSError: the address cannot be taken
     """
     host, port = parse_address(listen)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Call the webhooks of leases: at least once, signed, again until they answer with success.
+"""Call the webhooks of leases: at least once, signed, and again until they succeed.
 
 The scheme of the signature is that of the Standard Webhooks specification, 1.0; the secret is
 used as the user gave it.
@@ -36,7 +36,7 @@ _UNREADABLE = (
     '[virtual:instance] secret_keys of climate.conf has no key that opens its URL: the operator '
     'has to add it.'
 )
-#: Seconds that a claim lives longer than a call: for the names of the cloud, for the database.
+#: Seconds between the timeout of a call and the expiry of its claim, for the database.
 _CLAIM_MARGIN = 60.0
 
 
@@ -51,7 +51,7 @@ def sign_body(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
 
 
 def build_request(delivery: Delivery, now: datetime.datetime) -> tuple[bytes, dict[str, str]]:
-    """Write what is sent: the body, which is the same each time, and the headers."""
+    """Build the body, which is the same in each attempt, and the headers of a call."""
     body = json.dumps(
         {
             'type': delivery.event_type,
@@ -71,10 +71,10 @@ def build_request(delivery: Delivery, now: datetime.datetime) -> tuple[bytes, di
 
 
 class WebhookSender(PoolWorker[Delivery]):
-    """Hand what is to be sent to threads, never more than a share to one host or project.
+    """Submit due deliveries to threads, at most a share of them to one host or project.
 
-    :param rules: which addresses may be called
-    :param catalog_urls: returns the endpoints in the service catalog, which are not called
+    :param rules: the addresses that may be called
+    :param catalog_urls: returns the endpoints in the service catalog, which are never called
     :raises OSError: ``[webhooks] cafile`` cannot be read
     """
 
@@ -85,7 +85,7 @@ class WebhookSender(PoolWorker[Delivery]):
         'its claim expires'
     )
     expected_errors = DATABASE_ERRORS
-    failure_message = 'Webhooks cannot be called now; what they are told is kept'
+    failure_message = 'Could not read or save deliveries to webhooks; they are retried'
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class WebhookSender(PoolWorker[Delivery]):
         database.listen(outbox.DELIVERIES_ADDED, self.nudge)
 
     def poll(self) -> float | None:
-        """Begin calls while there are some to make and there is room for them."""
+        """Start calls while deliveries are due and threads are free."""
         while not self.stopping and self.room > 0:
             batch = self._database.write(
                 outbox.claim_deliveries, self._ttl, self.room, self._busy()
@@ -119,7 +119,7 @@ class WebhookSender(PoolWorker[Delivery]):
                 self.submit(delivery.id, delivery)
             if not batch:
                 return self._database.read(outbox.seconds_until_delivery, self._busy())
-        # The end of a call nudges.
+        # The end of a call nudges this worker.
         return None
 
     def _busy(self) -> DeliveriesInProgress:
@@ -127,9 +127,9 @@ class WebhookSender(PoolWorker[Delivery]):
             return DeliveriesInProgress(max(2, self._workers // 4), self._in_flight.values())
 
     def deliver(self, delivery: Delivery) -> bool:
-        """Make one call and write down what came of it.
+        """Make one call and save its outcome.
 
-        :returns: True, for now there is room for another one
+        :returns: True: a thread is free for another call
         """
         info = {'event_type': delivery.event_type, 'lease_id': delivery.lease_id}
         body, headers = build_request(delivery, self._clock.now())
@@ -164,7 +164,7 @@ class WebhookSender(PoolWorker[Delivery]):
 
 
 def _failure_reason(status: int) -> str | None:
-    """Return what is wrong with an answer; None if it is a success."""
+    """Return why the status of an answer is a failure; None if it is a success."""
     if 200 <= status < 300:
         return None
     if 300 <= status < 400:
