@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Thin calls to the other services of the cloud, through keystoneauth."""
+"""Calls to the other services of the cloud, through keystoneauth."""
 
 from climate_core.cloud.connections import Cloud
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decide in one place what an answer of another service means for the engine.
+"""Translate the answers of other services into exceptions of the engine.
 
 =========================================  ==========================================
 no connection, timeout, no endpoint        :class:`~climate_core.exceptions.Transient`
@@ -11,10 +11,10 @@ no connection, timeout, no endpoint        :class:`~climate_core.exceptions.Tran
 403                                        :class:`Refused`, a Permanent
 400                                        :class:`Rejected`, a Permanent
 the rest of 4xx                            :class:`~climate_core.exceptions.Permanent`
-the owner's trust is refused               :class:`TrustRefused`, a Permanent
+the owner's trust is rejected              :class:`TrustRefused`, a Permanent
 =========================================  ==========================================
 
-The messages of these exceptions go to users: they have no host name, URL or token of the cloud.
+The messages of these exceptions are for users, without host names, URLs and tokens of the cloud.
 The log has the whole text, under the id of the request.
 """
 
@@ -35,11 +35,11 @@ LOG = log.getLogger(__name__)
 
 
 class Gone(Exception):
-    """The thing that was asked for is not there (404)."""
+    """The resource does not exist (404)."""
 
 
 class Busy(exceptions.Transient):
-    """The thing is in a state that does not allow this now (409)."""
+    """The state of the resource does not allow this now (409)."""
 
 
 class Broken(exceptions.Transient):
@@ -47,11 +47,11 @@ class Broken(exceptions.Transient):
 
 
 class Unaccepted(exceptions.Transient):
-    """The token is not accepted (401). If it is ours, an operator can repair it."""
+    """The token is rejected (401). An operator can fix that for the token of the service user."""
 
 
 class Refused(exceptions.Permanent):
-    """The service refuses the request for lack of rights (403)."""
+    """The service rejects the request for lack of rights (403)."""
 
 
 class Rejected(exceptions.Permanent):
@@ -59,10 +59,10 @@ class Rejected(exceptions.Permanent):
 
 
 class TrustRefused(exceptions.Permanent):
-    """Keystone does not accept the trust of the owner any more."""
+    """Keystone no longer accepts the trust of the owner."""
 
 
-#: All that a plugin raises for a reason that can be told; anything else is a mistake of ours.
+#: The errors of a plugin whose message users can read; any other is an error in Climate.
 EXPECTED: tuple[type[Exception], ...] = (
     exceptions.Transient,
     exceptions.Permanent,
@@ -71,7 +71,7 @@ EXPECTED: tuple[type[Exception], ...] = (
 )
 
 
-#: Characters of an answer that are logged, or shown, at most: services repeat what users sent.
+#: Maximum characters of an answer that are logged or shown: services repeat user input.
 _LOGGED = 2000
 
 #: HTTP status -> exception; the rest of 5xx is Transient, the rest of 4xx Permanent.
@@ -86,7 +86,7 @@ _KINDS: Mapping[int, type[Exception]] = {
 }
 
 
-#: What a user can read of a failure on the way to a service; the first match counts.
+#: The message to users for a failure to reach a service; the first match counts.
 _FAILURES: tuple[tuple[type[Exception], str], ...] = (
     (ksa.EndpointNotFound, 'it has no usable endpoint'),
     (ksa.ConnectTimeout, 'it does not answer in time'),
@@ -96,7 +96,7 @@ _FAILURES: tuple[tuple[type[Exception], str], ...] = (
     (ksa.HttpError, 'Keystone or the service answered with an error'),
     (ksa.AuthorizationFailure, 'Keystone gives no token'),
 )
-#: URLs, what requests writes of a connection, and tokens of Keystone (Fernet, JWS).
+#: URLs, the connections in messages of requests, and tokens of Keystone (Fernet, JWS).
 _PRIVATE = re.compile(
     r'\b[a-z][a-z0-9+.-]{0,30}://[^\s\'"<>)\]}]+|HTTPS?Connection(?:Pool)?\(.*|\b(?:gAAAA|eyJ)[\w.-]{20,}',
     re.IGNORECASE | re.DOTALL,
@@ -104,12 +104,12 @@ _PRIVATE = re.compile(
 
 
 def redact(text: str) -> str:
-    """Return the beginning of a text of another service without URLs, connections and tokens."""
+    """Return the start of a text of another service without URLs, connections and tokens."""
     return _PRIVATE.sub('(left out)', text[:_LOGGED])
 
 
 def error_message(response: requests.Response) -> str:
-    """Return the sentence in an OpenStack error body, whatever it has; else the HTTP reason."""
+    """Return the message in an OpenStack error body of any form; else the HTTP reason."""
     try:
         body = response.json()
     except ValueError:
@@ -118,17 +118,17 @@ def error_message(response: requests.Response) -> str:
 
 
 def _public_message(response: requests.Response, service: str) -> str:
-    """Return what a user can read of an error, and log the rest.
+    """Return the message of an error for users, and log the rest.
 
-    The sentence of a 4xx answer is for the sender of the request. A 5xx answer, and one that is
-    not JSON, has whatever failed inside of the service or of a proxy.
+    The message of a 4xx answer is for the sender of the request. A 5xx answer, and one that is
+    not JSON, may have internals of the service or of a proxy.
     """
     status = response.status_code
-    said = redact(error_message(response)) if status < 500 else str(response.reason)
+    public = redact(error_message(response)) if status < 500 else str(response.reason)
     whole = response.text.strip()
-    if status >= 500 or said not in whole:
+    if status >= 500 or public not in whole:
         LOG.warning('%s answered %d: %s', service, status, whole[:_LOGGED])
-    return said
+    return public
 
 
 def _find_message(body: Any) -> str:
@@ -142,10 +142,10 @@ def _find_message(body: Any) -> str:
 def check_response(
     response: requests.Response, service: str, kind: type[Exception] | None = None
 ) -> requests.Response:
-    """Return the response if it is below 400; else raise what the table above says.
+    """Return the response if its status is below 400; else raise the exception of the table above.
 
-    :param service: the name of the service that answered, for people
-    :param kind: what this service means by the status, if it is not that
+    :param service: the name of the service, for messages
+    :param kind: the exception instead of that of the table
     """
     status = response.status_code
     if status < 400:
@@ -159,30 +159,30 @@ def check_response(
 
 
 def read_response(response: requests.Response, service: str, name: str | None = None) -> Any:
-    """Return what an answer below 400 has under a name; without one, all of it.
+    """Return the value of a name in the JSON of an answer below 400; without a name, all of it.
 
-    :raises climate_core.exceptions.Transient: it is not there: a proxy answers for the service
+    :raises climate_core.exceptions.Transient: it is missing: a proxy answers for the service
     """
     try:
-        found = check_response(response, service).json()
+        body = check_response(response, service).json()
     except ValueError:
-        found = None
-    missing = None if isinstance(found, dict) else 'an object'
-    if missing is None and name is not None and name not in found:
+        body = None
+    missing = None if isinstance(body, dict) else 'an object'
+    if missing is None and name is not None and name not in body:
         missing = repr(name)
     if missing:
         whole = response.text.strip()[:_LOGGED]
         LOG.warning('%s answered without %s: %s', service, missing, whole)
         raise exceptions.Transient(f'{service} answered without {missing}.')
-    return found if name is None else found[name]
+    return body if name is None else body[name]
 
 
 @contextlib.contextmanager
 def translated(service: str) -> Iterator[None]:
-    """Turn what keystoneauth raises into :class:`Transient`.
+    """Turn the exceptions of keystoneauth into :class:`~climate_core.exceptions.Transient`.
 
-    It comes from the way to the service (connection, token, catalogue), which an operator can
-    repair; the answer of the service is judged by :func:`check`.
+    They are failures to reach the service (connection, token, catalog), which an operator can fix.
+    :func:`check_response` handles the answers of the service.
     """
     try:
         yield
@@ -195,14 +195,14 @@ def translated(service: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def for_user(field: str | None = None) -> Iterator[None]:
-    """Turn the engine's exceptions into those that the API answers with.
+    """Turn the exceptions of the engine into those of the API.
 
-    :param field: the field of the request that names the thing
-    :raises climate_core.exceptions.ResourceNotFound: it is gone
-    :raises climate_core.exceptions.Forbidden: the service refuses it to its user
-    :raises climate_core.exceptions.Unauthorized: the token is not accepted
+    :param field: the field of the request that names the resource
+    :raises climate_core.exceptions.ResourceNotFound: the resource does not exist
+    :raises climate_core.exceptions.Forbidden: the service rejects it for lack of rights
+    :raises climate_core.exceptions.Unauthorized: the token is rejected
     :raises climate_core.exceptions.ServiceUnavailable: the same request may succeed later
-    :raises climate_core.exceptions.BadRequest: it will not
+    :raises climate_core.exceptions.BadRequest: the same request will not succeed
     """
     try:
         yield
@@ -223,7 +223,7 @@ def read_retry_after(headers: Mapping[str, str] | email.message.Message) -> floa
 
     A date counts from the ``Date`` of the answer (RFC 9110, 10.2.3 and 6.6.1).
 
-    :param headers: whatever the case of their names
+    :param headers: a mapping that ignores the case of names
     """
     after = (headers.get('Retry-After') or '').strip()
     if re.fullmatch('[0-9]{1,9}', after):

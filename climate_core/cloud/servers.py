@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 #: ``locked`` (2.9), ``image_id`` in the answer of createImage (2.45), a change of
 #: ``delete_on_termination`` (2.85).
 NOVA = Service('Nova', 'compute', '2', '2.90')
-#: Shows the scheduler hints of a server.
+#: The microversion that shows the scheduler hints of a server.
 _WITH_HINTS = '2.100'
-#: Shows the zone that a server is pinned to (2.96), and the properties of its image (2.98).
+#: The microversion that shows the pinned zone of a server (2.96) and its image properties (2.98).
 _WITH_LIMITS = '2.98'
-#: What a server is shown with: the volumes it has, also those that it waits for.
+#: The attribute of a server with its volumes, including those it waits for.
 VOLUMES = 'os-extended-volumes:volumes_attached'
 
 
 def get(conn: 'connections.Connection', server_id: str, *, hints: bool = False) -> dict[str, Any]:
     """Return a server as the API shows it.
 
-    :param hints: with ``scheduler_hints``, which costs Nova one more query
+    :param hints: include ``scheduler_hints``, which costs Nova one more query
     """
     microversion = _WITH_HINTS if hints else None
     server: dict[str, Any] = NOVA.read(
@@ -53,11 +53,11 @@ def read_project(server: Mapping[str, Any]) -> str:
 def create(
     conn: 'connections.Connection', wanted: Mapping[str, Any], hints: Mapping[str, Any]
 ) -> str:
-    """Ask for a server, RESERVED if the hints say so; return its id.
+    """Request a server, RESERVED if the hints request that; return its id.
 
     :param wanted: the ``server`` of the body of POST /servers
-    :raises climate_core.exceptions.Permanent: Nova refuses it. So is a 409, that a port is in use,
-        as is a 403, that a quota is exceeded
+    :raises climate_core.exceptions.Permanent: Nova rejects it, including with 409 (a port is in
+        use) and 403 (a quota is exceeded)
     """
     body = {'server': dict(wanted), 'os:scheduler_hints': dict(hints)}
     response = NOVA.send(conn, 'POST', '/servers', body)
@@ -67,9 +67,9 @@ def create(
 
 
 def find_by_tag(conn: 'connections.Connection', tag: str, all_projects: bool) -> Iterator[str]:
-    """Yield the ids of the servers that have a tag; also while they are scheduled.
+    """Yield the ids of the servers that have a tag, including servers that are being scheduled.
 
-    :param all_projects: look at those of all projects, which administrators may ask for
+    :param all_projects: list those of all projects, which requires an administrator
     """
     return list_ids(conn, all_projects, tags=tag)
 
@@ -81,9 +81,8 @@ def was_evacuated(conn: 'connections.Connection', server_id: str) -> bool:
     """
     try:
         path = f'/servers/{server_id}/os-instance-actions'
-        return any(
-            each['action'] == 'evacuate' for each in NOVA.read(conn, path, 'instanceActions')
-        )
+        actions = NOVA.read(conn, path, 'instanceActions')
+        return any(action['action'] == 'evacuate' for action in actions)
     except errors.Gone:
         return False
 
@@ -107,11 +106,11 @@ def check(conn: 'connections.Connection', server_id: str) -> None:
 def list_on_host(conn: 'connections.Connection', service_name: str) -> dict[str, dict[str, Any]]:
     """Return the servers of all projects on the hosts of a nova-compute, by their ids.
 
-    With ``pinned_availability_zone``, and the properties of their images.
+    They include ``pinned_availability_zone`` and the properties of their images.
     """
     query = {'all_tenants': 1, 'host': service_name}
-    found = NOVA.pages(conn, '/servers/detail', 'servers', query, _WITH_LIMITS)
-    return {str(each['id']): each for each in found}
+    servers = NOVA.pages(conn, '/servers/detail', 'servers', query, _WITH_LIMITS)
+    return {str(server['id']): server for server in servers}
 
 
 def list_locked(conn: 'connections.Connection') -> Iterator[dict[str, Any]]:
@@ -120,12 +119,12 @@ def list_locked(conn: 'connections.Connection') -> Iterator[dict[str, Any]]:
 
 
 def act(conn: 'connections.Connection', server_id: str, action: str, argument: Any = None) -> None:
-    """Ask for an action."""
+    """Request an action."""
     NOVA.request(conn, 'POST', f'/servers/{server_id}/action', {action: argument})
 
 
 def rename(conn: 'connections.Connection', server_id: str, name: str) -> None:
-    """Give a server another name."""
+    """Rename a server."""
     NOVA.request(conn, 'PUT', f'/servers/{server_id}', {'server': {'name': name}})
 
 
@@ -142,14 +141,14 @@ def delete_metadata(conn: 'connections.Connection', server_id: str, key: str, va
 
 
 def delete(conn: 'connections.Connection', server_id: str) -> None:
-    """Ask for the deletion of a server."""
+    """Request the deletion of a server."""
     NOVA.request(conn, 'DELETE', f'/servers/{server_id}')
 
 
 def keep_volume(conn: 'connections.Connection', server_id: str, volume_id: str) -> None:
-    """Make Nova keep a volume (``delete_on_termination``) that it would delete with a server.
+    """Unset ``delete_on_termination`` of a volume, so that Nova does not delete it with a server.
 
-    It does that also when the volume is detached from a server that is shelved and off its host
+    Nova would also delete it when it is detached from a server that is shelved and off its host
     (nova/compute/api.py ``_local_cleanup_bdm_volumes``).
     """
     body = {'volumeAttachment': {'volumeId': volume_id, 'delete_on_termination': False}}
@@ -157,7 +156,7 @@ def keep_volume(conn: 'connections.Connection', server_id: str, volume_id: str) 
 
 
 def detach(conn: 'connections.Connection', server_id: str, volume_id: str) -> None:
-    """Ask for a volume to be detached.
+    """Request that a volume is detached.
 
     :raises climate_core.exceptions.Permanent: it is the root disk of the server, or the state of
         the volume does not allow it
@@ -175,7 +174,7 @@ def list_ids(
 ) -> Iterator[str]:
     """Yield the ids of all servers, one call for each thousand.
 
-    :param all_projects: of all projects, which administrators may ask for
+    :param all_projects: list those of all projects, which requires an administrator
     :param query: filters, for example ``status='RESERVED'``
     """
     everywhere = {'all_tenants': 1} if all_projects else {}
@@ -184,28 +183,28 @@ def list_ids(
 
 
 _GLANCE = Service('Glance', 'image', '2')
-#: The property that carries the id of the reservation.
+#: The image property with the id of the reservation.
 RESERVATION_PROPERTY = 'climate_reservation_id'
-#: Statuses of an image that cannot be booted from any more.
+#: Statuses of an image from which servers can no longer boot.
 _UNUSABLE_IMAGES = frozenset({'deleted', 'killed', 'pending_delete'})
 
 
 def get_image(conn: 'connections.Connection', image_id: str) -> dict[str, Any]:
-    """Return an image; Gone if there is none that these rights see."""
-    found: dict[str, Any] = _GLANCE.read(conn, f'/images/{image_id}')
-    return found
+    """Return an image; raise Gone if these rights see no such image."""
+    image: dict[str, Any] = _GLANCE.read(conn, f'/images/{image_id}')
+    return image
 
 
 def check_image(conn: 'connections.Connection', image_id: str) -> dict[str, Any]:
-    """Return an image; Gone if the project of these rights may use no such image."""
-    found = get_image(conn, image_id)
-    if found.get('visibility') == 'private':
-        check_project(conn, found.get('owner'), f'image {image_id}')
-    return found
+    """Return an image; raise Gone if the project of these rights may use no such image."""
+    image = get_image(conn, image_id)
+    if image.get('visibility') == 'private':
+        check_project(conn, image.get('owner'), f'image {image_id}')
+    return image
 
 
 def image_disk_gb(image: Mapping[str, Any]) -> int:
-    """Return the GiB that a disk of an image must have."""
+    """Return the minimum size in GiB of a disk with this image."""
     size = -(-int(image.get('size') or 0) // 2**30)
     return max(size, int(image.get('min_disk') or 0))
 
@@ -213,37 +212,37 @@ def image_disk_gb(image: Mapping[str, Any]) -> int:
 def find_image(
     conn: 'connections.Connection', reservation_id: str, project_id: str
 ) -> Copy | None:
-    """Return the image that was made for a reservation, the complete one if there are more.
+    """Return the image that was created for a reservation, a complete one if there are several.
 
-    Any user may give an image the property, and share it. So one counts only if it belongs to the
-    project of the lease, or to that of these rights, with which it may have been created.
+    Any user may set the property of an image, and share the image. So an image counts only if it
+    belongs to the project of the lease, or to that of these rights, which may have created it.
     """
     images = _GLANCE.read(conn, '/images', 'images', {RESERVATION_PROPERTY: reservation_id})
-    own = {project_id, conn.current_project_id}
-    alive = [
-        Copy(each['id'], each['status'])
-        for each in images
-        if each['status'] not in _UNUSABLE_IMAGES and each['owner'] in own
+    projects = {project_id, conn.current_project_id}
+    usable = [
+        Copy(image['id'], image['status'])
+        for image in images
+        if image['status'] not in _UNUSABLE_IMAGES and image['owner'] in projects
     ]
-    return Copy.best(alive, {'active'})
+    return Copy.best(usable, {'active'})
 
 
 def describe_images(conn: 'connections.Connection', reservation_id: str, shelved: str) -> str:
-    """Return a text that changes when the image of a server does that is being uploaded.
+    """Return a text that changes with the images of a server that are being uploaded.
 
-    :param shelved: the name that Nova gives the image of a shelved server
+    :param shelved: the name of the image that Nova creates of a shelved server
         (nova/compute/api.py ``shelve``)
     """
-    found = {
-        ' '.join(str(each.get(key)) for key in ('id', 'status', 'size', 'updated_at'))
+    states = {
+        ' '.join(str(image.get(key)) for key in ('id', 'status', 'size', 'updated_at'))
         for query in ({RESERVATION_PROPERTY: reservation_id}, {'name': shelved})
-        for each in _GLANCE.read(conn, '/images', 'images', query)
+        for image in _GLANCE.read(conn, '/images', 'images', query)
     }
-    return ', '.join(sorted(found))
+    return ', '.join(sorted(states))
 
 
 def delete_image(conn: 'connections.Connection', image_id: str) -> None:
-    """Delete an image; one that is gone is fine."""
+    """Delete an image; it is no error if it does not exist."""
     with contextlib.suppress(errors.Gone):
         _GLANCE.request(conn, 'DELETE', f'/images/{image_id}')
 
@@ -251,9 +250,9 @@ def delete_image(conn: 'connections.Connection', image_id: str) -> None:
 def create_image(
     conn: 'connections.Connection', server_id: str, name: str, reservation_id: str
 ) -> None:
-    """Ask Nova to make the image; it makes the record of the image before it answers.
+    """Request an image of a server from Nova, which creates its record before it answers.
 
-    :param name: is cut to what Nova accepts, which is no blank at either end
+    :param name: is cut to the length that Nova accepts, without blanks at its ends
     """
     short = name.strip()[: limits.NAME_LENGTH].rstrip()
     metadata = {RESERVATION_PROPERTY: reservation_id}

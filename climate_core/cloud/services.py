@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Send requests to a service of the cloud, and judge its answers."""
+"""Send requests to the services of the cloud, and check their answers."""
 
 import contextlib
 import contextvars
@@ -23,23 +23,23 @@ PAGE = 1000
 
 
 def check_project(conn: 'connections.Connection', project_id: str | None, what: str) -> None:
-    """Raise Gone if a resource belongs to another project, which administrators see as well.
+    """Raise Gone if a resource belongs to another project; administrators see those, too.
 
-    :param project_id: whose it is; None: its service does not show that to these rights
-    :param what: its noun and its id, for the error
+    :param project_id: the project of the resource; None: its service hides it from these rights
+    :param what: the noun and the id of the resource, for the error
     """
     if project_id not in (None, conn.current_project_id):
         raise errors.Gone(f'There is no {what} in this project.')
 
 
 class TooManyLookups(Exception):
-    """A request of a user needs more requests to other services than it may cause."""
+    """A request of a user needs more requests to other services than the limit allows."""
 
 
 class Lookups:
-    """Send equal GETs of one user request once, and limit the number of requests that it sends.
+    """Cache equal GETs of one user request, and limit its requests to other services.
 
-    Answers are cached: use it only where nothing waits for a change.
+    Use it only where nothing waits for a change.
 
     :param most: maximum number of requests that are sent
     """
@@ -63,7 +63,7 @@ class Lookups:
     ) -> 'requests.Response':
         """Return the answer to an equal request, or send this one.
 
-        :param asked: equal for equal requests; None: it is not compared
+        :param asked: equal for equal requests; None: the request is never equal to another
         :raises TooManyLookups: the maximum number was sent
         """
         if asked is not None and asked in self._answers:
@@ -73,7 +73,7 @@ class Lookups:
         self._sent += 1
         response = send()
         if asked is None:
-            # It may have changed something.
+            # This request may have changed something.
             self._answers.clear()
         elif response.status_code < http.HTTPStatus.INTERNAL_SERVER_ERROR:
             self._answers[asked] = response
@@ -89,10 +89,10 @@ class Service:
 
     They raise the exceptions of :mod:`climate_core.cloud.errors`.
 
-    :param name: for people
-    :param type: as in the catalogue, ``block-storage``
-    :param version: the major version of its API; None: whatever the catalogue has
-    :param microversion: of requests that name none
+    :param name: for messages
+    :param type: as in the catalog, ``block-storage``
+    :param version: the major version of its API; None: the version in the catalog
+    :param microversion: default microversion of requests
     """
 
     name: str
@@ -109,14 +109,14 @@ class Service:
         query: Mapping[str, Any] | None = None,
         microversion: str | None = None,
     ) -> 'requests.Response':
-        """Return the answer to a request, whatever it is.
+        """Return the answer to a request, whatever its status.
 
-        :raises climate_core.exceptions.Transient: there is none
+        :raises climate_core.exceptions.Transient: there is no answer
         :raises climate_core.cloud.errors.Gone: the path has a part that is ``.`` or ``..``
         :raises TooManyLookups: see :class:`Lookups`
         """
         if not {'.', '..'}.isdisjoint(path.split('/')):
-            # A name of a user; urllib3 would remove it, and ask for something else.
+            # It comes from a user; urllib3 would remove it and request another path.
             raise errors.Gone
         version = microversion or self.microversion
 
@@ -146,7 +146,7 @@ class Service:
         path: str,
         body: Mapping[str, Any] | None = None,
     ) -> None:
-        """Send a request that the service has to accept."""
+        """Send a request, and raise unless the service accepts it."""
         errors.check_response(self.send(conn, method, path, body), self.name)
 
     def read(
@@ -157,7 +157,7 @@ class Service:
         query: Mapping[str, Any] | None = None,
         microversion: str | None = None,
     ) -> Any:
-        """Return what the answer to a GET has under a name; without one, all of it."""
+        """Return the value of a name in the answer to a GET; without a name, all of it."""
         response = self.send(conn, 'GET', path, query=query, microversion=microversion)
         return errors.read_response(response, self.name, name)
 
@@ -171,7 +171,7 @@ class Service:
     ) -> Iterator[dict[str, Any]]:
         """Yield all items of a collection, one call for each page.
 
-        :param name: of the collection in the answer
+        :param name: name of the collection in the answer
         """
         marker: Mapping[str, str] = {}
         while True:
@@ -179,27 +179,27 @@ class Service:
             response = self.send(conn, 'GET', path, query=params, microversion=microversion)
             page = errors.read_response(response, self.name, name)
             yield from page
-            # Heat gives no links; Neutron one to the page before, too.
+            # Heat sends no links; Neutron also sends one to the previous page.
             links = response.json().get(f'{name}_links') or ()
-            if len(page) < PAGE and not any(each['rel'] == 'next' for each in links):
+            if len(page) < PAGE and not any(link['rel'] == 'next' for link in links):
                 return
             marker = {'marker': page[-1]['id']}
 
     def check_zone(
         self, conn: 'connections.Connection', zone: str, *, is_available: bool = False
     ) -> None:
-        """Check that Nova, or Cinder, has an availability zone.
+        """Check that Nova or Cinder has an availability zone.
 
-        Nothing is checked where its policy hides the zones.
+        The check passes where a policy hides the zones.
 
-        :param is_available: it must have hosts that are enabled, too
-        :raises climate_core.exceptions.Permanent: there is none
+        :param is_available: the zone must also have enabled hosts
+        :raises climate_core.exceptions.Permanent: the zone does not exist
         """
         try:
             listed = self.read(conn, '/os-availability-zone', 'availabilityZoneInfo')
         except (errors.Refused, errors.Gone):
             return
-        zones = {each['zoneName']: each['zoneState']['available'] for each in listed}
+        zones = {zone_row['zoneName']: zone_row['zoneState']['available'] for zone_row in listed}
         if zone in zones and (zones[zone] or not is_available):
             return
         usable = sorted(name for name, available in zones.items() if available or not is_available)
@@ -209,7 +209,7 @@ class Service:
         )
 
     def is_offered(self, conn: 'connections.Connection') -> bool:
-        """Tell whether the cloud has the service at all."""
+        """Return whether the cloud has an endpoint of the service."""
         with errors.translated(self.name):
             try:
                 return conn.client(self.type, self.version).get_endpoint() is not None
@@ -218,9 +218,9 @@ class Service:
 
 
 class Copy(NamedTuple):
-    """An image, a backup or a snapshot that is made at the end of a reservation.
+    """An image, a backup or a snapshot that is created at the end of a reservation.
 
-    :param reason: why it could not be made, if its service says so
+    :param reason: why its creation failed, if the service shows that
     """
 
     id: str
@@ -229,5 +229,5 @@ class Copy(NamedTuple):
 
     @classmethod
     def best(cls, copies: Iterable['Copy'], complete: Iterable[str]) -> 'Copy | None':
-        """Return a complete copy if there is one, else any; None if there is none."""
+        """Return a complete copy if one exists, else any copy; None if there are no copies."""
         return min(copies, key=lambda copy: copy.status not in complete, default=None)

@@ -29,12 +29,12 @@ LOG = log.getLogger(__name__)
 
 #: Metadata of backups (3.43), attachments (3.27), filters of messages (3.5).
 CINDER = services.Service('Cinder', 'block-storage', '3', '3.43')
-#: The backend that has a volume, null if there is none yet; shown to administrators.
+#: The backend of a volume, null if there is none yet; shown to administrators.
 _HOST = 'os-vol-host-attr:host'
 #: The owner of a volume; shown to its owner and to administrators.
 _PROJECT = 'os-vol-tenant-attr:tenant_id'
 _SNAPSHOT_PROJECT = 'os-extended-snapshot-attributes:project_id'
-#: The number of volumes by which the policy of Cinder is checked.
+#: Number of volumes with which the policy of Cinder is checked.
 _NEWEST_CHECKED = 10
 
 
@@ -50,7 +50,7 @@ def read_project(volume: Mapping[str, Any]) -> str | None:
 
 
 def is_placed(conn: 'connections.Connection', volume_id: str) -> bool:
-    """Tell whether a backend has a volume, or these rights do not see that."""
+    """Return whether a volume has a backend; True if these rights do not see it."""
     try:
         return has_backend(get(conn, volume_id))
     except errors.Gone:
@@ -65,11 +65,11 @@ def has_backend(volume: Mapping[str, Any]) -> bool:
 def create(
     conn: 'connections.Connection', wanted: Mapping[str, Any], hints: Mapping[str, str]
 ) -> str:
-    """Ask for a volume, reserved if the hints say so; return its id.
+    """Request a volume, reserved if the hints request that; return its id.
 
     :param wanted: the ``volume`` of the body of POST /volumes
-    :raises climate_core.exceptions.Permanent: Cinder refuses it. So is a 413, that a quota is
-        exceeded
+    :raises climate_core.exceptions.Permanent: Cinder rejects it, including with 413 (a quota is
+        exceeded)
     """
     body = {'volume': dict(wanted), 'OS-SCH-HNT:scheduler_hints': dict(hints)}
     response = CINDER.send(conn, 'POST', '/volumes', body)
@@ -81,7 +81,7 @@ def create(
 def find_by_reservation(
     conn: 'connections.Connection', reservation_id: str, all_projects: bool
 ) -> Iterator[str]:
-    """Yield the ids of the volumes that were made for a reservation, as their metadata says.
+    """Yield the ids of the volumes that were created for a reservation, by their metadata.
 
     Cinder shows them as soon as their rows exist.
     """
@@ -91,16 +91,16 @@ def find_by_reservation(
 
 def check_type(conn: 'connections.Connection', wanted: str) -> None:
     """Raise Gone if the user of these rights has no volume type of this name or id."""
-    found = CINDER.pages(conn, '/types', 'volume_types', {})
-    if not any(wanted in (each['id'], each['name']) for each in found):
+    types = CINDER.pages(conn, '/types', 'volume_types', {})
+    if not any(wanted in (volume_type['id'], volume_type['name']) for volume_type in types):
         raise errors.Gone(f'There is no volume type {wanted} that you may use.')
 
 
 def list_pools(conn: 'connections.Connection') -> list[dict[str, Any]]:
-    """Return the storage pools with their capabilities, as the schedulers know them.
+    """Return the storage pools with their capabilities, from the schedulers.
 
-    Cinder gives them to administrators only. They are as old as the last report of each
-    cinder-volume. Its filter ``volume_type`` is of no use: cinder-scheduler 29 fails at it if a
+    Cinder shows them to administrators only. They are as old as the last report of each
+    cinder-volume. The filter ``volume_type`` is unusable: cinder-scheduler 29 fails with it if a
     pool has a limit (CapacityFilter compares with a size that is None).
     """
     query = {'detail': 'true'}
@@ -109,15 +109,15 @@ def list_pools(conn: 'connections.Connection') -> list[dict[str, Any]]:
 
 
 def list_types(conn: 'connections.Connection') -> list[dict[str, Any]]:
-    """Return all volume types, those of single projects as well; with their ``extra_specs``.
+    """Return all volume types, including those of single projects, with their ``extra_specs``.
 
-    Cinder shows these, and types that are not public, to administrators only.
+    Cinder shows the specs, and types that are not public, to administrators only.
     """
     return list(CINDER.pages(conn, '/types', 'volume_types', {'is_public': 'None'}))
 
 
 def read_default_type(conn: 'connections.Connection') -> str | None:
-    """Return the name of the type that a volume has of which no type is said, if there is one."""
+    """Return the name of the default volume type; None if there is none."""
     try:
         return str(CINDER.read(conn, '/types/default', 'volume_type')['name'])
     except errors.Gone:
@@ -125,17 +125,17 @@ def read_default_type(conn: 'connections.Connection') -> str | None:
 
 
 def check_snapshot(conn: 'connections.Connection', snapshot_id: str) -> dict[str, Any]:
-    """Return a snapshot; Gone if the project of these rights has no such one."""
-    found: dict[str, Any] = CINDER.read(conn, f'/snapshots/{snapshot_id}', 'snapshot')
-    services.check_project(conn, found.get(_SNAPSHOT_PROJECT), f'snapshot {snapshot_id}')
-    return found
+    """Return a snapshot; raise Gone if the project of these rights has no such snapshot."""
+    snapshot: dict[str, Any] = CINDER.read(conn, f'/snapshots/{snapshot_id}', 'snapshot')
+    services.check_project(conn, snapshot.get(_SNAPSHOT_PROJECT), f'snapshot {snapshot_id}')
+    return snapshot
 
 
 def check(conn: 'connections.Connection', volume_id: str) -> dict[str, Any]:
-    """Return a volume; Gone if the project of these rights has no such one."""
-    found = get(conn, volume_id)
-    services.check_project(conn, read_project(found), f'volume {volume_id}')
-    return found
+    """Return a volume; raise Gone if the project of these rights has no such volume."""
+    volume = get(conn, volume_id)
+    services.check_project(conn, read_project(volume), f'volume {volume_id}')
+    return volume
 
 
 def act(
@@ -144,21 +144,21 @@ def act(
     action: str,
     argument: Mapping[str, Any] | None = None,
 ) -> None:
-    """Ask for an action; Cinder answers before it is done."""
+    """Request an action; Cinder answers before it is complete."""
     CINDER.request(conn, 'POST', f'/volumes/{volume_id}/action', {action: dict(argument or {})})
 
 
 def delete(conn: 'connections.Connection', volume_id: str) -> None:
-    """Ask for the deletion of a volume; its snapshots keep it from that."""
+    """Request the deletion of a volume. Cinder rejects it while the volume has snapshots."""
     CINDER.request(conn, 'DELETE', f'/volumes/{volume_id}')
 
 
 def list_attachments(
     conn: 'connections.Connection', volume_id: str, all_projects: bool
 ) -> list[dict[str, Any]]:
-    """Return the attachments of a volume, also those that are only being made.
+    """Return the attachments of a volume, including incomplete ones.
 
-    The volume itself shows the complete ones alone (cinder/api/v3/views/volumes.py).
+    The volume itself shows only complete attachments (cinder/api/v3/views/volumes.py).
     """
     query = {'volume_id': volume_id}
     return list(list_pages(conn, '/attachments', 'attachments', query, all_projects))
@@ -170,7 +170,7 @@ def delete_attachment(conn: 'connections.Connection', attachment_id: str) -> Non
 
 
 def cancel_transfers(conn: 'connections.Connection', volume_id: str, all_projects: bool) -> None:
-    """Take back the offers of a volume to other projects."""
+    """Cancel the transfers of a volume to other projects."""
     path = '/os-volume-transfer'
     query = {'volume_id': volume_id, **_everywhere(all_projects)}
     for transfer in CINDER.read(conn, path, 'transfers', query):
@@ -179,19 +179,19 @@ def cancel_transfers(conn: 'connections.Connection', volume_id: str, all_project
 
 
 def read_failure_reason(conn: 'connections.Connection', resource_id: str) -> str:
-    """Return the last message of Cinder to its user about a volume or a copy."""
+    """Return the last message of Cinder to users about a volume or a copy."""
     query = {'resource_uuid': resource_id, 'limit': 1}
     try:
-        found = CINDER.read(conn, '/messages', 'messages', query)
+        messages = CINDER.read(conn, '/messages', 'messages', query)
     except (errors.Gone, exceptions.Permanent) as exc:
         LOG.info('Cinder does not show its messages: %s', exc)
-        found = []
-    told = found[0].get('user_message') if found else None
-    return str(told or 'Cinder does not say why')
+        messages = []
+    message = messages[0].get('user_message') if messages else None
+    return str(message or 'Cinder does not say why')
 
 
 def has_snapshots(conn: 'connections.Connection', volume_id: str, all_projects: bool) -> bool:
-    """Tell whether a volume has snapshots."""
+    """Return whether a volume has snapshots."""
     query = {'volume_id': volume_id, 'limit': 1, **_everywhere(all_projects)}
     return bool(CINDER.read(conn, '/snapshots', 'snapshots', query))
 
@@ -199,8 +199,8 @@ def has_snapshots(conn: 'connections.Connection', volume_id: str, all_projects: 
 def check_all_visible(conn: 'connections.Connection') -> None:
     """Raise Refused if these rights do not see the volumes of every project.
 
-    A listing does not tell: Cinder gives those of one project to users who may not see all. So
-    something is asked for that only an administrator gets.
+    A list of volumes does not show that: Cinder reduces it to the own project for other users. So
+    this requests a list that only administrators get.
     """
     CINDER.read(conn, '/os-services', 'services', {'binary': 'cinder-scheduler'})
 
@@ -224,7 +224,7 @@ def find_hidden(conn: 'connections.Connection') -> str | None:
         try:
             get(conn, volume_id)
         except errors.Gone:
-            # It may have been deleted in between.
+            # The volume may have been deleted since.
             if volume_id in list_newest():
                 return volume_id
     return None
@@ -250,7 +250,7 @@ def list_pages(
 ) -> Iterator[dict[str, Any]]:
     """Yield all items of a collection, one call for each page.
 
-    :param name: of the collection in the answer
+    :param name: name of the collection in the answer
     """
     return CINDER.pages(conn, path, name, {**query, **_everywhere(all_projects)})
 
@@ -269,14 +269,14 @@ def list_service_hosts(conn: 'connections.Connection') -> set[str]:
     if not CINDER.is_offered(conn):
         return set()
     query = {'binary': 'cinder-volume'}
-    found = CINDER.read(conn, '/os-services', 'services', query)
-    # A back end has its name behind that of the host: compute1@lvm.
-    return {each['host'].partition('@')[0].partition('.')[0] for each in found}
+    rows = CINDER.read(conn, '/os-services', 'services', query)
+    # The name of the backend follows that of the host: compute1@lvm.
+    return {row['host'].partition('@')[0].partition('.')[0] for row in rows}
 
 
-#: The key of the metadata that carries the id of the reservation.
+#: The metadata key with the id of the reservation.
 RESERVATION_KEY = 'climate_reservation_id'
-#: Statuses of a copy that holds all data (cinder/objects/fields.py BackupStatus, SnapshotStatus).
+#: Statuses of a complete copy (cinder/objects/fields.py BackupStatus, SnapshotStatus).
 COMPLETE_COPIES = frozenset({'available', 'restoring', 'backing-up'})
 
 
@@ -294,7 +294,7 @@ def find_copy(
     reservation_id: str,
     all_projects: bool,
 ) -> Copy | None:
-    """Return the copy that was made for a reservation, the complete one if there are more."""
+    """Return the copy that was created for a reservation, a complete one if there are several."""
     found = list_pages(
         conn, f'/{kind}s/detail', f'{kind}s', {'volume_id': volume_id}, all_projects
     )
@@ -309,10 +309,10 @@ def find_copy(
 def create_copy(
     conn: 'connections.Connection', kind: CopyKind, volume_id: str, name: str, reservation_id: str
 ) -> None:
-    """Ask for a copy; Cinder makes its record before it answers.
+    """Request a copy; Cinder creates its record before it answers.
 
     :raises climate_core.exceptions.Permanent: the state of the volume does not allow it
-    :raises climate_core.exceptions.Transient: also if the project may have no more (413)
+    :raises climate_core.exceptions.Transient: also if the quota is exceeded (413)
     """
     body: dict[str, Any] = {
         'volume_id': volume_id,
@@ -324,9 +324,9 @@ def create_copy(
 
 
 def reset_copy(conn: 'connections.Connection', kind: CopyKind, copy_id: str) -> None:
-    """Reset a copy to the status error, with an administrator's rights.
+    """Reset a copy to the status error, with the rights of an administrator.
 
-    That of a backup is done by a cinder-backup, and not to one that none has begun
+    A cinder-backup resets backups, but none that has not been started
     (cinder/backup/manager.py reset_status).
     """
     body = {'os-reset_status': {'status': 'error'}}
@@ -342,7 +342,7 @@ def disown_copy(conn: 'connections.Connection', kind: CopyKind, copy_id: str) ->
 def delete_copy(conn: 'connections.Connection', kind: CopyKind, copy_id: str) -> None:
     """Delete a copy.
 
-    :raises climate_core.cloud.errors.Gone: it is, or no cinder-backup could delete it: Cinder
-        answers 404 for both (cinder/backup/api.py API.delete, ServiceNotFound)
+    :raises climate_core.cloud.errors.Gone: it does not exist, or no cinder-backup is able to
+        delete it: Cinder answers 404 for both (cinder/backup/api.py API.delete, ServiceNotFound)
     """
     CINDER.request(conn, 'DELETE', f'/{kind}s/{copy_id}')

@@ -76,7 +76,7 @@ def test_manager_that_is_starting_is_stopped_after_its_start(monkeypatch):
             return True
 
     monkeypatch.setattr(processes.service, 'ManagerService', Manager)
-    monkeypatch.setattr(processes.report, 'on_demand', lambda _conf: None)
+    monkeypatch.setattr(processes.process, 'report_on_signal', lambda _conf: None)
     monkeypatch.setattr(threading, 'excepthook', threading.excepthook)
     events = [multiprocessing.Event() for _ in range(3)]
     conf = config.load([], config_files=[])
@@ -101,7 +101,7 @@ def test_managers_have_their_time_of_grace(monkeypatch):
             self.shared = args[1]
 
         def run(self):
-            self.shared.left.set()
+            self.shared.work_left.set()
             raise SystemExit(0)
 
     monkeypatch.setattr(processes.cotyledon, 'ServiceManager', Supervisor)

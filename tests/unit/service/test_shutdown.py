@@ -32,8 +32,8 @@ from tests.support.world import TYPE, Things, Trusts, configure
 PATIENCE = 60
 _SIGNALLED = """
 import signal, threading
-from climate_core.cmd import shutdown
-stop = shutdown.Shutdown()
+from climate_core.cmd import processes
+stop = processes.Shutdown()
 stop.on_signals()
 signalled = lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
 threading.Timer(0.2, signalled).start()
@@ -106,7 +106,7 @@ def test_a_vital_thread_breaks(caplog: pytest.LogCaptureFixture) -> None:
     stop = processes.Shutdown()
     broken = processes.stop_on_broken_thread(stop.set)
     _break(VitalThread('scheduler', _fail))
-    assert stop.asked
+    assert stop.requested
     assert broken.is_set()
     assert 'a mistake of ours' in caplog.text
 
@@ -115,7 +115,7 @@ def test_error_in_an_ordinary_thread_stops_nothing(caplog: pytest.LogCaptureFixt
     stop = processes.Shutdown()
     broken = processes.stop_on_broken_thread(stop.set)
     _break(threading.Thread(target=_fail, name='event_1'))
-    assert not stop.asked
+    assert not stop.requested
     assert not broken.is_set()
     assert 'a mistake of ours' in caplog.text
 
