@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask a service of the operator's own whether a lease may be made or changed.
+"""The external service of the operator that permits the creation and the change of leases.
 
-The same service can stand behind Blazar: paths, bodies and answers are those of its
-``ExternalServiceFilter`` (openstack/blazar, blazar/enforcement). A POST with JSON: ``context``,
-``lease``, and for a change ``current_lease``. 204 permits; 403 with ``{"message": "..."}`` does
-not; anything else is no answer. Dates are UTC, ``YYYY-MM-DD HH:MM:SS``.
+The same service works with Blazar: paths, bodies and answers are those of its
+``ExternalServiceFilter`` (openstack/blazar, blazar/enforcement). Requests are POSTs with JSON:
+``context``, ``lease``, and for a change ``current_lease``. 204 permits; 403 with
+``{"message": "..."}`` rejects; any other answer is an error. Dates are UTC,
+``YYYY-MM-DD HH:MM:SS``.
 """
 
 import contextlib
@@ -44,29 +45,30 @@ class ExternalService:
 
     @property
     def on_create(self) -> bool:
-        """Return whether it is asked about new leases."""
+        """Return whether the service checks new leases."""
         return self._url('check_create') is not None
 
     @property
     def on_update(self) -> bool:
-        """Return whether it is asked about changes."""
+        """Return whether the service checks changes."""
         return self._url('check_update') is not None
 
     @property
     def on_end(self) -> bool:
-        """Return whether it is told of ends."""
+        """Return whether the service is notified of ended leases."""
         return self._url('on_end') is not None
 
     def check_create(self, lease: model.Lease) -> None:
-        """Ask whether a lease may be made.
+        """Check that the service permits a new lease.
 
-        :raises climate_core.exceptions.LeaseNotPermitted: with what the service says
-        :raises climate_core.exceptions.ServiceUnavailable: it does not answer, or not as it should
+        :raises climate_core.exceptions.LeaseNotPermitted: with the message of the service
+        :raises climate_core.exceptions.ServiceUnavailable: the service does not answer, or its
+            answer is invalid
         """
         self._check('check_create', {'context': self._context(lease), 'lease': to_body(lease)})
 
     def check_update(self, before: model.Lease, after: model.Lease) -> None:
-        """Ask whether a lease may be changed; raises as :meth:`check_create` does."""
+        """Check that the service permits a change; raise as :meth:`check_create` does."""
         body = {
             'context': self._context(before),
             'current_lease': to_body(before),
@@ -75,10 +77,10 @@ class ExternalService:
         self._check('check_update', body)
 
     def notify_end(self, lease: model.Lease) -> None:
-        """Tell the external service that a lease is over; it may be told twice.
+        """Notify the service that a lease has ended, at least once.
 
-        :raises climate_core.exceptions.Transient: say it again later
-        :raises climate_core.exceptions.Permanent: it does not want to hear it
+        :raises climate_core.exceptions.Transient: another attempt may succeed
+        :raises climate_core.exceptions.Permanent: the service rejects the notification
         """
         url = self._url('on_end')
         if url is None:
@@ -149,7 +151,7 @@ class ExternalService:
 
 
 def to_body(lease: model.Lease) -> dict[str, Any]:
-    """Write a lease as the external service reads it."""
+    """Return a lease in the format of the external service."""
     return {
         'id': lease.id,
         'name': lease.name,
@@ -157,7 +159,7 @@ def to_body(lease: model.Lease) -> dict[str, Any]:
         'project_id': lease.project_id,
         'start_date': _date(lease.start_date),
         'end_date': _date(lease.end_date),
-        'reservations': [_reservation(each) for each in lease.reservations],
+        'reservations': [_reservation(reservation) for reservation in lease.reservations],
     }
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flavors of Nova: what servers of a flavor take of a host, and private ones of reservations.
+"""The flavors of Nova: the capacity that a flavor needs, and private flavors of reservations.
 
 They raise the exceptions of :mod:`climate_core.cloud.errors`. Facts: Compute API reference,
 ``/flavors``, ``/flavors/{id}/os-extra_specs`` and ``/flavors/{id}/os-flavor-access``.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PrivateFlavor:
-    """A flavor that only some projects see; its name is its id.
+    """A flavor with access for some projects only; its name is its id.
 
     :param memory_mb: MiB
     :param disk_gb: GiB of the root disk
@@ -35,7 +35,7 @@ class PrivateFlavor:
 def get(conn: 'connections.Connection', flavor_id: str) -> dict[str, Any]:
     """Return a flavor as the API shows it; without ``extra_specs`` if they are hidden.
 
-    :raises climate_core.cloud.errors.Gone: there is none that these rights see
+    :raises climate_core.cloud.errors.Gone: these rights see no such flavor
     """
     path = f'/flavors/{parse.quote(flavor_id, safe="")}'
     flavor: dict[str, Any] = NOVA.read(conn, path, 'flavor')
@@ -43,12 +43,12 @@ def get(conn: 'connections.Connection', flavor_id: str) -> dict[str, Any]:
 
 
 def list_all(conn: 'connections.Connection') -> list[dict[str, Any]]:
-    """Return all flavors, private ones too: one call for each thousand."""
+    """Return all flavors, including private ones, one call for each thousand."""
     return list(NOVA.pages(conn, '/flavors/detail', 'flavors', {'is_public': 'None'}))
 
 
 def exists(conn: 'connections.Connection', flavor_id: str) -> bool:
-    """Tell whether there is a flavor that these rights see."""
+    """Return whether these rights see a flavor."""
     try:
         get(conn, flavor_id)
     except errors.Gone:
@@ -57,7 +57,7 @@ def exists(conn: 'connections.Connection', flavor_id: str) -> bool:
 
 
 def sizes(flavor: Mapping[str, Any]) -> dict[str, int]:
-    """Return what a server of a flavor takes of its host, by unit; its root disk is local.
+    """Return the capacity that a server with a local root disk needs of its host, by unit.
 
     Swap is in MiB and counts in whole GiB (nova/scheduler/utils.py, ResourceRequest).
     """
@@ -75,21 +75,21 @@ def create_private(
     extra_specs: Mapping[str, str],
     project_ids: Collection[str],
 ) -> None:
-    """Make a private flavor, or what is missing of it; nobody has it before it is complete.
+    """Create a private flavor, or complete it; no project has access before it is complete.
 
-    :param project_ids: the projects that have it
-    :raises climate_core.exceptions.Permanent: Nova takes none of its values
+    :param project_ids: the projects with access
+    :raises climate_core.exceptions.Permanent: Nova rejects its values
     """
     path = f'/flavors/{flavor.id}'
     try:
-        found = NOVA.read(conn, path, 'flavor')
+        existing = NOVA.read(conn, path, 'flavor')
     except errors.Gone:
-        found = {}
+        existing = {}
         _create(conn, flavor)
-    if not extra_specs.items() <= (found.get('extra_specs') or {}).items():
+    if not extra_specs.items() <= (existing.get('extra_specs') or {}).items():
         NOVA.request(conn, 'POST', f'{path}/os-extra_specs', {'extra_specs': dict(extra_specs)})
-    listed = NOVA.read(conn, f'{path}/os-flavor-access', 'flavor_access') if found else ()
-    present = {each['tenant_id'] for each in listed}
+    rows = NOVA.read(conn, f'{path}/os-flavor-access', 'flavor_access') if existing else ()
+    present = {row['tenant_id'] for row in rows}
     for project_id in sorted({*project_ids} - present):
         _grant_access(conn, path, project_id)
 
@@ -106,7 +106,7 @@ def _create(conn: 'connections.Connection', flavor: PrivateFlavor) -> None:
     try:
         NOVA.request(conn, 'POST', '/flavors', {'flavor': body})
     except errors.Busy:
-        # Another manager has just made it.
+        # Another manager has just created it.
         return
 
 
@@ -114,12 +114,12 @@ def _grant_access(conn: 'connections.Connection', path: str, project_id: str) ->
     try:
         NOVA.request(conn, 'POST', f'{path}/action', {'addTenantAccess': {'tenant': project_id}})
     except errors.Busy:
-        # It has it.
+        # The project has access already.
         return
 
 
 def delete(conn: 'connections.Connection', flavor_id: str) -> None:
-    """Delete a flavor; one that is gone is fine. Servers keep what they have of it."""
+    """Delete a flavor; it is no error if it does not exist. Its servers keep their capacity."""
     try:
         NOVA.request(conn, 'DELETE', f'/flavors/{flavor_id}')
     except errors.Gone:
@@ -127,11 +127,11 @@ def delete(conn: 'connections.Connection', flavor_id: str) -> None:
 
 
 def list_reservation_flavors(conn: 'connections.Connection') -> Iterator[str]:
-    """Yield the ids of the private flavors of reservations, which are those of the reservations.
+    """Yield the ids of the private flavors of reservations, which equal those of the reservations.
 
     One call for each thousand flavors.
     """
-    for each in list_all(conn):
-        named = (each.get('extra_specs') or {}).get(lanes.EXTRA_SPEC)
-        if named == each['id'] == each['name'] and not each['os-flavor-access:is_public']:
-            yield str(named)
+    for flavor in list_all(conn):
+        lane = (flavor.get('extra_specs') or {}).get(lanes.EXTRA_SPEC)
+        if lane == flavor['id'] == flavor['name'] and not flavor['os-flavor-access:is_public']:
+            yield str(lane)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The few calls to Nova about its hosts, with the service's own rights.
+"""The calls to Nova about its hosts, with the rights of the service user.
 
 They raise the exceptions of :mod:`climate_core.cloud.errors`. Facts: Compute API reference,
 ``/os-hypervisors``, ``/os-services`` and ``/os-aggregates``.
@@ -15,21 +15,21 @@ from climate_core.cloud.services import Service
 if TYPE_CHECKING:
     from climate_core.cloud import connections
 
-#: The last microversion that tells the size and the CPU of a hypervisor. The id of one is that of
-#: its root provider in Placement since 2.53.
+#: The last microversion that shows the size and the CPU of a hypervisor. Since 2.53 the id of a
+#: hypervisor is that of its root provider in Placement.
 NOVA = Service('Nova', 'compute', '2', '2.87')
 
 
 def find(conn: 'connections.Connection', name: str) -> list[dict[str, Any]]:
     """Return the hypervisors of this name: a node, or all nodes of a service.
 
-    A node with the name goes before a service with it. The search for the name of a node is one
-    call; nodes of a service may be called anything, so all of them are read for its name.
+    A node with the name comes before a service with it. The search for a node is one call. The
+    search for a service reads all nodes, since these may have any name.
     """
     found = _search(conn, name)
-    named = [each for each in found if each['hypervisor_hostname'] == name]
-    # The nodes of libvirt begin with the name of their service.
-    return named or [each for each in list_all(conn) if each['service']['host'] == name]
+    named = [node for node in found if node['hypervisor_hostname'] == name]
+    # The names of libvirt's nodes begin with that of their service.
+    return named or [node for node in list_all(conn) if node['service']['host'] == name]
 
 
 def _search(conn: 'connections.Connection', name: str) -> list[dict[str, Any]]:
@@ -57,8 +57,8 @@ def list_with_servers(conn: 'connections.Connection') -> Iterator[dict[str, Any]
 def list_services(conn: 'connections.Connection') -> dict[str, dict[str, Any]]:
     """Return every nova-compute by its host: ``zone``, ``state``, ``status`` and more."""
     query = {'binary': 'nova-compute'}
-    found = NOVA.read(conn, '/os-services', 'services', query)
-    return {each['host']: each for each in found}
+    services = NOVA.read(conn, '/os-services', 'services', query)
+    return {service['host']: service for service in services}
 
 
 def list_aggregates(conn: 'connections.Connection') -> Mapping[str, list[str]]:
@@ -82,7 +82,7 @@ def list_isolated(conn: 'connections.Connection', trait: str) -> set[str]:
 
 
 def set_status(conn: 'connections.Connection', service_id: str, reason: str | None) -> None:
-    """Enable a nova-compute, or disable it for a reason, so that no server comes there.
+    """Enable a nova-compute, or disable it for a reason, so that no server is scheduled there.
 
     Facts: Compute API reference, ``PUT /os-services/{service_id}`` since 2.53.
 

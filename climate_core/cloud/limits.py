@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The limits of projects: those registered in Keystone, read through oslo.limit, and the options.
 
-oslo.limit 2.12 (``oslo_limit/limit.py``) looks at two globals of its own while it makes an
-``Enforcer``: the configuration, and one connection for the whole process. Both are set for that
-moment, under a lock, so every service of a process has its own.
+oslo.limit 2.12 (``oslo_limit/limit.py``) reads two of its globals when it creates an ``Enforcer``:
+the configuration, and one connection for the whole process. Both are replaced for that moment,
+under a lock, so every service of a process has its own.
 
-Its enforcers ask Keystone again for every name that has no limit of the project's own. Asked for
-all names at once they make two calls: the limits of the project, and the default ones. They were
-a third of what a create costs, so what they say is kept for a short time.
+Its enforcers send another request for every name without a limit of the project. For all names
+together they send two: for the limits of the project, and for the default limits. These took a
+third of the time of a create, so the limits are cached for a short time.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ from climate_core.lease import limits
 
 LOG = log.getLogger(__name__)
 
-#: For so many seconds a limit that was lowered may still be what it was.
+#: Seconds for which a lowered limit may still have its old value.
 RECENT_SECONDS: Final = 10.0
 
 #: Number of seconds until a newly registered limit may be used, if none was registered before.
@@ -43,7 +43,7 @@ _lock = threading.Lock()
 
 
 class Limits:
-    """The limits of projects. Nothing is sent before the first question.
+    """The limits of projects. Nothing is sent before the first use.
 
     :param conf: with the sections ``[limits]``, ``[oslo_limit]`` and ``[cloud]``
     :param cloud: gives the connection of the service user
@@ -66,7 +66,7 @@ class Limits:
         """Return the limits of a project by name, where -1 is unlimited; None: no limits.
 
         :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer, or the
-            service is not set up for limits
+            configuration of the limits is invalid
         """
         if not self.is_on:
             return None
@@ -81,9 +81,9 @@ class Limits:
         return found
 
     def recent(self, project_id: str) -> Mapping[str, int] | None:
-        """Return the limits of a project as they were at most :data:`RECENT_SECONDS` ago.
+        """Return the limits of a project, at most :data:`RECENT_SECONDS` old.
 
-        Ask :meth:`of` before a lease is rejected for them.
+        Call :meth:`of` before a lease is rejected for them.
 
         :raises climate_core.exceptions.ServiceUnavailable: as of :meth:`of`
         """
@@ -97,12 +97,12 @@ class Limits:
         return found if set(found.values()) != {limits.UNLIMITED} else None
 
     def _has_registered(self) -> bool:
-        """Return whether oslo.limit must be asked.
+        """Return whether oslo.limit has limits for Climate.
 
-        An operator who configures an identity in ``[oslo_limit]`` wants that. Otherwise one
-        request finds out whether any limit of Climate is registered, and the answer is remembered
-        for :data:`REGISTERED_SECONDS`. Any user may list the registered limits, but only some may
-        list the endpoints for which oslo.limit asks.
+        It has if an identity is configured in ``[oslo_limit]``. Otherwise one request checks
+        whether any limit of Climate is registered, and the answer is cached for
+        :data:`REGISTERED_SECONDS`. Any user may list the registered limits, but only some may list
+        the endpoints, which oslo.limit requests.
         """
         if self._conf.limits.driver != 'keystone':
             return False
@@ -120,7 +120,7 @@ class Limits:
             return False
         except exceptions.Transient as exc:
             raise _unavailable(exc) from exc
-        return any(each.get('resource_name') in limits.NAMES for each in rows)
+        return any(row.get('resource_name') in limits.NAMES for row in rows)
 
     def _create_enforcer(self) -> Any:
         # The library registers options on the global configuration when it is imported.
@@ -131,7 +131,7 @@ class Limits:
 
 
 def _count_nothing(_project_id: str | None, _names: Any) -> dict[str, int]:
-    """Refuse to count: oslo.limit only tells limits, and the transaction that writes counts."""
+    """Raise: only limits are read from oslo.limit, and the transaction of the lease counts."""
     raise NotImplementedError
 
 
@@ -140,7 +140,7 @@ def _replaced_globals(limit: Any, conf: cfg.ConfigOpts) -> Iterator[None]:
     section = conf[cloud_conf.OSLO_LIMIT_GROUP]
     if not _has_identity(section):
         conf.set_default('auth_section', cloud_conf.GROUP, cloud_conf.OSLO_LIMIT_GROUP)
-        # auth_section names the identity alone, not the CA certificates of its Keystone.
+        # auth_section is about the identity, not about the CA certificates of its Keystone.
         for option in loading.get_session_conf_options():
             conf.set_default(option.dest, conf.cloud[option.dest], cloud_conf.OSLO_LIMIT_GROUP)
     before = limit.CONF, limit._SDK_CONNECTION
@@ -153,7 +153,7 @@ def _replaced_globals(limit: Any, conf: cfg.ConfigOpts) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _translated() -> Iterator[None]:
-    """Turn what comes from the way to Keystone, or from a wrong setup, into a 503."""
+    """Turn failures to reach Keystone, and invalid configurations, into a 503."""
     # Imported here, as in _create_enforcer: nothing else imports openstacksdk, which takes 11 MiB.
     from openstack import exceptions as sdk
     from oslo_limit import exception

@@ -30,16 +30,16 @@ NEUTRON: Final = services.Service('Neutron', 'network', '2')
 
 
 class QuotaFull(errors.Busy):
-    """The project has as many of them as its quota in Neutron allows."""
+    """The quota of the project in Neutron is exhausted."""
 
 
 class Taken(errors.Busy):
     """The address, or the segment, is in use in Neutron."""
 
 
-#: So many ids are in one URL: all are read by a web server that takes 8 KiB.
+#: Number of ids in one URL: a web server accepts 8 KiB.
 _IDS_PER_REQUEST: Final = 100
-#: What Neutron calls what it refuses with 409.
+#: Types of the errors 409 of Neutron -> exceptions.
 _CONFLICTS: Final[dict[str, type[Exception]]] = {
     'OverQuota': QuotaFull,
     'IpAddressAlreadyAllocated': Taken,
@@ -49,18 +49,18 @@ _CONFLICTS: Final[dict[str, type[Exception]]] = {
 
 
 def create(conn: 'connections.Connection', noun: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Create something in a project.
+    """Create a resource in a project.
 
     :param noun: ``floatingip`` or ``network``
-    :param values: with a description; tags come later
-    :raises QuotaFull: the project may have no more
-    :raises Taken: something has the address or the segment
+    :param values: with a description; :func:`set_tags` sets the tags later
+    :raises QuotaFull: the quota of the project is exhausted
+    :raises Taken: the address or the segment is in use
     """
     response = NEUTRON.send(conn, 'POST', f'/{noun}s', {noun: values})
     if response.status_code == 409:
         errors.check_response(response, NEUTRON.name, _CONFLICTS.get(_error_type(response)))
-    made: dict[str, Any] = errors.read_response(response, NEUTRON.name, noun)
-    return made
+    resource: dict[str, Any] = errors.read_response(response, NEUTRON.name, noun)
+    return resource
 
 
 def _error_type(response: 'requests.Response') -> str:
@@ -70,19 +70,19 @@ def _error_type(response: 'requests.Response') -> str:
 
 
 def update(conn: 'connections.Connection', noun: str, one: str, values: Mapping[str, Any]) -> None:
-    """Change something by its id."""
+    """Update a resource."""
     NEUTRON.request(conn, 'PUT', f'/{noun}s/{one}', {noun: values})
 
 
 def set_tags(conn: 'connections.Connection', noun: str, one: str, tags: Collection[str]) -> None:
-    """Set the tags of something by its id; it takes none when it is created."""
+    """Set the tags of a resource; Neutron accepts none when it creates the resource."""
     NEUTRON.request(conn, 'PUT', f'/{noun}s/{one}/tags', {'tags': sorted(tags)})
 
 
 def list_tagged(conn: 'connections.Connection', noun: str) -> Iterator[dict[str, Any]]:
-    """Yield the marks of all that there are, one call for each page.
+    """Yield id, description and tags of all resources, one call for each page.
 
-    There are none where the cloud has no Neutron, or one without them.
+    Nothing is yielded where the cloud has no Neutron, or its Neutron has no such resources.
     """
     query = {'fields': ['id', 'description', 'tags']}
     with contextlib.suppress(errors.Gone):
@@ -91,18 +91,18 @@ def list_tagged(conn: 'connections.Connection', noun: str) -> Iterator[dict[str,
 
 
 def find_existing(conn: 'connections.Connection', noun: str, ids: Collection[str]) -> set[str]:
-    """Return those of some ids that are there, one call for a hundred of them."""
-    listed, found = sorted({*ids}), set()
+    """Return which of some ids exist, one call for each hundred."""
+    listed, existing = sorted({*ids}), set()
     for first in range(0, len(listed), _IDS_PER_REQUEST):
         query = {'id': listed[first : first + _IDS_PER_REQUEST], 'fields': 'id'}
-        found |= {each['id'] for each in NEUTRON.pages(conn, f'/{noun}s', f'{noun}s', query)}
-    return found
+        existing |= {row['id'] for row in NEUTRON.pages(conn, f'/{noun}s', f'{noun}s', query)}
+    return existing
 
 
 def read_changed_at(
     conn: 'connections.Connection', noun: str, one: str
 ) -> datetime.datetime | None:
-    """Return when something changed last; None if it is gone, or does not say."""
+    """Return when a resource last changed; None if it does not exist or does not show that."""
     try:
         stamp = NEUTRON.read(conn, f'/{noun}s/{one}', noun).get('updated_at')
     except errors.Gone:
@@ -111,12 +111,12 @@ def read_changed_at(
 
 
 def check_all_visible(conn: 'connections.Connection', plural: str) -> None:
-    """Raise Refused if these rights do not see what every project has.
+    """Raise Refused if these rights do not see the resources of every project.
 
-    A listing does not tell: Neutron gives those of one project to users who may not see all. It
-    has nothing else that a service may ask for either, so the roles are looked at.
+    A list of resources does not show that: Neutron reduces it to the own project for other users.
+    No other request of a service shows it either, so this checks the roles.
 
-    :param plural: what is looked for, for people
+    :param plural: the resources, for the message
     """
     with errors.translated('Keystone'):
         access = cast('BaseIdentityPlugin', conn.session.auth).get_access(conn.session)
@@ -130,15 +130,15 @@ def check_network(
 ) -> None:
     """Check that servers of the project of these rights may be on a network.
 
-    :param allows_external: Nova lets the users of a project attach servers to external networks
+    :param allows_external: the policy of Nova allows servers on external networks
     :raises climate_core.cloud.errors.Gone: the project may use no such network
     :raises climate_core.exceptions.Permanent: it is external and not shared with the project
     """
-    found = NEUTRON.read(conn, f'/networks/{network_id}', 'network')
-    if found.get('router:external'):
-        _check_external(found, allows_external)
-    elif not found.get('shared'):
-        check_project(conn, found.get('project_id'), f'network {network_id}')
+    network = NEUTRON.read(conn, f'/networks/{network_id}', 'network')
+    if network.get('router:external'):
+        _check_external(network, allows_external)
+    elif not network.get('shared'):
+        check_project(conn, network.get('project_id'), f'network {network_id}')
 
 
 def _check_external(network: Mapping[str, Any], allows_external: bool) -> None:
@@ -155,14 +155,14 @@ def check_default_network(conn: 'connections.Connection') -> None:
     Nova counts as here (nova/network/neutron.py ``_get_available_networks``).
     """
     own = {'project_id': conn.current_project_id or '', 'shared': False}
-    found = {
+    usable = {
         network['id']
         for query in (own, {'shared': True})
         for network in NEUTRON.read(
             conn, '/networks', 'networks', {**query, 'fields': 'id', 'limit': 2}
         )
     }
-    if len(found) > 1:
+    if len(usable) > 1:
         raise exceptions.Permanent(
             'networks: must list the uuid of a network: this project has more than one network.'
         )
@@ -173,24 +173,24 @@ def check_port(
 ) -> None:
     """Check that a server of the project of these rights may have a port; see `check_network`.
 
-    A port that is in use may be free later, but not one of a router, of DHCP and the like.
+    A port that is in use may be free later, unless it belongs to a router, DHCP and the like.
     """
-    found = NEUTRON.read(conn, f'/ports/{port_id}', 'port')
-    check_project(conn, found.get('project_id'), f'port {port_id}')
-    owner = str(found.get('device_owner') or '')
+    port = NEUTRON.read(conn, f'/ports/{port_id}', 'port')
+    check_project(conn, port.get('project_id'), f'port {port_id}')
+    owner = str(port.get('device_owner') or '')
     if owner.startswith(NETWORK_PORT_PREFIX):
         raise exceptions.Permanent(
             f'Port {port_id} belongs to {owner}: use a port that a server may have.'
         )
     with contextlib.suppress(errors.Gone):
-        # Nova does not miss a network that the user does not see.
-        network = NEUTRON.read(conn, f'/networks/{found["network_id"]}', 'network')
+        # Nova accepts a port in a network that the user does not see.
+        network = NEUTRON.read(conn, f'/networks/{port["network_id"]}', 'network')
         if network.get('router:external'):
             _check_external(network, allows_external)
 
 
 def check_port_unused(conn: 'connections.Connection', port_id: str) -> None:
-    """Raise Permanent if a port is in use now."""
+    """Raise Permanent if a port is in use."""
     device_id = NEUTRON.read(conn, f'/ports/{port_id}', 'port').get('device_id')
     if device_id:
         raise exceptions.Permanent(
@@ -201,8 +201,8 @@ def check_port_unused(conn: 'connections.Connection', port_id: str) -> None:
 def check_security_group(conn: 'connections.Connection', wanted: str) -> None:
     """Check that the project of these rights has one security group of this name or id.
 
-    :raises climate_core.cloud.errors.Gone: it has none
-    :raises climate_core.exceptions.Permanent: it has several of this name, which Nova rejects
+    :raises climate_core.cloud.errors.Gone: there is no such group
+    :raises climate_core.exceptions.Permanent: several groups have this name: Nova rejects that
     """
     found = 0
     for key in ('name', 'id'):
@@ -218,10 +218,10 @@ def check_security_group(conn: 'connections.Connection', wanted: str) -> None:
     raise errors.Gone(f'There is no security group {wanted} in this project.')
 
 
-#: What the owners of ports begin with that are parts of networks; the others are in use by
-#: servers and the like.
+#: The prefix of ``device_owner`` of ports that are parts of networks; servers and the like own the
+#: other ports.
 NETWORK_PORT_PREFIX: Final = 'network:'
-#: The ports by which routers have a subnet (neutron_lib/constants.py: ROUTER_INTERFACE_OWNERS).
+#: The owners of ports of routers (neutron_lib/constants.py: ROUTER_INTERFACE_OWNERS).
 ROUTER_INTERFACES: Final = frozenset(
     {
         'network:router_interface',
@@ -229,7 +229,7 @@ ROUTER_INTERFACES: Final = frozenset(
         'network:ha_router_replicated_interface',
     }
 )
-#: The ports that Neutron deletes with their network (neutron/common/_constants.py:85).
+#: The owners of ports that Neutron deletes with their network (neutron/common/_constants.py:85).
 DELETED_WITH_NETWORK: Final = frozenset(
     {'network:dhcp', 'network:distributed', 'network:floatingip_agent_gateway'}
 )
@@ -238,12 +238,12 @@ _UUID: Final = re.compile(r'\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b')
 
 
 def list_ports(conn: 'connections.Connection', network_id: str) -> list[dict[str, Any]]:
-    """Return the ports of a network, those of other projects, too."""
+    """Return the ports of a network, including those of other projects."""
     return list(NEUTRON.pages(conn, '/ports', 'ports', {'network_id': network_id}))
 
 
 def delete_port(conn: 'connections.Connection', port: Mapping[str, Any]) -> None:
-    """Delete a port; floating IPs and port forwardings lose it, and trunks."""
+    """Delete a port. That removes it from floating IPs, port forwardings and trunks."""
     path = f'/ports/{port["id"]}'
     with contextlib.suppress(errors.Gone):
         try:
@@ -254,7 +254,7 @@ def delete_port(conn: 'connections.Connection', port: Mapping[str, Any]) -> None
 
 
 def force_delete_port(conn: 'connections.Connection', port: Mapping[str, Any]) -> None:
-    """Delete a port, also if it says that it is of a router which does not have it.
+    """Delete a port, even if its owner is a router that does not have the port.
 
     (neutron/db/l3_db.py:prevent_l3_port_deletion)
     """
@@ -265,15 +265,15 @@ def force_delete_port(conn: 'connections.Connection', port: Mapping[str, Any]) -
 
 
 def _remove_from_trunk(conn: 'connections.Connection', port_id: str, refused: str) -> None:
-    """Delete the trunk of which a port is the parent, or take its subport out of its trunk.
+    """Delete the trunk of which a port is the parent, or remove the port from its trunk.
 
     (neutron/services/trunk/rules.py:enforce_port_deletion_rules)
 
-    :param refused: why Neutron does not delete the port, which names the trunk
+    :param refused: the error of Neutron for the deletion of the port, which names the trunk
         (neutron/services/trunk/exceptions.py: PortInUseAsSubPort, PortInUseAsTrunkParent)
     """
-    # A port does not tell reliably which trunk it is a subport of, and trunks cannot be listed by
-    # their subports: where the trunk is not named, all are looked through.
+    # A port does not reliably show its trunk, and Neutron does not list trunks by their subports:
+    # if the error names no trunk, all are searched.
     named = sorted({*_UUID.findall(refused)} - {port_id})
     query = {'id': named} if named else {}
     with contextlib.suppress(errors.Gone):
@@ -281,7 +281,7 @@ def _remove_from_trunk(conn: 'connections.Connection', port_id: str, refused: st
             path = f'/trunks/{trunk["id"]}'
             if trunk['port_id'] == port_id:
                 _delete_trunk(conn, path, port_id)
-            elif any(each['port_id'] == port_id for each in trunk['sub_ports']):
+            elif any(subport['port_id'] == port_id for subport in trunk['sub_ports']):
                 body = {'sub_ports': [{'port_id': port_id}]}
                 NEUTRON.request(conn, 'PUT', f'{path}/remove_subports', body)
 
@@ -290,16 +290,16 @@ def _delete_trunk(conn: 'connections.Connection', path: str, port_id: str) -> No
     try:
         NEUTRON.request(conn, 'DELETE', path)
     except errors.Busy:
-        # A trunk stays while its parent is bound to a host.
+        # Neutron keeps a trunk while its parent is bound to a host.
         update(conn, 'port', port_id, {'binding:host_id': ''})
         NEUTRON.request(conn, 'DELETE', path)
 
 
 def remove_interface(conn: 'connections.Connection', port: Mapping[str, Any]) -> None:
-    """Remove the interface of a router, and its routes that lead through it; the router stays.
+    """Remove the interface of a router, and its routes through the interface; the router stays.
 
-    A trunk whose parent port it is goes, too; as a subport it leaves its trunk.
-    The owner of a network may let a port say that it is of something that is no router.
+    A trunk with this parent port is deleted; a subport is removed from its trunk. The owner of a
+    network may set a ``device_id`` that is no router.
     """
     if not uuidutils.is_uuid_like(port['device_id']):
         return
@@ -308,31 +308,31 @@ def remove_interface(conn: 'connections.Connection', port: Mapping[str, Any]) ->
     def remove() -> None:
         NEUTRON.request(conn, 'PUT', f'{path}/remove_router_interface', {'port_id': port['id']})
 
-    # Neutron looks for routes first, and for a trunk when it deletes the port.
-    ways: tuple[Callable[[str], None], ...] = (
+    # Neutron checks for routes first, and for a trunk when it deletes the port.
+    removals: tuple[Callable[[str], None], ...] = (
         lambda _: _remove_routes(conn, path, port),
         lambda refused: _remove_from_trunk(conn, port['id'], refused),
     )
     with contextlib.suppress(errors.Gone):
-        for make_way in ways:
+        for remove_obstacle in removals:
             try:
                 remove()
             except errors.Busy as exc:
-                make_way(str(exc))
+                remove_obstacle(str(exc))
             else:
                 return
         remove()
 
 
 def _remove_routes(conn: 'connections.Connection', path: str, port: Mapping[str, Any]) -> None:
-    """Remove the extra routes of a router that lead into the subnets of a port."""
-    ids = [each['subnet_id'] for each in port['fixed_ips']]
+    """Remove the extra routes of a router into the subnets of a port."""
+    ids = [address['subnet_id'] for address in port['fixed_ips']]
     subnets = NEUTRON.pages(conn, '/subnets', 'subnets', {'id': ids})
-    inside = [ipaddress.ip_network(each['cidr']) for each in subnets]
+    ranges = [ipaddress.ip_network(subnet['cidr']) for subnet in subnets]
     routes = [
         route
         for route in NEUTRON.read(conn, path, 'router').get('routes', ())
-        if any(ipaddress.ip_address(route['nexthop']) in each for each in inside)
+        if any(ipaddress.ip_address(route['nexthop']) in cidr for cidr in ranges)
     ]
     if routes:
         body = {'router': {'routes': routes}}
@@ -340,7 +340,7 @@ def _remove_routes(conn: 'connections.Connection', path: str, port: Mapping[str,
 
 
 def delete_network(conn: 'connections.Connection', network_id: str) -> None:
-    """Delete a network that nothing uses; its subnets and its ports for DHCP go with it.
+    """Delete an unused network with its subnets and its ports for DHCP.
 
     (neutron/db/db_base_plugin_v2.py:584)
     """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keystone trusts: the rights that the owner of a lease leaves with the service.
+"""Keystone trusts: the rights that the owner of a lease delegates to the service.
 
-Facts from the Identity API v3 (OS-TRUST): a trust is made by the trustor's own token; it may be
-deleted by the trustor, also through a token of the trust, and by an administrator; the trustee
-may list what was entrusted to it. A trust carries no time of creation. Keystone 30 answers 401
-when a token of a deleted trust is asked for.
+Facts from the Identity API v3 (OS-TRUST): the trustor creates a trust with their own token. The
+trustor, also with a token of the trust, and an administrator may delete it. The trustee may list
+the trusts that are delegated to it. A trust has no time of creation. Keystone 30 answers 401 to a
+request for a token of a deleted trust.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _PATH = '/OS-TRUST/trusts'
 _KEYSTONE = Service('Keystone', 'identity', '3')
 
-#: What helps a user whose token Keystone lets create no trust. Nova cuts the fault of a server.
+#: Advice for users whose token must not create trusts. Nova cuts the fault of a server.
 _DELEGATED: Final = (
     'Use a token that was issued for a password or by single sign-on. Application credentials '
     'need allow_insecure_application_credential_trust_escalation of keystone.conf. Every lease '
@@ -46,12 +46,11 @@ class Trusts:
         self._cloud = cloud
 
     def create(self, context: 'RequestContext', roles: Sequence[str] | None = None) -> str:
-        """Make a trust from the user of a request to the service user; return its id.
+        """Create a trust from the user of a request to the service user; return its id.
 
         The service may act as this user in this project until the trust is deleted.
 
-        :param roles: the names of those that are delegated; default: those of
-            ``[cloud] trust_roles``
+        :param roles: names of the delegated roles; default: ``[cloud] trust_roles``
         :raises climate_core.exceptions.Forbidden: Keystone does not let this token delegate, as
             with application credentials
         :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer
@@ -63,11 +62,10 @@ class Trusts:
             return str(errors.read_response(response, _KEYSTONE.name, 'trust')['id'])
 
     def check(self, context: 'RequestContext') -> None:
-        """Raise what :meth:`create` would. Nothing is created.
+        """Raise the exceptions of :meth:`create` without creating a trust.
 
-        Keystone is asked for a trust to a user that does not exist: it checks the token first, in
-        all releases (keystone/api/trusts.py). It is not asked about a user's own token, which may
-        create trusts.
+        It requests a trust to a user that does not exist: Keystone checks the token first, in all
+        releases (keystone/api/trusts.py). A user's own token may create trusts and needs no check.
         """
         roles = self._roles(context)
         if context.own_token:
@@ -88,7 +86,7 @@ class Trusts:
                     )
 
     def scope(self, context: 'RequestContext') -> TrustScope | None:
-        """Return what a trust of this request delegates; None if no other lease may share it.
+        """Return the scope of a trust of this request; None if no other lease may share the trust.
 
         :raises climate_core.exceptions.Forbidden: the token has no role that may be delegated
         :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer
@@ -101,9 +99,9 @@ class Trusts:
         return TrustScope(context.user_id, context.project_id, trustee_id, roles)
 
     def delete(self, trust_id: str) -> None:
-        """Delete a trust, as the service or else as the owner; one that is gone is fine.
+        """Delete a trust, as the service or else as the owner. It may be deleted already.
 
-        :raises climate_core.exceptions.Permanent: Keystone does not let us
+        :raises climate_core.exceptions.Permanent: Keystone rejects the deletion
         """
         try:
             self._delete(self._cloud.service(), trust_id)
@@ -111,10 +109,10 @@ class Trusts:
             self._delete_as_owner(trust_id)
 
     def roles(self, trust_id: str) -> Sequence[str]:
-        """Return the names of the roles that the owner delegates, as Keystone says now.
+        """Return the names of the roles that a trust delegates now.
 
         :raises climate_core.cloud.errors.TrustRefused: the trust, its owner or a delegated role
-            is no more
+            no longer exists
         :raises climate_core.exceptions.Transient: Keystone does not answer
         """
         return self._cloud.roles(trust_id)
@@ -138,9 +136,9 @@ class Trusts:
         return _KEYSTONE.send(self._cloud.user(context), 'POST', _PATH, {'trust': body})
 
     def _roles(self, context: 'RequestContext') -> list[str]:
-        """Return the roles of a token that are delegated.
+        """Return the roles of a token that a trust delegates.
 
-        :raises climate_core.exceptions.Forbidden: there are none
+        :raises climate_core.exceptions.Forbidden: there are no such roles
         """
         wanted = self._cloud.conf.cloud.trust_roles
         roles = [
@@ -178,7 +176,7 @@ class Trusts:
 
 @contextlib.contextmanager
 def _explain_delegation(context: 'RequestContext') -> Iterator[None]:
-    """Say what helps if Keystone rejects a token that was delegated."""
+    """Add advice to the error if Keystone rejects a delegated token."""
     try:
         yield
     except exceptions.Forbidden as exc:
@@ -188,11 +186,11 @@ def _explain_delegation(context: 'RequestContext') -> Iterator[None]:
 
 
 def _role_reference(context: 'RequestContext', role: str) -> dict[str, str]:
-    """Return how a trust names a role: every domain may have a role of the same name."""
+    """Return a role in a trust, by id: several domains may have a role of the same name."""
     role_id = (context.role_ids or {}).get(role)
     return {'name': role} if role_id is None else {'id': role_id}
 
 
 def is_administrative(role: str) -> bool:
-    """Return whether a role is delegated only if the operator lists it."""
+    """Return whether a role is delegated only if ``[cloud] trust_roles`` lists it."""
     return role.lower() in _ADMINISTRATIVE or 'admin' in role.lower()
