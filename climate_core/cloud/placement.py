@@ -174,7 +174,7 @@ def read_unit_limits(
 ) -> dict[str, tuple[int, int, int]]:
     """Return how much of a host one server may have; one call for each of its providers.
 
-    The rest of an inventory, :func:`find_rooms` knows.
+    The rest of an inventory, :func:`read_host_capacities` knows.
 
     :returns: by resource class ``min_unit``, ``max_unit`` and ``step_size``, where that excludes
         an amount that the host has; without the classes of several providers

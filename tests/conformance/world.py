@@ -124,7 +124,7 @@ class PluginWorld(abc.ABC):
     @contextlib.contextmanager
     def _sending(self, way: Callable[[Any], requests.adapters.BaseAdapter]) -> Iterator[None]:
         """Send what is sent to the cloud another way."""
-        session = self.cloud._base.session
+        session = self.cloud._shared_session.session
         before = dict(session.adapters)
         for prefix, adapter in before.items():
             session.mount(prefix, way(adapter))

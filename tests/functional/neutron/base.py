@@ -153,7 +153,7 @@ class NeutronTest(testlib_api.SqlTestCase):
         self.addCleanup(self.world.engine.database.dispose)
 
     def connect(self, cloud: Cloud) -> None:
-        cloud._base.session.mount(f'{self.fake.url}/network/v2.0', self.neutron)
+        cloud._shared_session.session.mount(f'{self.fake.url}/network/v2.0', self.neutron)
 
     def request(
         self,

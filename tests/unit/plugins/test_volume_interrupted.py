@@ -96,7 +96,7 @@ def interrupted(volumes, case, act, number, after, trouble):
     :param act: the method of a plugin
     :returns: whether there was any trouble
     """
-    session = volumes.cloud._base.session
+    session = volumes.cloud._shared_session.session
     before = session.get_adapter('http://')
     breaking = Breaking(before, number, after, trouble)
     session.mount('http://', breaking)

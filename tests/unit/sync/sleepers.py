@@ -44,7 +44,7 @@ class Records:
             (host_holds, 'release', lambda _conn, each: self.held.discard(each)),
             (hypervisors, 'list_services', lambda _conn: self.services()),
             (hypervisors, 'set_status', self._set_status),
-            (placement, 'find_rooms', lambda _conn: self._rooms()),
+            (placement, 'read_host_capacities', lambda _conn: self._rooms()),
             (placement, 'has_provider', lambda _conn, _each: True),
             (volumes, 'list_service_hosts', lambda _conn: self.with_volumes),
         ):
