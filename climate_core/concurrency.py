@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limit how many threads wait for Nova, Cinder or Heat, and have one work for those that wait.
+"""Limits for requests and repeated work, shared results and work that one thread does for many.
 
-A user's request to reserve a resource makes the lease service ask Nova, Cinder or Heat. These may
-wait for the lease service at the same moment, with the requests of their extensions. If users'
-requests took all threads, each side would wait for the other until it gave up.
+A user's request to reserve a resource sends requests to Nova, Cinder or Heat. These may wait for
+the lease service at the same moment, with the requests of their extensions. If users' requests
+used all threads, both sides would wait for each other until they timed out: see
+:class:`ReservingLimit`.
 """
 
 import collections
@@ -23,17 +24,17 @@ if TYPE_CHECKING:
 
 T = TypeVar('T')
 
-#: Until when the caller of this thread waits, by the monotonic clock; None: without end.
+#: When the caller of this thread times out, by the monotonic clock; None: never.
 _DEADLINE: contextvars.ContextVar[float | None] = contextvars.ContextVar('deadline', default=None)
 
-#: Seconds that a request waits for its turn, in which it keeps one more thread busy.
+#: Seconds for which a request waits for its turn, and keeps one more thread busy.
 TURN_SECONDS = 0.25
-#: The kind of lease for which hosts are emptied, see ``climate_core.lease.states.LeaseKind``.
+#: The kind of lease for which hosts are drained, see ``climate_core.lease.states.LeaseKind``.
 _DRAINING_KIND: Final = 'best_effort'
 
 
 def _types_to_look_up(values: Mapping[str, Any]) -> Collection[str]:
-    """Return the types of what a lease, or a reservation, reserves; none if nobody is asked."""
+    """Return the resource types of a lease or reservation if other services look them up."""
     listed = [values] if 'resource_type' in values else values.get('reservations') or ()
     types = {each['resource_type'] for each in listed}
     is_promised = types <= resource_types.PROMISED and values.get('kind') != _DRAINING_KIND
@@ -42,9 +43,9 @@ def _types_to_look_up(values: Mapping[str, Any]) -> Collection[str]:
 
 @contextlib.contextmanager
 def deadline(at: float | None) -> Iterator[None]:
-    """Have :func:`check_deadline` stop the work of this thread at a time.
+    """Set the time from which :func:`check_deadline` stops the work of this thread.
 
-    :param at: by ``time.monotonic``; None: nothing stops it, as what must be completed or undone
+    :param at: by ``time.monotonic``; None: never, for work that must be completed or undone
     """
     token = _DEADLINE.set(at)
     try:
@@ -54,9 +55,9 @@ def deadline(at: float | None) -> Iterator[None]:
 
 
 def check_deadline() -> None:
-    """Stop the work of this thread if its caller does not wait for it any more.
+    """Stop the work of this thread if its caller no longer waits for it.
 
-    It is called where nothing was created yet, so that nothing is left behind.
+    Call it where nothing was created yet, so that nothing is left behind.
 
     :raises climate_core.exceptions.ServiceUnavailable: the deadline has passed
     """
@@ -69,13 +70,13 @@ def check_deadline() -> None:
 
 
 class ReservingLimit:
-    """Limit how many requests of users reserve resources in this process at once.
+    """Limit how many requests of users reserve resources in this process at the same time.
 
-    Those for one type of resource leave a quarter to the others: the service of that type may not
-    answer. Those of one project leave half of them, rounded down, to other projects: a user can
-    choose what takes a service a minute. So no project alone takes all turns of a type either.
+    Requests for one type of resource leave a quarter to other types: the service of that type may
+    not answer. Requests of one project leave half, rounded down, to other projects: a user can
+    choose requests that take a service a minute. So no project uses all turns of a type either.
 
-    :param most: None for no limit
+    :param most: maximum number; None for no limit
     """
 
     def __init__(self, most: int | None) -> None:
@@ -87,15 +88,15 @@ class ReservingLimit:
 
     @contextlib.contextmanager
     def turn(self, context: 'RequestContext', values: Mapping[str, Any]) -> Iterator[None]:
-        """Count a request while it is worked on.
+        """Count a request while it is handled.
 
-        A service that reserves what it builds is not counted: of servers and volumes it says what
-        they hold, and Heat answers for a stack before it builds the first member. Nor is what the
-        calendar promises alone, unless hosts may have to be emptied for it.
+        Requests of a service that reserves what it builds are not counted: it sends the amounts of
+        servers and volumes itself, and Heat answers for a stack before it builds the first member.
+        Nor are requests that only the calendar allocates, unless hosts may have to be drained.
 
-        :param values: of a new lease, or of a reservation
+        :param values: those of a new lease or of a reservation
         :raises climate_core.exceptions.ServiceBusy: there are too many, and none ends in time
-        :raises climate_core.exceptions.ServiceUnavailable: its caller does not wait any more
+        :raises climate_core.exceptions.ServiceUnavailable: its caller no longer waits
         """
         types = _types_to_look_up(values)
         if self._most is None or not types or context.by_service:
@@ -119,7 +120,7 @@ class ReservingLimit:
             with self._changed:
                 self._taken -= 1
                 self._by_type.subtract(types)
-                # Without those of projects that have no request now.
+                # This drops projects without a request.
                 self._by_project -= Counter([context.project_id])
                 self._changed.notify_all()
 
@@ -129,7 +130,7 @@ class ReservingLimit:
         return (
             self._taken < most
             and self._by_project[project_id] < of_project
-            and all(self._by_type[each] < of_type for each in types)
+            and all(self._by_type[name] < of_type for name in types)
         )
 
 
@@ -165,7 +166,7 @@ class RateLimit:
 
 
 class _Turn(Generic[T]):
-    """An item that waits in its thread until it is done, or until that thread is to do it."""
+    """An item whose thread waits until the item is done, or until it must lead a batch."""
 
     def __init__(self, item: T) -> None:
         self.item = item
@@ -174,12 +175,12 @@ class _Turn(Generic[T]):
 
 
 class BatchRunner(Generic[T]):
-    """Do what threads ask for while others are at it in batches: the first that waits does all.
+    """Run the items of many threads in batches: one thread runs those that wait meanwhile.
 
-    :param work: does the items of a batch. It raises nothing: each of them keeps its outcome
-    :param key: of those with the same key only one is done by a batch
-    :param most: the most items of a batch
-    :param line: those of different lines neither share a batch nor wait for each other
+    :param work: runs the items of a batch. It raises nothing: every item has its outcome
+    :param key: a batch has at most one item with the same key
+    :param most: maximum number of items of a batch
+    :param line: items of different lines neither share a batch nor wait for each other
     """
 
     def __init__(
@@ -195,12 +196,12 @@ class BatchRunner(Generic[T]):
         self._changed = threading.Condition(threading.Lock())
 
     def await_waiting(self, count: int, seconds: float) -> bool:
-        """Wait until so many items wait for a batch; tell whether that came in time."""
+        """Wait until a number of items wait for a batch; return whether they did in time."""
         with self._changed:
             return self._changed.wait_for(lambda: len(self._waiting) >= count, seconds)
 
     def run(self, item: T) -> None:
-        """Do an item, perhaps with others, and return when it is done."""
+        """Run an item, perhaps with others, and return when it is done."""
         turn, line = _Turn(item), self._line(item)
         with self._changed:
             if line not in self._busy:
@@ -234,7 +235,7 @@ class BatchRunner(Generic[T]):
         return chosen
 
     def _hand_over(self, line: Hashable) -> None:
-        """Have the first one of a line that waits do the next batch."""
+        """Let the first thread that waits in a line run the next batch."""
         with self._changed:
             turn = next((each for each in self._waiting if self._line(each.item) == line), None)
             if turn is None:
@@ -246,10 +247,10 @@ class BatchRunner(Generic[T]):
 
 
 class RecentCache(Generic[T]):
-    """A bounded memory of things that are costly to make; the least recently used goes first.
+    """A bounded cache of values that are costly to create; it drops the least recently used.
 
-    :param size: how many are kept
-    :param seconds: how long one is kept after it was made
+    :param size: maximum number of values
+    :param seconds: how long a value is cached after it was created
     """
 
     def __init__(self, size: int, seconds: float, clock: Callable[[], float] = time.monotonic):
@@ -260,15 +261,15 @@ class RecentCache(Generic[T]):
         self._kept: collections.OrderedDict[str, tuple[float, T]] = collections.OrderedDict()
 
     def find(self, key: str, seconds: float = 0.0) -> T | None:
-        """Return what is kept under the key, for so many seconds more; None if nothing is."""
+        """Return the value of a key; None if it is not cached for some seconds more."""
         with self._lock:
             found = self._find(key, seconds)
         return None if found is None else found[1]
 
     def get(self, key: str, make: Callable[[], T]) -> T:
-        """Return what is kept under the key; make it, outside of the lock, if nothing is.
+        """Return the value of a key; create it, outside of the lock, if it is not cached.
 
-        Of what several threads make at once the first is kept, and all get that one.
+        If several threads create it at the same time, all of them get the first value.
         """
         with self._lock:
             found = self._find(key)
@@ -283,7 +284,7 @@ class RecentCache(Generic[T]):
         return made
 
     def put(self, key: str, made: T) -> None:
-        """Keep this one, in place of what is kept under the key."""
+        """Set the value of a key."""
         with self._lock:
             self._put(key, made)
 
@@ -301,6 +302,6 @@ class RecentCache(Generic[T]):
             self._kept.popitem(last=False)
 
     def drop(self, key: str) -> None:
-        """Forget one; it is fine if it is not there."""
+        """Remove a key; it is no error if it is missing."""
         with self._lock:
             self._kept.pop(key, None)

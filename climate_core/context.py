@@ -24,15 +24,15 @@ _ALSO_CARRIED = (
 )
 
 
-#: The trust of a token if it is not known whether a trust issued it.
+#: The trust of a token if it is unknown whether a trust issued it.
 UNKNOWN_TRUST: Final = 'unknown'
 
 
 class RequestContext(context.RequestContext):
     """The user, project and roles of a request.
 
-    The user's token is carried over RPC, so that the manager can make a trust with it. A service
-    token is only looked at by keystonemiddleware: its roles are kept, the token is not.
+    RPC carries the user's token, so that the manager can create a trust with it. Only
+    keystonemiddleware reads a service token: the context has its roles, not the token.
 
     :param own_token: whether the token is known to be the user's own in a project, and not one
         that was delegated. An API of the release before does not say so.
@@ -111,7 +111,7 @@ class RequestContext(context.RequestContext):
 
 
 def of_event(event_id: str, lease_id: str) -> RequestContext:
-    """Make the context of the work on an event, and the one of this thread.
+    """Create the context of the work on an event, and set it for this thread.
 
     The log and the calls to other services carry its request id from then on.
 
@@ -123,14 +123,14 @@ def of_event(event_id: str, lease_id: str) -> RequestContext:
 
 
 def event_request_id(event_id: str) -> str:
-    """Return the request id under which an event is worked on."""
+    """Return the request id of the work on an event."""
     return f'req-{event_id}'
 
 
 class RpcSerializer:
     """Carry :class:`RequestContext` over oslo.messaging; values are JSON types already.
 
-    :ivar reply_seconds: how long this client waits for answers; None: it waits for none
+    :ivar reply_seconds: how long this client waits for answers; None: it does not wait
     """
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ from oslo_log import log
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Backoff:
-    """Seconds before the second attempt, doubled with each further one, and the most of them."""
+    """Seconds before the second attempt, doubled with every further one up to a maximum."""
 
     first: float
     most: float
@@ -61,10 +61,10 @@ class Background(Protocol):
         """Start the threads and return."""
 
     def stop(self) -> None:
-        """Begin nothing new; does not wait for what is in progress."""
+        """Start no more work; do not wait for work in progress."""
 
     def wait(self, deadline: float) -> bool:
-        """Wait for the end of what is in progress; tell whether it came before the deadline."""
+        """Wait for work in progress; return whether it ended before the deadline."""
 
 
 def stop(parts: Sequence[Background], deadline: float) -> list[str]:
@@ -83,32 +83,32 @@ def seconds_left(deadline: float) -> float:
 
 
 class VitalThread(threading.Thread):
-    """A thread without which its process does nothing, see :mod:`climate_core.cmd.processes`."""
+    """A thread without which its process is useless, see :mod:`climate_core.cmd.processes`."""
 
     def __init__(self, name: str, target: Callable[[], None]) -> None:
         super().__init__(name=name, target=target, daemon=True)
 
     def wait(self, deadline: float) -> bool:
-        """Wait for its end; tell whether it came in time. One that never ran has ended."""
+        """Wait for its end; return whether it ended in time. A thread that never ran has ended."""
         if self.ident is not None:
             self.join(seconds_left(deadline))
         return not self.is_alive()
 
 
 class Worker(abc.ABC):
-    """A thread that looks for work, does it, and sleeps until there is more or it is nudged.
+    """A thread that polls for work, does it, and sleeps until more is due or it is nudged.
 
     :param idle_seconds: the longest sleep
-    :param first_seconds: the sleep before the first look
-    :param pause: how long to sleep after trouble
+    :param first_seconds: the sleep before the first poll
+    :param pause: how long to sleep after expected errors
     """
 
     name: ClassVar[str]
     #: What :meth:`poll` may raise: it is logged with ``failure_message``, and tried again later.
     expected_errors: ClassVar[tuple[type[Exception], ...]] = ()
     failure_message: ClassVar[str] = ''
-    #: The seconds after a look in which there is no other one, so that one serves all that comes
-    #: in them. What comes later is looked at at once.
+    #: Seconds after a poll without another one, so that the next poll serves all work of this
+    #: time. Later work is polled immediately.
     spacing: ClassVar[float] = 0.0
 
     def __init__(
@@ -121,23 +121,23 @@ class Worker(abc.ABC):
         self._first_seconds = first_seconds
         self._pause = pause
         self._nudged = False
-        #: Whether nothing new is to be begun.
+        #: Whether to start no more work.
         self.stopping = False
         self._changed = threading.Condition()
         self._thread = VitalThread(self.name, self._run)
 
     @abc.abstractmethod
     def poll(self) -> float | None:
-        """Do what is to be done now.
+        """Do the work that is due.
 
-        :returns: the seconds until there is something again; None when that is not known
+        :returns: seconds until more is due; None if that is unknown
         """
 
     def start(self) -> None:
         self._thread.start()
 
     def nudge(self) -> None:
-        """Make it look now, or once more if it is looking."""
+        """Make it poll now, or once more if it is polling."""
         with self._changed:
             self._nudged = True
             self._changed.notify_all()
@@ -160,7 +160,7 @@ class Worker(abc.ABC):
                 seconds = self.poll()
                 failures = 0
             except self.expected_errors as exc:
-                # The lines below the first one are the statement and general advice.
+                # The lines after the first one are the statement and general advice.
                 LOG.exception('%s: %s', self.failure_message, str(exc).partition('\n')[0])
                 seconds = self._pause.delay(failures)
                 failures += 1
@@ -174,10 +174,10 @@ class Worker(abc.ABC):
 
 
 class PeriodicWorker(Worker):
-    """A worker that looks at intervals, at other moments than those of other managers.
+    """A worker that polls at intervals, at other moments than those of other managers.
 
-    :param interval: seconds between looks, 10 % more or less
-    :param within: the first look comes within so many seconds
+    :param interval: seconds between polls, 10 % more or less
+    :param within: maximum seconds until the first poll
     """
 
     def __init__(self, interval: float, within: float) -> None:
@@ -185,25 +185,25 @@ class PeriodicWorker(Worker):
         self._interval = interval
 
     def next_poll(self) -> float:
-        """Return the seconds until the next look at the interval."""
+        """Return the seconds until the next poll."""
         return float(self._interval * random.uniform(0.9, 1.1))  # nosec B311 # spreads load, no secret
 
 
 def limit_sleep(seconds: float | None, longest: float) -> float:
-    """Return how long to sleep: clocks are set, and hints get lost, so not for too long."""
+    """Return the seconds to sleep: clocks are set and hints get lost, so not for too long."""
     return longest if seconds is None else min(seconds, longest)
 
 
 class PoolWorker(Worker, Generic[T]):
-    """A worker that hands what it finds to a pool of threads.
+    """A worker that submits the items it finds to a pool of threads.
 
-    :param workers: how many threads
-    :param work: works on one thing; tells whether to look again
+    :param workers: number of threads
+    :param work: works on one item; returns whether to poll again
     """
 
-    #: What the names of the pool's threads begin with.
+    #: The prefix of the names of the threads.
     prefix: ClassVar[str]
-    #: The sentence for the log when the work on an ``item`` raised.
+    #: The message for the log if the work on an ``item`` raises.
     interrupted: ClassVar[str]
 
     def __init__(self, workers: int, idle_seconds: float, work: Callable[[T], Any]) -> None:
@@ -215,7 +215,7 @@ class PoolWorker(Worker, Generic[T]):
 
     @property
     def room(self) -> int:
-        """Return how many more things can be worked on now."""
+        """Return the number of free threads."""
         return self._workers - len(self._in_flight)
 
     def wait(self, deadline: float) -> bool:
@@ -226,7 +226,7 @@ class PoolWorker(Worker, Generic[T]):
             return self._changed.wait_for(lambda: not self._in_flight, seconds_left(deadline))
 
     def submit(self, key: Any, item: T) -> None:
-        """Submit a thing to the pool."""
+        """Submit an item to the pool."""
         with self._changed:
             self._in_flight[key] = item
         future = self._pool.submit(self._work, item)
@@ -244,17 +244,17 @@ class PoolWorker(Worker, Generic[T]):
             self.nudge()
 
 
-#: When what a thread works on was received, by the monotonic clock.
+#: When the message that a thread handles was received, by the monotonic clock.
 _RECEIVED: contextvars.ContextVar[float] = contextvars.ContextVar('received')
 
 
 def received_at() -> float:
-    """Return when the message on which this thread works was received, by ``time.monotonic``."""
+    """Return when the message that this thread handles was received, by ``time.monotonic``."""
     return _RECEIVED.get(time.monotonic())
 
 
 class _MessageExecutor(futures.ThreadPoolExecutor):
-    """Threads that know for how long their message has waited for one of them."""
+    """Threads that know how long their message has waited for a thread."""
 
     def submit(
         self, function: Callable[P, T], /, *args: P.args, **kw: P.kwargs
@@ -268,26 +268,26 @@ class _MessageExecutor(futures.ThreadPoolExecutor):
         return super().submit(work)
 
 
-#: Seconds for what a server need not finish: its connection, or an idle poll of oslo.messaging,
-#: of up to 5 s (oslo_messaging/_drivers/amqpdriver.py ``ACK_REQUEUE_EVERY_SECONDS_MAX``).
+#: Seconds for what a server need not finish: to connect, or an idle poll of oslo.messaging of up
+#: to 5 s (oslo_messaging/_drivers/amqpdriver.py ``ACK_REQUEUE_EVERY_SECONDS_MAX``).
 _CLOSE_SECONDS: Final = 0.5
 
 
 class MessageServer:
     """A server of oslo.messaging, for RPC or for notifications, as a part of a service.
 
-    Its own methods know no deadline: ``start`` waits for a RabbitMQ that may be away, ``stop`` and
-    ``wait`` for that and for calls in progress. So they run in threads of their own.
+    The methods of oslo.messaging know no deadline: ``start`` waits for a RabbitMQ that may be
+    away, ``stop`` and ``wait`` for that and for calls in progress. So they run in threads.
 
-    :param redelivers: whether the bus delivers again what this server has not finished
+    :param redelivers: whether the bus redelivers messages that this server has not finished
     """
 
     def __init__(self, name: str, server: Any, redelivers: bool = False) -> None:
         self.name = name
         self._server = server
         self._redelivers = redelivers
-        # No option chooses it. The executor that oslo.messaging loads (futurist's) wakes each of
-        # its idle threads once a second, which was most of what an idle manager did.
+        # There is no option for it. The default executor of oslo.messaging (futurist's) wakes its
+        # idle threads once a second, which was most of the work of an idle manager.
         pool = functools.partial(_MessageExecutor, thread_name_prefix=name)
         server._executor_cls = pool
         self._opening = VitalThread(f'{name} start', server.start)
@@ -321,13 +321,13 @@ class MessageServer:
 
 
 class HttpServer:
-    """A part of a service, see :class:`climate_core.threads.Background`.
+    """An HTTP server, for the metrics and the all-in-one API, as a part of a service.
 
-    The address is taken at once, and answers come after :meth:`start`. It logs no requests: their
+    It binds the address immediately, and answers after :meth:`start`. It logs no requests: their
     queries may have tokens, and :mod:`climate_core.api.requestlog` logs those of the API.
 
-    :param port: 0 takes a free one
-    :raises OSError: the address cannot be taken
+    :param port: 0 binds a free port
+    :raises OSError: the address cannot be bound
     """
 
     def __init__(self, name: str, host: str, port: int, application: Any) -> None:
@@ -348,7 +348,7 @@ class HttpServer:
 
     @property
     def port(self) -> int:
-        """Return the port that it listens on."""
+        """Return the port on which it listens."""
         return self._server.server_port
 
     def start(self) -> None:

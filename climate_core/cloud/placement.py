@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls to Placement about providers, and about the hosts of the pools among them.
+"""The calls to Placement about resource providers, including the hosts of the pools.
 
-Those about lanes are in :mod:`climate_hosts.cloud.lane_providers`. Every function takes the
+The calls about lanes are in :mod:`climate_hosts.cloud.lane_providers`. Every function takes the
 connection whose rights it uses, which must be those of an administrator or of a service, and
-raises the exceptions of :mod:`climate_core.cloud.errors`. Each of them may be called again: what
-is as it shall be is left alone. Facts: Placement API reference, microversion 1.39.
+raises the exceptions of :mod:`climate_core.cloud.errors`. All of them are idempotent. Facts:
+Placement API reference, microversion 1.39.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: Since 1.26 all of an inventory may be reserved; since 1.39 ``member_of`` takes several.
 PLACEMENT = Service('Placement', 'placement', microversion='1.39')
-#: How often a write is tried after a conflict of generations. Storms of claims took up to 9.
+#: Maximum attempts of a write after conflicts of generations. Storms of claims took up to 9.
 TRIES: Final = 50
 GENERATION: Final = 'resource_provider_generation'
 _CHANGED_MEANWHILE: Final = 'placement.concurrent_update'
@@ -30,7 +30,7 @@ _CHANGED_MEANWHILE: Final = 'placement.concurrent_update'
 class Provider:
     """A resource provider.
 
-    :param root_id: of the tree that it is in; its own id if it is the root
+    :param root_id: the root of its tree; its own id if it is the root
     """
 
     id: str
@@ -40,7 +40,7 @@ class Provider:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LaneSlots:
-    """The slots of a lane: how many can be taken (of a closed lane none), and how many are."""
+    """The slots of a lane: the number in all, 0 for a closed lane, and the number in use."""
 
     slots: int
     used: int
@@ -48,15 +48,15 @@ class LaneSlots:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostCapacity:
-    """Hold what Placement has of a host that has lanes.
+    """The capacity of a host in Placement.
 
-    :param capacity: by resource class: what can be claimed of it in all, without its lanes
-    :param used: the same for what is claimed
-    :param lanes: by their ids
-    :param traits: of all its providers
-    :param root_traits: of its root provider
-    :param divided: the resource classes that several of its providers have
-    :param provider_ids: all its providers but the lanes
+    :param capacity: by resource class: the amount in all, without its lanes
+    :param used: by resource class: the claimed amount
+    :param lanes: its lanes by their ids
+    :param traits: traits of all its providers
+    :param root_traits: traits of its root provider
+    :param divided: the resource classes of which several of its providers have inventories
+    :param provider_ids: ids of all its providers but the lanes
     """
 
     provider_id: str
@@ -70,31 +70,30 @@ class HostCapacity:
 
     @property
     def slots_used(self) -> int:
-        """Return how many slots of its lanes are taken."""
-        return sum(each.used for each in self.lanes.values())
+        """Return the number of slots of its lanes that are in use."""
+        return sum(lane.used for lane in self.lanes.values())
 
     @property
     def has_only_ordinary(self) -> bool:
-        """Return whether it has servers, none of which has a slot of a lane.
+        """Return whether it has servers and none of them has a slot of a lane.
 
-        Beside one that has a slot others do not show here: :func:`list_ordinary` finds them.
+        It does not see ordinary servers beside one with a slot: :func:`list_ordinary` finds them.
         """
         return any(self.used.values()) and not self.slots_used
 
     @property
     def open_lanes(self) -> frozenset[str]:
-        """Return the ids of the lanes that are open, also those that are full."""
-        return frozenset(lane_id for lane_id, each in self.lanes.items() if each.slots)
+        """Return the ids of the open lanes, including full ones."""
+        return frozenset(lane_id for lane_id, lane in self.lanes.items() if lane.slots)
 
 
 def find_provider(conn: 'connections.Connection', name: str) -> Provider | None:
-    """Find a provider by its name, which is unique; None if there is none."""
-    found = list(_providers(conn, name=name))
-    return found[0] if found else None
+    """Find a provider by its name, which is unique; None if it does not exist."""
+    return next(_providers(conn, name=name), None)
 
 
 def has_provider(conn: 'connections.Connection', provider_id: str) -> bool:
-    """Tell whether there is a provider with this id."""
+    """Return whether a provider with this id exists."""
     return any(_providers(conn, uuid=provider_id))
 
 
@@ -116,26 +115,30 @@ def _providers(conn: 'connections.Connection', **query: str) -> Iterator[Provide
 
 
 def read_provider(row: Mapping[str, Any]) -> Provider:
-    """Read a provider as Placement shows it."""
+    """Return a provider from its JSON in the API of Placement."""
     return Provider(row['uuid'], row['name'], row['root_provider_uuid'])
 
 
 def read_host_capacities(
     conn: 'connections.Connection', provider_id: str | None = None, *, outside: bool = False
 ) -> dict[str, HostCapacity]:
-    """Return what Placement has of the hosts with lanes, by the id of the root; one call.
+    """Return the capacities of the hosts with lanes, by the id of the root provider; one call.
 
-    :param provider_id: only of the host with this root provider, in whatever pool or none;
-        None: of all hosts of the pools
-    :param outside: of all hosts with lanes that take ordinary servers instead
+    :param provider_id: only of the host with this root provider, in any pool or none; None: of
+        all hosts of the pools
+    :param outside: of all hosts with lanes that accept ordinary servers instead
     """
     member_of = f'{"!" if outside else ""}in:{lanes.POOL}'
     which = {'in_tree': provider_id} if provider_id else {'member_of': member_of}
     query = {'resources': f'{lanes.HOST}:1', **which}
     summaries = PLACEMENT.read(conn, '/allocation_candidates', 'provider_summaries', query)
+    return _read_trees(summaries)
+
+
+def _read_trees(summaries: Mapping[str, Mapping[str, Any]]) -> dict[str, HostCapacity]:
     trees: dict[str, dict[str, Any]] = {}
-    for each, row in summaries.items():
-        trees.setdefault(row['root_provider_uuid'], {})[each] = row
+    for provider_id, row in summaries.items():
+        trees.setdefault(row['root_provider_uuid'], {})[provider_id] = row
     return {root: _read_capacity(root, tree) for root, tree in trees.items()}
 
 
@@ -193,7 +196,7 @@ def read_unit_limits(
 def list_consumers(conn: 'connections.Connection', provider_id: str) -> list[str]:
     """List the consumers of a provider: ids of servers, and of migrations of servers.
 
-    Those of a lane are the servers of its reservation.
+    The consumers of a lane are the servers of its reservation.
     """
     found = PLACEMENT.read(conn, f'/resource_providers/{provider_id}/allocations', 'allocations')
     return sorted(found)
@@ -202,23 +205,20 @@ def list_consumers(conn: 'connections.Connection', provider_id: str) -> list[str
 def read_allocations(
     conn: 'connections.Connection', provider_id: str
 ) -> dict[str, dict[str, int]]:
-    """Return what each consumer has of a provider, by resource class."""
+    """Return the allocations of a provider: consumer -> resource class -> amount."""
     found = PLACEMENT.read(conn, f'/resource_providers/{provider_id}/allocations', 'allocations')
-    return {consumer: dict(each['resources']) for consumer, each in found.items()}
+    return {consumer: dict(row['resources']) for consumer, row in found.items()}
 
 
 def read_ordinary_capacities(conn: 'connections.Connection') -> dict[str, HostCapacity]:
-    """Return the hosts that ordinary servers may come to, by the id of the root; one call."""
+    """Return the hosts that accept ordinary servers, by the id of the root provider; one call."""
     query = {
         'resources': 'MEMORY_MB:1',
         'member_of': f'!in:{lanes.POOL}',
         'required': '!COMPUTE_STATUS_DISABLED',
     }
     summaries = PLACEMENT.read(conn, '/allocation_candidates', 'provider_summaries', query)
-    trees: dict[str, dict[str, Any]] = {}
-    for each, row in summaries.items():
-        trees.setdefault(row['root_provider_uuid'], {})[each] = row
-    return {root: _read_capacity(root, tree) for root, tree in trees.items()}
+    return _read_trees(summaries)
 
 
 def list_ordinary_roots(conn: 'connections.Connection') -> list[str]:
@@ -234,8 +234,8 @@ def list_ordinary_roots(conn: 'connections.Connection') -> list[str]:
 def list_ordinary(conn: 'connections.Connection', room: HostCapacity) -> list[str]:
     """List the consumers of a host that have no slot of its lanes.
 
-    Consumers that come or leave meanwhile are not among them. Two requests, and
-    one for each lane in use.
+    Consumers that come or leave during the call are not listed. It sends two requests, and one for
+    each lane in use.
     """
     before = list_consumers(conn, room.provider_id)
     used = [lane_id for lane_id, each in room.lanes.items() if each.used]
@@ -247,30 +247,29 @@ def list_ordinary(conn: 'connections.Connection', room: HostCapacity) -> list[st
 def read_aggregates(
     conn: 'connections.Connection', provider_id: str
 ) -> tuple[int, frozenset[str]]:
-    """Return the generation of a provider, and its aggregates."""
+    """Return the generation and the aggregates of a provider."""
     response = PLACEMENT.send(conn, 'GET', f'/resource_providers/{provider_id}/aggregates')
     found = errors.read_response(response, PLACEMENT.name, 'aggregates')
     return response.json()[GENERATION], frozenset(found)
 
 
 def is_in_pool(conn: 'connections.Connection', provider_id: str) -> bool:
-    """Tell whether ordinary servers are kept off a host."""
+    """Return whether a host rejects ordinary servers."""
     return lanes.POOL in read_aggregates(conn, provider_id)[1]
 
 
 def update_pool_aggregate(
     conn: 'connections.Connection', provider_id: str, is_kept: Callable[[], bool]
 ) -> bool:
-    """Keep ordinary servers off a host, or let them onto it again; its other aggregates stay.
+    """Reject ordinary servers on a host, or accept them again; its other aggregates stay.
 
-    Of several that do so at once the last one is right: each one looks at the generation first,
-    asks then whether they are to be kept off, and always writes, also what is so already. One that
-    asked before that has an old generation then, and asks again.
+    The last of several concurrent calls wins: every call reads the generation first, then calls
+    ``is_kept``, and always writes. A call with an older answer has an older generation, fails to
+    write and calls ``is_kept`` again.
 
-    :param is_kept: tells whether they are to be kept off; it is asked again after each write
-        that others were faster than
-    :returns: what it told
-    :raises climate_core.cloud.errors.Gone: there is no such provider
+    :param is_kept: returns whether to reject ordinary servers
+    :returns: the last result of ``is_kept``
+    :raises climate_core.cloud.errors.Gone: the provider does not exist
     """
     kept = False
 
@@ -290,12 +289,12 @@ def update_provider(
     change: Callable[[Mapping[str, Any]], Mapping[str, Any] | None],
     known: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Change a part of a provider, again and again if others change the provider meanwhile.
+    """Change a part of a provider; try again while others change the provider.
 
-    :param change: takes the part as it is, and returns it as it shall be; None: leave it
-    :param known: the part as it is, with the generation of the provider, which saves the look
-    :returns: the part as it is now, with the generation
-    :raises climate_core.cloud.errors.Busy: others were always faster
+    :param change: returns the new value of a part for the present value; None: no change
+    :param known: the present value with the generation of the provider, to save a request
+    :returns: the new value, with the generation
+    :raises climate_core.cloud.errors.Busy: all attempts failed
     """
     found = known
     for _ in range(TRIES):
@@ -313,7 +312,7 @@ def update_provider(
 def put_if_unchanged(
     conn: 'connections.Connection', path: str, body: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Set a part of a provider; None if the provider has another generation than the body says."""
+    """Set a part of a provider; return None if its generation is not that of the body."""
     response = PLACEMENT.send(conn, 'PUT', path, body)
     if _is_changed_meanwhile(response):
         return None
@@ -322,7 +321,7 @@ def put_if_unchanged(
 
 
 def _is_changed_meanwhile(response: Any) -> bool:
-    """Tell whether the generation was not the present one, and not, say, an inventory in use."""
+    """Return whether a 409 is a conflict of generations, and not, say, an inventory in use."""
     if response.status_code != 409:
         return False
-    return any(each.get('code') == _CHANGED_MEANWHILE for each in response.json()['errors'])
+    return any(error.get('code') == _CHANGED_MEANWHILE for error in response.json()['errors'])

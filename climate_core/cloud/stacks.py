@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The few calls to Heat that a reserved stack needs.
+"""The calls to Heat that a reserved stack needs.
 
 Every function takes the connection whose rights it uses and raises the exceptions of
-:mod:`climate_core.cloud.errors`: Gone if it is gone, Busy if something else is done with the
-stack, Permanent if Heat finds a mistake in it. Heat answers before an action is done, but has it
-in its database (heat/engine/stack.py converge_stack). Facts: Orchestration API v1 and
-heat/api/openstack/v1/stacks.py. A stack is looked up in the list of stacks: that costs one request
-whatever its name is, resolves no output, and never shows one that is deleted.
+:mod:`climate_core.cloud.errors`: Gone if the stack does not exist, Busy if another action is in
+progress, Permanent if Heat finds an error in the stack. Heat answers before an action is complete,
+but after it has saved the action (heat/engine/stack.py converge_stack). Facts: Orchestration API
+v1 and heat/api/openstack/v1/stacks.py. A stack is read from the list of stacks: that is one
+request whatever its name, resolves no outputs, and never shows deleted stacks.
 """
 
 import datetime
@@ -25,24 +25,23 @@ if TYPE_CHECKING:
 HEAT = services.Service('Heat', 'orchestration')
 #: A snapshot of a stack; its statuses are ``IN_PROGRESS``, ``COMPLETE``, ``FAILED``.
 Snapshot = services.Copy
-#: Levels of nested stacks that are looked into; heat cuts it to what it allows.
+#: Levels of nested stacks that are read; Heat reduces it to its maximum.
 _DEPTH = 100
 
 
 class StackNameTaken(exceptions.Permanent):
-    """There is a stack of this name in the project already."""
+    """The project has a stack of this name already."""
 
 
 class Stack(NamedTuple):
-    """A stack as far as it matters here.
+    """A stack.
 
-    :param status: its last action and how it went, ``UPDATE_FAILED``
-    :param reason: Heat's words about the status
-    :param parent: the id of the stack that it is nested in; None if in none
-    :param owner: the name of the user who made it
-    :param project: the project that it belongs to; None if only its own project sees it
-    :param updated: when the last thing was begun with it, to the second; None: none was since
-        ``created``
+    :param status: its last action and the outcome, ``UPDATE_FAILED``
+    :param reason: the reason of the status
+    :param parent: the id of the stack that it is nested in; None: it is a root stack
+    :param owner: the name of the user who created it
+    :param project: the id of its project; None if Heat does not show it
+    :param updated: when the last action started, to the second; None: no action since ``created``
     """
 
     id: str
@@ -58,23 +57,23 @@ class Stack(NamedTuple):
 
     @property
     def changed_at(self) -> datetime.datetime:
-        """Return when the last action on it began, UTC."""
+        """Return when the last action started, UTC."""
         when = datetime.datetime.fromisoformat(self.updated or self.created)
         return when if when.tzinfo else when.replace(tzinfo=datetime.UTC)
 
     @property
     def in_progress(self) -> bool:
-        """Return whether an action is in progress, or was left so by an engine that died."""
+        """Return whether an action is in progress, or a dead engine left it in progress."""
         return self.status.endswith('_IN_PROGRESS')
 
     @property
     def path(self) -> str:
-        """Return its path below the project in the API of Heat."""
+        """Return the path of the stack, below the project, in the API of Heat."""
         return f'/stacks/{self.name}/{self.id}'
 
 
 def get(conn: 'connections.Connection', stack_id: str) -> Stack:
-    """Return a stack, nested ones too."""
+    """Return a stack, which may be nested."""
     query = {'id': stack_id, 'show_nested': 'true', 'show_hidden': 'true'}
     found = HEAT.read(conn, '/stacks', 'stacks', query)
     if not found:
@@ -103,27 +102,27 @@ def _parse(shown: Mapping[str, Any]) -> Stack:
 
 
 def find(conn: 'connections.Connection', name: str) -> Stack | None:
-    """Return the stack of the project that has this name, if there is one."""
+    """Return the stack of the project with this name; None if it does not exist."""
     found = HEAT.read(conn, '/stacks', 'stacks', {'name': name, 'show_hidden': 'true'})
     return _parse(found[0]) if found else None
 
 
 def preview(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> list[Any]:
-    """Preview a stack: Heat checks its resources and makes nothing.
+    """Preview a stack: Heat checks its resources and creates nothing.
 
-    :param wanted: what :func:`create` takes
-    :returns: its resources with their properties; those of a stack in it are a list
+    :param wanted: as for :func:`create`
+    :returns: its resources with their properties; those of a nested stack are a list
     """
     response = _send_new(conn, '/stacks/preview', wanted)
     return errors.read_response(response, HEAT.name, 'stack').get('resources') or []
 
 
 def create(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> str:
-    """Ask for a stack; return its id.
+    """Request a stack; return its id.
 
     :param wanted: ``stack_name``, ``template``, perhaps ``parameters``, ``environment``,
         ``files``, ``tags`` (a text with commas)
-    :raises Taken: the name is
+    :raises StackNameTaken: the project has a stack of this name
     """
     response = _send_new(conn, '/stacks', wanted)
     return str(errors.read_response(response, HEAT.name, 'stack')['id'])
@@ -138,13 +137,13 @@ def _send_new(
 
 
 def read_files(conn: 'connections.Connection', stack: Stack) -> Mapping[str, str]:
-    """Return the files that a stack was made with: name -> text."""
+    """Return the files of a stack: name -> text."""
     found: dict[str, str] = HEAT.read(conn, f'{stack.path}/files')
     return found
 
 
 def find_root(conn: 'connections.Connection', stack: Stack) -> Stack:
-    """Return the stack that a stack is nested in, at the very top."""
+    """Return the root stack of a stack."""
     while stack.parent:
         stack = get(conn, stack.parent)
     return stack
@@ -153,26 +152,26 @@ def find_root(conn: 'connections.Connection', stack: Stack) -> Stack:
 def update_existing(
     conn: 'connections.Connection', stack: Stack, changes: Mapping[str, Any] | None = None
 ) -> None:
-    """Update a stack with what it has: ``openstack stack update --existing``.
+    """Update a stack with its present values: ``openstack stack update --existing``.
 
-    :param changes: what it shall not keep, as :func:`create` takes it. What an environment says is
-        added to that of the stack (heat/engine/service.py _prepare_stack_updates)
+    :param changes: new values, as for :func:`create`. Heat merges an environment into that of the
+        stack (heat/engine/service.py _prepare_stack_updates)
     """
     HEAT.request(conn, 'PATCH', stack.path, changes or {})
 
 
 def act(conn: 'connections.Connection', stack: Stack, action: str) -> None:
-    """Ask for an action, ``suspend`` or ``resume``."""
+    """Request an action, ``suspend`` or ``resume``."""
     HEAT.request(conn, 'POST', f'{stack.path}/actions', {action: None})
 
 
 def delete(conn: 'connections.Connection', stack: Stack) -> None:
-    """Ask for the deletion of a stack."""
+    """Request the deletion of a stack."""
     HEAT.request(conn, 'DELETE', stack.path)
 
 
 def build_snapshot_name(prefix: str, stack: Stack, reservation_id: str) -> str:
-    """Name the snapshot of a reservation: its id is at the end, whatever the prefix is."""
+    """Return the name of the snapshot of a reservation, which ends with the reservation's id."""
     end = f'_{reservation_id}'
     return f'{prefix}{stack.name}'[: limits.NAME_LENGTH - len(end)] + end
 
@@ -180,34 +179,34 @@ def build_snapshot_name(prefix: str, stack: Stack, reservation_id: str) -> str:
 def find_snapshot(
     conn: 'connections.Connection', stack: Stack, reservation_id: str
 ) -> Snapshot | None:
-    """Return the snapshot that was made for a reservation, the complete one if there are more."""
-    ours = (
-        Snapshot(each['id'], each['status'], str(each.get('status_reason') or ''))
-        for each in HEAT.read(conn, f'{stack.path}/snapshots', 'snapshots')
-        if str(each.get('name') or '').endswith(f'_{reservation_id}')
+    """Return the snapshot of a reservation, a complete one if there are several."""
+    snapshots = (
+        Snapshot(row['id'], row['status'], str(row.get('status_reason') or ''))
+        for row in HEAT.read(conn, f'{stack.path}/snapshots', 'snapshots')
+        if str(row.get('name') or '').endswith(f'_{reservation_id}')
     )
-    return Snapshot.best(ours, {'COMPLETE'})
+    return Snapshot.best(snapshots, {'COMPLETE'})
 
 
 def create_snapshot(conn: 'connections.Connection', stack: Stack, name: str) -> None:
-    """Ask for a snapshot."""
+    """Request a snapshot."""
     HEAT.request(conn, 'POST', f'{stack.path}/snapshots', {'name': name})
 
 
 def delete_snapshot(conn: 'connections.Connection', stack: Stack, snapshot_id: str) -> None:
-    """Ask for the deletion of a snapshot."""
+    """Request the deletion of a snapshot."""
     HEAT.request(conn, 'DELETE', f'{stack.path}/snapshots/{snapshot_id}')
 
 
 def list_physical_ids(conn: 'connections.Connection', stack: Stack) -> set[str]:
-    """Return the ids of what a stack and the stacks in it are made of, in one call."""
+    """Return the physical ids of the resources of a stack and its nested stacks, in one call."""
     path = f'{stack.path}/resources'
-    found = HEAT.read(conn, path, 'resources', {'nested_depth': _DEPTH})
-    return {str(each['physical_resource_id']) for each in found} - {''}
+    rows = HEAT.read(conn, path, 'resources', {'nested_depth': _DEPTH})
+    return {str(row['physical_resource_id']) for row in rows} - {''}
 
 
 def read_last_event_id(conn: 'connections.Connection', stack: Stack) -> str | None:
-    """Return the id of the last thing that happened to a resource of a stack, nested ones too."""
+    """Return the id of the last event of the resources of a stack and its nested stacks."""
     query = {'limit': 1, 'sort_dir': 'desc', 'nested_depth': _DEPTH}
     found = HEAT.read(conn, f'{stack.path}/events', 'events', query)
     return str(found[0]['id']) if found else None
@@ -216,8 +215,8 @@ def read_last_event_id(conn: 'connections.Connection', stack: Stack) -> str | No
 def check_all_visible(conn: 'connections.Connection') -> None:
     """Raise Refused if these rights do not see the stacks of every project.
 
-    A listing does not tell: Heat gives those of one project to users who may not see all. So
-    something is asked for that only an administrator gets.
+    A list of stacks does not show that: Heat reduces it to the own project for other users. So
+    this requests a list that only administrators get.
     """
     HEAT.request(conn, 'GET', '/services')
 
@@ -226,9 +225,9 @@ def list_ids(conn: 'connections.Connection', tag: str | None = None) -> Iterator
     """Yield the ids of all root stacks of all projects, one call for each thousand.
 
     To an administrator Heat lists every project's (heat/db/api.py ``_query_stack_get_all``);
-    ``global_tenant`` is refused to all by default.
+    ``global_tenant`` is forbidden to all by default.
 
-    :param tag: only of those that have it
+    :param tag: only of stacks with this tag
     """
     which = {} if tag is None else {'tags': tag}
     for stack in HEAT.pages(conn, '/stacks', 'stacks', {'show_hidden': 'true', **which}):

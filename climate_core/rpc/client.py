@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The RPC client of climate-api: calls and one hint, over oslo.messaging.
 
-RPC is at most once, so nothing durable depends on it: a call that was lost is made again by the
-user and finds what the first one wrote, and a lost hint costs nothing, since the manager that
-wrote the rows has told its own engine without RPC.
+RPC is at most once, so nothing durable depends on it: the user repeats a lost call, which finds
+the rows of the first one, and a lost hint costs nothing, since the manager that saved the rows
+has nudged its own engine without RPC.
 
-Version 1.0 is what the first release answers. 1.1 adds ``check_lease``, ``start_lease``,
+Version 1.0 is that of the first release. 1.1 adds ``check_lease``, ``start_lease``,
 ``end_lease``, ``ping``, ``update_reservation``, ``remove_reservation``, the operations on hosts,
 floating IPs, network segments and feeds, a generation to ``delete_lease`` and
 ``add_reservation``, and more fields to the values of the others, as the template of a stack, or
@@ -59,9 +59,9 @@ _CREATE = frozenset(
 #: What a reservation has whose resource is made for the lease, or was.
 _MADE = frozenset({'template', 'server', 'volume', 'made_for'})
 _UPDATE = frozenset({'name', 'start_date', 'end_date', 'before_end_date'})
-#: For so many seconds a manager that has answered is not asked whether it is there.
+#: Seconds after an answer of a manager in which the client sends no ping.
 _KNOWN: Final = 10.0
-#: So many seconds one has to say so.
+#: Seconds in which a manager must answer a ping.
 _PING: Final = 10
 _NOBODY: Final = (
     'No climate-manager answers, so leases can be read, but nothing can be changed. Nothing was '
@@ -78,7 +78,7 @@ _TOO_NEW = (
 
 
 def open_transport(conf: cfg.ConfigOpts) -> messaging.Transport:
-    """Open the RPC transport of ``transport_url``; our exceptions come back as they are."""
+    """Open the RPC transport of ``transport_url``; it carries the exceptions of Climate."""
     return messaging.get_rpc_transport(conf, allowed_remote_exmods=[exceptions.__name__])
 
 
@@ -108,7 +108,7 @@ def _remote(
     operation: Callable[Concatenate[Any, RequestContext, P], T],
     is_first: Callable[[Mapping[str, Any]], bool] = _never,
 ) -> Callable[Concatenate['ManagerClient', RequestContext, P], T]:
-    """Make a method of the client that calls an operation of the manager.
+    """Return a method of the client that calls an operation of the manager.
 
     :param is_first: whether the manager of version 1.0 understands these arguments
     """
@@ -209,7 +209,7 @@ class ManagerClient:
             raise exceptions.ServiceUnavailable(_TOO_NEW)
 
     def _ping(self, context: RequestContext) -> None:
-        """Make sure that a manager is there, unless one has answered a short time ago."""
+        """Check that a manager answers, unless one has answered a short time ago."""
         client = self._client.prepare(version=VERSION, timeout=self._ping_seconds)
         if time.monotonic() < self._known_until or not client.can_send_version(VERSION):
             return
@@ -218,6 +218,6 @@ class ManagerClient:
         except (messaging.MessagingTimeout, messaging.MessageDeliveryFailure):
             raise exceptions.ServiceUnavailable(_NOBODY)
         except (messaging.UnsupportedVersion, messaging.NoSuchMethod, messaging.RemoteError):
-            # An older one, which does not know this, is there as well.
+            # An older manager, which does not know this method, answers as well.
             pass
         self._known_until = time.monotonic() + _KNOWN

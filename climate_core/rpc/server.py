@@ -66,7 +66,7 @@ def create_server(
 
 
 def _by_operation(_context: 'RequestContext') -> bool:
-    """Leave it to the operation, which loads what it is about."""
+    """Return True: the operation checks the policy on the lease that it loads."""
     return True
 
 
@@ -81,7 +81,7 @@ def _operator(rule: str) -> _Allowed:
 
 
 def _reply_by(context: 'RequestContext') -> float | None:
-    """Return until when the caller waits; None if it does not say.
+    """Return when the caller times out; None if that is unknown.
 
     The time that the message was on the bus is not known. RabbitMQ drops it if the caller times
     out before it is delivered.
@@ -93,12 +93,12 @@ def _reply_by(context: 'RequestContext') -> float | None:
 def _reads(
     operation: _Operation[P, T], reserves: bool = False, allowed: _Allowed = _by_operation
 ) -> _Method[P, T]:
-    """Make a method of the server of an operation.
+    """Return a method of the server that calls an operation.
 
-    What a user did wrong goes back as it is, the rest is logged too.
+    Errors of users are returned; other errors are also logged.
 
-    :param reserves: whether plugins ask other services about its resources
-    :param allowed: returns whether the policy allowed it; of a lease the operation checks that
+    :param reserves: whether plugins send requests to other services for its resources
+    :param allowed: returns whether the policy allows it; for leases the operation checks that
     """
 
     @functools.wraps(operation)
@@ -125,7 +125,7 @@ def _reads(
 
 
 def _writes(operation: _Operation[P, T], allowed: _Allowed = _by_operation) -> _Method[P, T]:
-    """Make a method of an operation that writes, after which the engines look at what is due."""
+    """Return a method for an operation that writes, after which the engines poll."""
     read = _reads(operation, allowed=allowed)
 
     @functools.wraps(operation)
@@ -140,8 +140,8 @@ def _writes(operation: _Operation[P, T], allowed: _Allowed = _by_operation) -> _
 class _Served:
     """A set of methods of version 1.1, which answers 1.0 as well.
 
-    :param operations: has an operation for each of the methods
-    :param wrote: called after something was written that may be due, to nudge the engines
+    :param operations: has an operation for every method
+    :param wrote: called after a write that may be due, to nudge the engines
     """
 
     target = messaging.Target(version=client.VERSION)
@@ -202,7 +202,7 @@ class LeaseEndpoint(_Served):
 
     Those on a lease that exists check on the lease that they load what the policy allowed.
 
-    :param nudged: called when a manager says that it wrote something, this one too
+    :param nudged: called when a manager, including this one, has written something
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class LeaseEndpoint(_Served):
         super().__init__(operations, wrote)
         self._nudged = nudged
 
-    # These two tell the engines themselves, if what they write is soon due.
+    # These two nudge the engines themselves, if their lease is soon due.
     create_lease = _reads(LeaseOperations.create_lease, True, _in_project(leases.CREATE))
     add_reservation = _reads(LeaseOperations.add_reservation, reserves=True)
 
@@ -228,8 +228,8 @@ class LeaseEndpoint(_Served):
     remove_reservation = _writes(LeaseOperations.remove_reservation)
 
     def ping(self, context: 'RequestContext') -> None:
-        """Tell that a manager is there."""
+        """Answer, to show that a manager is running."""
 
     def nudge(self, context: 'RequestContext') -> None:
-        """Wake the scheduler, since another manager wrote something."""
+        """Wake the scheduler, since another manager has written something."""
         self._nudged(context)
