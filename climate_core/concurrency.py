@@ -36,7 +36,7 @@ _DRAINING_KIND: Final = 'best_effort'
 def _types_to_look_up(values: Mapping[str, Any]) -> Collection[str]:
     """Return the resource types of a lease or reservation if other services look them up."""
     listed = [values] if 'resource_type' in values else values.get('reservations') or ()
-    types = {each['resource_type'] for each in listed}
+    types = {reservation['resource_type'] for reservation in listed}
     is_promised = types <= resource_types.PROMISED and values.get('kind') != _DRAINING_KIND
     return () if is_promised else types
 
@@ -218,26 +218,28 @@ class BatchRunner(Generic[T]):
     def _lead(self, first: _Turn[T]) -> None:
         batch = self._next_batch(first)
         try:
-            self._work([each.item for each in batch])
+            self._work([member.item for member in batch])
         finally:
             self._hand_over(self._line(first.item))
-            for each in batch:
-                each.come.set()
+            for member in batch:
+                member.come.set()
 
     def _next_batch(self, first: _Turn[T]) -> list[_Turn[T]]:
         batch, line = {self._key(first.item): first}, self._line(first.item)
         with self._changed:
-            for each in self._waiting:
-                if len(batch) < self._most and self._line(each.item) == line:
-                    batch.setdefault(self._key(each.item), each)
+            for waiting in self._waiting:
+                if len(batch) < self._most and self._line(waiting.item) == line:
+                    batch.setdefault(self._key(waiting.item), waiting)
             chosen = list(batch.values())
-            self._waiting = [each for each in self._waiting if each not in chosen]
+            self._waiting = [waiting for waiting in self._waiting if waiting not in chosen]
         return chosen
 
     def _hand_over(self, line: Hashable) -> None:
         """Let the first thread that waits in a line run the next batch."""
         with self._changed:
-            turn = next((each for each in self._waiting if self._line(each.item) == line), None)
+            turn = next(
+                (waiting for waiting in self._waiting if self._line(waiting.item) == line), None
+            )
             if turn is None:
                 self._busy.discard(line)
                 return
@@ -263,8 +265,8 @@ class RecentCache(Generic[T]):
     def find(self, key: str, seconds: float = 0.0) -> T | None:
         """Return the value of a key; None if it is not cached for some seconds more."""
         with self._lock:
-            found = self._find(key, seconds)
-        return None if found is None else found[1]
+            entry = self._find(key, seconds)
+        return None if entry is None else entry[1]
 
     def get(self, key: str, make: Callable[[], T]) -> T:
         """Return the value of a key; create it, outside of the lock, if it is not cached.
@@ -272,16 +274,16 @@ class RecentCache(Generic[T]):
         If several threads create it at the same time, all of them get the first value.
         """
         with self._lock:
-            found = self._find(key)
-        if found is not None:
-            return found[1]
-        made = make()
+            entry = self._find(key)
+        if entry is not None:
+            return entry[1]
+        created = make()
         with self._lock:
-            found = self._find(key)
-            if found is not None:
-                return found[1]
-            self._put(key, made)
-        return made
+            entry = self._find(key)
+            if entry is not None:
+                return entry[1]
+            self._put(key, created)
+        return created
 
     def put(self, key: str, made: T) -> None:
         """Set the value of a key."""
@@ -289,11 +291,11 @@ class RecentCache(Generic[T]):
             self._put(key, made)
 
     def _find(self, key: str, seconds: float = 0.0) -> tuple[float, T] | None:
-        found = self._kept.get(key)
-        if found is None or self._clock() + seconds >= found[0] + self._seconds:
+        entry = self._kept.get(key)
+        if entry is None or self._clock() + seconds >= entry[0] + self._seconds:
             return None
         self._kept.move_to_end(key)
-        return found
+        return entry
 
     def _put(self, key: str, made: T) -> None:
         self._kept[key] = (self._clock(), made)

@@ -32,6 +32,8 @@ def set_defaults() -> None:
 
 
 def _of_plugins() -> Options:
-    found: stevedore.ExtensionManager = stevedore.ExtensionManager(loading.NAMESPACE)
-    plugins: list[type[base.ResourcePlugin]] = loading.with_forms(each.plugin for each in found)
-    return [(each.resource_type, list(each.options)) for each in plugins if each.options]
+    manager: stevedore.ExtensionManager = stevedore.ExtensionManager(loading.NAMESPACE)
+    plugins: list[type[base.ResourcePlugin]] = loading.with_forms(
+        extension.plugin for extension in manager
+    )
+    return [(plugin.resource_type, list(plugin.options)) for plugin in plugins if plugin.options]

@@ -72,9 +72,9 @@ def stop(parts: Sequence[Background], deadline: float) -> list[str]:
 
     :returns: the names of those that did not end before the deadline
     """
-    for each in parts:
-        each.stop()
-    return [each.name for each in parts if not each.wait(deadline)]
+    for part in parts:
+        part.stop()
+    return [part.name for part in parts if not part.wait(deadline)]
 
 
 def seconds_left(deadline: float) -> float:
@@ -214,7 +214,7 @@ class PoolWorker(Worker, Generic[T]):
         self._in_flight: dict[Any, T] = {}
 
     @property
-    def room(self) -> int:
+    def free_threads(self) -> int:
         """Return the number of free threads."""
         return self._workers - len(self._in_flight)
 

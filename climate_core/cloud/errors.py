@@ -229,7 +229,7 @@ def read_retry_after(headers: Mapping[str, str] | email.message.Message) -> floa
     if re.fullmatch('[0-9]{1,9}', after):
         return float(after)
     try:
-        date, now = (email.utils.parsedate_to_datetime(each) for each in (after, headers['Date']))
+        date, now = (email.utils.parsedate_to_datetime(text) for text in (after, headers['Date']))
         return max(0.0, (date - now).total_seconds())
     except (KeyError, TypeError, ValueError, OverflowError):
         # OverflowError: the year or the offset has too many digits.

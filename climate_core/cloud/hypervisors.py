@@ -26,8 +26,8 @@ def find(conn: 'connections.Connection', name: str) -> list[dict[str, Any]]:
     A node with the name comes before a service with it. The search for a node is one call. The
     search for a service reads all nodes, since these may have any name.
     """
-    found = _search(conn, name)
-    named = [node for node in found if node['hypervisor_hostname'] == name]
+    hypervisors = _search(conn, name)
+    named = [node for node in hypervisors if node['hypervisor_hostname'] == name]
     # The names of libvirt's nodes begin with that of their service.
     return named or [node for node in list_all(conn) if node['service']['host'] == name]
 

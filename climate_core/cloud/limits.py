@@ -74,11 +74,13 @@ class Limits:
             return self._configured()
         with _translated():
             enforcer = self._enforcer = self._enforcer or self._create_enforcer()
-            most: dict[str, int] = dict(enforcer.get_registered_limits(None))
-            most |= dict(enforcer.get_project_limits(project_id, None))
-        found = self._options() | {name: int(most[name]) for name in limits.NAMES if name in most}
-        self._recent.put(project_id, found)
-        return found
+            registered: dict[str, int] = dict(enforcer.get_registered_limits(None))
+            registered |= dict(enforcer.get_project_limits(project_id, None))
+        project_limits = self._options() | {
+            name: int(registered[name]) for name in limits.NAMES if name in registered
+        }
+        self._recent.put(project_id, project_limits)
+        return project_limits
 
     def recent(self, project_id: str) -> Mapping[str, int] | None:
         """Return the limits of a project, at most :data:`RECENT_SECONDS` old.
@@ -93,8 +95,8 @@ class Limits:
         return {name: self._conf.limits[name] for name in limits.NAMES}
 
     def _configured(self) -> dict[str, int] | None:
-        found = self._options()
-        return found if set(found.values()) != {limits.UNLIMITED} else None
+        options = self._options()
+        return options if set(options.values()) != {limits.UNLIMITED} else None
 
     def _has_registered(self) -> bool:
         """Return whether oslo.limit has limits for Climate.

@@ -204,16 +204,16 @@ def check_security_group(conn: 'connections.Connection', wanted: str) -> None:
     :raises climate_core.cloud.errors.Gone: there is no such group
     :raises climate_core.exceptions.Permanent: several groups have this name: Nova rejects that
     """
-    found = 0
+    total = 0
     for key in ('name', 'id'):
         query = {key: wanted, 'project_id': conn.current_project_id or ''}
-        listed = NEUTRON.read(conn, '/security-groups', 'security_groups', query)
-        if len(listed) == 1:
+        groups = NEUTRON.read(conn, '/security-groups', 'security_groups', query)
+        if len(groups) == 1:
             return
-        found += len(listed)
-    if found:
+        total += len(groups)
+    if total:
         raise exceptions.Permanent(
-            f'This project has {found} security groups {wanted}: give the id of one.'
+            f'This project has {total} security groups {wanted}: give the id of one.'
         )
     raise errors.Gone(f'There is no security group {wanted} in this project.')
 

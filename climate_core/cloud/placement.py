@@ -146,12 +146,12 @@ def _read_capacity(root: str, tree: Mapping[str, Mapping[str, Any]]) -> HostCapa
     capacity: dict[str, int] = {}
     used: dict[str, int] = {}
     traits: set[str] = set()
-    found: dict[str, LaneSlots] = {}
+    lane_slots: dict[str, LaneSlots] = {}
     divided: set[str] = set()
     for provider_id, provider in tree.items():
         if lanes.HOST in provider['resources']:
             slot = provider['resources'][lanes.SLOT]
-            found[provider_id] = LaneSlots(slot['capacity'], slot['used'])
+            lane_slots[provider_id] = LaneSlots(slot['capacity'], slot['used'])
             continue
         traits |= set(provider['traits'])
         for name, amounts in provider['resources'].items():
@@ -164,33 +164,31 @@ def _read_capacity(root: str, tree: Mapping[str, Mapping[str, Any]]) -> HostCapa
         root,
         capacity,
         used,
-        found,
+        lane_slots,
         frozenset(traits),
         root_traits=frozenset(root_traits),
         divided=frozenset(divided),
-        provider_ids=frozenset(tree.keys() - found.keys()),
+        provider_ids=frozenset(tree.keys() - lane_slots.keys()),
     )
 
 
 def read_unit_limits(
-    conn: 'connections.Connection', room: HostCapacity
+    conn: 'connections.Connection', host: HostCapacity
 ) -> dict[str, tuple[int, int, int]]:
-    """Return how much of a host one server may have; one call for each of its providers.
+    """Return the limits of one server on a host; one call for each provider of the host.
 
-    The rest of an inventory, :func:`read_host_capacities` knows.
-
-    :returns: by resource class ``min_unit``, ``max_unit`` and ``step_size``, where that excludes
-        an amount that the host has; without the classes of several providers
+    :returns: by resource class ``min_unit``, ``max_unit`` and ``step_size``, where these exclude
+        an amount of the host; without the classes of several providers
     """
-    found = {}
-    for each in sorted(room.provider_ids):
-        path = f'/resource_providers/{each}/inventories'
+    unit_limits = {}
+    for provider_id in sorted(host.provider_ids):
+        path = f'/resource_providers/{provider_id}/inventories'
         for name, inventory in PLACEMENT.read(conn, path, 'inventories').items():
             units = inventory['min_unit'], inventory['max_unit'], inventory['step_size']
-            is_free = units[0] == units[2] == 1 and units[1] >= room.capacity.get(name, 0)
-            if not is_free and name not in room.divided:
-                found[name] = units
-    return found
+            is_free = units[0] == units[2] == 1 and units[1] >= host.capacity.get(name, 0)
+            if not is_free and name not in host.divided:
+                unit_limits[name] = units
+    return unit_limits
 
 
 def list_consumers(conn: 'connections.Connection', provider_id: str) -> list[str]:
@@ -198,16 +196,20 @@ def list_consumers(conn: 'connections.Connection', provider_id: str) -> list[str
 
     The consumers of a lane are the servers of its reservation.
     """
-    found = PLACEMENT.read(conn, f'/resource_providers/{provider_id}/allocations', 'allocations')
-    return sorted(found)
+    allocations = PLACEMENT.read(
+        conn, f'/resource_providers/{provider_id}/allocations', 'allocations'
+    )
+    return sorted(allocations)
 
 
 def read_allocations(
     conn: 'connections.Connection', provider_id: str
 ) -> dict[str, dict[str, int]]:
     """Return the allocations of a provider: consumer -> resource class -> amount."""
-    found = PLACEMENT.read(conn, f'/resource_providers/{provider_id}/allocations', 'allocations')
-    return {consumer: dict(row['resources']) for consumer, row in found.items()}
+    allocations = PLACEMENT.read(
+        conn, f'/resource_providers/{provider_id}/allocations', 'allocations'
+    )
+    return {consumer: dict(row['resources']) for consumer, row in allocations.items()}
 
 
 def read_ordinary_capacities(conn: 'connections.Connection') -> dict[str, HostCapacity]:
@@ -222,25 +224,26 @@ def read_ordinary_capacities(conn: 'connections.Connection') -> dict[str, HostCa
 
 
 def list_ordinary_roots(conn: 'connections.Connection') -> list[str]:
-    """List the root providers of :func:`find_targets`, and those that are full; one call.
+    """List the root providers of :func:`read_ordinary_capacities`, and full ones; one call.
 
-    A provider without room is in no candidate, and so in no summary either. Facts: Placement API
-    reference, ``GET /resource_providers``, ``required`` with ``!`` since 1.22.
+    A full provider is in no candidate, and so in no summary. Facts: Placement API reference,
+    ``GET /resource_providers``, ``required`` with ``!`` since 1.22.
     """
     query = {'member_of': f'!in:{lanes.POOL}', 'required': '!COMPUTE_STATUS_DISABLED'}
-    return [each.id for each in _providers(conn, **query) if each.id == each.root_id]
+    providers = _providers(conn, **query)
+    return [provider.id for provider in providers if provider.id == provider.root_id]
 
 
-def list_ordinary(conn: 'connections.Connection', room: HostCapacity) -> list[str]:
+def list_ordinary(conn: 'connections.Connection', host: HostCapacity) -> list[str]:
     """List the consumers of a host that have no slot of its lanes.
 
     Consumers that come or leave during the call are not listed. It sends two requests, and one for
     each lane in use.
     """
-    before = list_consumers(conn, room.provider_id)
-    used = [lane_id for lane_id, each in room.lanes.items() if each.used]
-    inside = {each for lane_id in used for each in list_consumers(conn, lane_id)}
-    after = list_consumers(conn, room.provider_id) if {*before} - inside else []
+    before = list_consumers(conn, host.provider_id)
+    used = [lane_id for lane_id, lane in host.lanes.items() if lane.used]
+    inside = {consumer for lane_id in used for consumer in list_consumers(conn, lane_id)}
+    after = list_consumers(conn, host.provider_id) if {*before} - inside else []
     return sorted({*before} & {*after} - inside)
 
 
@@ -249,8 +252,8 @@ def read_aggregates(
 ) -> tuple[int, frozenset[str]]:
     """Return the generation and the aggregates of a provider."""
     response = PLACEMENT.send(conn, 'GET', f'/resource_providers/{provider_id}/aggregates')
-    found = errors.read_response(response, PLACEMENT.name, 'aggregates')
-    return response.json()[GENERATION], frozenset(found)
+    aggregates = errors.read_response(response, PLACEMENT.name, 'aggregates')
+    return response.json()[GENERATION], frozenset(aggregates)
 
 
 def is_in_pool(conn: 'connections.Connection', provider_id: str) -> bool:
@@ -296,16 +299,16 @@ def update_provider(
     :returns: the new value, with the generation
     :raises climate_core.cloud.errors.Busy: all attempts failed
     """
-    found = known
+    present = known
     for _ in range(TRIES):
-        found = PLACEMENT.read(conn, path) if found is None else found
-        wanted = change(found)
+        present = PLACEMENT.read(conn, path) if present is None else present
+        wanted = change(present)
         if wanted is None:
-            return dict(found)
-        written = put_if_unchanged(conn, path, {GENERATION: found[GENERATION], **wanted})
+            return dict(present)
+        written = put_if_unchanged(conn, path, {GENERATION: present[GENERATION], **wanted})
         if written is not None:
             return written
-        found = None
+        present = None
     raise errors.Busy(f'Others always changed {path} meanwhile.')
 
 

@@ -75,10 +75,10 @@ class Stack(NamedTuple):
 def get(conn: 'connections.Connection', stack_id: str) -> Stack:
     """Return a stack, which may be nested."""
     query = {'id': stack_id, 'show_nested': 'true', 'show_hidden': 'true'}
-    found = HEAT.read(conn, '/stacks', 'stacks', query)
-    if not found:
+    stacks = HEAT.read(conn, '/stacks', 'stacks', query)
+    if not stacks:
         raise errors.Gone(f'There is no stack {stack_id} in this project.')
-    return _parse(found[0])
+    return _parse(stacks[0])
 
 
 def read_project(stack: Stack) -> str | None:
@@ -103,8 +103,8 @@ def _parse(shown: Mapping[str, Any]) -> Stack:
 
 def find(conn: 'connections.Connection', name: str) -> Stack | None:
     """Return the stack of the project with this name; None if it does not exist."""
-    found = HEAT.read(conn, '/stacks', 'stacks', {'name': name, 'show_hidden': 'true'})
-    return _parse(found[0]) if found else None
+    stacks = HEAT.read(conn, '/stacks', 'stacks', {'name': name, 'show_hidden': 'true'})
+    return _parse(stacks[0]) if stacks else None
 
 
 def preview(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> list[Any]:
@@ -208,8 +208,8 @@ def list_physical_ids(conn: 'connections.Connection', stack: Stack) -> set[str]:
 def read_last_event_id(conn: 'connections.Connection', stack: Stack) -> str | None:
     """Return the id of the last event of the resources of a stack and its nested stacks."""
     query = {'limit': 1, 'sort_dir': 'desc', 'nested_depth': _DEPTH}
-    found = HEAT.read(conn, f'{stack.path}/events', 'events', query)
-    return str(found[0]['id']) if found else None
+    events = HEAT.read(conn, f'{stack.path}/events', 'events', query)
+    return str(events[0]['id']) if events else None
 
 
 def check_all_visible(conn: 'connections.Connection') -> None:

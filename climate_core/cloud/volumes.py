@@ -218,7 +218,7 @@ def find_hidden(conn: 'connections.Connection') -> str | None:
 
     def list_newest() -> list[str]:
         query = {'limit': _NEWEST_CHECKED, **_everywhere(all_projects=True)}
-        return [str(each['id']) for each in CINDER.read(conn, '/volumes', 'volumes', query)]
+        return [str(volume['id']) for volume in CINDER.read(conn, '/volumes', 'volumes', query)]
 
     for volume_id in list_newest():
         try:
@@ -295,15 +295,15 @@ def find_copy(
     all_projects: bool,
 ) -> Copy | None:
     """Return the copy that was created for a reservation, a complete one if there are several."""
-    found = list_pages(
+    listed = list_pages(
         conn, f'/{kind}s/detail', f'{kind}s', {'volume_id': volume_id}, all_projects
     )
-    ours = (
-        Copy(each['id'], each['status'], str(each.get('fail_reason') or ''))
-        for each in found
-        if (each.get('metadata') or {}).get(RESERVATION_KEY) == reservation_id
+    copies = (
+        Copy(row['id'], row['status'], str(row.get('fail_reason') or ''))
+        for row in listed
+        if (row.get('metadata') or {}).get(RESERVATION_KEY) == reservation_id
     )
-    return Copy.best(ours, COMPLETE_COPIES)
+    return Copy.best(copies, COMPLETE_COPIES)
 
 
 def create_copy(

@@ -117,17 +117,17 @@ def check_webhooks(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Find private networks that webhooks reach."""
     if conf.webhooks.enabled:
         allowed = parse_networks(conf.webhooks.allowed_networks)
-        opened = ', '.join(str(each) for each in allowed if webhook.overlaps_private(each))
+        opened = ', '.join(str(network) for network in allowed if webhook.overlaps_private(network))
         if opened:
             yield f'[webhooks] allowed_networks opens private networks to all users: {opened}.'
 
 
 def check_transport(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Find message buses that others read or that need no credentials of Climate's own."""
-    found = {'transport_url': conf.transport_url}
+    urls = {'transport_url': conf.transport_url}
     for group in ('oslo_messaging_notifications', *_NOTIFICATION_GROUPS):
-        found[f'[{group}] transport_url'] = conf[group].transport_url
-    for name, text in found.items():
+        urls[f'[{group}] transport_url'] = conf[group].transport_url
+    for name, text in urls.items():
         if text and text.startswith('rabbit'):
             yield from _check_url(conf, name, checks.parse_transport(conf, name, text))
 
@@ -201,14 +201,14 @@ def check_database(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 def check_urls(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Find services that are called without TLS, or whose certificates are not verified."""
-    found = {f'[{group}] auth_url': _auth_url(conf, group) for group in _WITH_KEYSTONE}
+    urls = {f'[{group}] auth_url': _auth_url(conf, group) for group in _WITH_KEYSTONE}
     for group in _WITH_KEYSTONE:
         if conf[group].insecure:
             yield f'[{group}] insecure is true: set cafile instead.'
     for group in conf:
         if isinstance(conf[group], Mapping):
-            found |= {f'[{group}] {name}': conf[group][name] for name in _urls_of(conf[group])}
-    for name, url in found.items():
+            urls |= {f'[{group}] {name}': conf[group][name] for name in _urls_of(conf[group])}
+    for name, url in urls.items():
         hosts = http_post.hosts_of(str(url))
         if str(url).startswith('http://') and not _LOCAL.issuperset(hosts):
             yield f'{name} is http: use https.'
@@ -240,7 +240,7 @@ def check_limits(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 def check_trusts(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Find trusts that delegate more than the rights in a project."""
-    delegated = [each for each in conf.cloud.trust_roles if is_administrative(each)]
+    delegated = [role for role in conf.cloud.trust_roles if is_administrative(role)]
     if delegated:
         yield f'[cloud] trust_roles delegates roles of administrators: {", ".join(delegated)}.'
 
@@ -275,6 +275,6 @@ class SecurityChecks(checks.Checks):
         super().__init__(conf, table)
 
     def _check(self, find: Check) -> upgradecheck.Result:
-        found = ' '.join(find(self.conf))
-        code = upgradecheck.Code.WARNING if found else upgradecheck.Code.SUCCESS
-        return upgradecheck.Result(code, found or None)
+        warnings = ' '.join(find(self.conf))
+        code = upgradecheck.Code.WARNING if warnings else upgradecheck.Code.SUCCESS
+        return upgradecheck.Result(code, warnings or None)

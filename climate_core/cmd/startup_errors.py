@@ -70,8 +70,10 @@ def describe_missing_file(conf: cfg.ConfigOpts) -> str | None:
 def list_files(conf: cfg.ConfigOpts) -> list[str]:
     """List the configuration files that were read, including those of directories."""
     directories = map(pathlib.Path, conf.config_dir)
-    found = [path for directory in directories for path in sorted(directory.glob('*.conf'))]
-    return [*conf.config_file, *map(str, found)]
+    in_directories = [
+        path for directory in directories for path in sorted(directory.glob('*.conf'))
+    ]
+    return [*conf.config_file, *map(str, in_directories)]
 
 
 def _describe_database(conf: cfg.ConfigOpts) -> list[str]:

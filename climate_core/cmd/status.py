@@ -279,10 +279,10 @@ def _unread_queues(conf: cfg.ConfigOpts) -> Iterator[str]:
     :raises amqp.exceptions.AMQPError: it rejects the user or the virtual host
     """
     own = conf.oslo_messaging_notifications
-    topics = {(own.transport_url or conf.transport_url, each) for each in own.topics}
+    topics = {(own.transport_url or conf.transport_url, name) for name in own.topics}
     for group in (conf[source.group] for source in listener.SOURCES):
         if group.enabled:
-            topics |= {(group.transport_url or conf.transport_url, each) for each in group.topics}
+            topics |= {(group.transport_url or conf.transport_url, name) for name in group.topics}
     for url, topic in sorted(topics):
         if url.startswith('rabbit'):
             for priority in ('info', 'error'):
@@ -317,10 +317,10 @@ def _count_unread(conf: cfg.ConfigOpts, url: str, queue: str) -> int:
                     raise
                 continue
             try:
-                found = connection.channel().queue_declare(queue, passive=True)
+                declared = connection.channel().queue_declare(queue, passive=True)
             except connection.channel_errors:
                 return 0
-            return 0 if found.consumer_count else int(found.message_count)
+            return 0 if declared.consumer_count else int(declared.message_count)
     return 0
 
 

@@ -128,8 +128,8 @@ def _of_api() -> list[tuple[str | None, list[cfg.Opt]]]:
     from keystonemiddleware import opts as authtoken
     from oslo_middleware import opts as middleware
 
-    found = [entry for entry in middleware.list_opts() if entry[0] in _MIDDLEWARE]
-    return [*authtoken.list_auth_token_opts(), *found]
+    groups = [entry for entry in middleware.list_opts() if entry[0] in _MIDDLEWARE]
+    return [*authtoken.list_auth_token_opts(), *groups]
 
 
 def _of_messaging() -> Iterator[tuple[str, list[cfg.Opt]]]:

@@ -93,10 +93,10 @@ _ENDPOINT_NAMES = frozenset(
 
 
 def register_oslo_limit(conf: cfg.ConfigOpts) -> None:
-    """Register the section on ``conf``; our own endpoint is looked up by its service type."""
+    """Register ``[oslo_limit]``; oslo.limit finds the endpoint of Climate by its service type."""
     adapter = loading.get_adapter_conf_options(include_deprecated=False)
     ((_, options),) = oslo_limit.opts.list_opts()
-    own = [each for each in options if each.dest in _ENDPOINT_NAMES]
+    own = [option for option in options if option.dest in _ENDPOINT_NAMES]
     for group in (
         adapter,
         own,
@@ -105,7 +105,7 @@ def register_oslo_limit(conf: cfg.ConfigOpts) -> None:
         loading.get_auth_plugin_conf_options('password'),
     ):
         # As in section [cloud]: keystoneauth registers what it requires by itself.
-        conf.register_opts([each for each in group if not each.required], OSLO_LIMIT_GROUP)
+        conf.register_opts([option for option in group if not option.required], OSLO_LIMIT_GROUP)
     conf.set_default('endpoint_service_type', 'reservation', OSLO_LIMIT_GROUP)
 
 
@@ -117,10 +117,10 @@ def _notification_section(
     pool: str,
     plugin: str = '',
 ) -> types.SimpleNamespace:
-    """Return what a module of options has: ``GROUP`` and ``OPTS``.
+    """Return ``GROUP`` and ``OPTS`` of the notifications of a service.
 
-    :param lost: what of a lease the notifications are about
-    :param plugin: without which nothing is listened to
+    :param lost: the event, for the help
+    :param plugin: the plugin without which the manager does not listen
     """
     needs = f' Nothing is listened to unless [manager] plugins names {plugin}.' if plugin else ''
     options: list[cfg.Opt] = [
@@ -154,7 +154,7 @@ def _notification_section(
 NOVA_NOTIFICATIONS = _notification_section(
     'Nova', 'servers is deleted', ['notifications', 'versioned_notifications'], 'nova', 'climate'
 )
-# Cinder's control_exchange is openstack unless cinder.conf says it.
+# Cinder's control_exchange is openstack by default.
 CINDER_NOTIFICATIONS = _notification_section(
     'Cinder',
     'volumes is deleted',

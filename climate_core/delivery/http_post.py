@@ -163,12 +163,12 @@ class CloudHosts:
             yield from self._known
         for host in sorted({host for url in urls for host in hosts_of(url)}):
             try:
-                found = self._resolver.resolve(host, 0, '', _HOST_SECONDS)
+                resolved = self._resolver.resolve(host, 0, '', _HOST_SECONDS)
             except (NotResolved, TimeoutError):
                 # The addresses that are known already stay.
                 yield from self._known
                 continue
-            for *_, sockaddr in found:
+            for *_, sockaddr in resolved:
                 yield ipaddress.ip_address(sockaddr[0])
 
 
@@ -183,7 +183,7 @@ def configured_urls(section: Mapping[str, Any]) -> Iterator[str]:
             yield from configured_urls(value)
         else:
             values = value if isinstance(value, list) else [value]
-            yield from (each for each in values if isinstance(each, str) and '://' in each)
+            yield from (text for text in values if isinstance(text, str) and '://' in text)
 
 
 def hosts_of(url: str) -> Iterator[str]:
@@ -255,10 +255,10 @@ class Caller:
             inside = self._cloud_hosts.find_addresses(_seconds_left(deadline))
             rules = dataclasses.replace(self._rules, hosts=inside)
             parts = urllib.parse.urlsplit(url)
-            found = self._resolver.resolve(
+            resolved = self._resolver.resolve(
                 parts.hostname or '', _port(parts), project_id, _seconds_left(deadline)
             )
-            return self._post(parts, body, headers, _check_addresses(found, rules), deadline)
+            return self._post(parts, body, headers, _check_addresses(resolved, rules), deadline)
         except NotResolved as exc:
             raise CallFailed(str(exc)) from None
         except TimeoutError:

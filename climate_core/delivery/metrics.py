@@ -199,19 +199,19 @@ class _DatabaseCollector(CachedCollector[monitoring.Counts]):
         return self._database.read(monitoring.read_counts, self._overdue_seconds)
 
     def collect(self) -> Iterator[core.Metric]:
-        found = self.read()
-        yield _gauge('climate_database_up', 'Whether the database answers.', found is not None)
-        if found is None:
+        counted = self.read()
+        yield _gauge('climate_database_up', 'Whether the database answers.', counted is not None)
+        if counted is None:
             return
-        yield _gauge('climate_events_due', 'Events that are due and not worked on.', found.due)
-        yield _gauge('climate_events_overdue', 'Events nobody takes up.', found.overdue)
-        yield _gauge('climate_outbox_length', 'Notifications to send.', found.outbox)
-        yield _gauge('climate_webhook_queue_length', 'Webhook calls to make.', found.deliveries)
+        yield _gauge('climate_events_due', 'Events that are due and not worked on.', counted.due)
+        yield _gauge('climate_events_overdue', 'Events nobody takes up.', counted.overdue)
+        yield _gauge('climate_outbox_length', 'Notifications to send.', counted.outbox)
+        yield _gauge('climate_webhook_queue_length', 'Webhook calls to make.', counted.deliveries)
         leases = core.GaugeMetricFamily(
             'climate_leases', 'Leases that are not purged, by status.', labels=['status']
         )
         for status in states.LeaseStatus:
-            leases.add_metric([status], found.leases.get(status, 0))
+            leases.add_metric([status], counted.leases.get(status, 0))
         yield leases
 
 

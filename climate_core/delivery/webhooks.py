@@ -111,9 +111,9 @@ class WebhookSender(PoolWorker[Delivery]):
 
     def poll(self) -> float | None:
         """Start calls while deliveries are due and threads are free."""
-        while not self.stopping and self.room > 0:
+        while not self.stopping and self.free_threads > 0:
             batch = self._database.write(
-                outbox.claim_deliveries, self._ttl, self.room, self._busy()
+                outbox.claim_deliveries, self._ttl, self.free_threads, self._busy()
             )
             for delivery in batch:
                 self.submit(delivery.id, delivery)

@@ -86,10 +86,10 @@ def _list_stuck(conf: cfg.ConfigOpts) -> int:
     database = Database(conf)
     options = conf.command
     command_line.check_lease_exists(database, options.lease)
-    found = database.read(monitoring.find_stuck, read_thresholds(options), options.lease)
-    command_line.print_rows(found, _STUCK_COLUMNS, options.format)
+    rows = database.read(monitoring.find_stuck, read_thresholds(options), options.lease)
+    command_line.print_rows(rows, _STUCK_COLUMNS, options.format)
     database.dispose()
-    return command_line.exit_status(found)
+    return command_line.exit_status(rows)
 
 
 #: Seconds for which a resource without a lease is not deleted: a boot may take that long.
@@ -173,25 +173,25 @@ def _add_repair(subparsers: Any) -> None:
 def _list_orphans(conf: cfg.ConfigOpts) -> int:
     database, cloud, plugins = _connect(conf)
     now = database.read(sql.read_time)
-    found: list[Orphan] = []
+    rows: list[Orphan] = []
     unseen: dict[str, str] = {}
     for plugin in plugins.values():
         with orphans.unseen(plugin.title, unseen):
-            found += _find_orphans(database, plugin, now)
-    found += _find_orphan_flavors(database, cloud, unseen)
-    command_line.print_rows(found, _ORPHAN_COLUMNS, conf.command.format, unseen)
+            rows += _find_orphans(database, plugin, now)
+    rows += _find_orphan_flavors(database, cloud, unseen)
+    command_line.print_rows(rows, _ORPHAN_COLUMNS, conf.command.format, unseen)
     database.dispose()
-    return command_line.exit_status(found, unseen)
+    return command_line.exit_status(rows, unseen)
 
 
 def _find_orphans(
     database: Database, plugin: ResourcePlugin, now: datetime.datetime
 ) -> Iterator[Orphan]:
     kind = plugin.resource_type
-    for each in orphans.resources(database, plugin):
-        since = plugin.unleased_since(each)
+    for resource_id in orphans.resources(database, plugin):
+        since = plugin.unleased_since(resource_id)
         age = (now - since).total_seconds() if since else None
-        yield Orphan('resource', kind, each, None, None, age, plugin.orphaned)
+        yield Orphan('resource', kind, resource_id, None, None, age, plugin.orphaned)
     for held, reason in orphans.lost(database, plugin):
         yield Orphan('reservation', kind, held.resource_id, held.lease_id, held.id, None, reason)
 
@@ -201,9 +201,12 @@ def _find_orphan_flavors(database: Database, cloud: Cloud, unseen: dict[str, str
         # Without hosts of pools there is no flavor of a reservation.
         return []
     with orphans.unseen('Flavor', unseen):
-        found = flavor_repair.find(database, cloud.service())
+        flavor_ids = flavor_repair.find(database, cloud.service())
         reason = flavor_repair.REASON
-        return [Orphan('resource', 'flavor', e, None, None, None, reason) for e in found]
+        return [
+            Orphan('resource', 'flavor', flavor_id, None, None, None, reason)
+            for flavor_id in flavor_ids
+        ]
     return []
 
 
@@ -213,24 +216,24 @@ def _repair(conf: cfg.ConfigOpts) -> int:
     command_line.check_lease_exists(database, options.lease)
     work = repair.Repair(database, plugins, options.yes, getpass.getuser())
     now = database.read(sql.read_time)
-    found = [
+    repaired = [
         *work.leases(read_thresholds(options), options.lease),
         *work.lost(options.lease),
     ]
     if options.lease is None:
-        found += work.resources(now, options.safe)
-        found += _repair_hosts(database, cloud, options.yes, work.unseen)
+        repaired += work.resources(now, options.safe)
+        repaired += _repair_hosts(database, cloud, options.yes, work.unseen)
         if options.trusts:
-            found += work.trusts(Trusts(cloud), time.sleep)
-    command_line.print_rows(found, _REPAIRED_COLUMNS, options.format, work.unseen)
-    if any(each.done for each in found):
+            repaired += work.trusts(Trusts(cloud), time.sleep)
+    command_line.print_rows(repaired, _REPAIRED_COLUMNS, options.format, work.unseen)
+    if any(row.done for row in repaired):
         _notify_managers(conf)
-        if any(each.done and each.action in stuck_leases.REMEDIES.values() for each in found):
+        if any(row.done and row.action in stuck_leases.REMEDIES.values() for row in repaired):
             _print_hint(_MADE_DUE_HINT.format(options, conf.engine), options.format)
-    elif any(each.action for each in found) and not options.yes:
+    elif any(row.action for row in repaired) and not options.yes:
         _print_hint('Nothing was done: say --yes to do it.', options.format)
     database.dispose()
-    return command_line.exit_status(any(not each.done for each in found), work.unseen)
+    return command_line.exit_status(any(not row.done for row in repaired), work.unseen)
 
 
 def _repair_hosts(
