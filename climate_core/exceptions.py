@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors, each with its HTTP status, a stable machine code and the field to blame.
+"""Errors with their HTTP status, a stable machine code and the invalid field.
 
-Everything that a user can cause is a :class:`ClimateError`. The API turns it into an answer in
+All errors that a user can cause are a :class:`ClimateError`. The API turns it into an answer in
 one place (``climate_core.api``), and RPC carries it from the manager unchanged, so these classes
 must be constructible from ``(message, **kwargs)``, of which all but the message may be missing.
+Their docstrings are the default messages.
 
-:class:`Transient` and :class:`Permanent` never reach the API: plugins raise them to tell the
-engine whether trying again makes sense.
+:class:`Transient` and :class:`Permanent` never reach the API: plugins raise them to show the
+engine whether another attempt makes sense.
 """
 
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-#: Characters of a message and of a field; both may repeat a name or a value of the request.
+#: Maximum characters of a message and of a field; both may repeat values of the request.
 _LONGEST: Final = 4000
 _LONGEST_FIELD: Final = 500
 
@@ -20,8 +21,8 @@ _LONGEST_FIELD: Final = 500
 class ClimateError(Exception):
     """Something was wrong with a request.
 
-    :param message: a sentence for the user: what is wrong and what would be right
-    :param field: the name of the request's field that is to blame, if there is one
+    :param message: a sentence for the user: what is wrong and what is accepted
+    :param field: the name of the invalid field of the request; None: no field is invalid
     """
 
     status = 500
@@ -41,17 +42,17 @@ class ClimateError(Exception):
 
     @property
     def body(self) -> dict[str, Any]:
-        """Return what the API answers; ``field`` is there only if one is to blame."""
-        said = {
+        """Return the body of the answer of the API; without ``field`` if no field is invalid."""
+        body = {
             'error_code': self.status,
             'error_message': self.message,
             'error_name': self.code,
         }
-        return said if self.field is None else said | {'field': self.field}
+        return body if self.field is None else body | {'field': self.field}
 
     @property
     def kwargs(self) -> dict[str, str]:
-        """Return what oslo.messaging carries beside the message, to make the exception anew."""
+        """Return the arguments, beside the message, with which RPC recreates the exception."""
         return {} if self.field is None else {'field': self.field}
 
 
@@ -241,10 +242,10 @@ class NotEnough(Conflict, code='calendar.not_enough'):
         available_from: str | None = None,
         parts: Collection[str] = (),
     ) -> None:
-        """Add when there would be enough for the same duration, as the API shows times.
+        """Add when there is sufficient capacity for the same duration, in the format of the API.
 
-        :param parts: the ids of the reservations that a later end of their lease is refused for,
-            which are not sent
+        :param parts: the ids of the reservations that reject a later end of their lease; RPC does
+            not carry them
         """
         super().__init__(message, field)
         self.available_from = available_from
@@ -278,10 +279,10 @@ class FeedBusy(ServiceBusy, status=429, code='feed.busy'):
 
 
 class PluginFailure(Exception):
-    """A resource did not do what its plugin was asked for.
+    """A plugin failed to do its work on a resource.
 
-    :param reason: a sentence that the user and the operator can read
-    :param progress: what is kept with the reservation, as of
+    :param reason: a sentence for users and operators
+    :param progress: the progress that is stored with the reservation, as of
         :class:`climate_core.plugins.base.Wait`
     """
 
@@ -291,18 +292,17 @@ class PluginFailure(Exception):
 
 
 class Transient(PluginFailure):
-    """Trying again later may help: the engine retries with back-off.
+    """Another attempt may succeed: the engine retries with back-off.
 
-    :ivar retry_after: seconds before which a service that answered with ``Retry-After`` is not to
-        be asked again
+    :ivar retry_after: seconds to wait for a service that answered with ``Retry-After``
     """
 
     retry_after = 0.0
 
 
 class Permanent(PluginFailure):
-    """Trying again will not help: the engine fails the reservation with this reason."""
+    """Another attempt will not succeed: the engine fails the reservation with this reason."""
 
 
 class NoCapacity(Permanent):
-    """There is no room now: a lease of the kind retry, or one for which others give way, waits."""
+    """The capacity is insufficient now: a lease that may wait, or that preempts others, waits."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""climate-manager as an object: the RPC server, the engine, the publisher, the watch on the cloud.
+"""climate-manager as a list of parts: RPC server, engine, delivery and reconciliation.
 
-It starts in any process: its own, the all-in-one's, or a test's.
+It starts in any process: its own, that of ``climate-manage serve``, or that of a test.
 """
 
 import datetime
@@ -58,7 +58,7 @@ from climate_networks.operations.networks import NetworkOperations
 
 LOG = log.getLogger(__name__)
 
-#: Seconds for closing the connections to the bus, if so many are left of the grace.
+#: Maximum seconds to close the connections to the message bus within the grace.
 CLOSE_SECONDS = 2.0
 
 

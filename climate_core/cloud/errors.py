@@ -86,7 +86,7 @@ _KINDS: Mapping[int, type[Exception]] = {
 }
 
 
-#: The message to users for a failure to reach a service; the first match counts.
+#: The messages to users for failures to reach a service; the first match counts.
 _FAILURES: tuple[tuple[type[Exception], str], ...] = (
     (ksa.EndpointNotFound, 'it has no usable endpoint'),
     (ksa.ConnectTimeout, 'it does not answer in time'),
