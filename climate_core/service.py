@@ -108,8 +108,8 @@ class ManagerService:
         self._client = client.ManagerClient(conf, self._transport)
         # Its request id is how this manager knows its own hints, which come back to it.
         self._hint = context.RequestContext(overwrite=False)
-        operations = self._make_operations()
-        self.scheduler = self._make_scheduler(operations)
+        operations = self._create_operations()
+        self.scheduler = self._create_scheduler(operations)
         self.queue = QueueWorker(self.database, operations.queue.grant_waiting)
         self.publisher = publisher.Publisher(
             self.database,
@@ -118,20 +118,20 @@ class ManagerService:
             conf.engine.idle_seconds,
             conf.engine.claim_ttl,
         )
-        self.webhooks = self._make_webhooks()
-        self.rpc = self._make_rpc(operations)
+        self.webhooks = self._create_webhook_sender()
+        self.rpc = self._create_rpc_server(operations)
         #: What finishes work in progress, and what begins work; both in the order of their start.
-        self._finishing = [self.claims, self.publisher, *filter(None, [self.webhooks])]
-        self.preparation = self._make_preparation()
-        self._beginning = [
+        self._finishers = [self.claims, self.publisher, *filter(None, [self.webhooks])]
+        self.preparation = self._create_preparation()
+        self._starters = [
             self.scheduler,
             self.queue,
             *filter(None, [self.preparation]),
-            *self._make_intake(watch),
+            *self._create_watchers(watch),
         ]
         self._stopped = threading.Event()
 
-    def _make_operations(self) -> LeaseOperations:
+    def _create_operations(self) -> LeaseOperations:
         shared = services.Services(
             self.conf,
             self.database,
@@ -143,9 +143,9 @@ class ManagerService:
             self._calendar,
             self.cloud,
         )
-        return LeaseOperations(shared, self._wrote_lease)
+        return LeaseOperations(shared, self._nudge_for_lease)
 
-    def _make_scheduler(self, operations: LeaseOperations) -> Scheduler:
+    def _create_scheduler(self, operations: LeaseOperations) -> Scheduler:
         engine = self.conf.engine
         shares = ThreadShares(
             engine.workers,
@@ -174,7 +174,7 @@ class ManagerService:
         self.metrics.count_waiting(lambda: pool.waiting)
         return Scheduler(self.database, self.clock, pool, engine.idle_seconds)
 
-    def _make_preparation(self) -> Preparation | None:
+    def _create_preparation(self) -> Preparation | None:
         seconds = self.conf.engine.prepare_seconds
         types = [name for name, each in self.plugins.items() if each.wakes_as_owner]
         if not seconds or not types:
@@ -182,7 +182,7 @@ class ManagerService:
         idle = self.conf.engine.idle_seconds
         return Preparation(self.database, self.clock, self.cloud.prepare, types, seconds, idle)
 
-    def _make_webhooks(self) -> webhooks.WebhookSender | None:
+    def _create_webhook_sender(self) -> webhooks.WebhookSender | None:
         if not self.conf.webhooks.enabled:
             return None
         rules = webhook_rules(self.conf)
@@ -190,14 +190,14 @@ class ManagerService:
             self.conf, self.database, self.clock, rules, self.cloud.catalog_urls
         )
 
-    def _make_rpc(self, operations: LeaseOperations) -> MessageServer:
-        endpoint = server.LeaseEndpoint(operations, self._wrote, self._nudged)
+    def _create_rpc_server(self, operations: LeaseOperations) -> MessageServer:
+        endpoint = server.LeaseEndpoint(operations, self._nudge_all, self._handle_nudge)
         hosts = HostOperations(self.conf, self.database, self.cloud)
-        host_endpoint = server.HostEndpoint(hosts, self._wrote)
+        host_endpoint = server.HostEndpoint(hosts, self._nudge_all)
         addresses = FloatingIpOperations(self.database, self.cloud)
-        address_endpoint = server.FloatingIpEndpoint(addresses, self._wrote)
+        address_endpoint = server.FloatingIpEndpoint(addresses, self._nudge_all)
         networks = NetworkOperations(self.database, self.cloud)
-        network_endpoint = server.NetworkEndpoint(networks, self._wrote)
+        network_endpoint = server.NetworkEndpoint(networks, self._nudge_all)
         feeds = FeedOperations(self.conf, self.database, self.trusts)
         return MessageServer(
             'rpc',
@@ -208,16 +208,16 @@ class ManagerService:
                 host_endpoint,
                 address_endpoint,
                 network_endpoint,
-                server.FeedEndpoint(feeds, self._wrote),
+                server.FeedEndpoint(feeds, self._nudge_all),
             ),
         )
 
-    def _make_intake(self, watch: bool) -> Iterator[Background]:
+    def _create_watchers(self, watch: bool) -> Iterator[Background]:
         conf = self.conf
         # An option of this section is not found as an attribute: oslo.config has its own "usage".
-        every = conf[usage_conf.USAGE_GROUP].notify_every
-        if every != usage_conf.OFF:
-            yield UsageReporter(self.database, self.clock, every)
+        period = conf[usage_conf.USAGE_GROUP].notify_every
+        if period != usage_conf.OFF:
+            yield UsageReporter(self.database, self.clock, period)
         if conf.manager.purge_days:
             yield LeasePurger(self.database, self.clock, conf.manager.purge_days)
         yield CalendarWarmup(self._calendar)
@@ -242,20 +242,20 @@ class ManagerService:
             yield SharedHosts(self.database, self.cloud.service)
             yield HostEmptier(conf, self.database, self.cloud.service)
             yield watcher
-            looking: list[Worker] = [watcher, refresher]
+            host_workers: list[Worker] = [watcher, refresher]
             if conf.power.driver:
                 driver, connect = power_base.load(conf), self.cloud.service
 
-                def tell_failed() -> None:
+                def handle_wake_failure() -> None:
                     self.metrics.not_woken()
                     watcher.nudge()
 
-                sleeper = HostPower(conf, self.database, driver, connect, tell_failed)
-                looking.append(sleeper)
+                sleeper = HostPower(conf, self.database, driver, connect, handle_wake_failure)
+                host_workers.append(sleeper)
                 yield sleeper
 
-            def look_at_hosts() -> None:
-                for each in looking:
+            def nudge_host_workers() -> None:
+                for each in host_workers:
                     each.nudge()
 
             checks = {
@@ -270,7 +270,7 @@ class ManagerService:
                 checks,
                 self._early_looks,
                 self.scheduler.look_early,
-                look_at_hosts,
+                nudge_host_workers,
             )
         if conf.metrics.listen:
             # Its address is taken at once: a manager that does not get it does not start.
@@ -278,7 +278,7 @@ class ManagerService:
 
     def start(self) -> None:
         """Start all threads and return."""
-        for each in (*self._finishing, *self._beginning):
+        for each in (*self._finishers, *self._starters):
             each.start()
         LOG.info('The manager on %s is running', self.conf.manager.host)
 
@@ -294,8 +294,8 @@ class ManagerService:
         if not self.rpc.is_connecting:
             # An RPC server that is idle would notice its stop only after up to 5 s.
             threading.Thread(target=self._nudge_others, name='wake rpc', daemon=True).start()
-        late = threads.stop(self._beginning[::-1], deadline)
-        late += threads.stop(self._finishing[::-1], deadline)
+        late = threads.stop(self._starters[::-1], deadline)
+        late += threads.stop(self._finishers[::-1], deadline)
         if late:
             LOG.warning('Not finished in time: %s', ', '.join(late))
         if not self.rpc.is_connecting:
@@ -328,12 +328,12 @@ class ManagerService:
         if self.webhooks is not None:
             self.webhooks.nudge()
 
-    def _nudged(self, hint: context.RequestContext) -> None:
+    def _handle_nudge(self, hint: context.RequestContext) -> None:
         if hint.request_id != self._hint.request_id:
             self.nudge()
-            self._prepare_what_is_new()
+            self._prepare_new_leases()
 
-    def _prepare_what_is_new(self) -> None:
+    def _prepare_new_leases(self) -> None:
         if self.preparation is not None:
             self.preparation.look_again()
 
@@ -345,7 +345,7 @@ class ManagerService:
             told = 'New leases may still share the trust %s, which Keystone refuses'
             LOG.warning(told, trust_id, exc_info=True)
 
-    def _wrote_lease(self, lease: model.Lease, now: datetime.datetime) -> None:
+    def _nudge_for_lease(self, lease: model.Lease, now: datetime.datetime) -> None:
         """Tell the engines, unless all of them look again long before something is due."""
         soon = now + datetime.timedelta(seconds=2 * self.conf.engine.idle_seconds)
         first = min((each.next_at for each in lease.events if each.next_at), default=None)
@@ -355,10 +355,10 @@ class ManagerService:
                 self.preparation.expect(lease)
             self._nudge_others()
 
-    def _wrote(self) -> None:
+    def _nudge_all(self) -> None:
         # Notifications wake their senders by a signal of the transaction.
         self.scheduler.nudge()
-        self._prepare_what_is_new()
+        self._prepare_new_leases()
         self._nudge_others()
 
     def _nudge_others(self) -> None:

@@ -117,7 +117,9 @@ def check_webhooks(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Find private networks that webhooks reach."""
     if conf.webhooks.enabled:
         allowed = parse_networks(conf.webhooks.allowed_networks)
-        opened = ', '.join(str(network) for network in allowed if webhook.overlaps_private(network))
+        opened = ', '.join(
+            str(network) for network in allowed if webhook.overlaps_private(network)
+        )
         if opened:
             yield f'[webhooks] allowed_networks opens private networks to all users: {opened}.'
 

@@ -38,9 +38,9 @@ VERSION = '1.1'
 P = ParamSpec('P')
 T = TypeVar('T')
 
-_FIRST = '1.0'
+_FIRST_VERSION = '1.0'
 #: The fields that a manager of 1.0 reads of a new lease, and of a change; it ignores others.
-_CREATE = frozenset(
+_CREATE_FIELDS = frozenset(
     {
         'id',
         'name',
@@ -57,17 +57,17 @@ _CREATE = frozenset(
     }
 )
 #: What a reservation has whose resource is made for the lease, or was.
-_MADE = frozenset({'template', 'server', 'volume', 'made_for'})
-_UPDATE = frozenset({'name', 'start_date', 'end_date', 'before_end_date'})
+_NEW_RESOURCE_FIELDS = frozenset({'template', 'server', 'volume', 'made_for'})
+_UPDATE_FIELDS = frozenset({'name', 'start_date', 'end_date', 'before_end_date'})
 #: Seconds after an answer of a manager in which the client sends no ping.
-_KNOWN: Final = 10.0
+_ALIVE_SECONDS: Final = 10.0
 #: Seconds in which a manager must answer a ping.
-_PING: Final = 10
-_NOBODY: Final = (
+_PING_SECONDS: Final = 10
+_NO_MANAGER: Final = (
     'No climate-manager answers, so leases can be read, but nothing can be changed. Nothing was '
     'done; try again later.'
 )
-_LOST: Final = (
+_NO_ANSWER: Final = (
     'The climate-manager does not answer. What was asked may be done all the same: look before '
     'you ask again.'
 )
@@ -82,31 +82,31 @@ def open_transport(conf: cfg.ConfigOpts) -> messaging.Transport:
     return messaging.get_rpc_transport(conf, allowed_remote_exmods=[exceptions.__name__])
 
 
-def _never(_arguments: Mapping[str, Any]) -> bool:
+def _is_never_first(_arguments: Mapping[str, Any]) -> bool:
     return False
 
 
-def _first_creates(arguments: Mapping[str, Any]) -> bool:
+def _is_first_create(arguments: Mapping[str, Any]) -> bool:
     values = arguments['values']
-    made = any(_MADE & each.keys() for each in values.get('reservations') or ())
-    return not made and values.keys() <= _CREATE
+    made = any(_NEW_RESOURCE_FIELDS & each.keys() for each in values.get('reservations') or ())
+    return not made and values.keys() <= _CREATE_FIELDS
 
 
-def _first_updates(arguments: Mapping[str, Any]) -> bool:
-    return bool(arguments['values'].keys() <= _UPDATE)
+def _is_first_update(arguments: Mapping[str, Any]) -> bool:
+    return bool(arguments['values'].keys() <= _UPDATE_FIELDS)
 
 
-def _first_adds(arguments: Mapping[str, Any]) -> bool:
-    return 'generation' not in arguments and not _MADE & arguments['values'].keys()
+def _is_first_add(arguments: Mapping[str, Any]) -> bool:
+    return 'generation' not in arguments and not _NEW_RESOURCE_FIELDS & arguments['values'].keys()
 
 
-def _first_deletes(arguments: Mapping[str, Any]) -> bool:
+def _is_first_delete(arguments: Mapping[str, Any]) -> bool:
     return 'generation' not in arguments
 
 
 def _remote(
     operation: Callable[Concatenate[Any, RequestContext, P], T],
-    is_first: Callable[[Mapping[str, Any]], bool] = _never,
+    is_first: Callable[[Mapping[str, Any]], bool] = _is_never_first,
 ) -> Callable[Concatenate['ManagerClient', RequestContext, P], T]:
     """Return a method of the client that calls an operation of the manager.
 
@@ -124,7 +124,7 @@ def _remote(
             for name, value in list(bound.items())[2:]
             if value is not None
         }
-        version = _FIRST if is_first(arguments) else VERSION
+        version = _FIRST_VERSION if is_first(arguments) else VERSION
         return cast(T, self._call(context, version, operation.__name__, arguments))
 
     return method
@@ -144,7 +144,7 @@ class ManagerClient:
     def __init__(
         self, conf: cfg.ConfigOpts, transport_: messaging.Transport | None = None
     ) -> None:
-        target, serializer = messaging.Target(topic=TOPIC, version=_FIRST), RpcSerializer()
+        target, serializer = messaging.Target(topic=TOPIC, version=_FIRST_VERSION), RpcSerializer()
         self._client = messaging.get_rpc_client(
             transport_ or open_transport(conf),
             target,
@@ -153,17 +153,17 @@ class ManagerClient:
         )
         # oslo.messaging has registered the option by now.
         serializer.reply_seconds = conf.rpc_response_timeout
-        self._ping_seconds = min(_PING, conf.rpc_response_timeout)
-        self._known_until = 0.0
+        self._ping_seconds = min(_PING_SECONDS, conf.rpc_response_timeout)
+        self._alive_until = 0.0
 
-    create_lease = _remote(LeaseOperations.create_lease, _first_creates)
+    create_lease = _remote(LeaseOperations.create_lease, _is_first_create)
     check_lease = _remote(LeaseOperations.check_lease)
     find_windows = _remote(LeaseOperations.find_windows)
-    update_lease = _remote(LeaseOperations.update_lease, _first_updates)
-    delete_lease = _remote(LeaseOperations.delete_lease, _first_deletes)
+    update_lease = _remote(LeaseOperations.update_lease, _is_first_update)
+    delete_lease = _remote(LeaseOperations.delete_lease, _is_first_delete)
     start_lease = _remote(LeaseOperations.start_lease)
     end_lease = _remote(LeaseOperations.end_lease)
-    add_reservation = _remote(LeaseOperations.add_reservation, _first_adds)
+    add_reservation = _remote(LeaseOperations.add_reservation, _is_first_add)
     update_reservation = _remote(LeaseOperations.update_reservation)
     remove_reservation = _remote(LeaseOperations.remove_reservation)
     create_floatingips = _remote(FloatingIpOperations.create_floatingips)
@@ -195,11 +195,11 @@ class ManagerClient:
         self._ping(context)
         try:
             answer = client.call(context, method, **arguments)
-            self._known_until = time.monotonic() + _KNOWN
+            self._alive_until = time.monotonic() + _ALIVE_SECONDS
             return answer
         except (messaging.MessagingTimeout, messaging.MessageDeliveryFailure):
-            self._known_until = 0.0
-            raise exceptions.ServiceUnavailable(_LOST)
+            self._alive_until = 0.0
+            raise exceptions.ServiceUnavailable(_NO_ANSWER)
         except messaging.UnsupportedVersion:
             raise exceptions.ServiceUnavailable(_TOO_NEW)
         except messaging.RemoteError as exc:
@@ -211,13 +211,13 @@ class ManagerClient:
     def _ping(self, context: RequestContext) -> None:
         """Check that a manager answers, unless one has answered a short time ago."""
         client = self._client.prepare(version=VERSION, timeout=self._ping_seconds)
-        if time.monotonic() < self._known_until or not client.can_send_version(VERSION):
+        if time.monotonic() < self._alive_until or not client.can_send_version(VERSION):
             return
         try:
             client.call(context, 'ping')
         except (messaging.MessagingTimeout, messaging.MessageDeliveryFailure):
-            raise exceptions.ServiceUnavailable(_NOBODY)
+            raise exceptions.ServiceUnavailable(_NO_MANAGER)
         except (messaging.UnsupportedVersion, messaging.NoSuchMethod, messaging.RemoteError):
             # An older manager, which does not know this method, answers as well.
             pass
-        self._known_until = time.monotonic() + _KNOWN
+        self._alive_until = time.monotonic() + _ALIVE_SECONDS

@@ -39,12 +39,12 @@ P = ParamSpec('P')
 T = TypeVar('T')
 
 _Operation = Callable[Concatenate[Any, 'RequestContext', P], T]
-_Method = Callable[Concatenate['_Served', 'RequestContext', P], T]
+_Method = Callable[Concatenate['_Endpoint', 'RequestContext', P], T]
 _Allowed = Callable[['RequestContext'], bool]
 
 
 def create_server(
-    transport: messaging.Transport, host: str, endpoint: 'LeaseEndpoint', *more: '_Served'
+    transport: messaging.Transport, host: str, endpoint: 'LeaseEndpoint', *more: '_Endpoint'
 ) -> messaging.MessageHandlingServer:
     """Return a server that is not started.
 
@@ -65,7 +65,7 @@ def create_server(
     return made
 
 
-def _by_operation(_context: 'RequestContext') -> bool:
+def _checked_by_operation(_context: 'RequestContext') -> bool:
     """Return True: the operation checks the policy on the lease that it loads."""
     return True
 
@@ -90,8 +90,8 @@ def _reply_by(context: 'RequestContext') -> float | None:
     return received_at() + seconds if isinstance(seconds, (int, float)) else None
 
 
-def _reads(
-    operation: _Operation[P, T], reserves: bool = False, allowed: _Allowed = _by_operation
+def _read_method(
+    operation: _Operation[P, T], reserves: bool = False, allowed: _Allowed = _checked_by_operation
 ) -> _Method[P, T]:
     """Return a method of the server that calls an operation.
 
@@ -102,7 +102,9 @@ def _reads(
     """
 
     @functools.wraps(operation)
-    def method(self: '_Served', context: 'RequestContext', /, *args: P.args, **kw: P.kwargs) -> T:
+    def method(
+        self: '_Endpoint', context: 'RequestContext', /, *args: P.args, **kw: P.kwargs
+    ) -> T:
         try:
             if not allowed(context):
                 raise exceptions.Forbidden(
@@ -124,12 +126,16 @@ def _reads(
     return method
 
 
-def _writes(operation: _Operation[P, T], allowed: _Allowed = _by_operation) -> _Method[P, T]:
+def _write_method(
+    operation: _Operation[P, T], allowed: _Allowed = _checked_by_operation
+) -> _Method[P, T]:
     """Return a method for an operation that writes, after which the engines poll."""
-    read = _reads(operation, allowed=allowed)
+    read = _read_method(operation, allowed=allowed)
 
     @functools.wraps(operation)
-    def method(self: '_Served', context: 'RequestContext', /, *args: P.args, **kw: P.kwargs) -> T:
+    def method(
+        self: '_Endpoint', context: 'RequestContext', /, *args: P.args, **kw: P.kwargs
+    ) -> T:
         result = read(self, context, *args, **kw)
         self._wrote()
         return result
@@ -137,7 +143,7 @@ def _writes(operation: _Operation[P, T], allowed: _Allowed = _by_operation) -> _
     return method
 
 
-class _Served:
+class _Endpoint:
     """A set of methods of version 1.1, which answers 1.0 as well.
 
     :param operations: has an operation for every method
@@ -152,52 +158,56 @@ class _Served:
         self._wrote = wrote
 
 
-class FloatingIpEndpoint(_Served):
+class FloatingIpEndpoint(_Endpoint):
     """The operations on floating IPs."""
 
-    create_floatingips = _writes(
+    create_floatingips = _write_method(
         FloatingIpOperations.create_floatingips, _operator(floatingips.CREATE)
     )
-    delete_floatingip = _reads(
+    delete_floatingip = _read_method(
         FloatingIpOperations.delete_floatingip, allowed=_operator(floatingips.DELETE)
     )
 
 
-class NetworkEndpoint(_Served):
+class NetworkEndpoint(_Endpoint):
     """The operations on network segments."""
 
-    create_networks = _writes(NetworkOperations.create_networks, _operator(networks.CREATE))
-    update_network = _writes(NetworkOperations.update_network, _operator(networks.UPDATE))
-    delete_network = _reads(NetworkOperations.delete_network, allowed=_operator(networks.DELETE))
-    set_network_property = _reads(
+    create_networks = _write_method(NetworkOperations.create_networks, _operator(networks.CREATE))
+    update_network = _write_method(NetworkOperations.update_network, _operator(networks.UPDATE))
+    delete_network = _read_method(
+        NetworkOperations.delete_network, allowed=_operator(networks.DELETE)
+    )
+    set_network_property = _read_method(
         NetworkOperations.set_network_property, allowed=_operator(networks.UPDATE_PROPERTIES)
     )
 
 
-class FeedEndpoint(_Served):
+class FeedEndpoint(_Endpoint):
     """The operations on feeds."""
 
-    create_feed = _reads(FeedOperations.create_feed, allowed=_in_project(feeds.CREATE))
-    feed_roles = _reads(FeedOperations.feed_roles)
-    delete_feed = _reads(FeedOperations.delete_feed)
+    create_feed = _read_method(FeedOperations.create_feed, allowed=_in_project(feeds.CREATE))
+    feed_roles = _read_method(FeedOperations.feed_roles)
+    delete_feed = _read_method(FeedOperations.delete_feed)
 
 
-class HostEndpoint(_Served):
+class HostEndpoint(_Endpoint):
     """The operations on hosts."""
 
-    create_host = _writes(HostOperations.create_host, _operator(policies.CREATE))
-    update_host = _writes(HostOperations.update_host, _operator(policies.UPDATE))
-    delete_host = _reads(HostOperations.delete_host, allowed=_operator(policies.DELETE))
-    set_host_property = _reads(
+    create_host = _write_method(HostOperations.create_host, _operator(policies.CREATE))
+    update_host = _write_method(HostOperations.update_host, _operator(policies.UPDATE))
+    delete_host = _read_method(HostOperations.delete_host, allowed=_operator(policies.DELETE))
+    set_host_property = _read_method(
         HostOperations.set_host_property, allowed=_operator(policies.UPDATE_PROPERTIES)
     )
-    set_host_pool = _reads(HostOperations.set_host_pool, allowed=_operator(policies.UPDATE_POOLS))
-    delete_host_pool = _reads(
+    set_host_pool = _read_method(
+        HostOperations.set_host_pool, allowed=_operator(policies.UPDATE_POOLS)
+    )
+    delete_host_pool = _read_method(
         HostOperations.delete_host_pool, allowed=_operator(policies.DELETE_POOLS)
     )
 
 
-class LeaseEndpoint(_Served):
+class LeaseEndpoint(_Endpoint):
     """The operations on leases, and the hints of other managers.
 
     Those on a lease that exists check on the lease that they load what the policy allowed.
@@ -215,17 +225,17 @@ class LeaseEndpoint(_Served):
         self._nudged = nudged
 
     # These two nudge the engines themselves, if their lease is soon due.
-    create_lease = _reads(LeaseOperations.create_lease, True, _in_project(leases.CREATE))
-    add_reservation = _reads(LeaseOperations.add_reservation, reserves=True)
+    create_lease = _read_method(LeaseOperations.create_lease, True, _in_project(leases.CREATE))
+    add_reservation = _read_method(LeaseOperations.add_reservation, reserves=True)
 
-    check_lease = _reads(LeaseOperations.check_lease, True, _in_project(leases.CREATE))
-    find_windows = _reads(LeaseOperations.find_windows, True, _in_project(availability.GET))
-    update_lease = _writes(LeaseOperations.update_lease)
-    delete_lease = _writes(LeaseOperations.delete_lease)
-    start_lease = _writes(LeaseOperations.start_lease)
-    end_lease = _writes(LeaseOperations.end_lease)
-    update_reservation = _writes(LeaseOperations.update_reservation)
-    remove_reservation = _writes(LeaseOperations.remove_reservation)
+    check_lease = _read_method(LeaseOperations.check_lease, True, _in_project(leases.CREATE))
+    find_windows = _read_method(LeaseOperations.find_windows, True, _in_project(availability.GET))
+    update_lease = _write_method(LeaseOperations.update_lease)
+    delete_lease = _write_method(LeaseOperations.delete_lease)
+    start_lease = _write_method(LeaseOperations.start_lease)
+    end_lease = _write_method(LeaseOperations.end_lease)
+    update_reservation = _write_method(LeaseOperations.update_reservation)
+    remove_reservation = _write_method(LeaseOperations.remove_reservation)
 
     def ping(self, context: 'RequestContext') -> None:
         """Answer, to show that a manager is running."""

@@ -58,5 +58,5 @@ def test_manager_purges_unless_it_is_turned_off(
     if days is not None:
         conf.set_override('purge_days', days, group='manager')
     service = ManagerService(conf, plugins={TYPE: Things()}, trusts=Trusts(), watch=False)
-    names = [each.name for each in service._beginning]
+    names = [each.name for each in service._starters]
     assert (purge.LeasePurger.name in names) == runs

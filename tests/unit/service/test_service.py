@@ -176,9 +176,9 @@ def test_its_own_hint_is_no_news(run: Callable[..., Running]) -> None:
     one, two = run('one').service, run('two').service
     nudged: list[str] = []
     one.nudge = lambda: nudged.append('one')  # type: ignore[method-assign]
-    one._nudged(one._hint)
+    one._handle_nudge(one._hint)
     assert nudged == []
-    one._nudged(two._hint)
+    one._handle_nudge(two._hint)
     assert nudged == ['one']
     # It is the context of no user.
     assert one._hint.auth_token is None
@@ -306,7 +306,7 @@ def _make(conf: cfg.ConfigOpts) -> ManagerService:
 @pytest.mark.parametrize(('every', 'told'), [('hour', True), ('off', False)])
 def test_usage_can_be_turned_off(conf: cfg.ConfigOpts, every: str, told: bool) -> None:
     conf.set_override('notify_every', every, group='usage')
-    assert ('usage' in {part.name for part in _make(conf)._beginning}) is told
+    assert ('usage' in {part.name for part in _make(conf)._starters}) is told
 
 
 def test_a_network_that_is_none(conf: cfg.ConfigOpts) -> None:
@@ -320,7 +320,7 @@ def test_hosts_sleep_only_where_a_driver_is_named(tmp_path: pathlib.Path, driver
     conf = configure(f'sqlite:///{tmp_path}/climate.sqlite')
     conf.set_override('driver', driver, group='power')
     made = ManagerService(conf, plugins={}, trusts=Trusts())
-    names = {each.name for each in made._beginning}
+    names = {each.name for each in made._starters}
     assert ('host-power' in names) is (driver is not None)
 
 

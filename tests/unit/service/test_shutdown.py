@@ -151,7 +151,7 @@ def test_the_all_in_one_ends_when_a_part_breaks(
 def test_stop_waits_for_the_comparison(
     service: ManagerService, things: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [reconciler] = [each for each in service._beginning if isinstance(each, Reconciler)]
+    [reconciler] = [each for each in service._starters if isinstance(each, Reconciler)]
     wait, dispose = reconciler.wait, service.database.dispose
 
     def released(deadline: float) -> bool:
