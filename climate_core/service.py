@@ -120,7 +120,7 @@ class ManagerService:
         )
         self.webhooks = self._create_webhook_sender()
         self.rpc = self._create_rpc_server(operations)
-        #: What finishes work in progress, and what begins work; both in the order of their start.
+        #: The parts that finish work in progress, and those that start work; in order of start.
         self._finishers = [self.claims, self.publisher, *filter(None, [self.webhooks])]
         self.preparation = self._create_preparation()
         self._starters = [
@@ -214,7 +214,7 @@ class ManagerService:
 
     def _create_watchers(self, watch: bool) -> Iterator[Background]:
         conf = self.conf
-        # An option of this section is not found as an attribute: oslo.config has its own "usage".
+        # An attribute does not find this section: oslo.config has its own "usage".
         period = conf[usage_conf.USAGE_GROUP].notify_every
         if period != usage_conf.OFF:
             yield UsageReporter(self.database, self.clock, period)
@@ -273,7 +273,7 @@ class ManagerService:
                 nudge_host_workers,
             )
         if conf.metrics.listen:
-            # Its address is taken at once: a manager that does not get it does not start.
+            # It binds its address immediately: a manager that cannot bind it does not start.
             yield metrics.create_server(conf.metrics.listen, self.metrics.registry)
 
     def start(self) -> None:
@@ -283,12 +283,12 @@ class ManagerService:
         LOG.info('The manager on %s is running', self.conf.manager.host)
 
     def stop(self) -> bool:
-        """Begin nothing new, and let the work in progress go on for ``[engine] grace_seconds``.
+        """Start no more work, and let work in progress continue for ``[engine] grace_seconds``.
 
-        What begins work stops first: until that ends, its claims are renewed and its
-        notifications are sent.
+        The parts that start work stop first: until then the other parts renew its claims and send
+        its notifications.
 
-        :returns: whether all work was finished; what was not is taken up when its claim expires
+        :returns: whether all work was finished; unfinished work is resumed when its claim expires
         """
         deadline = time.monotonic() + self.conf.engine.grace_seconds
         if not self.rpc.is_connecting:
@@ -306,7 +306,7 @@ class ManagerService:
 
     def _close_bus(self, deadline: float) -> None:
         def close() -> None:
-            # They may have at once what this one has left.
+            # The other managers may resume the unfinished work immediately.
             self._nudge_others()
             self._transport.cleanup()
 
@@ -318,7 +318,7 @@ class ManagerService:
             LOG.warning('The bus does not answer; its connections end with the process')
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until :meth:`stop` was called; tell whether that happened in time."""
+        """Wait until :meth:`stop` was called; return whether that happened in time."""
         return self._stopped.wait(timeout)
 
     def nudge(self) -> None:
@@ -338,7 +338,7 @@ class ManagerService:
             self.preparation.look_again()
 
     def _retire_trust(self, trust_id: str) -> None:
-        """Let no new lease share a trust that Keystone refuses; those that have it keep it."""
+        """Let no new lease share a trust that Keystone rejects; its leases keep it."""
         try:
             self.database.write(db_trusts.retire, [trust_id])
         except DATABASE_ERRORS:
@@ -346,7 +346,7 @@ class ManagerService:
             LOG.warning(told, trust_id, exc_info=True)
 
     def _nudge_for_lease(self, lease: model.Lease, now: datetime.datetime) -> None:
-        """Tell the engines, unless all of them look again long before something is due."""
+        """Nudge the engines, unless all of them poll again long before an event is due."""
         soon = now + datetime.timedelta(seconds=2 * self.conf.engine.idle_seconds)
         first = min((each.next_at for each in lease.events if each.next_at), default=None)
         if first is not None and first <= soon:
