@@ -49,6 +49,7 @@ from climate_core.threads import Background, Backoff, MessageServer, Worker
 from climate_hosts.cloud.power import base as power_base
 from climate_hosts.operations.host_emptier import HostEmptier
 from climate_hosts.operations.hosts import HostOperations
+from climate_hosts.power_metrics import PowerCollector
 from climate_hosts.sync.power import HostPower
 from climate_hosts.sync.refresh import HostRefresher
 from climate_hosts.sync.shared_hosts import SharedHosts
@@ -103,6 +104,9 @@ class ManagerService:
             conf.metrics.database_seconds,
             bool(conf.power.driver),
         )
+        if conf.power.driver:
+            hosts = PowerCollector(self.database, conf.metrics.database_seconds)
+            self.metrics.registry.register(hosts)
         self._calendar = Calendar(self.database)
         self._transport = client.open_transport(conf)
         self._client = client.ManagerClient(conf, self._transport)

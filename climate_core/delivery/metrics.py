@@ -24,7 +24,6 @@ from climate_core.db.engine import Database
 from climate_core.delivery.cached_collector import CachedCollector
 from climate_core.lease import events, model, states
 from climate_core.threads import HttpServer
-from climate_hosts.power_metrics import PowerCollector
 
 LOG = log.getLogger(__name__)
 
@@ -107,7 +106,6 @@ class Metrics:
             self._not_woken = self._counter(
                 'climate_host_wake_failures', 'Hosts that did not wake in time.', labels=()
             )
-            self.registry.register(PowerCollector(database, database_seconds))
 
     def claimed(self, due: DueEvent, now: datetime.datetime) -> None:
         """Count an event whose work starts; threads of the engine call these methods."""

@@ -13,6 +13,7 @@ from climate_core.delivery.metrics import Metrics
 from climate_core.lease import usage
 from climate_hosts.db import host_sleeps
 from climate_hosts.domain import power
+from climate_hosts.power_metrics import PowerCollector
 from tests.support.databases import ENGINES, mariadb, new_database, postgresql
 from tests.support.fakes import leases
 from tests.support.leases import NOON
@@ -65,6 +66,7 @@ def test_hours_asleep_in_a_period(
 
 def test_metrics_have_the_hours_asleep_where_hosts_sleep(database: Database) -> None:
     metrics = Metrics(database, 30.0, 0.0, has_power=True)
+    metrics.registry.register(PowerCollector(database, 0.0))
     metrics.not_woken()
     read = metrics.registry.get_sample_value
     assert read('climate_host_asleep_seconds_total') == 3.5 * 3600
