@@ -138,7 +138,6 @@ COUPLED = {
     'climate_core.db.timeline_rows',
     'climate_core.db.capacity',
     'climate_core.db.extra_properties',
-    'climate_core.delivery.metrics',
     'climate_core.lease.views',
     'climate_core.notifications.schemas',
     'climate_core.operations.availability',
