@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from prometheus_client import core
 
 from climate_core.db.engine import Database
-from climate_core.delivery.cached_collector import CachedCollector
+from climate_core.delivery.metrics import CachedCollector
 from climate_hosts.db import host_sleeps
 from climate_hosts.domain import power
 

@@ -5,6 +5,7 @@ Every manager has its own registry, so that several can run in one process. The 
 database are the same for all managers; the others are about the work of this manager.
 """
 
+import abc
 import collections
 import contextlib
 import datetime
@@ -12,20 +13,60 @@ import importlib.metadata
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Generic, TypeVar
 
 import prometheus_client
 from oslo_log import log
 from oslo_utils import netutils
 from prometheus_client import core
+from prometheus_client.registry import Collector
 
 from climate_core.db import monitoring
 from climate_core.db.due_events import DueEvent
-from climate_core.db.engine import Database
-from climate_core.delivery.cached_collector import CachedCollector
+from climate_core.db.engine import DATABASE_ERRORS, Database, describe_error
 from climate_core.lease import events, model, states
 from climate_core.threads import HttpServer
 
 LOG = log.getLogger(__name__)
+
+T = TypeVar('T')
+
+
+class CachedCollector(Collector, Generic[T]):
+    """A collector of counts in the database.
+
+    :param seconds: how long the counts are cached
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._last: tuple[float, T | None] | None = None
+
+    @abc.abstractmethod
+    def count(self) -> T:
+        """Read the counts from the database."""
+
+    def describe(self) -> list[core.Metric]:
+        """Return nothing, so that registering the collector does not query the database."""
+        return []
+
+    def read(self) -> T | None:
+        """Return the counts, from the cache if they are recent; None if the database fails."""
+        with self._lock:
+            now = self._clock()
+            if self._last is None or now - self._last[0] >= self._seconds:
+                self._last = (now, self._try())
+            return self._last[1]
+
+    def _try(self) -> T | None:
+        try:
+            return self.count()
+        except DATABASE_ERRORS as exc:
+            LOG.warning('The metrics lack the counts of the database: %s', describe_error(exc))
+            return None
+
 
 #: Seconds: from a start in time to a start that is an hour late.
 BUCKETS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 3600)
