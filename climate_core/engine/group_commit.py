@@ -12,7 +12,7 @@ from sqlalchemy import orm
 
 from climate_core.db import leases, rows
 from climate_core.db.engine import Database
-from climate_core.db.rows import Outcome, write_group
+from climate_core.db.rows import Outcome
 from climate_core.lease.model import Lease
 
 
@@ -37,7 +37,7 @@ def write_all(database: Database, writes: Sequence[Write]) -> list[Outcome[Any]]
 
     :param writes: one for each lease: the next one is to read what it wrote
     """
-    return write_group(database, _call, _call_all, writes)
+    return rows.write_group(database, _call, _call_all, writes)
 
 
 def _call_all(session: orm.Session, writes: Sequence[Write]) -> list[Outcome[Any]]:
