@@ -25,14 +25,13 @@ from climate_core.db.due_events import EarlyPolls
 from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
 from climate_core.delivery import metrics, publisher, webhooks
 from climate_core.delivery.usage import UsageReporter
-from climate_core.engine.allocations import AllocationKeeper
+from climate_core.engine.allocation_release import AllocationReleaser
+from climate_core.engine.bulkhead import ServiceBulkhead, list_services
 from climate_core.engine.claims import Claims
 from climate_core.engine.event_pool import EventPool
 from climate_core.engine.executor import EventExecutor
-from climate_core.engine.preparation import Preparation
-from climate_core.engine.queue import QueueWorker
-from climate_core.engine.scheduler import Scheduler
-from climate_core.engine.shares import ThreadShares, services_of
+from climate_core.engine.scheduler import QueueWorker, Scheduler
+from climate_core.engine.start_preparation import StartPreparation
 from climate_core.lease import model
 from climate_core.operations import services
 from climate_core.operations.draft_builder import webhook_rules
@@ -151,10 +150,10 @@ class ManagerService:
 
     def _create_scheduler(self, operations: LeaseOperations) -> Scheduler:
         engine = self.conf.engine
-        shares = ThreadShares(
+        bulkhead = ServiceBulkhead(
             engine.workers,
             engine.service_share,
-            services_of(self.plugins),
+            list_services(self.plugins),
             self.metrics.threads,
             # As many again are claimed before there is a thread for them.
             places=2 * engine.workers,
@@ -164,27 +163,29 @@ class ManagerService:
             self.clock,
             self.claims,
             self.plugins,
-            AllocationKeeper(self._calendar, self.plugins),
+            AllocationReleaser(self._calendar, self.plugins),
             operations.lease_calls,
             Backoff.of(self.conf),
             self.metrics,
             operations.preempt_servers,
-            shares.enter,
+            bulkhead.enter,
         )
         self._early_looks = EarlyPolls(
-            self.database, services_of(self.plugins), executor.awake.early_look
+            self.database, list_services(self.plugins), executor.fast_starts.find_early_poll
         )
-        pool = EventPool(self.database, executor.work, engine.workers, shares)
+        pool = EventPool(self.database, executor.work, engine.workers, bulkhead)
         self.metrics.count_waiting(lambda: pool.waiting)
         return Scheduler(self.database, self.clock, pool, engine.idle_seconds)
 
-    def _create_preparation(self) -> Preparation | None:
+    def _create_preparation(self) -> StartPreparation | None:
         seconds = self.conf.engine.prepare_seconds
         types = [name for name, each in self.plugins.items() if each.wakes_as_owner]
         if not seconds or not types:
             return None
         idle = self.conf.engine.idle_seconds
-        return Preparation(self.database, self.clock, self.cloud.prepare, types, seconds, idle)
+        return StartPreparation(
+            self.database, self.clock, self.cloud.prepare, types, seconds, idle
+        )
 
     def _create_webhook_sender(self) -> webhooks.WebhookSender | None:
         if not self.conf.webhooks.enabled:
@@ -273,7 +274,7 @@ class ManagerService:
                 self.plugins,
                 checks,
                 self._early_looks,
-                self.scheduler.look_early,
+                self.scheduler.poll_early,
                 nudge_host_workers,
             )
         if conf.metrics.listen:

@@ -13,12 +13,12 @@ from sqlalchemy import orm
 
 from climate_core.db import due_events
 from climate_core.db.engine import DATABASE_ERRORS, Database
-from climate_core.engine.group_commit import Superseded
+from climate_core.engine.event_steps import Superseded
 from climate_core.lease import model, states
 from climate_core.threads import Backoff, Worker
 
 #: Seconds in which a claim needs no look before its event is worked on.
-_FRESH: Final = 1.0
+_CONFIRMED_SECONDS: Final = 1.0
 
 
 class ClaimLost(Superseded):
@@ -104,7 +104,7 @@ class Claims(Worker):
         What a lease was at its claim may be another one since.
         """
         now = time.monotonic()
-        if not claim.lost and now > claim.renew_at - self._ttl / 3 + _FRESH:
+        if not claim.lost and now > claim.renew_at - self._ttl / 3 + _CONFIRMED_SECONDS:
             self._renew(claim, now)
         return not claim.lost
 
@@ -127,7 +127,7 @@ class Claims(Worker):
         self.drop(claim)
 
 
-def mine(lease: model.Lease | None, claim: EventClaim) -> model.Event:
+def find_claimed_event(lease: model.Lease | None, claim: EventClaim) -> model.Event:
     """Return the event of a claim.
 
     :param lease: as it was read, locked

@@ -21,21 +21,28 @@ from climate_core import context
 from climate_core.db.due_events import DueEvent
 from climate_core.db.engine import Database
 from climate_core.db.rows import Outcome
-from climate_core.engine import group_commit
-from climate_core.engine.group_commit import Write
-from climate_core.engine.shares import ThreadShares
-from climate_core.engine.steps import CALLS, NOTHING, Result, Step, Work, advance
+from climate_core.engine import event_steps
+from climate_core.engine.bulkhead import ServiceBulkhead
+from climate_core.engine.event_steps import (
+    CALL_SERVICES,
+    NO_OUTCOME,
+    Step,
+    Work,
+    WorkResult,
+    Write,
+    advance,
+)
 
 LOG = log.getLogger(__name__)
 
 #: The most events that are claimed in one transaction, and so many are finished in it as well: the
 #: rows of their leases are locked until the commit.
-_MOST: Final = 16
+_MAX_GROUP_SIZE: Final = 16
 #: How many transactions there may be at once: rows that others have locked hold up one of them.
-_WRITERS: Final = 2
+_MAX_TRANSACTIONS: Final = 2
 
 #: Told what came of the work on an event: its result, or what was raised.
-Ended = Callable[[DueEvent, Result | None, BaseException | None], None]
+Ended = Callable[[DueEvent, WorkResult | None, BaseException | None], None]
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -48,7 +55,7 @@ class _Job:
     due: DueEvent
     work: Work
     ended: Ended
-    outcome: Outcome[Any] = NOTHING
+    outcome: Outcome[Any] = NO_OUTCOME
     write: Write | None = None
     has_called: bool = False
 
@@ -57,7 +64,7 @@ class _Job:
 class _End:
     """The end of the work on an event: its result, or what was raised."""
 
-    result: Result | None = None
+    result: WorkResult | None = None
     error: BaseException | None = None
 
 
@@ -67,7 +74,7 @@ class EventPool:
     :param work: begins the work on an event. Of one that is looked at early the first step calls
         services, of any other it claims the event
     :param workers: how many threads
-    :param shares: how many events, and threads, each service may have
+    :param bulkhead: how many events, and threads, each service may have
     """
 
     def __init__(
@@ -75,9 +82,9 @@ class EventPool:
         database: Database,
         work: Callable[[DueEvent], Work],
         workers: int,
-        shares: ThreadShares,
+        bulkhead: ServiceBulkhead,
     ) -> None:
-        self.shares = shares
+        self.bulkhead = bulkhead
         self._database = database
         self._work = work
         self._workers = workers
@@ -91,12 +98,12 @@ class EventPool:
         self._ready: dict[str, _Job] = {}
         self._writes: list[_Job] = []
         self._left: list[_Job] = []
-        shares.freed.append(self._help)
+        bulkhead.freed.append(self._help)
 
     @property
     def places(self) -> int:
         """Return how many events may be worked on at the same time."""
-        return self.shares.places
+        return self.bulkhead.places
 
     @property
     def waiting(self) -> int:
@@ -169,9 +176,9 @@ class EventPool:
         if self._left:
             left, self._left = self._left, []
             return functools.partial(self._leave, left)
-        if (self._new or self._writes) and self._writing < _WRITERS:
+        if (self._new or self._writes) and self._writing < _MAX_TRANSACTIONS:
             self._writing += 1
-            new = [self._new.popleft() for _ in range(min(len(self._new), _MOST))]
+            new = [self._new.popleft() for _ in range(min(len(self._new), _MAX_GROUP_SIZE))]
             turn = functools.partial(self._begin, new, self._take_writes())
             if self._new or self._writes or self._ready:
                 self._add_thread()
@@ -184,7 +191,7 @@ class EventPool:
         if another is not None:
             self._add_thread()
         del self._ready[job.due.id]
-        self.shares.take_thread(job.due)
+        self.bulkhead.take_thread(job.due)
         return functools.partial(self._call, job)
 
     def _callable(self) -> Iterator[_Job]:
@@ -195,19 +202,19 @@ class EventPool:
             services = job.due.services
             if services in full:
                 continue
-            if self.shares.has_thread(job.due):
+            if self.bulkhead.has_thread(job.due):
                 yield job
             else:
                 full.add(services)
 
     def _take_writes(self) -> list[_Job]:
-        taken, self._writes = self._writes[:_MOST], self._writes[_MOST:]
+        taken, self._writes = self._writes[:_MAX_GROUP_SIZE], self._writes[_MAX_GROUP_SIZE:]
         return taken
 
     def _leave(self, jobs: Sequence[_Job]) -> None:
         for each in jobs:
             each.work.close()
-            _tell(each, _End(False))
+            _report_end(each, _End(False))
 
     def _begin(self, jobs: Sequence[_Job], writes: list[_Job]) -> None:
         """Begin the work on events, and write their claims with what others have to write."""
@@ -221,20 +228,20 @@ class EventPool:
     def _call(self, job: _Job) -> None:
         job.has_called = True
         try:
-            reached = _advance(job)
+            reached = _run_step(job)
         finally:
-            self.shares.leave_thread(job.due.id)
+            self.bulkhead.leave_thread(job.due.id)
         with self._lock:
             self._put(job, reached, self._writes)
-        _tell(job, reached)
+        _report_end(job, reached)
 
     def _write(self, jobs: list[_Job]) -> None:
         """Write for events, and go on with each until its next step."""
         while jobs:
-            group, jobs = _one_of_each_lease(jobs)
+            group, jobs = _split_by_lease(jobs)
             writes = [each.write for each in group if each.write is not None]
             try:
-                outcomes = group_commit.write_all(self._database, writes)
+                outcomes = event_steps.write_group(self._database, writes)
             except BaseException as exc:  # noqa: BLE001 - it is raised where they are written
                 outcomes = [(None, exc)] * len(group)
             for each, outcome in zip(group, outcomes, strict=True):
@@ -243,29 +250,29 @@ class EventPool:
 
     def _go_on(self, jobs: Sequence[_Job], writes: list[_Job]) -> None:
         """Go on with events until their next steps, and put them where these are done."""
-        reached = [(each, _advance(each)) for each in jobs]
+        reached = [(each, _run_step(each)) for each in jobs]
         with self._lock:
             for job, what in reached:
                 self._put(job, what, writes)
         for job, what in reached:
-            _tell(job, what)
+            _report_end(job, what)
 
     def _put(self, job: _Job, reached: Step | _End, writes: list[_Job]) -> None:
         if isinstance(reached, Write):
             job.write = reached
             writes.append(job)
-        elif reached is CALLS and self._stopping and not job.has_called:
+        elif reached is CALL_SERVICES and self._stopping and not job.has_called:
             self._left.append(job)
             self._add_thread()
-        elif reached is CALLS:
+        elif reached is CALL_SERVICES:
             self._ready[job.due.id] = job
             self._add_thread()
 
 
-def _advance(job: _Job) -> Step | _End:
+def _run_step(job: _Job) -> Step | _End:
     """Go on with an event until its next step."""
     context.of_event(job.due.id, job.due.lease_id)
-    outcome, job.outcome = job.outcome, NOTHING
+    outcome, job.outcome = job.outcome, NO_OUTCOME
     try:
         return advance(job.work, outcome)
     except StopIteration as end:
@@ -274,7 +281,7 @@ def _advance(job: _Job) -> Step | _End:
         return _End(error=exc)
 
 
-def _tell(job: _Job, reached: Step | _End) -> None:
+def _report_end(job: _Job, reached: Step | _End) -> None:
     if not isinstance(reached, _End):
         return
     try:
@@ -283,7 +290,7 @@ def _tell(job: _Job, reached: Step | _End) -> None:
         LOG.exception('The end of the work on an event was not taken in')
 
 
-def _one_of_each_lease(jobs: Sequence[_Job]) -> tuple[list[_Job], list[_Job]]:
+def _split_by_lease(jobs: Sequence[_Job]) -> tuple[list[_Job], list[_Job]]:
     """Return the first event of each lease, and the others: these are to read what it writes."""
     first: dict[str, _Job] = {}
     others = [each for each in jobs if first.setdefault(each.due.lease_id, each) is not each]

@@ -21,12 +21,11 @@ from climate_core.db import leases, store
 from climate_core.db.due_events import DueEvent
 from climate_core.db.engine import DATABASE_ERRORS, Clock, Database, Stale
 from climate_core.delivery import metrics
-from climate_core.engine import claims, ranks, retry
-from climate_core.engine.allocations import AllocationKeeper
-from climate_core.engine.awake import AwakeStart, AwakeStarts
+from climate_core.engine import attempts, claims
+from climate_core.engine.allocation_release import AllocationReleaser
 from climate_core.engine.claims import ClaimLost, Claims, EventClaim
-from climate_core.engine.group_commit import Write
-from climate_core.engine.steps import CALLS, Result, Step, Work
+from climate_core.engine.event_steps import CALL_SERVICES, Step, Work, WorkResult, Write
+from climate_core.engine.fast_start import FastStarts, FinishedStart
 from climate_core.lease import events, history, model, states, transitions
 from climate_core.lease.events import queue
 from climate_core.plugins.base import Done, ResourcePlugin, Wait
@@ -35,14 +34,14 @@ from climate_core.threads import Backoff
 LOG = log.getLogger(__name__)
 
 #: What the database raises, of an event that is taken up again when its claim expires.
-_TROUBLE: tuple[type[Exception], ...] = (Stale, *DATABASE_ERRORS)
+_DATABASE_ERRORS: tuple[type[Exception], ...] = (Stale, *DATABASE_ERRORS)
 
 #: Seconds after which a resource is tried again for which no thread might call its service.
-_THREAD_SECONDS = 1.0
+_NO_THREAD_SECONDS = 1.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Begun:
+class _StartedEvent:
     """An event that is claimed, and what is to be done for it.
 
     :param known: when each event of the lease was due before that, by their ids
@@ -60,7 +59,7 @@ class EventExecutor:
     :param plugins: resource type -> plugin
     :param allocations: gives back what was promised to reservations that hold it no more
     :param lease_calls: name -> what a handler with this ``lease_call`` has done for a lease
-    :param seen_by: is told what became of claims
+    :param observer: is told what became of claims
     :param enter: counts the thread of an event, by its id, for the service of the plugin that is
         about to be called; tells whether that may be
     :param give_way: has others give way to a lease for whose servers there is no room, if they do
@@ -70,15 +69,15 @@ class EventExecutor:
     clock: Clock
     claims: Claims
     plugins: Mapping[str, ResourcePlugin]
-    allocations: AllocationKeeper
+    allocations: AllocationReleaser
     lease_calls: Mapping[str, Callable[[model.Lease], Wait | None]]
     backoff: Backoff
-    seen_by: metrics.Metrics | None = None
+    observer: metrics.Metrics | None = None
     give_way: Callable[[model.Lease], bool] = lambda _lease: False
     enter: Callable[[str, ResourcePlugin], bool] = lambda _event_id, _plugin: True
 
     def __post_init__(self) -> None:
-        self.awake = AwakeStarts(self.plugins, self.clock, self.enter)
+        self.fast_starts = FastStarts(self.plugins, self.clock, self.enter)
 
     def work(self, due: DueEvent) -> Work:
         """Claim an event and work on it, step by step."""
@@ -86,30 +85,30 @@ class EventExecutor:
             finished = yield from self._finish_awake(due)
             if finished is not None:
                 return finished
-        self.awake.forget(due.lease_id)
-        begun: _Begun | None = yield from self._claim(due)
+        self.fast_starts.forget(due.lease_id)
+        begun: _StartedEvent | None = yield from self._claim(due)
         if begun is None:
-            if self.seen_by and not due.is_early:
-                self.seen_by.beaten(due)
+            if self.observer and not due.is_early:
+                self.observer.beaten(due)
             return True
         claim = begun.claim
         self.claims.hold(claim)
-        if self.seen_by:
-            self.seen_by.claimed(due, self.clock.now())
+        if self.observer:
+            self.observer.claimed(due, self.clock.now())
         try:
             test_hooks.reached('event.claimed', **claim.info)
             return (yield from self._do(begun))
         except ClaimLost:
             LOG.info('%s of lease %s was superseded', claim.event_type, claim.lease_id)
-            if self.seen_by:
-                self.seen_by.lost(claim.event_id)
+            if self.observer:
+                self.observer.lost(claim.event_id)
             return True
         finally:
             self.claims.drop(claim)
 
-    def _finish_awake(self, due: DueEvent) -> Generator[Step, Any, Result | None]:
+    def _finish_awake(self, due: DueEvent) -> Generator[Step, Any, WorkResult | None]:
         """Finish a start whose resource is awake; None if it is to be claimed."""
-        found = self.awake.find(due)
+        found = self.fast_starts.find(due)
         if found is None:
             return None
         info = {'event_id': due.id, 'event_type': due.event_type, 'lease_id': due.lease_id}
@@ -118,33 +117,35 @@ class EventExecutor:
         if after is None:
             return None
         test_hooks.reached('finish.after', **info)
-        if self.seen_by:
-            self.seen_by.claimed(due, self.clock.now())
+        if self.observer:
+            self.observer.claimed(due, self.clock.now())
         return self._finished(after, due.id, _next_times(found.lease))
 
-    def _claim(self, due: DueEvent) -> Generator[Step, Any, _Begun | None]:
+    def _claim(self, due: DueEvent) -> Generator[Step, Any, _StartedEvent | None]:
         """Claim an event and begin it, in one transaction."""
         try:
-            begun: _Begun | None = yield Write(due.lease_id, functools.partial(self._begin, due))
+            begun: _StartedEvent | None = yield Write(
+                due.lease_id, functools.partial(self._begin, due)
+            )
         except db_exc.DBConnectionError:
             raise
         except Exception:
             # Its claim was rolled back with it. With one of its own it is tried again when that
             # expires, and not at once.
-            with contextlib.suppress(*_TROUBLE):
+            with contextlib.suppress(*_DATABASE_ERRORS):
                 self.database.write(self.claims.claim, due)
             raise
         return begun
 
-    def _do(self, begun: _Begun) -> Work:
+    def _do(self, begun: _StartedEvent) -> Work:
         claim, work = begun.claim, begun.work
         if work.skip_reason is not None:
             return True
         try:
-            yield CALLS
+            yield CALL_SERVICES
         except GeneratorExit:
             # Nothing was called: another manager may begin it at once.
-            with contextlib.suppress(*_TROUBLE):
+            with contextlib.suppress(*_DATABASE_ERRORS):
                 self.claims.give_back(claim)
             raise
         if not self.claims.confirm(claim):
@@ -154,11 +155,11 @@ class EventExecutor:
             test_hooks.reached('finish.before', **claim.info)
             after = yield Write(claim.lease_id, functools.partial(self._finish, claim, outcomes))
         except ClaimLost:
-            yield CALLS
+            yield CALL_SERVICES
             # Ended again, so that what was begun late holds nothing.
             lease = self.database.read(leases.find, claim.lease_id)
             if lease is not None:
-                self.allocations.end_again(lease)
+                self.allocations.end_superseded(lease)
             raise
         test_hooks.reached('finish.after', **claim.info)
         return self._finished(after, claim.event_id, begun.known)
@@ -168,7 +169,7 @@ class EventExecutor:
         after: model.Lease,
         event_id: str,
         known: Mapping[str, datetime.datetime | None],
-    ) -> Result:
+    ) -> WorkResult:
         """Tell what became of an event; return the result of the work on it.
 
         :param known: when each event of the lease was due before that, by their ids
@@ -176,14 +177,14 @@ class EventExecutor:
         event = next(e for e in after.events if e.id == event_id)
         if not event.open:
             LOG.info('%s of lease %s: %s', event.event_type, after.id, event.status)
-        if self.seen_by:
-            self.seen_by.settled(event, self.clock.now())
-        self.awake.keep(after, event)
+        if self.observer:
+            self.observer.settled(event, self.clock.now())
+        self.fast_starts.keep(after, event)
         new = (e.next_at for e in after.events if e.next_at != known.get(e.id))
         return min(filter(None, new), default=False)
 
     def _save_awake(
-        self, found: AwakeStart, session: orm.Session, lease: model.Lease | None
+        self, found: FinishedStart, session: orm.Session, lease: model.Lease | None
     ) -> model.Lease | None:
         """Finish a start of which nothing is left to do; None if the lease is another one now."""
         change = found.settle(lease, self.clock)
@@ -193,7 +194,7 @@ class EventExecutor:
 
     def _begin(
         self, due: DueEvent, session: orm.Session, lease: model.Lease | None
-    ) -> _Begun | None:
+    ) -> _StartedEvent | None:
         """Claim an event and begin it; None if another manager has it, or it is not due."""
         found = next((e for e in lease.events if e.id == due.id), None) if lease else None
         # Of a group it is known later whether the claim is ours, and all begin again if not.
@@ -218,9 +219,9 @@ class EventExecutor:
         change = transitions.Change(work.lease, work.notifications)
         if work.skip_reason is not None:
             change = handler.skip(work.lease, event, work.skip_reason, now)
-        cause = _cause(claim.event_id, claim.event_type)
+        cause = _event_cause(claim.event_id, claim.event_type)
         saved = store.save(session, lease, change, now, cause)
-        return _Begun(claim, dataclasses.replace(work, lease=saved), known)
+        return _StartedEvent(claim, dataclasses.replace(work, lease=saved), known)
 
     def _finish(
         self,
@@ -230,7 +231,7 @@ class EventExecutor:
         lease: model.Lease | None,
     ) -> model.Lease:
         """Write the outcomes; return the lease after that."""
-        event = claims.mine(lease, claim)
+        event = claims.find_claimed_event(lease, claim)
         assert lease is not None  # nosec B101 # for mypy: it holds already
         now = self.clock.now()
         change = events.get_handler(event.event_type).settle(lease, event, outcomes, now)
@@ -246,7 +247,7 @@ class EventExecutor:
     ) -> model.Lease:
         """Write what came of an event, and give back what its lease holds no more."""
         now = self.clock.now()
-        after = store.save(session, lease, change, now, _cause(event_id, event_type))
+        after = store.save(session, lease, change, now, _event_cause(event_id, event_type))
         left = next(each for each in after.events if each.id == event_id)
         next_poll = max(now, left.next_at or now)
         self.allocations.update(session, lease, after, next_poll, now)
@@ -267,7 +268,7 @@ class EventExecutor:
         """Call the plugins rank by rank; the next rank waits until the one before is settled."""
         outcomes: dict[str, transitions.Outcome] = {}
         tried: list[tuple[model.Reservation, transitions.Outcome]] = []
-        for rank in ranks.in_order(work.reservations, self.plugins, handler.ascending):
+        for rank in attempts.order_by_rank(work.reservations, self.plugins, handler.ascending):
             now = self.clock.now()
             # Plugins see what became of the ranks before theirs.
             lease = transitions.apply_outcomes(work.lease, outcomes, handler.done_status, now)
@@ -307,8 +308,8 @@ class EventExecutor:
         handler: events.EventHandler,
     ) -> transitions.Outcome | None:
         """Return the outcome of a reservation that may not be tried now; None if it may."""
-        outcomes = ranks.blocking(reservation, tried, self.plugins)
-        return retry.blocked(outcomes, lease, handler.until_end, self.clock.now())
+        outcomes = attempts.find_blocking(reservation, tried, self.plugins)
+        return attempts.decide_blocked(outcomes, lease, handler.until_end, self.clock.now())
 
     def _try(
         self,
@@ -325,7 +326,7 @@ class EventExecutor:
         test_hooks.reached('remote.before', **info)
         try:
             result = call()
-        except retry.EXPECTED as exc:
+        except attempts.EXPECTED_ERRORS as exc:
             LOG.warning('%s: %s', info, exc)
             outcome = self._failed(exc, event, lease)
             return dataclasses.replace(outcome, progress=getattr(exc, 'progress', None))
@@ -333,14 +334,14 @@ class EventExecutor:
             # Anything may come out of code that others wrote: it is the failure of one resource,
             # and neither the rest of the lease nor other leases suffer from it.
             LOG.error('%s: a mistake in the program', info, exc_info=exc)
-            return retry.bug(exc, event, self.backoff)
+            return attempts.decide_bug(exc, event, self.backoff)
         test_hooks.reached('remote.after', **info)
         if result is None:
             return transitions.DONE
         if isinstance(result, Done):
             return dataclasses.replace(transitions.DONE, progress=result.progress)
-        if result.repair is not None and reservation is not None and self.seen_by:
-            self.seen_by.repaired(reservation.resource_type, result.repair)
+        if result.repair is not None and reservation is not None and self.observer:
+            self.observer.repaired(reservation.resource_type, result.repair)
         wait = transitions.Result.WAIT
         return transitions.Outcome(
             wait, result.seconds, result.reason, result.progress, result.resource_id
@@ -351,15 +352,15 @@ class EventExecutor:
     ) -> transitions.Outcome:
         """Return the outcome of an expected failure; one for lack of room may pass."""
         now = self.clock.now()
-        outcome = retry.decide(exc, event, lease, now, self.backoff)
+        outcome = attempts.decide_retry(exc, event, lease, now, self.backoff)
         if not outcome.lacks_capacity or not queue.can_requeue(lease, preempts_others=True):
             return outcome
         try:
             return dataclasses.replace(outcome, preempts_others=self.give_way(lease))
-        except retry.EXPECTED as trouble:
+        except attempts.EXPECTED_ERRORS as trouble:
             LOG.warning('Whether others give way to lease %s is not known: %s', lease.id, trouble)
-            return retry.decide(trouble, event, lease, now, self.backoff)
-        except _TROUBLE:
+            return attempts.decide_retry(trouble, event, lease, now, self.backoff)
+        except _DATABASE_ERRORS:
             raise
         except Exception:
             LOG.exception('Whether others give way to lease %s is not known', lease.id)
@@ -376,13 +377,13 @@ class EventExecutor:
         if plugin is None:
             raise exceptions.Transient(f'No plugin for {reservation.resource_type} is enabled.')
         if not self.enter(claim.event_id, plugin):
-            return Wait(_THREAD_SECONDS)
+            return Wait(_NO_THREAD_SECONDS)
         method = getattr(plugin, handler.plugin_method(lease, reservation))
         called: Wait | Done | None = method(lease, reservation)
         return called
 
 
-def _cause(event_id: str, event_type: str) -> history.Cause:
+def _event_cause(event_id: str, event_type: str) -> history.Cause:
     return history.Cause(
         f'event.{event_type}', request_id=context.event_request_id(event_id), event_id=event_id
     )

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sleep until an event is due, and hand all due events to threads, with bounded concurrency.
 
-One indexed query says what is due and when to wake up next; a write of something that is due
-earlier nudges the scheduler. What is due and has no place yet is kept: when others are done, the
-next of it begin without a query. A service has only a share of the places, see
-:mod:`climate_core.engine.shares`: what would call one that has it waits, and others go past it.
+One indexed query returns what is due and when to wake up next; a write of something that is due
+earlier nudges the scheduler. What is due and has no place yet is stored: when other events are
+done, the next of it start without a query. A service has only a share of the places, see
+:mod:`climate_core.engine.bulkhead`: an event that would call a service without a free place waits,
+and other events overtake it.
+
+The :class:`QueueWorker` does the same for queued leases.
 """
 
 import dataclasses
@@ -14,32 +17,32 @@ import math
 import operator
 import random
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
 from oslo_log import log
 
-from climate_core.db import due_events
+from climate_core.db import calendar, due_events, events, reservations
 from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
+from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.event_pool import Ended
-from climate_core.engine.shares import ThreadShares
-from climate_core.engine.steps import Result
+from climate_core.engine.event_steps import WorkResult
 from climate_core.threads import Worker, limit_sleep, seconds_left
 
 LOG = log.getLogger(__name__)
 
 #: While something that is due waits for a place: the least seconds from one question to the
 #: database to the next, and how many times as long as its answer took.
-_PAUSE: Final = 0.25
-_PAUSE_FACTOR: Final = 1
+_MIN_QUERY_SECONDS: Final = 0.25
+_QUERY_TIME_FACTOR: Final = 1
 #: So many times as many events are read when another manager was faster.
-_BEATEN_FACTOR: Final = 4
+_LOST_CLAIM_FACTOR: Final = 4
 
 
 class Pool(Protocol):
     """Work on events, as :class:`climate_core.engine.event_pool.EventPool` does."""
 
-    shares: ThreadShares
+    bulkhead: ServiceBulkhead
 
     @property
     def places(self) -> int:
@@ -72,8 +75,8 @@ class Scheduler(Worker):
         super().__init__(idle_seconds)
         self._database = database
         self._clock = clock
-        self._pool, self._shares = pool, pool.shares
-        self._shares.freed.append(self._wake)
+        self._pool, self._bulkhead = pool, pool.bulkhead
+        self._bulkhead.freed.append(self._wake)
         self._window = pool.places * 4
         #: Events that are worked on, by their ids.
         self._in_flight: dict[str, due_events.DueEvent] = {}
@@ -95,7 +98,7 @@ class Scheduler(Worker):
         database.listen(due_events.DUE, self.nudge)
 
     @property
-    def room(self) -> int:
+    def free_places(self) -> int:
         """Return on how many more events work may begin now."""
         return self._pool.places - len(self._in_flight)
 
@@ -128,7 +131,7 @@ class Scheduler(Worker):
         with self._changed:
             self._ask_at = min(self._ask_at, at)
 
-    def look_early(self, due: due_events.DueEvent) -> None:
+    def poll_early(self, due: due_events.DueEvent) -> None:
         """Work on an event at its ``next_at``, though the database has a later one."""
         with self._changed:
             kept = self._early.get(due.id)
@@ -153,7 +156,7 @@ class Scheduler(Worker):
 
     def _may_ask(self) -> bool:
         """Tell whether an answer may change what is begun next."""
-        return self.room > 0 or bool(self._waiting)
+        return self.free_places > 0 or bool(self._waiting)
 
     def _next_question(self) -> float:
         """Return when to ask the database, by the monotonic clock."""
@@ -177,13 +180,13 @@ class Scheduler(Worker):
     def _ask(self) -> None:
         """Ask the database what is due, and when there is more."""
         self._unknown, self._ask_at = False, math.inf
-        began, services = time.monotonic(), self._shares.services
+        began, services = time.monotonic(), self._bulkhead.services
         # Of more than all managers take at once they choose different ones.
-        window = self._window * (_BEATEN_FACTOR if self._beaten else 1)
+        window = self._window * (_LOST_CLAIM_FACTOR if self._beaten else 1)
         self._beaten = False
         try:
             now, rows = self._database.read(
-                due_events.read_due, window, services, self._shares.full(), self._has_more
+                due_events.read_due, window, services, self._bulkhead.full(), self._has_more
             )
         except BaseException:
             self._unknown = True
@@ -197,10 +200,12 @@ class Scheduler(Worker):
                 seconds = (rows[len(due)].next_at - self._clock.now()).total_seconds()
         asked = time.monotonic()
         with self._changed:
-            self._waiting = {each.id: each for each in spread(due) if not self._is_begun(each)}
+            self._waiting = {
+                each.id: each for each in shuffle_equals(due) if not self._is_begun(each)
+            }
             self._has_more = len(due) >= window
             self._has_begun = False
-            self._again_at = asked + max(_PAUSE, _PAUSE_FACTOR * (asked - began))
+            self._again_at = asked + max(_MIN_QUERY_SECONDS, _QUERY_TIME_FACTOR * (asked - began))
             self._ask_at = min(self._ask_at, asked + limit_sleep(seconds, self._idle_seconds))
 
     def _is_begun(self, due: due_events.DueEvent) -> bool:
@@ -226,13 +231,13 @@ class Scheduler(Worker):
         full: set[frozenset[str]] = set()
         begun: list[due_events.DueEvent] = []
         for due in found:
-            if self.stopping or self.room <= 0:
+            if self.stopping or self.free_places <= 0:
                 break
             if due.services in full and due.id not in self._in_flight:
                 continue
             if (is_early := self._take(due)) is not None:
                 begun.append(dataclasses.replace(due, is_early=is_early))
-            elif not self._shares.has_room(due):
+            elif not self._bulkhead.has_capacity(due):
                 full.add(due.services)
         if begun:
             self._has_begun = True
@@ -251,20 +256,20 @@ class Scheduler(Worker):
                 if early is not None and early.generation <= begun.generation:
                     del self._early[due.id]
                 return None
-            if not self._shares.has_room(due):
+            if not self._bulkhead.has_capacity(due):
                 return None
             self._waiting.pop(due.id, None)
             self._in_flight[due.id] = due
-            self._shares.begin(due)
+            self._bulkhead.begin(due)
             return self._early.pop(due.id, None) is not None
 
     def _ended(
-        self, due: due_events.DueEvent, result: Result | None, error: BaseException | None
+        self, due: due_events.DueEvent, result: WorkResult | None, error: BaseException | None
     ) -> None:
         if error is not None:
             told = '%s of lease %s was interrupted; it is resumed when its claim expires'
             LOG.error(told, due.event_type, due.lease_id, exc_info=error)
-        self._shares.end(due.id)
+        self._bulkhead.end(due.id)
         with self._changed:
             del self._in_flight[due.id]
             was_due = due.id in self._busy
@@ -283,7 +288,7 @@ class Scheduler(Worker):
             self._wake()
 
 
-def spread(due: Iterable[due_events.DueEvent]) -> list[due_events.DueEvent]:
+def shuffle_equals(due: Iterable[due_events.DueEvent]) -> list[due_events.DueEvent]:
     """Shuffle events of equal rank, so that several managers do not all claim the same one."""
 
     def rank(row: due_events.DueEvent) -> tuple[datetime.datetime, int]:
@@ -295,3 +300,29 @@ def spread(due: Iterable[due_events.DueEvent]) -> list[due_events.DueEvent]:
         random.shuffle(equals)
         mixed += equals
     return mixed
+
+
+class QueueWorker(Worker):
+    """Look when units are freed or added, when a lease begins to wait, and at the next time.
+
+    :param look: looks; returns in how many seconds there is more
+    """
+
+    name = 'queue'
+    # A bug in a plugin must not end the manager.
+    expected_errors = (Exception,)
+    failure_message = (
+        'It is not known which leases need not wait any more; they are tried again later'
+    )
+    #: The longest sleep: nothing is polled.
+    _IDLE_SECONDS = 3600.0
+
+    def __init__(self, database: Database, look: Callable[[], float | None]) -> None:
+        super().__init__(self._IDLE_SECONDS)
+        self._look = look
+        database.listen(calendar.FREED, self.nudge)
+        database.listen(reservations.FREED, self.nudge)
+        database.listen(events.QUEUED, self.nudge)
+
+    def poll(self) -> float | None:
+        return self._look()

@@ -141,7 +141,7 @@ class NotificationEndpoint:
 
     :param checks: checks what may have happened to a resource of a lease
     :param early_looks: finds the event that the engine should look at before its time
-    :param look_early: called with that event
+    :param poll_early: called with that event
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class NotificationEndpoint:
         source: Source,
         checks: NotifiedChecks,
         early_looks: due_events.EarlyPolls,
-        look_early: Callable[[due_events.DueEvent], None],
+        poll_early: Callable[[due_events.DueEvent], None],
     ) -> None:
         types = '|'.join(map(re.escape, sorted({*source.suspected, *source.done})))
         self.filter_rule = messaging.NotificationFilter(
@@ -158,7 +158,7 @@ class NotificationEndpoint:
         self._source = source
         self._checks = checks
         self._early_looks = early_looks
-        self._look_early = look_early
+        self._look_early = poll_early
         self._limit = RateLimit(_MOST_EARLY, _PERIOD)
 
     def info(
@@ -228,13 +228,13 @@ def make(
     types: Collection[str],
     checks: Mapping[str, NotifiedChecks],
     early_looks: due_events.EarlyPolls,
-    look_early: Callable[[due_events.DueEvent], None],
+    poll_early: Callable[[due_events.DueEvent], None],
     look_at_hosts: Callable[[], None],
 ) -> list[MessageServer]:
     """Make the listeners for these types; they hear nothing before their ``start``.
 
     :param checks: resource type -> what checks its resources
-    :param look_early: called with an event that the engine should look at before its time
+    :param poll_early: called with an event that the engine should look at before its time
     :param early_looks: finds that event
     :param look_at_hosts: called when something has happened to a nova-compute
     :returns: none for what is turned off
@@ -243,7 +243,7 @@ def make(
     for source in SOURCES:
         found = checks.get(source.resource_type)
         if found is not None:
-            heard = NotificationEndpoint(source, found, early_looks, look_early)
+            heard = NotificationEndpoint(source, found, early_looks, poll_early)
             endpoints[source.group].append(heard)
     if _OF_HOSTS & set(types):
         endpoints[SERVERS.group].append(ComputeEndpoint(look_at_hosts))

@@ -27,7 +27,7 @@ from climate_core.cmd import manager
 from climate_core.context import RequestContext
 from climate_core.db.engine import Clock, Database
 from climate_core.delivery import webhooks
-from climate_core.engine import preparation
+from climate_core.engine import start_preparation
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
 from climate_core.plugins import loading, making, progress, wakeable
@@ -200,7 +200,7 @@ def _run(
     wakeable.WakeablePlugin._first_look = lambda self: first_look  # type: ignore[method-assign]
     lane_plugin.LOOK = departures.LOOK = room_steps._LOOK = 0.02  # type: ignore[misc]
     # What is to be prepared is so at once.
-    preparation.random = types.SimpleNamespace(uniform=lambda least, _most: least)  # type: ignore[assignment]
+    start_preparation.random = types.SimpleNamespace(uniform=lambda least, _most: least)  # type: ignore[assignment]
     host_watch._FIRST_SECONDS = 0.0
     host_power._FIRST_SECONDS = 0.0  # type: ignore[misc]
     host_power._LOOK = 0.05  # type: ignore[misc]

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from concurrent import futures
 
 from climate_core.db.due_events import DueEvent
+from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.event_pool import Ended
-from climate_core.engine.shares import ThreadShares
-from climate_core.engine.steps import Result
+from climate_core.engine.event_steps import WorkResult
 
 
 class WholeEvents:
@@ -17,8 +17,8 @@ class WholeEvents:
     :param workers: how many threads, and events at the same time
     """
 
-    def __init__(self, run: Callable[[DueEvent], Result], workers: int) -> None:
-        self.shares = ThreadShares(workers, 100)
+    def __init__(self, run: Callable[[DueEvent], WorkResult], workers: int) -> None:
+        self.bulkhead = ServiceBulkhead(workers, 100)
         self.places = workers
         self._run = run
         self._pool = futures.ThreadPoolExecutor(workers)

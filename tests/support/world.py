@@ -19,7 +19,7 @@ from climate_core.context import RequestContext
 from climate_core.db import due_events, leases, tables
 from climate_core.db.engine import Clock, Database
 from climate_core.delivery import publisher
-from climate_core.engine.allocations import AllocationKeeper
+from climate_core.engine.allocation_release import AllocationReleaser
 from climate_core.engine.claims import Claims
 from climate_core.lease import model
 from climate_core.lease.model import TrustScope
@@ -187,7 +187,7 @@ class World:
             self.clock,
             claims or self.claims,
             self.plugins,
-            AllocationKeeper(self.calendar, self.plugins),
+            AllocationReleaser(self.calendar, self.plugins),
             self.operations.lease_calls,
             Backoff.of(self.conf),
             give_way=self.operations.preempt_servers,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from climate_core.db import history
-from climate_core.engine.preparation import Preparation
+from climate_core.engine.start_preparation import StartPreparation
 from climate_core.lease import model
 from climate_core.lease.events.start import START_FAILED, START_WARNING
 from climate_core.plugins.server.plugin import ServerPlugin
@@ -38,7 +38,7 @@ class PreparedWorld(World):
         return self.create(server['id'], start='2026-12-01 12:00:50', context=self.servers.user())
 
     def prepare(self) -> None:
-        Preparation(
+        StartPreparation(
             self.database, self.clock, self.servers.cloud.prepare, [TYPE], 60.0, 600.0, _now
         ).poll()
 

@@ -5,9 +5,9 @@ import threading
 
 from climate_core import test_hooks
 from climate_core.db import due_events
+from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.event_pool import EventPool
 from climate_core.engine.scheduler import Scheduler
-from climate_core.engine.shares import ThreadShares
 from climate_core.lease import model
 from climate_core.sync.listener import SERVERS, NotificationEndpoint
 from climate_core.sync.notified_checks import NotifiedChecks
@@ -32,7 +32,7 @@ class Signalling(Scheduler):
     def work(self):
         """Begin what is due, and wait for the end of it."""
         self.poll()
-        while self.room < WORKERS:
+        while self.free_places < WORKERS:
             assert self.over.acquire(timeout=PATIENCE)
 
 
@@ -40,15 +40,15 @@ class TestToldEarly(MadeServersTest):
     def setUp(self):
         super().setUp()
         world = self.world
-        shares = ThreadShares(WORKERS, 100)
-        pool = EventPool(world.database, world.executor.work, WORKERS, shares)
+        bulkhead = ServiceBulkhead(WORKERS, 100)
+        pool = EventPool(world.database, world.executor.work, WORKERS, bulkhead)
         self.scheduler = Signalling(world.database, world.clock, pool, 600)
         self.checks = NotifiedChecks(world.database, world.plugins[SERVERS.resource_type])
         self.endpoint = NotificationEndpoint(
             SERVERS,
             self.checks,
             due_events.EarlyPolls(world.database),
-            self.scheduler.look_early,
+            self.scheduler.poll_early,
         )
         self.server = self.boot({'reserved': 'True', 'lease_params': '{"name": "lease"}'})
         self.assert_status(self.server, 'RESERVED')

@@ -14,9 +14,9 @@ from climate_core import exceptions
 from climate_core.db import due_events, monitoring
 from climate_core.delivery import metrics
 from climate_core.delivery.metrics import Metrics, _DatabaseCollector
+from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.claims import Claims
 from climate_core.engine.event_pool import EventPool
-from climate_core.engine.shares import ThreadShares
 from climate_core.plugins.base import Wait
 from climate_core.threads import Backoff
 from tests.support.stopping import stop
@@ -38,7 +38,7 @@ class Measured:
             world.executor,
             claims=self.claims,
             backoff=Backoff(2.0, 120.0),
-            seen_by=self.metrics,
+            observer=self.metrics,
         )
 
     def run(self) -> None:
@@ -259,7 +259,7 @@ def test_repairs_are_counted_by_type_and_name(measured: Measured, time: Time) ->
 
 def test_events_that_wait_for_a_thread_are_counted(measured: Measured) -> None:
     world, called, go_on = measured.world, threading.Semaphore(0), threading.Event()
-    pool = EventPool(world.database, measured.executor.work, 1, ThreadShares(1, 100, places=4))
+    pool = EventPool(world.database, measured.executor.work, 1, ServiceBulkhead(1, 100, places=4))
     measured.metrics.count_waiting(lambda: pool.waiting)
 
     def hang() -> None:

@@ -12,7 +12,7 @@ from climate_common import resource_types
 from climate_core import exceptions
 from climate_core.calendar.model import AllocationRequest, Demand
 from climate_core.context import RequestContext
-from climate_core.engine import retry
+from climate_core.engine import attempts
 from climate_core.lease import model
 from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
 from tests.support.world import TYPE, Things, Time
@@ -115,7 +115,7 @@ class Ledger(Things):
             return Wait(5.0)
         if answer == 'transient':
             raise exceptions.Transient('It is away.')
-        late = (lease.end_date - self.time()).total_seconds() < retry.TOO_LATE
+        late = (lease.end_date - self.time()).total_seconds() < attempts.TOO_LATE_SECONDS
         if late or answer in ('permanent', 'bug') or self.state[thing] == 'gone':
             # If this is a wake-up, it is the last one; or it works.
             self.hopeless.add(reservation.id)

@@ -11,7 +11,7 @@ from climate_core import exceptions, test_hooks
 from climate_core.cloud import errors
 from climate_core.db import due_events, history
 from climate_core.db.due_events import DueEvent
-from climate_core.engine import awake
+from climate_core.engine import fast_start
 from climate_core.lease import model, states
 from climate_core.plugins.base import Wait
 from tests.support.world import TYPE, Time, World
@@ -152,7 +152,7 @@ def test_end_that_comes_meanwhile_wins(waiting: Waiting) -> None:
 def test_two_that_look_at_once_finish_once(waiting: Waiting) -> None:
     due = waiting.due()
     other = waiting.world.new_executor()
-    other.awake.keep(waiting.world.lease(waiting.lease_id), waiting.start)
+    other.fast_starts.keep(waiting.world.lease(waiting.lease_id), waiting.start)
 
     def look() -> bool:
         waiting.see = lambda: True
@@ -182,7 +182,7 @@ def test_lease_of_several_resources_is_not_kept(world: World) -> None:
         world.things.answers['wake', each] = [Wait(60.0)]
     world.create('b', 'c', end=NEVER)
     world.run_until_idle()
-    assert world.executor.awake.early_look(TYPE, 'b') is None
+    assert world.executor.fast_starts.find_early_poll(TYPE, 'b') is None
 
 
 def test_start_that_is_finished_so_passes_the_points_of_a_finish(waiting: Waiting) -> None:
@@ -263,7 +263,7 @@ def test_look_at_what_another_manager_works_on_or_has_done_writes_nothing(
 
 def test_notification_finds_the_lease_that_its_manager_waits_for(waiting: Waiting) -> None:
     world = waiting.world
-    early = due_events.EarlyPolls(world.database, known=world.executor.awake.early_look)
+    early = due_events.EarlyPolls(world.database, known=world.executor.fast_starts.find_early_poll)
     found: list[DueEvent | None] = []
     assert world.statements(lambda: found.append(early.find(TYPE, 'a'))) == []
     assert found == [due_events.EarlyPolls(world.database).find(TYPE, 'a')]
@@ -279,7 +279,7 @@ def test_start_that_others_may_work_on_is_looked_for_in_the_database(
     waiting: Waiting, time: Time, change: str
 ) -> None:
     world = waiting.world
-    known = world.executor.awake.early_look
+    known = world.executor.fast_starts.find_early_poll
     assert known(TYPE, 'a') is not None
     if change == 'is due':
         time.forward(minutes=1)
@@ -294,11 +294,11 @@ def test_start_that_others_may_work_on_is_looked_for_in_the_database(
 
 def test_only_so_many_leases_are_kept(waiting: Waiting, monkeypatch: pytest.MonkeyPatch) -> None:
     world = waiting.world
-    monkeypatch.setattr(awake, '_MOST', 2)
+    monkeypatch.setattr(fast_start, '_MAX_STARTS', 2)
     for each in 'bc':
         world.things.answers['wake', each] = [Wait(60.0)]
         world.create(each, end=NEVER)
     world.run()
-    known = [world.executor.awake.early_look(TYPE, each) is not None for each in 'abc']
+    known = [world.executor.fast_starts.find_early_poll(TYPE, each) is not None for each in 'abc']
     assert sorted(known) == [False, True, True]
     assert not known[0]

@@ -14,11 +14,10 @@ from sqlalchemy import orm
 from climate_core.db import due_events
 from climate_core.db.due_events import DueEvent
 from climate_core.engine import event_pool
+from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.event_pool import EventPool
-from climate_core.engine.group_commit import Superseded, Write
+from climate_core.engine.event_steps import CALL_SERVICES, Superseded, Work, WorkResult, Write
 from climate_core.engine.scheduler import Scheduler
-from climate_core.engine.shares import ThreadShares
-from climate_core.engine.steps import CALLS, Result, Work
 from climate_core.lease import model, states
 from tests.support.world import World
 
@@ -31,9 +30,9 @@ class Pool:
 
     def __init__(self, world: World, workers: int = 2, places: int = 8) -> None:
         self.world = world
-        shares = ThreadShares(workers, 100, places=places)
-        self.pool = EventPool(world.database, self._work, workers, shares)
-        self.ended: dict[str, Result | BaseException | None] = {}
+        bulkhead = ServiceBulkhead(workers, 100, places=places)
+        self.pool = EventPool(world.database, self._work, workers, bulkhead)
+        self.ended: dict[str, WorkResult | BaseException | None] = {}
         self._ended = threading.Condition()
         self.asked, self.answer = threading.Semaphore(0), threading.Event()
         self.works: dict[str, Callable[[DueEvent], Work]] = {}
@@ -75,7 +74,7 @@ class Pool:
     def _work(self, due: DueEvent) -> Work:
         return self.works.get(due.id, self.world.executor.work)(due)
 
-    def _end(self, due: DueEvent, result: Result | None, error: BaseException | None) -> None:
+    def _end(self, due: DueEvent, result: WorkResult | None, error: BaseException | None) -> None:
         with self._ended:
             assert due.id not in self.ended
             self.ended[due.id] = error or result
@@ -136,7 +135,7 @@ def test_claims_of_events_that_wait_for_a_thread_are_kept_alive(pool: Pool) -> N
 def test_threads_call_for_other_events_while_one_writes(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_pool, '_WRITERS', 1)
+    monkeypatch.setattr(event_pool, '_MAX_TRANSACTIONS', 1)
 
     def hold(_session: orm.Session, _lease: model.Lease | None) -> None:
         assert pool.answer.wait(PATIENCE)
@@ -146,7 +145,7 @@ def test_threads_call_for_other_events_while_one_writes(
         return False
 
     def call(due: DueEvent) -> Work:
-        yield CALLS
+        yield CALL_SERVICES
         pool.asked.release()
         yield Write(due.lease_id, lambda _session, _lease: None)
         return False
@@ -194,7 +193,7 @@ def test_event_that_fails_keeps_no_other_from_being_done(
     mistake = ValueError('a mistake')
 
     def fail(_due: DueEvent) -> Work:
-        yield CALLS
+        yield CALL_SERVICES
         raise mistake
 
     pool.works = {due[1].id: fail}
@@ -249,22 +248,22 @@ def test_event_that_waits_for_a_thread_when_the_pool_is_closed_is_left(pool: Poo
 
 
 def test_share_that_is_freed_is_used_while_the_one_that_freed_it_writes(pool: Pool) -> None:
-    shares = ThreadShares(4, 25, places=8)
-    pool.pool = EventPool(pool.world.database, pool._work, 4, shares)
+    bulkhead = ServiceBulkhead(4, 25, places=8)
+    pool.pool = EventPool(pool.world.database, pool._work, 4, bulkhead)
     go_on = threading.Event()
 
     def hold(_session: orm.Session, _lease: model.Lease | None) -> None:
         assert pool.answer.wait(PATIENCE)
 
     def first(due: DueEvent) -> Work:
-        yield CALLS
+        yield CALL_SERVICES
         pool.asked.release()
         assert go_on.wait(PATIENCE)
         yield Write(due.lease_id, hold)
         return False
 
     def second(_due: DueEvent) -> Work:
-        yield CALLS
+        yield CALL_SERVICES
         pool.asked.release()
         return False
 
@@ -285,14 +284,14 @@ def test_services_are_not_called_by_the_thread_that_writes(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was begun too late is ended again; others that are to be written do not wait."""
-    pool.pool = EventPool(pool.world.database, pool._work, 3, ThreadShares(3, 100, places=8))
-    monkeypatch.setattr(event_pool, '_WRITERS', 1)
+    pool.pool = EventPool(pool.world.database, pool._work, 3, ServiceBulkhead(3, 100, places=8))
+    monkeypatch.setattr(event_pool, '_MAX_TRANSACTIONS', 1)
 
-    def end_again(_lease: model.Lease) -> None:
+    def end_superseded(_lease: model.Lease) -> None:
         pool.asked.release()
         assert pool.answer.wait(PATIENCE)
 
-    monkeypatch.setattr(pool.world.executor.allocations, 'end_again', end_again)
+    monkeypatch.setattr(pool.world.executor.allocations, 'end_superseded', end_superseded)
     lost, other = pool.lease('a'), pool.lease('b')
 
     def supersede() -> None:
@@ -357,7 +356,7 @@ def test_thread_that_cannot_start_leaves_its_work_to_the_others(pool: Pool) -> N
 
 
 def test_end_that_is_not_taken_in_stops_no_thread(pool: Pool) -> None:
-    pool.pool = EventPool(pool.world.database, pool._work, 1, ThreadShares(1, 100, places=4))
+    pool.pool = EventPool(pool.world.database, pool._work, 1, ServiceBulkhead(1, 100, places=4))
     broken, due = pool.lease('a'), pool.lease('b')
 
     def break_down(*_args: Any) -> None:
@@ -370,13 +369,13 @@ def test_end_that_is_not_taken_in_stops_no_thread(pool: Pool) -> None:
 
 
 def test_early_look_waits_for_no_transaction(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_pool, '_WRITERS', 0)
+    monkeypatch.setattr(event_pool, '_MAX_TRANSACTIONS', 0)
     due = dataclasses.replace(pool.lease('a'), is_early=True)
 
     def look(_due: DueEvent) -> Work:
         pool.asked.release()
         return False
-        yield CALLS
+        yield CALL_SERVICES
 
     pool.works = {due.id: look}
     pool.begin(due)

@@ -14,8 +14,8 @@ from climate_common import dates
 from climate_core import exceptions, test_hooks
 from climate_core.cloud import errors
 from climate_core.db import events, history, tables
-from climate_core.engine import preparation
-from climate_core.engine.preparation import Preparation
+from climate_core.engine import start_preparation
+from climate_core.engine.start_preparation import StartPreparation
 from climate_core.lease.changes import failures
 from climate_core.lease.events.start import START_WARNING
 from tests.support.world import TYPE, World, user
@@ -54,9 +54,9 @@ class Stage:
     def __post_init__(self) -> None:
         self.worker = self.new()
 
-    def new(self) -> Preparation:
+    def new(self) -> StartPreparation:
         world = self.world
-        return Preparation(
+        return StartPreparation(
             world.database,
             world.clock,
             self.asked,
@@ -165,7 +165,7 @@ def test_lease_that_starts_at_once_is_not_prepared(stage: Stage, asked: Asked) -
 def test_what_needs_no_token_is_not_prepared(world: World, asked: Asked) -> None:
     stage = Stage(world, asked)
     lease = world.lease(stage.lease(30))
-    stage.worker = Preparation(
+    stage.worker = StartPreparation(
         world.database, world.clock, asked, ['other'], WINDOW, IDLE, lambda: stage.monotonic
     )
     stage.worker.expect(lease)
@@ -213,7 +213,7 @@ def test_those_that_have_a_token_keep_none_waiting(stage: Stage, asked: Asked) -
 def test_only_so_many_owners_are_kept(
     stage: Stage, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preparation, '_MOST', 2)
+    monkeypatch.setattr(start_preparation, '_MAX_OWNERS', 2)
     stage.go_on(5)
     for seconds in (50, 40, 30):
         stage.worker.expect(stage.world.lease(stage.lease(seconds, f'thing{seconds}')))
@@ -224,7 +224,7 @@ def test_only_so_many_owners_are_kept(
 def test_what_the_database_has_more_is_read_when_there_is_room(
     stage: Stage, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preparation, '_MOST', 2)
+    monkeypatch.setattr(start_preparation, '_MAX_OWNERS', 2)
     for seconds in (100, 110, 400):
         stage.lease(seconds, f'thing{seconds}')
     stage.go_on(100)
@@ -385,7 +385,7 @@ def test_trusts_of_starts_are_read_in_their_order(any_stage: Stage) -> None:
 def test_owner_who_has_no_place_any_more_is_left_out(
     stage: Stage, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preparation, '_MOST', 2)
+    monkeypatch.setattr(start_preparation, '_MAX_OWNERS', 2)
     monkeypatch.setattr(random, 'uniform', lambda low, _high: low)
     worker = stage.worker
     worker._read_at = 1e9

@@ -16,7 +16,7 @@ from climate_common import dates
 from climate_core.db import due_events
 from climate_core.db.due_events import DueEvent
 from climate_core.engine import scheduler
-from climate_core.engine.scheduler import Scheduler, spread
+from climate_core.engine.scheduler import Scheduler, shuffle_equals
 from climate_core.plugins.base import Wait
 from tests.support.pools import WholeEvents
 from tests.support.stopping import stop
@@ -76,7 +76,7 @@ class Awaited:
 def await_idle(loop: Scheduler) -> None:
     """Wait for the end of what two workers have begun."""
     with loop._changed:
-        assert loop._changed.wait_for(lambda: loop.room == 2, PATIENCE)
+        assert loop._changed.wait_for(lambda: loop.free_places == 2, PATIENCE)
 
 
 def test_scheduler_that_is_nudged_takes_what_is_due(
@@ -237,7 +237,7 @@ def test_look_that_may_come_early_does_not_wait_for_its_time(
     soon = world.clock.now() + datetime.timedelta(seconds=0.1)
     assert event.next_at is not None
     assert event.next_at > soon
-    loop.look_early(DueEvent(event.id, lease_id, 'start_lease', event.generation, 2, soon, True))
+    loop.poll_early(DueEvent(event.id, lease_id, 'start_lease', event.generation, 2, soon, True))
     assert awaited.done.wait(PATIENCE)
     assert world.clock.now() >= soon
 
@@ -256,7 +256,7 @@ def test_look_ahead_of_time_that_is_due_by_now_is_still_one(
         return False
 
     loop = Scheduler(world.database, world.clock, WholeEvents(run, 2), 600)
-    loop.look_early(DueEvent(event.id, lease_id, 'start_lease', 0, 2, world.clock.now(), True))
+    loop.poll_early(DueEvent(event.id, lease_id, 'start_lease', 0, 2, world.clock.now(), True))
     loop.poll()
     assert done.wait(PATIENCE)
     assert stop(loop)
@@ -280,7 +280,7 @@ def test_look_ahead_of_time_comes_after_all_that_is_due(
             return False
         if len(order) == 1:
             early = DueEvent('early', due.lease_id, 'start_lease', 0, 2, due.next_at, True)
-            loop.look_early(early)
+            loop.poll_early(early)
         return awaited(due)
 
     loop = start(run, workers=1)
@@ -306,7 +306,7 @@ def test_early_look_whose_time_comes_while_it_looks_is_not_slept_through(world: 
     loop = Scheduler(world.database, clock, WholeEvents(lambda due: False, 2), 600)  # type: ignore[arg-type]
     assert loop.poll() == 600
     soon = clock.now() + datetime.timedelta(seconds=1.5)
-    loop.look_early(DueEvent('early', 'lease', 'start_lease', 0, 2, soon, True))
+    loop.poll_early(DueEvent('early', 'lease', 'start_lease', 0, 2, soon, True))
     # It is later than the moment of the look, and earlier than the moment after it.
     assert loop.poll() == 0
     assert stop(loop)
@@ -363,7 +363,7 @@ def test_look_ahead_of_time_comes_after_the_work_that_it_is_told_in(
     assert begun.wait(PATIENCE)
     now = world.clock.now()
     told = DueEvent(event.id, lease_id, 'start_lease', event.generation + later, 2, now, True)
-    loop.look_early(told)
+    loop.poll_early(told)
     loop.poll()
     assert len(taken) == 1
     world.database.write(due_events.claim, event.id, event.generation, 600)
@@ -386,7 +386,7 @@ def test_older_one_of_two_early_looks_is_dropped(world: World) -> None:
     now = world.clock.now()
     told = [DueEvent('event', 'lease', 'start_lease', n, 2, now, True) for n in (1, 2, 1)]
     for each in told:
-        loop.look_early(each)
+        loop.poll_early(each)
     loop.poll()
     assert stop(loop)
     assert taken == [told[1]]
@@ -409,7 +409,7 @@ def test_early_look_that_comes_to_nothing_drops_nothing_that_is_due(world: World
     loop.poll()
     # The look that finished the event has seen all that was told.
     now = world.clock.now()
-    loop.look_early(DueEvent(event.id, lease_id, 'start_lease', event.generation, 2, now, True))
+    loop.poll_early(DueEvent(event.id, lease_id, 'start_lease', event.generation, 2, now, True))
     loop.poll()
     for n in range(3):
         world.create(f'a{n}', end=NEVER)
@@ -541,6 +541,6 @@ def test_spread_keeps_the_order_of_ranks() -> None:
         return DueEvent(str(n), 'lease', 'event', 0, priority, time)
 
     ranks = [(n // 20, n // 10 % 2) for n in range(60)]
-    mixed = spread(due(n, *rank) for n, rank in enumerate(ranks))
+    mixed = shuffle_equals(due(n, *rank) for n, rank in enumerate(ranks))
     assert [((d.next_at - NOON).seconds // 60, d.priority) for d in mixed] == ranks
     assert len({d.id for d in mixed}) == 60

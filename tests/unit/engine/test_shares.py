@@ -12,10 +12,10 @@ import pytest
 from climate_core.db import due_events
 from climate_core.db.due_events import DueEvent
 from climate_core.engine import scheduler
+from climate_core.engine.bulkhead import ServiceBulkhead, list_services
 from climate_core.engine.event_pool import EventPool
+from climate_core.engine.event_steps import Work
 from climate_core.engine.scheduler import Scheduler
-from climate_core.engine.shares import ThreadShares, services_of
-from climate_core.engine.steps import Work
 from climate_core.lease import events as lease_events
 from climate_core.lease import model, states
 from climate_core.plugins.base import Wait
@@ -48,9 +48,9 @@ class Loop:
         self._asked = threading.Semaphore(0)
         self._ended = threading.Condition()
         self.told: dict[str, int] = {}
-        shares = ThreadShares(WORKERS, 75, services_of(world.plugins), self._tell, places)
-        self._executor = world.new_executor(enter=shares.enter)
-        pool = EventPool(world.database, self._work, WORKERS, shares)
+        bulkhead = ServiceBulkhead(WORKERS, 75, list_services(world.plugins), self._tell, places)
+        self._executor = world.new_executor(enter=bulkhead.enter)
+        pool = EventPool(world.database, self._work, WORKERS, bulkhead)
         self.scheduler = Scheduler(world.database, world.clock, pool, 600)
 
     def _work(self, due: DueEvent) -> Work:
@@ -206,13 +206,13 @@ def test_look_asks_once_about_a_service_that_many_wait_for(
     loop.scheduler.poll()
     loop.wait_for_calls(3)
     asked: list[str] = []
-    has_room = ThreadShares.has_room
+    has_capacity = ServiceBulkhead.has_capacity
 
-    def noted(shares: ThreadShares, due: DueEvent) -> bool:
+    def noted(bulkhead: ServiceBulkhead, due: DueEvent) -> bool:
         asked.append(due.id)
-        return has_room(shares, due)
+        return has_capacity(bulkhead, due)
 
-    monkeypatch.setattr(ThreadShares, 'has_room', noted)
+    monkeypatch.setattr(ServiceBulkhead, 'has_capacity', noted)
     loop.scheduler.poll()
     # Once to take one, and once to tell why it was not taken; again if it asks the database.
     assert 1 <= len(asked) <= 4
@@ -249,33 +249,33 @@ def due(number: int, *services: str) -> DueEvent:
 
 
 def test_each_service_has_a_share_of_what_the_others_leave() -> None:
-    shares = ThreadShares(16, 75)
+    bulkhead = ServiceBulkhead(16, 75)
     begun = []
     for service in ('nova', 'cinder', 'heat'):
-        while shares.has_room(due(0, service)):
+        while bulkhead.has_capacity(due(0, service)):
             begun.append(service)
-            shares.begin(due(len(begun), service))
+            bulkhead.begin(due(len(begun), service))
     assert [begun.count(each) for each in ('nova', 'cinder', 'heat')] == [12, 3, 1]
-    assert shares.has_room(due(0))
-    assert not shares.has_room(due(0, 'nova', 'neutron'))
+    assert bulkhead.has_capacity(due(0))
+    assert not bulkhead.has_capacity(due(0, 'nova', 'neutron'))
     for n in range(1, 5):
-        shares.end(str(n))
-    assert shares.has_room(due(0, 'nova', 'neutron'))
+        bulkhead.end(str(n))
+    assert bulkhead.has_capacity(due(0, 'nova', 'neutron'))
 
 
 def test_single_thread_is_for_every_service() -> None:
-    shares = ThreadShares(1, 75)
-    assert shares.has_room(due(0, 'nova', 'cinder'))
-    shares.begin(due(0, 'nova', 'cinder'))
-    assert shares.enter('0', OtherThings())
-    assert shares.enter('0', Things())
+    bulkhead = ServiceBulkhead(1, 75)
+    assert bulkhead.has_capacity(due(0, 'nova', 'cinder'))
+    bulkhead.begin(due(0, 'nova', 'cinder'))
+    assert bulkhead.enter('0', OtherThings())
+    assert bulkhead.enter('0', Things())
 
 
 def test_whole_share_is_all_threads() -> None:
-    shares = ThreadShares(3, 100)
+    bulkhead = ServiceBulkhead(3, 100)
     for n in range(3):
-        assert shares.has_room(due(n, 'nova'))
-        shares.begin(due(n, 'nova'))
+        assert bulkhead.has_capacity(due(n, 'nova'))
+        bulkhead.begin(due(n, 'nova'))
 
 
 def test_each_event_that_calls_once_for_its_lease_names_the_service() -> None:
@@ -326,7 +326,7 @@ def test_early_look_at_a_service_that_has_its_share_waits(loop: Loop) -> None:
     now = loop.world.clock.now()
     called = frozenset({'test:thing'})
     early = DueEvent(start.id, lease_id, 'start_lease', start.generation, 2, now, True, called)
-    loop.scheduler.look_early(early)
+    loop.scheduler.poll_early(early)
     loop.create('o')
     loop.scheduler.nudge()
     loop.until(lambda: 'o' in loop.awake())

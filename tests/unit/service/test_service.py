@@ -18,7 +18,7 @@ from climate_core import exceptions, service
 from climate_core.cloud import Cloud
 from climate_core.db import leases, outbox, tables, trusts
 from climate_core.db.engine import Database
-from climate_core.engine import preparation
+from climate_core.engine import start_preparation
 from climate_core.lease.model import TrustScope
 from climate_core.rpc.client import ManagerClient
 from climate_core.service import ManagerService
@@ -209,7 +209,7 @@ def test_lease_that_starts_soon_is_prepared_by_each_manager(
     run: Callable[..., Running], things: Things, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Things, 'wakes_as_owner', True)
-    monkeypatch.setattr(preparation, '_APART', 0.0)
+    monkeypatch.setattr(start_preparation, '_MIN_READ_SECONDS', 0.0)
     prepared = _Prepared(monkeypatch)
     one, two = run('one'), run('two')
     soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=50)

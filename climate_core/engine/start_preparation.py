@@ -28,15 +28,15 @@ from climate_core.threads import Worker
 LOG = log.getLogger(__name__)
 
 #: What starts sooner than in so many seconds asks for its token itself.
-_SOON: Final = 2.0
+_TOO_SOON_SECONDS: Final = 2.0
 #: Owners of whom no more are prepared at a time: those whose leases start first.
-_MOST: Final = 300
+_MAX_OWNERS: Final = 300
 #: Leases that are told of one trust at a time.
-_MOST_TOLD: Final = 100
+_MAX_LEASES_NOTIFIED: Final = 100
 #: Seconds in which the first look at the database comes, at a moment that chance chooses, after
 #: the start of a manager or a hint; and the least seconds from one look to the next.
-_FIRST: Final = 2.0
-_APART: Final = 10.0
+_FIRST_READ_SECONDS: Final = 2.0
+_MIN_READ_SECONDS: Final = 10.0
 
 
 @dataclasses.dataclass(slots=True)
@@ -53,7 +53,7 @@ class _Owner:
     may_be_told: bool = False
 
 
-class Preparation(Worker):
+class StartPreparation(Worker):
     """Ask for tokens, one at a time and at most ten in a second.
 
     The database is asked at long intervals for all that starts until the next time, and when
@@ -92,7 +92,7 @@ class Preparation(Worker):
         self._period = period
         self._monotonic = monotonic
         self._owners: dict[str, _Owner] = {}
-        self._read_at = monotonic() + random.uniform(0.0, _FIRST)  # nosec B311 # spreads load, no secret
+        self._read_at = monotonic() + random.uniform(0.0, _FIRST_READ_SECONDS)  # nosec B311 # spreads load, no secret
         self._was_read_at = -math.inf
 
     def expect(self, lease: model.Lease) -> None:
@@ -107,7 +107,7 @@ class Preparation(Worker):
 
     def look_again(self) -> None:
         """Read soon what starts: something was written that this manager does not know."""
-        self._read_within(random.uniform(0.0, _FIRST))  # nosec B311 # spreads load, no secret
+        self._read_within(random.uniform(0.0, _FIRST_READ_SECONDS))  # nosec B311 # spreads load, no secret
         self.nudge()
 
     def poll(self) -> float | None:
@@ -130,7 +130,7 @@ class Preparation(Worker):
         return max(0.0, min(first, self._read_at) - self._monotonic())
 
     def _read_within(self, seconds: float) -> None:
-        at = max(self._monotonic() + seconds, self._was_read_at + _APART)
+        at = max(self._monotonic() + seconds, self._was_read_at + _MIN_READ_SECONDS)
         with self._changed:
             self._read_at = min(self._read_at, at)
 
@@ -140,10 +140,10 @@ class Preparation(Worker):
         with self._changed:
             self._read_at = now + self._period
         until = self._period + self._seconds
-        found = self._database.read(events.read_upcoming_starts, self._types, until, _MOST)
+        found = self._database.read(events.read_upcoming_starts, self._types, until, _MAX_OWNERS)
         for each in found:
             self._plan(each.trust_id, each.seconds, each.may_be_told)
-        if len(found) == _MOST:
+        if len(found) == _MAX_OWNERS:
             # There are more, and room for them when these have started.
             self._read_within(found[-1].seconds)
 
@@ -152,7 +152,7 @@ class Preparation(Worker):
 
         :param left: seconds until a lease with this trust starts
         """
-        if left < _SOON:
+        if left < _TOO_SOON_SECONDS:
             return False
         now, window = self._monotonic(), min(self._seconds, left)
         asks_in = random.uniform(max(0.0, left - self._seconds), left - window / 2)  # nosec B311 # spreads load, no secret
@@ -164,7 +164,7 @@ class Preparation(Worker):
                 if known.starts_at <= new.starts_at:
                     return False
             self._owners[trust_id] = new
-            if len(self._owners) > _MOST:
+            if len(self._owners) > _MAX_OWNERS:
                 del self._owners[max(self._owners, key=lambda name: self._owners[name].starts_at)]
         return True
 
@@ -198,7 +198,7 @@ class Preparation(Worker):
             trust_id,
             self._seconds,
             reason is None,
-            _MOST_TOLD,
+            _MAX_LEASES_NOTIFIED,
         )
         for lease_id in found:
             if self.stopping:

@@ -19,18 +19,18 @@ from climate_core.cloud import errors
 from climate_core.db import due_events
 from climate_core.db.due_events import DueEvent
 from climate_core.db.engine import Clock
-from climate_core.engine import retry
+from climate_core.engine import attempts
 from climate_core.lease import events, model, states, transitions
 from climate_core.plugins.base import ResourcePlugin
 
 LOG = log.getLogger(__name__)
 
 #: How many leases are kept; one that was forgotten is claimed before it is looked at.
-_MOST = 2000
+_MAX_STARTS = 2000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class AwakeStart:
+class FinishedStart:
     """A start of which nothing is left to do.
 
     :param lease: as it was before the look
@@ -48,7 +48,7 @@ class AwakeStart:
         """
         if lease is None or lease.generation != self.lease.generation:
             return None
-        if _waiting(lease, self.event.id, self.event.generation - 1) is None:
+        if _find_unclaimed(lease, self.event.id, self.event.generation - 1) is None:
             return None
         claimed = lease.with_events(self.event)
         return events.get_handler(self.event.event_type).settle(
@@ -56,7 +56,7 @@ class AwakeStart:
         )
 
 
-class AwakeStarts:
+class FastStarts:
     """Keep the leases that wait for one resource, and find out that it is awake.
 
     :param plugins: resource type -> plugin
@@ -88,7 +88,7 @@ class AwakeStarts:
         with self._lock:
             self._kept[lease.id] = event, lease
             self._ids[lease.reservations[0].key] = lease.id
-            while len(self._kept) > _MOST:
+            while len(self._kept) > _MAX_STARTS:
                 self._drop(next(iter(self._kept)))
 
     def forget(self, lease_id: str) -> None:
@@ -102,7 +102,7 @@ class AwakeStarts:
             self._ids.pop(found[1].reservations[0].key, None)
         return found
 
-    def early_look(self, resource_type: str, resource_id: str) -> DueEvent | None:
+    def find_early_poll(self, resource_type: str, resource_id: str) -> DueEvent | None:
         """Return the start that waits for a resource, see :mod:`climate_core.db.due_events`.
 
         :returns: None if it is not known, or if others may work on it by now
@@ -120,14 +120,14 @@ class AwakeStarts:
         values = event.id, lease.id, event.event_type, event.generation, priority, event.next_at
         return due_events.bring_forward(DueEvent(*values), event.updated_at, 1, now)
 
-    def find(self, due: DueEvent) -> AwakeStart | None:
+    def find(self, due: DueEvent) -> FinishedStart | None:
         """Look at the resource of a start; None unless it is known to be awake."""
         with self._lock:
             found = self._drop(due.lease_id)
         if found is None:
             return None
         lease = found[1]
-        event = _waiting(lease, due.id, due.generation)
+        event = _find_unclaimed(lease, due.id, due.generation)
         if event is None:
             return None
         event = dataclasses.replace(
@@ -143,21 +143,23 @@ class AwakeStarts:
             return None
         if not self._is_awake(plugin, claimed, reservation):
             return None
-        return AwakeStart(lease, event, {reservation.id: transitions.DONE})
+        return FinishedStart(lease, event, {reservation.id: transitions.DONE})
 
     def _is_awake(
         self, plugin: ResourcePlugin, lease: model.Lease, reservation: model.Reservation
     ) -> bool:
         try:
             return plugin.is_awake(lease, reservation)
-        except (errors.Gone, *retry.EXPECTED) as exc:
+        except (errors.Gone, *attempts.EXPECTED_ERRORS) as exc:
             LOG.info('%s is looked at again: %s', reservation.id, exc)
         except Exception:
             LOG.exception('%s is looked at again', reservation.id)
         return False
 
 
-def _waiting(lease: model.Lease | None, event_id: str, generation: int) -> model.Event | None:
+def _find_unclaimed(
+    lease: model.Lease | None, event_id: str, generation: int
+) -> model.Event | None:
     """Return an event of a lease that nobody has claimed since it had this generation."""
     for event in lease.events if lease is not None else ():
         if (event.id, event.generation) == (event_id, generation):

@@ -17,7 +17,7 @@ from climate_core.calendar.calendar import Calendar
 from climate_core.db import calendar as db_calendar
 from climate_core.db import reservations
 from climate_core.db.engine import signal
-from climate_core.engine import retry
+from climate_core.engine import attempts
 from climate_core.lease import model, states
 from climate_core.plugins.base import ResourcePlugin
 
@@ -26,11 +26,11 @@ LOG = log.getLogger(__name__)
 _R = states.ReservationStatus
 
 #: How much longer than until the next look a unit is kept that is still used.
-_KEPT = datetime.timedelta(seconds=60)
+_RETAINED_AFTER_POLL = datetime.timedelta(seconds=60)
 
 
 @dataclasses.dataclass(eq=False)
-class AllocationKeeper:
+class AllocationReleaser:
     """Release, or keep, the units of the reservations of a lease.
 
     :param plugins: resource type -> plugin
@@ -72,7 +72,7 @@ class AllocationKeeper:
         db_calendar.mark_released(session, [each.id for each in given_up])
         signal(session, reservations.FREED)
 
-    def end_again(self, lease: model.Lease) -> None:
+    def end_superseded(self, lease: model.Lease) -> None:
         """Undo what was done after the end of reservations, after the claim of an event was lost.
 
         A start that is superseded by the end of its lease may open a host after the end has closed
@@ -92,7 +92,7 @@ class AllocationKeeper:
                     plugin.end(lease, each)
                 elif lease.preemptible:
                     plugin.unlock(each.resource_id, lease.id)
-            except retry.EXPECTED as exc:
+            except attempts.EXPECTED_ERRORS as exc:
                 LOG.warning('%s is not ended again: %s', each.id, exc)
             except Exception:
                 # A mistake of one plugin keeps what others hold from being ended.
@@ -125,7 +125,7 @@ class AllocationKeeper:
             used, cleaning = plugin.used_units(each), plugin.cleaning(each)
             ends = (one.end for one in each.allocations if one.unit_id in used)
             if any(end <= next_poll + cleaning for end in ends):
-                late[next_poll + cleaning + _KEPT][each.id] = used
+                late[next_poll + cleaning + _RETAINED_AFTER_POLL][each.id] = used
         for until, of_reservations in late.items():
             self.calendar.extend(session, of_reservations, until)
 

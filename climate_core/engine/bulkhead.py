@@ -16,19 +16,19 @@ from climate_core.lease import events
 from climate_core.plugins.base import ResourcePlugin
 
 
-def services_of(plugins: Mapping[str, ResourcePlugin]) -> Services:
+def list_services(plugins: Mapping[str, ResourcePlugin]) -> Services:
     """Return the services that are called for events, with the types of resources of each."""
     types: dict[str, set[str]] = {each.service: set() for each in events.TABLE if each.service}
     for resource_type, plugin in plugins.items():
-        types.setdefault(_service(plugin), set()).add(resource_type)
+        types.setdefault(_service_of(plugin), set()).add(resource_type)
     return Services(types)
 
 
-def _service(plugin: ResourcePlugin) -> str:
+def _service_of(plugin: ResourcePlugin) -> str:
     return plugin.service or plugin.resource_type
 
 
-class _Share:
+class _ServiceCounter:
     """Count events by the services that they may call.
 
     An event that may call several counts for each of them until it calls the first one, and then
@@ -36,21 +36,21 @@ class _Share:
 
     :param size: how many events there may be
     :param percent: how many of those that others leave may be of one service
-    :param seen_by: is told how many are of a service
+    :param observer: is told how many are of a service
     """
 
-    def __init__(self, size: int, percent: int, seen_by: Callable[[str, int], None]) -> None:
-        self._size, self._percent, self._seen_by = size, percent, seen_by
+    def __init__(self, size: int, percent: int, observer: Callable[[str, int], None]) -> None:
+        self._size, self._percent, self._observer = size, percent, observer
         self._at: dict[str, Collection[str]] = {}
         self._counts: dict[str, int] = defaultdict(int)
 
-    def has_room(self, service: str) -> bool:
+    def has_capacity(self, service: str) -> bool:
         """Tell whether there may be another event of a service."""
         count = self._counts[service]
         left = self._size - (len(self._at) - count)
         return count < max(1, left * self._percent // 100)
 
-    def may_go_on(self, event_id: str, service: str) -> bool:
+    def may_continue(self, event_id: str, service: str) -> bool:
         """Tell whether an event may go on to a service, whatever the others have."""
         others = self._counts[service] - (service in self._at.get(event_id, ()))
         return others < max(1, self._size * self._percent // 100)
@@ -69,17 +69,17 @@ class _Share:
         for each in services or ():
             self._counts[each] += 1
         for each in {*before, *(services or ())}:
-            self._seen_by(each, self._counts[each])
+            self._observer(each, self._counts[each])
         return before
 
 
-class ThreadShares:
+class ServiceBulkhead:
     """Count the events that are worked on, and the threads, by the service that each calls.
 
     :param workers: how many threads there are
     :param percent: how many of the threads that others leave one service may have
     :param services: the services, and the types of resources for which each is called
-    :param seen_by: is told how many threads call a service
+    :param observer: is told how many threads call a service
     :param places: how many events may be worked on; None: as many as there are threads
     """
 
@@ -88,26 +88,26 @@ class ThreadShares:
         workers: int,
         percent: int,
         services: Services = NO_SERVICES,
-        seen_by: Callable[[str, int], None] = lambda _service, _threads: None,
+        observer: Callable[[str, int], None] = lambda _service, _threads: None,
         places: int | None = None,
     ) -> None:
         self.services = services
         self.places = workers if places is None else places
-        self._events = _Share(self.places, percent, lambda _service, _events: None)
-        self._threads = _Share(workers, percent, seen_by)
+        self._events = _ServiceCounter(self.places, percent, lambda _service, _events: None)
+        self._threads = _ServiceCounter(workers, percent, observer)
         self._lock = threading.Lock()
         #: Called when an event needs a service no more that it might have called.
         self.freed: list[Callable[[], None]] = []
 
-    def has_room(self, due: DueEvent) -> bool:
+    def has_capacity(self, due: DueEvent) -> bool:
         """Tell whether the work on another event may begin."""
         with self._lock:
-            return all(self._events.has_room(each) for each in due.services)
+            return all(self._events.has_capacity(each) for each in due.services)
 
     def full(self) -> set[str]:
         """Return the services for which no other event may begin."""
         with self._lock:
-            return {each for each in self.services.names if not self._events.has_room(each)}
+            return {each for each in self.services.names if not self._events.has_capacity(each)}
 
     def begin(self, due: DueEvent) -> None:
         """Count an event that begins."""
@@ -117,7 +117,7 @@ class ThreadShares:
     def has_thread(self, due: DueEvent) -> bool:
         """Tell whether another thread may call services for an event."""
         with self._lock:
-            return all(self._threads.has_room(each) for each in due.services)
+            return all(self._threads.has_capacity(each) for each in due.services)
 
     def take_thread(self, due: DueEvent) -> None:
         """Count the thread that is about to call services for an event."""
@@ -129,11 +129,11 @@ class ThreadShares:
 
         :returns: whether it may; if not, the service has as many threads as it may have at all
         """
-        service = _service(plugin)
+        service = _service_of(plugin)
         with self._lock:
             if self._threads.is_at(event_id, service):
                 return True
-            if not self._threads.may_go_on(event_id, service):
+            if not self._threads.may_continue(event_id, service):
                 return False
             before = self._threads.move(event_id, (service,))
             self._events.move(event_id, (service,))

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Define the steps of the work on an event, and write those of many events in one transaction.
+
+The work is a generator, so that it reads from its claim to its finish, while each of its steps is
+done together with the same step of other events, and in another thread than the one before. It
+yields a :class:`Write`, and gets its result; and it yields :data:`CALL_SERVICES` before it calls
+other services.
+
+The leases of a group of writes are read, changed and notified of together, see
+:mod:`climate_core.db.groups`. The fence of each event stays its own.
+"""
+
+import datetime
+import enum
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+from sqlalchemy import orm
+
+from climate_core.db import leases, rows
+from climate_core.db.engine import Database
+from climate_core.db.rows import Outcome
+from climate_core.lease.model import Lease
+
+
+class Superseded(Exception):
+    """An event has gone on without the caller; raised before anything is written."""
+
+
+class Write(NamedTuple):
+    """Describe what an event writes: ``function(session, lease)``, called again if repeated.
+
+    :param lease_id: of the lease that is read for it, and locked; it is given None if there is
+        none
+    :param function: may raise :class:`Superseded` before it has written anything: others go on
+    """
+
+    lease_id: str
+    function: Callable[[orm.Session, Lease | None], Any]
+
+
+def write_group(database: Database, writes: Sequence[Write]) -> list[Outcome[Any]]:
+    """Write for events of different leases; return an outcome for each.
+
+    :param writes: one for each lease: the next one is to read what it wrote
+    """
+    return rows.write_group(database, _call, _call_all, writes)
+
+
+def _call_all(session: orm.Session, writes: Sequence[Write]) -> list[Outcome[Any]]:
+    """Return the results of the functions of a group, and the errors of those that gave way."""
+    found = leases.lock_all(session, {each.lease_id for each in writes})
+    with rows.deferred_writes(session):
+        return [_call_fenced(session, each, found.get(each.lease_id)) for each in writes]
+
+
+def _call_fenced(session: orm.Session, write: Write, lease: Lease | None) -> Outcome[Any]:
+    try:
+        return write.function(session, lease), None
+    except Superseded as exc:
+        return None, exc
+
+
+def _call(session: orm.Session, write: Write) -> Any:
+    return write.function(session, leases.find(session, write.lease_id, lock=True))
+
+
+class _Signal(enum.Enum):
+    CALLS = 'calls'
+
+
+#: What comes next may take as long as other services do.
+CALL_SERVICES: Final = _Signal.CALLS
+
+Step = Write | Literal[_Signal.CALLS]
+#: When the first of what is new after an event is due; True if that is not known; False: nothing
+#: is new.
+WorkResult = datetime.datetime | bool
+Work = Generator[Step, Any, WorkResult]
+
+#: What is given to work that has not begun.
+NO_OUTCOME: Final[Outcome[Any]] = (None, None)
+
+
+def advance(work: Work, outcome: Outcome[Any]) -> Step:
+    """Go on with the work on an event until its next step.
+
+    :param outcome: what came of its last step: the result, or the error that is raised there
+    :raises StopIteration: it is over; the value is its result
+    """
+    result, error = outcome
+    return work.send(result) if error is None else work.throw(error)
