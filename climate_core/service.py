@@ -39,11 +39,11 @@ from climate_core.operations.feeds import FeedOperations
 from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
+from climate_core.repair import listener
+from climate_core.repair.cleanup import LeasePurger
+from climate_core.repair.notified_checks import NotifiedChecks
+from climate_core.repair.reconciliation import Reconciler
 from climate_core.rpc import client, server
-from climate_core.sync import listener
-from climate_core.sync.notified_checks import NotifiedChecks
-from climate_core.sync.purge import LeasePurger
-from climate_core.sync.reconcile import Reconciler
 from climate_core.threads import Background, Backoff, MessageServer, Worker
 from climate_hosts.cloud.power import base as power_base
 from climate_hosts.operations.host_emptier import HostEmptier
@@ -269,7 +269,7 @@ class ManagerService:
                 if name in listener.CHECKED
             }
             yield from checks.values()
-            yield from listener.make(
+            yield from listener.create_listeners(
                 conf,
                 self.plugins,
                 checks,

@@ -19,7 +19,7 @@ from climate_core.cmd import checks, security, startup_errors
 from climate_core.db import migration
 from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.plugins import loading
-from climate_core.sync import listener
+from climate_core.repair import listener
 from climate_hosts.cloud import placement_check
 from climate_hosts.sync import checks as host_checks
 from climate_networks.sync import address_checks, segment_checks

@@ -79,7 +79,7 @@ class AllocationReleaser:
         it, and what gives way may be locked after the end has unlocked it. A lock of another
         lease, which has the resource by now, is left alone. If a manager dies before this,
         :mod:`climate_hosts.sync.lanes` closes the one later, and
-        :mod:`climate_core.sync.locks` unlocks the other.
+        :mod:`climate_core.repair.reconciliation` unlocks the other.
         """
         kept = {each.key for each in lease.live if not _is_ending(lease, each)}
         for each in lease.reservations:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from climate_core.cloud import flavors
 from climate_core.db import reservations
 from climate_core.db.engine import Database
-from climate_core.sync.repair import Repaired, repair
+from climate_core.repair.operator_repair import RepairResult, repair_remote
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -29,10 +29,10 @@ def find(database: Database, conn: 'connections.Connection') -> Iterator[str]:
         yield from sorted(chunk - database.read(reservations.filter_holding, chunk))
 
 
-def run(database: Database, conn: 'connections.Connection', yes: bool) -> Iterator[Repaired]:
+def run(database: Database, conn: 'connections.Connection', yes: bool) -> Iterator[RepairResult]:
     """Delete such flavors, or say that it would be done.
 
     :param yes: whether to do it
     """
     for each in find(database, conn):
-        yield repair(f'flavor {each}', REASON, 'delete it', yes, flavors.delete, conn, each)
+        yield repair_remote(f'flavor {each}', REASON, 'delete it', yes, flavors.delete, conn, each)

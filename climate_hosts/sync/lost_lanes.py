@@ -19,7 +19,7 @@ from climate_core.lease import states
 from climate_core.lease.events import reallocation
 from climate_core.lease.history import Cause
 from climate_core.lease.transitions import Change
-from climate_core.sync import stuck_leases
+from climate_core.repair import stuck_leases
 from climate_hosts.cloud import lane_providers
 from climate_hosts.db import host_lanes
 from climate_hosts.db import hosts as db

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from climate_core.cloud import placement
 from climate_core.db.engine import Database
-from climate_core.sync.repair import Repaired, repair
+from climate_core.repair.operator_repair import RepairResult, repair_remote
 from climate_hosts.cloud import lane_providers
 from climate_hosts.domain.hosts import Host
 from climate_hosts.sync import lanes as host_lanes
@@ -42,7 +42,7 @@ class HostRepair:
         self._conn = conn
         self._yes = yes
 
-    def run(self) -> Iterator[Repaired]:
+    def run(self) -> Iterator[RepairResult]:
         """Compare, and repair each thing that is wrong."""
         # A row is written before its host is put into the aggregate.
         members = {each.id: each.name for each in placement.list_pool(self._conn)}
@@ -53,17 +53,17 @@ class HostRepair:
             name = host.hypervisor_hostname
             if host.is_leaving:
                 wrong = 'it was not taken out of its pool completely: delete it'
-                yield Repaired(name, wrong, None)
+                yield RepairResult(name, wrong, None)
             elif host.is_half_enrolled:
                 wrong = 'its enrolment has not ended: enrol it again, or delete it'
-                yield Repaired(name, wrong, None)
+                yield RepairResult(name, wrong, None)
             elif host.takes_ordinary and provider_id in members:
                 yield self._give_back(provider_id, f'no lease has the shared host {name}')
             elif host.is_kept and provider_id not in members:
                 yield self._missing_aggregate(host)
         yield from self._lanes(present)
 
-    def _give_back(self, provider_id: str, wrong: str) -> Repaired:
+    def _give_back(self, provider_id: str, wrong: str) -> RepairResult:
         return self._do(
             provider_id,
             f'{wrong}, but ordinary servers are kept off',
@@ -74,10 +74,10 @@ class HostRepair:
             provider_id,
         )
 
-    def _missing_aggregate(self, host: Host) -> Repaired:
+    def _missing_aggregate(self, host: Host) -> RepairResult:
         name = host.hypervisor_hostname
         if not placement.has_provider(self._conn, host.provider_id):
-            return Repaired(name, _GONE, None)
+            return RepairResult(name, _GONE, None)
         return self._do(
             name,
             'ordinary servers are not kept off it',
@@ -88,7 +88,7 @@ class HostRepair:
             host.provider_id,
         )
 
-    def _lanes(self, present: Mapping[str, Host]) -> Iterator[Repaired]:
+    def _lanes(self, present: Mapping[str, Host]) -> Iterator[RepairResult]:
         """Close lanes that are nobody's any more, and make those anew that hosts lack."""
         found = placement.list_lanes(self._conn)
         for lane in found:
@@ -117,7 +117,7 @@ class HostRepair:
             if lost and not host.is_new and not host.is_leaving:
                 yield from self._lost_lanes(host, lost)
 
-    def _lost_lanes(self, host: Host, lost: Sequence[int]) -> Iterator[Repaired]:
+    def _lost_lanes(self, host: Host, lost: Sequence[int]) -> Iterator[RepairResult]:
         name = host.hypervisor_hostname
         if placement.has_provider(self._conn, host.provider_id):
             yield self._do(
@@ -132,7 +132,7 @@ class HostRepair:
             )
         elif not host.is_kept:
             # Of one that is kept that was told already.
-            yield Repaired(name, _GONE, None)
+            yield RepairResult(name, _GONE, None)
 
     def _do(
         self,
@@ -141,5 +141,5 @@ class HostRepair:
         action: str,
         function: Callable[..., object],
         *args: object,
-    ) -> Repaired:
-        return repair(what, wrong, action, self._yes, function, *args)
+    ) -> RepairResult:
+        return repair_remote(what, wrong, action, self._yes, function, *args)

@@ -29,7 +29,7 @@ from climate_core.db import due_events, leases, store
 from climate_core.db import trusts as db_trusts
 from climate_core.db.engine import Database
 from climate_core.plugins import loading
-from climate_core.sync.reconcile import Reconciler
+from climate_core.repair.reconciliation import Reconciler
 from tests.bench import climate_rows, report
 from tests.bench.climate import Climate
 from tests.bench.meter import Meter, Probe

@@ -7,8 +7,8 @@ from climate_core import exceptions
 from climate_core.cloud import Cloud, errors
 from climate_core.cloud import neutron as neutron_calls
 from climate_core.plugins.base import Done
-from climate_core.sync import orphans
-from climate_core.sync.repair import Repair
+from climate_core.repair import reconciliation
+from climate_core.repair.operator_repair import OperatorRepair
 from climate_networks.domain.marks import mark, tag
 from tests.conformance.floatingip_world import (
     ADDRESSES,
@@ -394,11 +394,11 @@ def test_what_an_ended_reservation_has_left_is_found_and_deleted_by_repair(world
     neutron.add(world.state, tags=[tag('of Blazar')], **others)
     neutron.add(world.state, **others)
     database = world.engine.database
-    assert sorted(orphans.resources(database, world.plugin)) == sorted(left)
+    assert sorted(reconciliation.find_orphans(database, world.plugin)) == sorted(left)
     plugins = {world.plugin.resource_type: world.plugin}
     before = len(world.made())
     for yes in (False, True):
-        found = [*Repair(database, plugins, yes).resources(NOON, 3600)]
+        found = [*OperatorRepair(database, plugins, yes).resources(NOON, 3600)]
         assert sorted(each.what for each in found) == sorted(left)
         assert {(each.done, each.trouble) for each in found} == {(yes, None)}
         assert 'reservation that has ended' in found[0].wrong
@@ -407,7 +407,7 @@ def test_what_an_ended_reservation_has_left_is_found_and_deleted_by_repair(world
     fresh = neutron.add(
         world.state, description=mark('x'), updated_at='2026-12-01T11:59:00Z', **others
     )
-    (found,) = Repair(database, plugins, yes=True).resources(NOON, 3600)
+    (found,) = OperatorRepair(database, plugins, yes=True).resources(NOON, 3600)
     assert (found.what, found.action) == (fresh['id'], None)
 
 

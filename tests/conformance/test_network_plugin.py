@@ -9,7 +9,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.plugins.base import Done
 from climate_core.plugins.server.plugin import ServerPlugin
-from climate_core.sync import orphans
+from climate_core.repair import reconciliation
 from climate_networks.domain.marks import mark, tag
 from climate_networks.plugins.network.plugin import NetworkPlugin
 from climate_networks.sync import segment_checks
@@ -543,7 +543,7 @@ def test_network_that_a_reservation_left_behind_is_found_and_discarded(world):
         for number, each in ((301, 'purged'), (302, ended.reservations[0].id))
     )
     neutron_networks.add_port(world.state, left['id'])
-    found = orphans.resources(world.engine.database, plugin)
+    found = reconciliation.find_orphans(world.engine.database, plugin)
     assert sorted(found) == sorted([purged['id'], left['id']])
     assert plugin.unleased_since(left['id']).isoformat() == '2026-12-01T12:00:00+00:00'
     assert plugin.unleased_since('no-such-id') is None

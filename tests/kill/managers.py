@@ -22,7 +22,7 @@ from climate_core.db.engine import Database
 from climate_core.lease.model import Lease
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
-from climate_core.sync import locks, orphans
+from climate_core.repair import reconciliation
 from tests.kill import start_manager
 from tests.support.fakes import cloud_server, leases, settings
 from tests.support.fakes.remote import PATIENCE, Remote
@@ -223,11 +223,11 @@ class Place:
 
     def orphans(self, resource_type: str) -> Iterator[str]:
         """Return the resources that wait for a lease that is not there."""
-        return orphans.resources(self.database, self._plugin(resource_type))
+        return reconciliation.find_orphans(self.database, self._plugin(resource_type))
 
     def undo_locks(self, resource_type: str) -> list[str]:
         """Unlock what leases have left, as the comparison does; return what it was."""
-        return list(locks.undo(self.database, self._plugin(resource_type)))
+        return list(reconciliation.undo_locks(self.database, self._plugin(resource_type)))
 
     def discard(self, resource_type: str, resource_id: str) -> None:
         self._plugin(resource_type).discard(resource_id)

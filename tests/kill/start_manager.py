@@ -31,7 +31,7 @@ from climate_core.engine import start_preparation
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
 from climate_core.plugins import loading, making, progress, wakeable
-from climate_core.sync import reconcile, retired_trusts
+from climate_core.repair import cleanup, reconciliation
 from climate_hosts.operations import reduction, room_steps
 from climate_hosts.operations.hosts import HostOperations
 from climate_hosts.plugins.lanes import departures
@@ -194,7 +194,7 @@ def _run(
 ) -> None:
     _begin(log)
     # The comparison looks at servers too, and each look is a step of the fake cloud.
-    reconcile._FIRST_SECONDS = 3600.0
+    reconciliation._FIRST_SECONDS = 3600.0
     # The fake cloud takes a step at each look, and needs no time for it.
     progress._FIRST = 0.02  # type: ignore[misc]
     wakeable.WakeablePlugin._first_look = lambda self: first_look  # type: ignore[method-assign]
@@ -315,5 +315,5 @@ def delete_retired_trusts(
     database, trusts = Database(conf), Trusts(Cloud(conf))
     _add_points()
     test_hooks.install(Hook(kill, tell))
-    for each in retired_trusts.find(database):
-        retired_trusts.delete(database, trusts, each)
+    for each in cleanup.find_retired_trusts(database):
+        cleanup.delete_retired_trust(database, trusts, each)

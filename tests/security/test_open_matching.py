@@ -11,7 +11,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.conf import cloud as reconcile_conf
 from climate_core.db import reservations
-from climate_core.sync.reconcile import Reconciler
+from climate_core.repair.reconciliation import Reconciler
 from climate_hosts.plugins.capacity.plugin import CapacityPlugin
 from climate_hosts.plugins.host.plugin import HostPlugin
 from climate_hosts.plugins.lanes.options import MARK

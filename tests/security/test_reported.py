@@ -10,7 +10,7 @@ from oslo_utils import uuidutils
 
 from climate_core.conf import cloud as conf
 from climate_core.lease.model import REPORTED
-from climate_core.sync import lost_resources, reconcile, reported
+from climate_core.repair import lost_resources, reconciliation
 from tests.support.fakes import cinder, nova
 from tests.support.fakes.fixtures import fake, stacks
 from tests.unit.plugins.leased import END, Leased
@@ -45,7 +45,7 @@ def report(leased, kind, resource_id, amounts):
 def compare(leased):
     """Compare once, as a manager does."""
     args = leased.stacks.conf, leased.database, leased.plugins, leased.trusts
-    reconcile.Reconciler(*args).compare()
+    reconciliation.Reconciler(*args).compare()
 
 
 def reservation(leased, resource_id):
@@ -149,7 +149,9 @@ def test_statements_do_not_grow_with_reported_servers(leased, count, lease_of):
     """Two read a page and its leases, three lock, read and settle; one finds no other page."""
     ids = reserve_each(leased, count, lease_of)
     servers = leased.plugins['virtual:instance']
-    found = leased.statements(lambda: list(reported.verify(leased.database, servers)))
+    found = leased.statements(
+        lambda: list(reconciliation.verify_reported(leased.database, servers))
+    )
     assert len(found) == 7
     live = [each for lease_id in ids for each in leased.lease(lease_id).live]
     assert len(live) == count
@@ -178,7 +180,7 @@ def test_server_of_which_nova_fails_does_not_hide_the_next_one(leased, monkeypat
     failing, after = sorted(leased.lease(LEASE).live, key=lambda reservation: reservation.id)
     assert after.resource_id == foreign
     leased.stacks.fault('GET', f'/servers/{failing.resource_id}', 500)
-    (told,) = reported.verify(leased.database, leased.plugins['virtual:instance'])
+    (told,) = reconciliation.verify_reported(leased.database, leased.plugins['virtual:instance'])
     assert foreign in told
     (left,) = leased.lease(LEASE).live
     assert left == failing

@@ -25,8 +25,8 @@ from climate_core.db import migration, monitoring, sql
 from climate_core.db.engine import Database
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
+from climate_core.repair import operator_repair, reconciliation, stuck_leases
 from climate_core.rpc.client import TOPIC, open_transport
-from climate_core.sync import orphans, repair, stuck_leases
 from climate_hosts.db import hosts
 from climate_hosts.sync import flavor_repair
 from climate_hosts.sync import repair as host_repair
@@ -160,7 +160,7 @@ def _add_repair(subparsers: Any) -> None:
         '--trusts',
         action='store_true',
         help='also delete trusts to the service user that no lease has: not if another '
-        f'installation has the same service user; takes {repair.TRUST_SECONDS:.0f} seconds more',
+        f'installation has the same service user; takes {operator_repair.TRUST_PAUSE_SECONDS:.0f} seconds more',
     )
     command_line.add_format_option(parser)
     parser.epilog = (
@@ -176,7 +176,7 @@ def _list_orphans(conf: cfg.ConfigOpts) -> int:
     rows: list[Orphan] = []
     unseen: dict[str, str] = {}
     for plugin in plugins.values():
-        with orphans.unseen(plugin.title, unseen):
+        with reconciliation.skip_unavailable(plugin.title, unseen):
             rows += _find_orphans(database, plugin, now)
     rows += _find_orphan_flavors(database, cloud, unseen)
     command_line.print_rows(rows, _ORPHAN_COLUMNS, conf.command.format, unseen)
@@ -188,11 +188,11 @@ def _find_orphans(
     database: Database, plugin: ResourcePlugin, now: datetime.datetime
 ) -> Iterator[Orphan]:
     kind = plugin.resource_type
-    for resource_id in orphans.resources(database, plugin):
+    for resource_id in reconciliation.find_orphans(database, plugin):
         since = plugin.unleased_since(resource_id)
         age = (now - since).total_seconds() if since else None
         yield Orphan('resource', kind, resource_id, None, None, age, plugin.orphaned)
-    for held, reason in orphans.lost(database, plugin):
+    for held, reason in reconciliation.find_lost(database, plugin):
         yield Orphan('reservation', kind, held.resource_id, held.lease_id, held.id, None, reason)
 
 
@@ -200,7 +200,7 @@ def _find_orphan_flavors(database: Database, cloud: Cloud, unseen: dict[str, str
     if not database.read(hosts.exist):
         # Without hosts of pools there is no flavor of a reservation.
         return []
-    with orphans.unseen('Flavor', unseen):
+    with reconciliation.skip_unavailable('Flavor', unseen):
         flavor_ids = flavor_repair.find(database, cloud.service())
         reason = flavor_repair.REASON
         return [
@@ -214,7 +214,7 @@ def _repair(conf: cfg.ConfigOpts) -> int:
     database, cloud, plugins = _connect(conf)
     options = conf.command
     command_line.check_lease_exists(database, options.lease)
-    work = repair.Repair(database, plugins, options.yes, getpass.getuser())
+    work = operator_repair.OperatorRepair(database, plugins, options.yes, getpass.getuser())
     now = database.read(sql.read_time)
     repaired = [
         *work.leases(read_thresholds(options), options.lease),
@@ -238,11 +238,11 @@ def _repair(conf: cfg.ConfigOpts) -> int:
 
 def _repair_hosts(
     database: Database, cloud: Cloud, yes: bool, unseen: dict[str, str]
-) -> list[repair.Repaired]:
+) -> list[operator_repair.RepairResult]:
     # A cloud without hosts of pools may have no Placement, or no rights for Climate to it.
     noted: dict[str, str] = {}
-    found: list[repair.Repaired] = []
-    with orphans.unseen('Host', noted):
+    found: list[operator_repair.RepairResult] = []
+    with reconciliation.skip_unavailable('Host', noted):
         found += host_repair.HostRepair(database, cloud.service(), yes).run()
         found += flavor_repair.run(database, cloud.service(), yes)
     if database.read(hosts.exist):

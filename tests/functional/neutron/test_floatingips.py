@@ -5,7 +5,7 @@ import pytest
 from oslo_config import cfg
 
 from climate_core import exceptions
-from climate_core.sync import orphans
+from climate_core.repair import reconciliation
 from climate_networks.domain.marks import mark, tag
 from tests.conformance.fake_floating_ips import FakeFloatingIps
 from tests.conformance.floatingip_world import ADDRESSES, FIRST, SECOND, Addresses, shown
@@ -136,9 +136,9 @@ class TestFloatingIps(WithPorts):
             'floatingip', floating_network_id=self.public['id'], description=mark('dead')
         )
         plugin = self.world.plugin
-        assert [*orphans.resources(self.world.engine.database, plugin)] == [left['id']]
+        assert [*reconciliation.find_orphans(self.world.engine.database, plugin)] == [left['id']]
         plugin.discard(left['id'])
-        assert [*orphans.resources(self.world.engine.database, plugin)] == []
+        assert [*reconciliation.find_orphans(self.world.engine.database, plugin)] == []
 
 
 class TestHeldFloatingIps(WithPorts):

@@ -6,7 +6,7 @@ from unittest import mock
 import pytest
 
 from climate_core import exceptions
-from climate_core.sync.listener import ComputeEndpoint
+from climate_core.repair.listener import ComputeEndpoint
 from climate_hosts.cloud import lane_providers
 from climate_hosts.db import hosts as db
 from climate_hosts.plugins.capacity.plugin import CapacityPlugin

@@ -13,7 +13,7 @@ from climate_core.db import due_events as db_events
 from climate_core.db import forecast_reads
 from climate_core.db import usage as db
 from climate_core.lease import usage
-from climate_core.sync import locks
+from climate_core.repair import reconciliation
 from tests.functional.nova.hosts import Crash
 from tests.functional.nova.made_servers import END, HOUR, IMAGE, START
 from tests.functional.nova.preemption import ServerPreemptionTest
@@ -257,7 +257,7 @@ class TestPreemptedServers(ServerPreemptionTest):
     def test_locked_after_its_end_by_a_late_manager_it_is_unlocked(self):
         server, plugin = self.server(self.filler), self.world.plugins[SERVER]
         assert list(plugin.list_locked()) == [server['id']]
-        assert list(locks.undo(self.world.database, plugin)) == []
+        assert list(reconciliation.undo_locks(self.world.database, plugin)) == []
         reservation = self.world.lease(self.filler).live[0]
         change = {'on_end': 'shelve'}
         self.world.operations.update_reservation(self.owner(), self.filler, reservation.id, change)
@@ -265,7 +265,7 @@ class TestPreemptedServers(ServerPreemptionTest):
         assert list(plugin.list_locked()) == []
         lock = {'lock': {'locked_reason': server['locked_reason']}}
         self.admin_api.post_server_action(server['id'], lock)
-        assert list(locks.undo(self.world.database, plugin)) == [server['id']]
+        assert list(reconciliation.undo_locks(self.world.database, plugin)) == [server['id']]
         assert list(plugin.list_locked()) == []
         assert not self.show(server)['locked']
 

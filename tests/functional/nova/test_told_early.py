@@ -9,8 +9,8 @@ from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.event_pool import EventPool
 from climate_core.engine.scheduler import Scheduler
 from climate_core.lease import model
-from climate_core.sync.listener import SERVERS, NotificationEndpoint
-from climate_core.sync.notified_checks import NotifiedChecks
+from climate_core.repair.listener import SERVERS, NotificationEndpoint
+from climate_core.repair.notified_checks import NotifiedChecks
 from tests.functional.nova.made_servers import END, START, MadeServersTest
 from tests.support.stopping import stop
 

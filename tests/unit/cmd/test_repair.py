@@ -20,7 +20,7 @@ from climate_core.cmd.manage import repair as command
 from climate_core.db import history, sql, tables, trusts
 from climate_core.db.engine import Database
 from climate_core.lease import model
-from climate_core.sync import repair
+from climate_core.repair import operator_repair
 from climate_hosts.sync import flavor_repair
 from tests.conformance.fake_servers import FakeServers
 from tests.support.fakes import cloud_server, leases, nova, settings
@@ -283,7 +283,7 @@ def test_a_server_that_gets_its_lease_meanwhile_is_left(
         return since(resource_id)
 
     monkeypatch.setattr(plugin, 'unleased_since', reserved_meanwhile)
-    repaired = repair.Repair(database, {plugin.resource_type: plugin}, yes=True)
+    repaired = operator_repair.OperatorRepair(database, {plugin.resource_type: plugin}, yes=True)
     (left,) = repaired.resources(database.read(sql.read_time), 60.0)
     assert (left.done, left.trouble) == (False, 'A lease holds it by now.')
     assert world.effects(server) == []
@@ -302,7 +302,7 @@ def test_what_cannot_be_repaired_does_not_keep_the_rest(
         discard(resource_id)
 
     monkeypatch.setattr(plugin, 'discard', refuse)
-    repaired = repair.Repair(database, {plugin.resource_type: plugin}, yes=True)
+    repaired = operator_repair.OperatorRepair(database, {plugin.resource_type: plugin}, yes=True)
     found = list(repaired.resources(database.read(sql.read_time), 60.0))
     assert [(each.done, each.trouble) for each in found] == [(False, 'it is locked'), (True, None)]
     assert [world.effects(each) for each in servers] == [[], ['delete']]
@@ -328,7 +328,7 @@ def test_trusts_are_looked_at_twice(
     assert run('repair', '--yes') == 0
     assert stray in world.state.trusts
     assert run('repair', '--yes', '--trusts') == 0
-    assert waited == [repair.TRUST_SECONDS]
+    assert waited == [operator_repair.TRUST_PAUSE_SECONDS]
     assert set(world.state.trusts) == {kept, new}
 
 

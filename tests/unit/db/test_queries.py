@@ -31,7 +31,7 @@ from climate_core.lease import transitions
 from climate_core.lease.changes import lifecycle
 from climate_core.lease.history import Cause
 from climate_core.lease.transitions import Change
-from climate_core.sync import lost_resources
+from climate_core.repair import lost_resources
 from climate_hosts.db import hosts
 from tests.support.plans import plans
 from tests.support.world import TYPE, World, user

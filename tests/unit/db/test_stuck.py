@@ -11,7 +11,7 @@ from climate_core import exceptions
 from climate_core.db import due_events, history, monitoring, tables
 from climate_core.db.monitoring import StuckKind
 from climate_core.lease import model
-from climate_core.sync import stuck_leases
+from climate_core.repair import stuck_leases
 from tests.support.world import NOON, Time, World
 
 PATIENCE = monitoring.StuckThresholds(attempts=3, seconds=600, grace=60)

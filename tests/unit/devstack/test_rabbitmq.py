@@ -11,7 +11,7 @@ from climate_cloud import rabbitmq, secrets
 from climate_cloud.settings import Settings
 
 from climate_core import conf as climate_conf
-from climate_core.sync import listener
+from climate_core.repair import listener
 
 EXCHANGES = {'nova', 'openstack', 'heat', 'climate'}
 

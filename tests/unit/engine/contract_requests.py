@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from climate_core.lease import model
 from climate_core.operations.leases import LeaseOperations
-from climate_core.sync import lost_resources
+from climate_core.repair import lost_resources
 from tests.unit.engine.contract_world import THINGS, ContractWorld
 
 HOOKS = [{'url': f'https://{name}.example.org/', 'secret': 'x' * 16} for name in 'ab']

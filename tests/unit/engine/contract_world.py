@@ -22,7 +22,7 @@ from climate_core.plugins.base import Wait
 from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import Nouns
 from climate_core.plugins.server.plugin import ServerPlugin
-from climate_core.sync import retired_trusts
+from climate_core.repair import cleanup
 from tests.support.world import NOON, TYPE, World
 from tests.unit.engine.contract_things import (
     BASE,
@@ -190,8 +190,8 @@ class ContractWorld(World):
 
     def delete_retired_trusts(self) -> None:
         """Look for trusts that no lease needs, as the comparison with the cloud does."""
-        for each in retired_trusts.find(self.database):
-            retired_trusts.delete(self.database, self.trusts, each)  # type: ignore[arg-type]
+        for each in cleanup.find_retired_trusts(self.database):
+            cleanup.delete_retired_trust(self.database, self.trusts, each)  # type: ignore[arg-type]
 
     def fresh(self) -> str:
         """Return a thing that nobody has wanted yet."""

@@ -13,7 +13,7 @@ from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.db import leases, tables, trusts
 from climate_core.plugins.base import Claimed
-from climate_core.sync import retired_trusts
+from climate_core.repair import cleanup
 from tests.support.world import Time, World, user
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
@@ -56,7 +56,7 @@ def let_time_pass(world: World, **since: Any) -> None:
     """Have shared trusts no more wait, and look for those that no lease needs."""
     with world.database.writer() as session:
         session.execute(sa.update(tables.OWNER_TRUSTS).values(next_at=None, **since))
-    list(retired_trusts.find(world.database))
+    list(cleanup.find_retired_trusts(world.database))
 
 
 def finish(world: World, lease_id: str) -> None:
@@ -76,8 +76,8 @@ def sweep(world: World, older: bool = True) -> list[str]:
             since = row.retired_at - GRACE if older else row.retired_at
             where = table.c.trust_id == row.trust_id
             session.execute(sa.update(table).where(where).values(retired_at=since))
-    deletes = retired_trusts.delete
-    found = retired_trusts.find(world.database)
+    deletes = cleanup.delete_retired_trust
+    found = cleanup.find_retired_trusts(world.database)
     return [each for each in found if deletes(world.database, world.trusts, each)]  # type: ignore[arg-type]
 
 
@@ -253,7 +253,7 @@ def test_lease_that_took_a_trust_at_the_last_moment_is_seen_before_it_is_deleted
     with world.database.writer() as session:
         values = {'trust_id': 'trust1', 'status': 'ACTIVE'}
         session.execute(sa.update(tables.LEASES).values(values))
-    assert not retired_trusts.delete(world.database, world.trusts, 'trust1')  # type: ignore[arg-type]
+    assert not cleanup.delete_retired_trust(world.database, world.trusts, 'trust1')  # type: ignore[arg-type]
     assert world.trusts.present == {'trust1'}
 
 
@@ -505,8 +505,8 @@ def test_trust_that_keystone_keeps_is_told_once_and_tried_later_and_later(
     told: list[int] = []
 
     def look() -> None:
-        for each in retired_trusts.find(world.database):
-            assert not retired_trusts.delete(
+        for each in cleanup.find_retired_trusts(world.database):
+            assert not cleanup.delete_retired_trust(
                 world.database,
                 world.trusts,  # type: ignore[arg-type]
                 each,

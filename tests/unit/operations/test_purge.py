@@ -6,8 +6,8 @@ import pathlib
 import pytest
 
 from climate_core.db import leases
+from climate_core.repair import cleanup
 from climate_core.service import ManagerService
-from climate_core.sync import purge
 from tests.support.world import TYPE, Things, Time, Trusts, World, configure
 
 NEVER = '2090-01-01 00:00'
@@ -28,10 +28,10 @@ def left(world: World, ids: list[str]) -> int:
 def test_leases_are_removed_after_their_time_and_a_few_at_once(
     world: World, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(purge, 'BATCH', 2)
+    monkeypatch.setattr(cleanup, 'BATCH_SIZE', 2)
     old = delete_leases(world, 5)
     kept = world.create('kept', end=NEVER)
-    purger = purge.LeasePurger(world.database, world.clock, 10)
+    purger = cleanup.LeasePurger(world.database, world.clock, 10)
     time.forward(days=9)
     assert purger.poll() > 3600
     assert left(world, old) == 5
@@ -59,4 +59,4 @@ def test_manager_purges_unless_it_is_turned_off(
         conf.set_override('purge_days', days, group='manager')
     service = ManagerService(conf, plugins={TYPE: Things()}, trusts=Trusts(), watch=False)
     names = [each.name for each in service._starters]
-    assert (purge.LeasePurger.name in names) == runs
+    assert (cleanup.LeasePurger.name in names) == runs

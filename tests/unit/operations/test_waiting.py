@@ -13,7 +13,7 @@ from climate_core.calendar.model import AllocationRequest
 from climate_core.db import due_events as db_events
 from climate_core.db import leases, monitoring, rows, tables
 from climate_core.lease import model
-from climate_core.sync import stuck_leases
+from climate_core.repair import stuck_leases
 from tests.support.rooms import TYPE, Hotel
 from tests.support.world import at, user
 

@@ -6,7 +6,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.lease import model, views
 from climate_core.plugins.stack.template_stack import FILLED, UNFILLED
-from climate_core.sync import lost_resources
+from climate_core.repair import lost_resources
 from tests.support.kinds import kind_cell
 from tests.unit.plugins.templated import TOO_BIG, wanted
 

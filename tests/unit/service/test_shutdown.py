@@ -23,9 +23,9 @@ from climate_core.cmd.manage import serve
 from climate_core.context import RequestContext
 from climate_core.db import tables
 from climate_core.db.engine import Database
+from climate_core.repair import reconciliation
+from climate_core.repair.reconciliation import Reconciler
 from climate_core.service import ManagerService
-from climate_core.sync import reconcile
-from climate_core.sync.reconcile import Reconciler
 from climate_core.threads import MessageServer, VitalThread
 from tests.support.world import TYPE, Things, Trusts, configure
 
@@ -66,7 +66,7 @@ def _hooks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threading, 'excepthook', threading.excepthook)
     monkeypatch.setattr(signal, 'signal', lambda *_: None)
     monkeypatch.setattr(signal, 'set_wakeup_fd', lambda *_, **__: None)
-    monkeypatch.setattr(reconcile, '_FIRST_SECONDS', 0.0)
+    monkeypatch.setattr(reconciliation, '_FIRST_SECONDS', 0.0)
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import Any
 from climate_core.db import due_events
 from climate_core.db.engine import Database
 from climate_core.lease.model import Reservation
-from climate_core.sync import listener
-from climate_core.sync.notified_checks import NotifiedChecks
+from climate_core.repair import listener
+from climate_core.repair.notified_checks import NotifiedChecks
 
 
 class Plugin:
@@ -62,13 +62,17 @@ class Cloud:
         }
 
     def notify(
-        self, source: listener.Source, event_type: str, payload: Any, priority: str = 'info'
+        self,
+        source: listener.NotificationSource,
+        event_type: str,
+        payload: Any,
+        priority: str = 'info',
     ) -> None:
         """Hand a notification over, and leave its check to be done."""
         endpoint = self._endpoints[source.resource_type]
         getattr(endpoint, priority)({}, 'publisher', event_type, payload, {})
 
-    def tell(self, source: listener.Source, *notification: Any) -> None:
+    def tell(self, source: listener.NotificationSource, *notification: Any) -> None:
         """Hand a notification over, and do what is checked because of it at once."""
         self.notify(source, *notification)
         self.checks[source.resource_type].poll()

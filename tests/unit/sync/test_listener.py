@@ -7,8 +7,8 @@ import sqlalchemy as sa
 
 from climate_core import conf as climate_conf
 from climate_core.db import outbox
-from climate_core.sync import listener
-from climate_core.sync.listener import SERVERS, STACKS, VOLUMES
+from climate_core.repair import listener
+from climate_core.repair.listener import SERVERS, STACKS, VOLUMES
 from tests.support.fakes import leases
 from tests.support.stopping import stop
 
@@ -204,7 +204,7 @@ def test_listener_is_made_for_each_enabled_service(cloud, types, off, count):
     for group in off:
         conf.set_override('enabled', False, group=group)
     checks = {name: each for name, each in cloud.checks.items() if name in types}
-    assert len(listener.make(conf, types, checks, None, None, None)) == count
+    assert len(listener.create_listeners(conf, types, checks, None, None, None)) == count
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_notification_on_the_bus_is_heard(
     conf = climate_conf.load([], config_files=[])
     conf.set_override('transport_url', 'fake:/')
     checks = {source.resource_type: cloud.checks[source.resource_type]}
-    (server,) = listener.make(conf, checks, checks, None, None, None)
+    (server,) = listener.create_listeners(conf, checks, checks, None, None, None)
     server.start()
     conf.set_override('control_exchange', exchange)
     transport = messaging.get_notification_transport(conf)

@@ -8,7 +8,7 @@ import pytest
 from climate_core.db import sql
 from climate_core.engine.allocation_release import AllocationReleaser
 from climate_core.lease.changes import queueing
-from climate_core.sync import locks
+from climate_core.repair import reconciliation
 from tests.support.fakes import leases, nova
 
 SERVER = 'virtual:instance'
@@ -57,8 +57,8 @@ def test_late_lock_of_a_server_that_runs_is_undone(
         now = database.read(sql.read_time)
         leases.change(database, lease.id, queueing.preempt_lease, now, now)
     unlocked = [server] if is_unlocked else []
-    assert list(locks.undo(database, world.plugin())) == unlocked
-    assert list(locks.undo(database, world.plugin())) == []
+    assert list(reconciliation.undo_locks(database, world.plugin())) == unlocked
+    assert list(reconciliation.undo_locks(database, world.plugin())) == []
     assert world.effects(server) == ['unlock'] * len(unlocked)
 
 
@@ -66,4 +66,4 @@ def test_late_lock_of_another_lease_is_undone_when_the_server_runs(world, databa
     server = lock(world, 'late', 'ACTIVE')
     lease = leases.started(leases.make(database, [server], world.trust()))
     leases.write(database, lease)
-    assert list(locks.undo(database, world.plugin())) == [server]
+    assert list(reconciliation.undo_locks(database, world.plugin())) == [server]

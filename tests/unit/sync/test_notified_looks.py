@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from climate_core import concurrency
 from climate_core.db import due_events, events, sql, tables
 from climate_core.lease import model, transitions
-from climate_core.sync import listener
-from climate_core.sync.listener import SERVERS, STACKS, VOLUMES
+from climate_core.repair import listener
+from climate_core.repair.listener import SERVERS, STACKS, VOLUMES
 from tests.support.fakes import leases
 from tests.support.world import executed
 
@@ -240,9 +240,9 @@ def test_early_look_counts_for_the_service_of_its_resource(database):
 def test_flood_of_notifications_brings_few_looks_forward(database, looked, hear, monkeypatch):
     monkeypatch.setattr(concurrency, 'time', SimpleNamespace(monotonic=lambda: 1000.0))
     waiting(database, {'resource_ids': ['server-1', 'server-2']})
-    for _ in range(2 * listener._MOST_EARLY):
+    for _ in range(2 * listener._MAX_EARLY_POLLS):
         hear(SERVERS, *CREATED)
-    assert len(looked) == listener._MOST_EARLY
+    assert len(looked) == listener._MAX_EARLY_POLLS
     # What happens to another resource of the lease is looked at all the same.
     hear(SERVERS, CREATED[0], {'nova_object.data': {'uuid': 'server-2'}})
-    assert len(looked) == listener._MOST_EARLY + 1
+    assert len(looked) == listener._MAX_EARLY_POLLS + 1

@@ -13,7 +13,7 @@ from climate_core.conf import cloud as reconcile_conf
 from climate_core.db import outbox, sql, tables
 from climate_core.db import trusts as db_trusts
 from climate_core.lease.model import TrustScope
-from climate_core.sync import locks, orphans, reconcile, retired_trusts
+from climate_core.repair import cleanup, reconciliation
 from tests.support.fakes import leases, nova
 from tests.support.stopping import stop
 from tests.support.world import executed
@@ -38,7 +38,7 @@ def make(world, database, nudged):
     """Return a function that makes a reconciler, as one more manager has it."""
     world.conf.register_opts(reconcile_conf.RECONCILE_OPTS, group=reconcile_conf.RECONCILE_GROUP)
     plugins = {'virtual:instance': world.plugin()}
-    return lambda: reconcile.Reconciler(
+    return lambda: reconciliation.Reconciler(
         world.conf, database, plugins, world.trusts, lambda: nudged.append(1)
     )
 
@@ -84,7 +84,7 @@ def test_one_of_two_is_missing(world, database, reconciler):
 
 
 def test_all_are_missing_on_every_page(world, database, reconciler, nudged, monkeypatch):
-    monkeypatch.setattr(orphans, '_PAGE', 2)
+    monkeypatch.setattr(reconciliation, '_HELD_PAGE_SIZE', 2)
     made = [reserve(world, database) for _ in range(5)]
     for lease in made:
         world.destroy(lease.reservations[0].resource_id)
@@ -244,7 +244,7 @@ def test_lock_that_a_lease_has_left_is_undone(world, database, reconciler, caplo
 def test_looking_for_locks_costs_no_statement_where_there_are_none(world, database):
     lock(world, 'Do not.')
     plugin = world.plugin()
-    assert executed(database, lambda: list(locks.undo(database, plugin))) == []
+    assert executed(database, lambda: list(reconciliation.undo_locks(database, plugin))) == []
 
 
 SCOPE = TrustScope('alice-id', 'demo-id', 'climate-id', ('member', 'reader'))
@@ -314,4 +314,4 @@ def test_trust_that_keystone_does_not_delete_is_tried_again(
 
 
 def test_looking_for_retired_trusts_costs_one_statement_where_there_are_none(world, database):
-    assert len(executed(database, lambda: list(retired_trusts.find(database)))) == 1
+    assert len(executed(database, lambda: list(cleanup.find_retired_trusts(database)))) == 1

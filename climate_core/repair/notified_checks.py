@@ -24,22 +24,22 @@ from climate_core.db import reservations, store
 from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.lease.model import Reservation
 from climate_core.plugins.base import ResourcePlugin
-from climate_core.sync import lost_resources
+from climate_core.repair import lost_resources
 from climate_core.threads import Worker
 
 LOG = log.getLogger(__name__)
 
 #: The most checks of a type within a period of so many seconds.
-_MOST_CHECKS: Final = 600
-_PERIOD: Final = 60.0
+_MAX_CHECKS: Final = 600
+_PERIOD_SECONDS: Final = 60.0
 #: The most resources that wait for their check.
-_MOST_WAITING: Final = 1000
+_MAX_QUEUED: Final = 1000
 #: Checks of one batch. So few resources are read one by one: none of them lists all.
-_BATCH: Final = 10
+_BATCH_SIZE: Final = 10
 #: Seconds until a resource that exists is checked once more: cinder-scheduler notifies that a
 #: volume has no backend before it stores that (cinder/scheduler/flows/create_volume.py), and a
 #: replica of a database may lag.
-_AGAIN: Final = 2.0
+_RECHECK_SECONDS: Final = 2.0
 
 
 class Suspicion(enum.Enum):
@@ -50,14 +50,14 @@ class Suspicion(enum.Enum):
 
 
 #: Whether a lease holds a resource so that it can be that, and what records it.
-_CONCERNS = {
+_IS_POSSIBLE = {
     Suspicion.LOST: lost_resources.can_be_lost,
     Suspicion.MOVED: lost_resources.can_be_moved,
 }
 _RECORD = {Suspicion.LOST: lost_resources.mark_lost, Suspicion.MOVED: lost_resources.mark_moved}
 
 
-class _Waiting(NamedTuple):
+class _QueuedCheck(NamedTuple):
     """A check that waits, until ``at`` by the monotonic clock."""
 
     at: float
@@ -69,7 +69,7 @@ _Key = tuple[Suspicion, str]
 #: Its title, and the ids of resources.
 _UNCHECKED: Final = 'Could not check %s %s after a notification; the reconciliation checks it'
 #: What keeps a check from an answer; any other exception is an error of Climate.
-_TROUBLE: tuple[type[Exception], ...] = (*errors.EXPECTED, store.Stale, *DATABASE_ERRORS)
+_CHECK_ERRORS: tuple[type[Exception], ...] = (*errors.EXPECTED, store.Stale, *DATABASE_ERRORS)
 
 
 class NotifiedChecks(Worker):
@@ -83,13 +83,13 @@ class NotifiedChecks(Worker):
     def __init__(
         self, database: Database, plugin: ResourcePlugin, nudge: Callable[[], None] = lambda: None
     ) -> None:
-        super().__init__(_PERIOD)
+        super().__init__(_PERIOD_SECONDS)
         self._database = database
         self._plugin = plugin
         self._nudge_engine = nudge
-        self._limit = RateLimit(_MOST_CHECKS, _PERIOD)
+        self._limit = RateLimit(_MAX_CHECKS, _PERIOD_SECONDS)
         self._lock = threading.Lock()
-        self._waiting: dict[_Key, _Waiting] = {}
+        self._waiting: dict[_Key, _QueuedCheck] = {}
         self._is_full = False
 
     def request(self, suspicion: Suspicion, resource_id: str) -> bool:
@@ -104,40 +104,42 @@ class NotifiedChecks(Worker):
                 # Not earlier: a flood about one resource costs a check every few seconds.
                 self._waiting[key] = waiting._replace(is_last=False)
                 return True
-        if not self._database.read(_CONCERNS[suspicion], self._plugin.resource_type, resource_id):
+        if not self._database.read(
+            _IS_POSSIBLE[suspicion], self._plugin.resource_type, resource_id
+        ):
             return False
         with self._lock:
-            if key not in self._waiting and len(self._waiting) >= _MOST_WAITING:
+            if key not in self._waiting and len(self._waiting) >= _MAX_QUEUED:
                 if not self._is_full:
                     told = 'Too many notifications about a %s: the reconciliation checks the rest'
                     LOG.warning(told, self._plugin.title)
                 self._is_full = True
                 return True
-            self._waiting[key] = _Waiting(time.monotonic())
+            self._waiting[key] = _QueuedCheck(time.monotonic())
         self.nudge()
         return True
 
     def poll(self) -> float | None:
         """Check what is due, as far as the bound allows."""
         now = time.monotonic()
-        taken: dict[Suspicion, dict[str, _Waiting]] = defaultdict(dict)
+        taken: dict[Suspicion, dict[str, _QueuedCheck]] = defaultdict(dict)
         with self._lock:
             due = [key for key, each in self._waiting.items() if each.at <= now]
-            for key in due[:_BATCH]:
+            for key in due[:_BATCH_SIZE]:
                 if not self._limit.take():
                     break
                 taken[key[0]][key[1]] = self._waiting.pop(key)
-            self._is_full = self._is_full and len(self._waiting) >= _MOST_WAITING // 2
+            self._is_full = self._is_full and len(self._waiting) >= _MAX_QUEUED // 2
         for suspicion, asked in taken.items():
             self._check(suspicion, asked)
         if due and not taken:
             # The bound is reached, and its period is longer.
-            return _AGAIN
+            return _RECHECK_SECONDS
         with self._lock:
             first = min((each.at for each in self._waiting.values()), default=None)
         return None if first is None else max(0.0, first - time.monotonic())
 
-    def _check(self, suspicion: Suspicion, asked: Mapping[str, _Waiting]) -> None:
+    def _check(self, suspicion: Suspicion, asked: Mapping[str, _QueuedCheck]) -> None:
         """Check resources; what is found to be as before is checked once more."""
         found: set[str] = set()
         try:
@@ -145,11 +147,11 @@ class NotifiedChecks(Worker):
                 reservations.find_holders, self._plugin.resource_type, sorted(asked)
             )
             found = self._note(suspicion, held) if held else set()
-        except _TROUBLE as exc:
+        except _CHECK_ERRORS as exc:
             LOG.warning(_UNCHECKED + ': %s', self._plugin.title, ', '.join(asked), exc)
         except Exception:
             LOG.exception(_UNCHECKED, self._plugin.title, ', '.join(asked))
-        again = _Waiting(time.monotonic() + _AGAIN, is_last=True)
+        again = _QueuedCheck(time.monotonic() + _RECHECK_SECONDS, is_last=True)
         with self._lock:
             for resource_id, waiting in asked.items():
                 if resource_id not in found and not waiting.is_last:

@@ -2,9 +2,9 @@
 """Hear what Nova, Cinder and Heat notify of the resources of leases.
 
 A notification is a hint: it changes nothing by itself. Changes outside of
-a lease are checked, see :mod:`climate_core.sync.notified_checks`. What was asked for at a start or
+a lease are checked, see :mod:`climate_core.repair.notified_checks`. What was asked for at a start or
 an end, and is done, is looked at now and not only at the next look, and once more if this manager
-is looking at it. Nothing depends on it: the comparison of :mod:`climate_core.sync.reconcile` and
+is looking at it. Nothing depends on it: the comparison of :mod:`climate_core.repair.reconciliation` and
 the next look make up for a notification that is lost, or comes just before its manager dies.
 
 Facts: Nova's event types of unversioned notifications begin with ``compute.``, and the id is
@@ -42,22 +42,22 @@ from climate_core.concurrency import RateLimit
 from climate_core.conf import cloud
 from climate_core.db import due_events, store
 from climate_core.db.engine import DATABASE_ERRORS
-from climate_core.sync.notified_checks import NotifiedChecks, Suspicion
+from climate_core.repair.notified_checks import NotifiedChecks, Suspicion
 from climate_core.threads import MessageServer
 
 LOG = log.getLogger(__name__)
 
 #: The errors after which a notification is dropped; the next comparison makes up for it.
-_TROUBLE: tuple[type[Exception], ...] = (store.Stale, *DATABASE_ERRORS)
+_DATABASE_ERRORS: tuple[type[Exception], ...] = (store.Stale, *DATABASE_ERRORS)
 #: What the id of a resource looks like; anything else is no resource of a lease.
-_ID: Final = re.compile(r'[0-9A-Za-z_.:-]{1,255}', re.ASCII)
+_ID_PATTERN: Final = re.compile(r'[0-9A-Za-z_.:-]{1,255}', re.ASCII)
 #: The most early looks at the lease of one resource within a period of so many seconds.
-_MOST_EARLY: Final = 20
-_PERIOD: Final = 60.0
+_MAX_EARLY_POLLS: Final = 20
+_PERIOD_SECONDS: Final = 60.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Source:
+class NotificationSource:
     """The notifications about one type of resource.
 
     :param group: the section with the options
@@ -77,7 +77,7 @@ class Source:
 
 #: A soft-deleted server can be restored and holds its host meanwhile, so it is not lost before
 #: Nova deletes it.
-SERVERS = Source(
+SERVERS = NotificationSource(
     'virtual:instance',
     cloud.NOVA_NOTIFICATIONS.GROUP,
     ('uuid', 'instance_id'),
@@ -98,7 +98,7 @@ SERVERS = Source(
     ),
     prefix='compute.',
 )
-VOLUMES = Source(
+VOLUMES = NotificationSource(
     'virtual:volume',
     cloud.CINDER_NOTIFICATIONS.GROUP,
     ('volume_id',),
@@ -115,7 +115,7 @@ VOLUMES = Source(
     ),
 )
 #: Nested stacks tell their deletion, too, but are not reserved.
-STACKS = Source(
+STACKS = NotificationSource(
     'virtual:stack',
     cloud.HEAT_NOTIFICATIONS.GROUP,
     ('stack_identity',),
@@ -146,7 +146,7 @@ class NotificationEndpoint:
 
     def __init__(
         self,
-        source: Source,
+        source: NotificationSource,
         checks: NotifiedChecks,
         early_looks: due_events.EarlyPolls,
         poll_early: Callable[[due_events.DueEvent], None],
@@ -159,7 +159,7 @@ class NotificationEndpoint:
         self._checks = checks
         self._early_looks = early_looks
         self._look_early = poll_early
-        self._limit = RateLimit(_MOST_EARLY, _PERIOD)
+        self._limit = RateLimit(_MAX_EARLY_POLLS, _PERIOD_SECONDS)
 
     def info(
         self,
@@ -170,9 +170,9 @@ class NotificationEndpoint:
         metadata: Mapping[str, Any],  # noqa: ARG002
     ) -> None:
         source, kind = self._source, event_type.removeprefix(self._source.prefix)
-        data = _data(payload)
+        data = _payload_data(payload)
         resource_id = next(filter(None, map(data.get, source.ids)), None)
-        if not isinstance(resource_id, str) or not _ID.fullmatch(resource_id):
+        if not isinstance(resource_id, str) or not _ID_PATTERN.fullmatch(resource_id):
             return
         suspicion = source.suspected.get(kind)
         try:
@@ -180,7 +180,7 @@ class NotificationEndpoint:
                 return
             if kind in source.done:
                 self._look(resource_id)
-        except _TROUBLE as exc:
+        except _DATABASE_ERRORS as exc:
             LOG.warning('%s of %s was not taken in: %s', event_type, resource_id, exc)
 
     #: Cinder's scheduler tells that a volume has no backend with this priority.
@@ -211,19 +211,19 @@ class ComputeEndpoint:
         payload: Any,
         metadata: Mapping[str, Any],  # noqa: ARG002
     ) -> None:
-        service = _data(payload)
+        service = _payload_data(payload)
         if service.get('binary') == 'nova-compute':
             LOG.info('%s of nova-compute on %.255r', event_type, service.get('host'))
             self._look()
 
 
-def _data(payload: Any) -> Mapping[str, Any]:
+def _payload_data(payload: Any) -> Mapping[str, Any]:
     """Return what a payload has, versioned or not; nothing if it is malformed."""
     data = payload.get('nova_object.data', payload) if isinstance(payload, Mapping) else {}
     return data if isinstance(data, Mapping) else {}
 
 
-def make(
+def create_listeners(
     conf: cfg.ConfigOpts,
     types: Collection[str],
     checks: Mapping[str, NotifiedChecks],

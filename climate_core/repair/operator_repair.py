@@ -19,18 +19,18 @@ from climate_core.db.engine import Database
 from climate_core.lease.history import Cause
 from climate_core.lease.model import Reservation
 from climate_core.plugins.base import ResourcePlugin
-from climate_core.sync import lost_resources, orphans, stuck_leases
+from climate_core.repair import lost_resources, reconciliation, stuck_leases
 
 #: Seconds between two looks at the trusts that no lease has: a lease is written right after its
 #: trust is made, and Keystone does not say how old a trust is.
-TRUST_SECONDS = 60.0
+TRUST_PAUSE_SECONDS = 60.0
 
 #: The errors that keep one thing from being repaired; the others are repaired nevertheless.
-_TROUBLE: tuple[type[Exception], ...] = (*errors.EXPECTED, store.Stale)
+_REPAIR_ERRORS: tuple[type[Exception], ...] = (*errors.EXPECTED, store.Stale)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Repaired:
+class RepairResult:
     """One thing that is wrong, and what is or would be done about it.
 
     :param what: the id of a lease, of a resource or of a trust
@@ -46,23 +46,23 @@ class Repaired:
     trouble: str | None = None
 
 
-def repair(
+def repair_remote(
     what: str, wrong: str, action: str, yes: bool, function: Callable[..., object], *args: object
-) -> Repaired:
+) -> RepairResult:
     """Repair one thing that is wrong in another service, or say what would be done.
 
     :param yes: whether to do it
     """
     if not yes:
-        return Repaired(what, wrong, action)
+        return RepairResult(what, wrong, action)
     try:
         function(*args)
     except errors.EXPECTED as exc:
-        return Repaired(what, wrong, action, False, str(exc) or type(exc).__name__)
-    return Repaired(what, wrong, action, True)
+        return RepairResult(what, wrong, action, False, str(exc) or type(exc).__name__)
+    return RepairResult(what, wrong, action, True)
 
 
-class Repair:
+class OperatorRepair:
     """Repair, or say what would be done.
 
     :ivar unseen: the titles of plugins, and why their resources were not looked for
@@ -86,7 +86,7 @@ class Repair:
 
     def leases(
         self, thresholds: monitoring.StuckThresholds, lease_id: str | None = None
-    ) -> Iterator[Repaired]:
+    ) -> Iterator[RepairResult]:
         """Make stuck leases go on.
 
         :param lease_id: only this lease
@@ -97,7 +97,9 @@ class Repair:
         for each, findings in by_lease.items():
             yield from self._unstick(each, findings)
 
-    def _unstick(self, lease_id: str, findings: Sequence[monitoring.Stuck]) -> Iterator[Repaired]:
+    def _unstick(
+        self, lease_id: str, findings: Sequence[monitoring.Stuck]
+    ) -> Iterator[RepairResult]:
         done: list[str] = []
 
         def unstick() -> None:
@@ -111,9 +113,9 @@ class Repair:
             action = stuck_leases.REMEDIES.get(found.kind)
             about = f'{found.event_type}: ' if found.event_type else ''
             wrong = f'{found.kind}: {about}{found.reason}'
-            yield Repaired(lease_id, wrong, action, bool(done and action), trouble)
+            yield RepairResult(lease_id, wrong, action, bool(done and action), trouble)
 
-    def lost(self, lease_id: str | None = None) -> Iterator[Repaired]:
+    def lost(self, lease_id: str | None = None) -> Iterator[RepairResult]:
         """Mark the resources of leases that are gone.
 
         :param lease_id: only those of this lease
@@ -128,56 +130,56 @@ class Repair:
                 lost_resources.mark_lost, self._database, each, reasons, self._cause
             )
             told = '; '.join(wrong[each])
-            yield Repaired(each, told, 'mark it as lost', self._yes and not trouble, trouble)
+            yield RepairResult(each, told, 'mark it as lost', self._yes and not trouble, trouble)
 
     def _lost(self, lease_id: str | None) -> Iterator[tuple[Reservation, str]]:
         for plugin in self._plugins.values():
-            with orphans.unseen(plugin.title, self.unseen):
-                yield from orphans.lost(self._database, plugin, lease_id)
+            with reconciliation.skip_unavailable(plugin.title, self.unseen):
+                yield from reconciliation.find_lost(self._database, plugin, lease_id)
 
-    def resources(self, now: datetime.datetime, safe_seconds: float) -> Iterator[Repaired]:
+    def resources(self, now: datetime.datetime, safe_seconds: float) -> Iterator[RepairResult]:
         """Delete the resources that wait for a lease that is not there, or were left by one.
 
         :param safe_seconds: those that changed since so many seconds are left: a lease for them
             may be on its way
         """
         for plugin in self._plugins.values():
-            with orphans.unseen(plugin.title, self.unseen):
+            with reconciliation.skip_unavailable(plugin.title, self.unseen):
                 yield from self._resources(plugin, now, safe_seconds)
 
     def _resources(
         self, plugin: ResourcePlugin, now: datetime.datetime, safe_seconds: float
-    ) -> Iterator[Repaired]:
-        for resource_id in list(orphans.resources(self._database, plugin)):
+    ) -> Iterator[RepairResult]:
+        for resource_id in list(reconciliation.find_orphans(self._database, plugin)):
             since = plugin.unleased_since(resource_id)
             if since is None:
                 continue
             age = (now - since).total_seconds()
             wrong = f'{plugin.title}: {plugin.orphaned}, since {age:.0f} s'
             if age < safe_seconds:
-                yield Repaired(resource_id, wrong, None)
+                yield RepairResult(resource_id, wrong, None)
                 continue
             trouble = self._do(self._discard, plugin, resource_id)
-            yield Repaired(resource_id, wrong, 'delete it', self._yes and not trouble, trouble)
+            yield RepairResult(resource_id, wrong, 'delete it', self._yes and not trouble, trouble)
 
-    def trusts(self, trusts: Trusts, pause: Callable[[float], None]) -> Iterator[Repaired]:
+    def trusts(self, trusts: Trusts, pause: Callable[[float], None]) -> Iterator[RepairResult]:
         """Delete the trusts that are delegated to the service user and that no lease has.
 
         :param pause: waits so many seconds
         """
         stray = set(trusts.list_own()) - self._database.read(db_trusts.find_used)
         if stray and self._yes:
-            pause(TRUST_SECONDS)
+            pause(TRUST_PAUSE_SECONDS)
             stray -= self._database.read(db_trusts.find_used)
         for trust_id in sorted(stray):
             trouble = self._do(trusts.delete, trust_id)
             done = self._yes and not trouble
-            yield Repaired(trust_id, 'a trust that no lease has', 'delete it', done, trouble)
+            yield RepairResult(trust_id, 'a trust that no lease has', 'delete it', done, trouble)
         for trust_id in self._database.read(db_trusts.find_rejected):
             trouble = self._do(self._delete_refused, trusts, trust_id)
             done = self._yes and not trouble
             wrong = 'a trust that no lease needs, and that Keystone did not let the manager delete'
-            yield Repaired(trust_id, wrong, 'delete it', done, trouble)
+            yield RepairResult(trust_id, wrong, 'delete it', done, trouble)
 
     def _delete_refused(self, trusts: Trusts, trust_id: str) -> None:
         trusts.delete(trust_id)
@@ -195,6 +197,6 @@ class Repair:
             return None
         try:
             function(*args)
-        except _TROUBLE as exc:
+        except _REPAIR_ERRORS as exc:
             return str(exc) or type(exc).__name__
         return None

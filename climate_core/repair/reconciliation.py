@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compare the leases with the cloud periodically, and record and repair what differs.
+
+It finds resources that were deleted while no manager listened, trusts that no lease has (a manager
+died between creating the trust and committing the lease), and resources that wait for a lease
+which does not exist; it verifies what services have reported of new resources; it deletes trusts
+that leases shared when no lease needs them any more; and it undoes the locks that leases have left
+on their resources. It marks servers that are deleted with a lease which their owner may not know.
+Several managers may do it concurrently.
+"""
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+
+from oslo_config import cfg
+from oslo_db import exception as db_exc
+from oslo_log import log
+
+from climate_common import lanes
+from climate_core.cloud import errors
+from climate_core.cloud.trusts import Trusts
+from climate_core.db import leases, reservations, store
+from climate_core.db import trusts as db_trusts
+from climate_core.db.engine import DATABASE_ERRORS, Database
+from climate_core.lease import states
+from climate_core.lease.history import Cause
+from climate_core.lease.model import REPORTED, Reservation
+from climate_core.plugins.base import NotOfLease, ResourcePlugin
+from climate_core.repair import cleanup, lost_resources
+from climate_core.threads import PeriodicWorker
+
+LOG = log.getLogger(__name__)
+
+#: Seconds for which a trust must be known to have no lease before it is deleted.
+_STRAY_TRUST_SECONDS = 3600.0
+#: The first comparison is soon after the start: up to so many seconds.
+_FIRST_SECONDS = 30.0
+
+#: The errors that are logged in a sentence; any other is a bug and logged with its traceback.
+_LOGGED_ERRORS: tuple[type[Exception], ...] = (*errors.EXPECTED, store.Stale, *DATABASE_ERRORS)
+
+
+class Reconciler(PeriodicWorker):
+    """Compare, in a thread of its own.
+
+    :param nudge: called when something was written that the engine should look at
+    :param trust_refused: called for each trust that Keystone does not let the service delete
+    """
+
+    name = 'reconcile'
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        database: Database,
+        plugins: Mapping[str, ResourcePlugin],
+        trusts: Trusts,
+        nudge: Callable[[], None] = lambda: None,
+        trust_refused: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(conf.reconcile.interval, _FIRST_SECONDS)
+        self._conf = conf
+        self._database = database
+        self._plugins = plugins
+        self._trusts = trusts
+        self._nudge = nudge
+        self._trust_refused = trust_refused
+        #: What the log has told already; nothing is decided by it.
+        self._reported: set[str] = set()
+        #: Type of resource -> the marks that this process has set, by the ids of servers.
+        self._marked: dict[str, dict[str, str]] = {}
+
+    def poll(self) -> float:
+        self.compare()
+        return self.next_poll()
+
+    def compare(self) -> None:
+        """Compare everything once; trouble with one part does not keep the others from it."""
+        for plugin in self._plugins.values():
+            if self.stopping:
+                return
+            self._try('missing resources', self._missing, plugin)
+            self._try('wrong reports of services', self._verify_reported, plugin)
+            self._try('resources without a lease', self._unheld, plugin)
+            self._try('locks that leases have left', self._unlock, plugin)
+            self._try('servers that leases end', self._mark, plugin)
+        self._try('trusts that no lease needs', self._delete_retired)
+        if self._conf.cloud.sweep_trusts:
+            self._try('trusts without a lease', self._sweep_trusts)
+
+    @staticmethod
+    def _try(what: str, function: Callable[..., object], *args: object) -> None:
+        try:
+            function(*args)
+        except _LOGGED_ERRORS as exc:
+            LOG.warning('Looking for %s failed, the next comparison tries again: %s', what, exc)
+
+    def _missing(self, plugin: ResourcePlugin) -> None:
+        by_lease: dict[str, dict[str, str]] = defaultdict(dict)
+        for held, reason in find_missing_resources(self._database, plugin):
+            by_lease[held.lease_id][held.id] = reason
+        for lease_id, told in by_lease.items():
+            if lost_resources.mark_lost(self._database, lease_id, told):
+                LOG.warning('Lease %s lost resources: %s', lease_id, told)
+                self._nudge()
+
+    def _verify_reported(self, plugin: ResourcePlugin) -> None:
+        for told in verify_reported(self._database, plugin):
+            LOG.error('A service reported a wrong resource or wrong amounts: %s', told)
+            self._nudge()
+
+    def _unheld(self, plugin: ResourcePlugin) -> None:
+        found = set(find_orphans(self._database, plugin))
+        for resource_id in sorted(found - self._reported):
+            LOG.warning('%s %s has no lease: %s', plugin.title, resource_id, plugin.orphaned)
+        self._reported = found
+
+    def _unlock(self, plugin: ResourcePlugin) -> None:
+        for resource_id in undo_locks(self._database, plugin):
+            LOG.warning('%s %s was still locked, which no lease needs', plugin.title, resource_id)
+
+    def _mark(self, plugin: ResourcePlugin) -> None:
+        before = self._marked.get(plugin.resource_type, {})
+        self._marked[plugin.resource_type] = update_marks(self._database, plugin, before)
+
+    def _delete_retired(self) -> None:
+        for trust_id in cleanup.find_retired_trusts(self._database):
+            if not self.stopping:
+                args = self._database, self._trusts, trust_id, self._trust_refused
+                self._try('trusts to delete', cleanup.delete_retired_trust, *args)
+
+    def _sweep_trusts(self) -> None:
+        mine = set(self._trusts.list_own())
+        try:
+            old = self._database.write(db_trusts.note_stray, mine, _STRAY_TRUST_SECONDS)
+        except db_exc.DBDuplicateEntry:
+            # Another manager does the same at this moment.
+            return
+        for trust_id in old:
+            if not self.stopping:
+                self._try('trusts to delete', self._delete_trust, trust_id)
+
+    def _delete_trust(self, trust_id: str) -> None:
+        self._trusts.delete(trust_id)
+        LOG.warning('Deleted the trust %s, which no lease has', trust_id)
+
+
+#: Reservations that are read at once.
+_HELD_PAGE_SIZE = 10_000
+_CHUNK_SIZE = 500
+
+
+@contextlib.contextmanager
+def skip_unavailable(title: str, noted: dict[str, str]) -> Iterator[None]:
+    """Note a service that does not answer, and go on with the others.
+
+    :param title: of the plugin, or of what else is looked for
+    :param noted: takes the title, and why its resources were not looked for
+    """
+    try:
+        yield
+    except errors.EXPECTED as exc:
+        noted[title] = str(exc) or type(exc).__name__
+
+
+def find_orphans(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
+    """Yield the resources that wait for a lease that does not exist, or that one has left behind.
+
+    One that was made a moment ago may still get its lease: see
+    :meth:`climate_core.plugins.base.ResourcePlugin.unleased_since`.
+    """
+    waiting = iter(plugin.list_unleased())
+    while chunk := list(islice(waiting, _CHUNK_SIZE)):
+        yield from sorted(database.read(reservations.find_unheld, plugin.resource_type, chunk))
+    made = iter(plugin.list_made())
+    while part := list(islice(made, _CHUNK_SIZE)):
+        reservation_ids = {(each.reservation_id, each.is_ours) for each in part}
+        left = database.read(
+            reservations.find_unheld_created, plugin.resource_type, reservation_ids
+        )
+        yield from sorted(each.resource_id for each in part if each.reservation_id in left)
+
+
+def find_lost(
+    database: Database, plugin: ResourcePlugin, lease_id: str | None = None
+) -> Iterator[tuple[Reservation, str]]:
+    """Yield the reservations that have lost their resource, and what happened to it.
+
+    By the rule of :func:`climate_core.repair.lost_resources.mark_lost`: what a lease has freed
+    itself, as a server that found no capacity, is not lost.
+
+    :param lease_id: only those of this lease
+    """
+    by_lease = defaultdict[str, list[tuple[Reservation, str]]](list)
+    for held, reason in find_missing_resources(database, plugin, lease_id):
+        by_lease[held.lease_id].append((held, reason))
+    for each, gone in by_lease.items():
+        noted = database.read(lost_resources.filter_lost, each, [held.id for held, _ in gone])
+        yield from ((held, reason) for held, reason in gone if held.id in noted)
+
+
+def find_missing_resources(
+    database: Database, plugin: ResourcePlugin, lease_id: str | None = None
+) -> Iterator[tuple[Reservation, str]]:
+    """Yield the reservations whose resource is gone, lost or not, and what happened to it.
+
+    :param lease_id: only those of this lease
+    """
+    after, find_missing = '', plugin.compare_pages()
+    while page := database.read(
+        reservations.read_held_page, plugin.resource_type, after, _HELD_PAGE_SIZE
+    ):
+        asked = [r for r in page if lease_id in (None, r.lease_id)]
+        reasons: Mapping[str, str] = find_missing(asked) if asked else {}
+        yield from ((r, reasons[r.id]) for r in asked if r.id in reasons)
+        after = page[-1].id
+
+
+#: Reservations that are read, and noted, at once. An outage repeats the requests of one page.
+_REPORTED_PAGE_SIZE = 20
+_REJECTED_CAUSE = Cause('resource.rejected')
+
+
+def verify_reported(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
+    """Correct wrong amounts, and remove what is not of its lease; yield a sentence for each.
+
+    One request for each reservation that is not verified, and a few statements for each page.
+    """
+    after = ''
+    while page := database.read(
+        reservations.read_reported_page, plugin.resource_type, after, _REPORTED_PAGE_SIZE
+    ):
+        yield from _verify_page(
+            database, plugin, [each for each in page if REPORTED in each.params]
+        )
+        after = page[-1].id
+
+
+def _verify_page(
+    database: Database, plugin: ResourcePlugin, page: Sequence[Reservation]
+) -> Iterator[str]:
+    """Verify reservations; yield what was wrong."""
+    holders = database.read(leases.find_holders, [each.key for each in page])
+    read = []
+    for held in page:
+        lease = holders.get(held.key)
+        if lease is None or lease.id != held.lease_id:
+            continue
+        try:
+            amounts = plugin.read_reported(lease, held)
+        except errors.Gone:
+            # It is found missing.
+            continue
+        except errors.Broken as exc:
+            # A service may fail for one resource alone, which must not keep the others from it.
+            LOG.warning('Could not verify %s %s: %s', plugin.title, held.resource_id, exc)
+            continue
+        except NotOfLease as exc:
+            if lost_resources.mark_lost(database, lease.id, {held.id: str(exc)}, _REJECTED_CAUSE):
+                yield f'Lease {lease.id}: {exc} It was removed.'
+            continue
+        if amounts is not None:
+            read.append((held, amounts))
+    for held, amounts in lost_resources.settle_reported(database, read):
+        yield (
+            f'Lease {held.lease_id}: {plugin.title} {held.resource_id} holds {dict(amounts)}, '
+            f'not {dict(held.amounts)}. It was corrected.'
+        )
+
+
+def undo_locks(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
+    """Unlock the resources of one type whose locks no lease needs any more; yield their ids.
+
+    Two statements for each 500 that are locked, none if there are none.
+
+    A lease may begin to give way between what is read here and the unlock. That does no harm: the
+    manager that puts a resource out of use unlocks it itself before, and locks it only when it is
+    asleep, which is asked again right before the unlock.
+    """
+    locked = iter(plugin.list_locked())
+    while chunk := list(islice(locked, _CHUNK_SIZE)):
+        for resource_id in sorted(
+            database.read(reservations.find_released, plugin.resource_type, chunk)
+        ):
+            plugin.unlock(resource_id)
+            yield resource_id
+        for resource_id in sorted(
+            database.read(reservations.find_in_use, plugin.resource_type, chunk)
+        ):
+            if plugin.unlock(resource_id, may_sleep=False):
+                yield resource_id
+
+
+def update_marks(
+    database: Database, plugin: ResourcePlugin, before: Mapping[str, str]
+) -> dict[str, str]:
+    """Mark servers that entered a reservation, and remove the marks of those that left it.
+
+    :param before: the marks that this process has set, by the ids of servers
+    :returns: the marks that are set now, also those that could not be removed
+    """
+    if not plugin.has_lanes:
+        return {}
+    wanted: dict[str, str] = {}
+    for each in _open_reservations(database, plugin.resource_type):
+        lease = database.read(leases.find, each.lease_id)
+        if lease is not None and lease.deleted_at is None:
+            wanted |= plugin.find_matched(lease, lease.get_reservation(each.id))
+    marked = {one: mark for one, mark in wanted.items() if before.get(one) == mark}
+    for server_id in sorted(wanted.keys() - marked.keys()):
+        with contextlib.suppress(*errors.EXPECTED):
+            plugin.set_mark(server_id, wanted[server_id])
+            marked[server_id] = wanted[server_id]
+    for server_id in sorted(before.keys() - wanted.keys()):
+        try:
+            plugin.remove_mark(server_id, before[server_id])
+        except errors.Gone:
+            continue
+        except errors.EXPECTED:
+            marked[server_id] = before[server_id]
+    return marked
+
+
+def _open_reservations(database: Database, resource_type: str) -> Iterator[Reservation]:
+    """Yield the active reservations of a type with open matching."""
+    after = ''
+    while page := database.read(reservations.read_held_page, resource_type, after):
+        for each in page:
+            is_active = each.status == states.ReservationStatus.ACTIVE
+            if is_active and each.params.get('matching') == lanes.OPEN:
+                yield each
+        after = page[-1].id
