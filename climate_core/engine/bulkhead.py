@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Share the threads of an engine among the services that its events call.
+"""Limit how many threads and claimed events of an engine one service may occupy.
 
-A service that does not answer keeps each thread that calls it until the call times out. So it has
-only a share of those that the other services leave: whatever one of them does, the events of the
-others find threads that are free. Of the events that are claimed and wait for a thread it has the
-same share.
+A service that does not answer occupies each thread that calls it until the call times out. So it
+has only a share of the threads that the other services leave: the events of the others always
+find free threads. The same share limits the claimed events that wait for a thread.
 """
 
 import threading
@@ -17,7 +16,7 @@ from climate_core.plugins.base import ResourcePlugin
 
 
 def list_services(plugins: Mapping[str, ResourcePlugin]) -> Services:
-    """Return the services that are called for events, with the types of resources of each."""
+    """Return the services that are called for events, with their types of resources."""
     types: dict[str, set[str]] = {each.service: set() for each in events.TABLE if each.service}
     for resource_type, plugin in plugins.items():
         types.setdefault(_service_of(plugin), set()).add(resource_type)
@@ -34,9 +33,9 @@ class _ServiceCounter:
     An event that may call several counts for each of them until it calls the first one, and then
     for the one that it called last.
 
-    :param size: how many events there may be
-    :param percent: how many of those that others leave may be of one service
-    :param observer: is told how many are of a service
+    :param size: maximum number of events
+    :param percent: share of one service in the events that the other services leave
+    :param observer: called with the number of events of a service
     """
 
     def __init__(self, size: int, percent: int, observer: Callable[[str, int], None]) -> None:
@@ -45,22 +44,22 @@ class _ServiceCounter:
         self._counts: dict[str, int] = defaultdict(int)
 
     def has_capacity(self, service: str) -> bool:
-        """Tell whether there may be another event of a service."""
+        """Return whether a service may have another event."""
         count = self._counts[service]
         left = self._size - (len(self._at) - count)
         return count < max(1, left * self._percent // 100)
 
     def may_continue(self, event_id: str, service: str) -> bool:
-        """Tell whether an event may go on to a service, whatever the others have."""
+        """Return whether an event may move to a service, whatever the others have."""
         others = self._counts[service] - (service in self._at.get(event_id, ()))
         return others < max(1, self._size * self._percent // 100)
 
     def is_at(self, event_id: str, service: str) -> bool:
-        """Tell whether an event counts for this service alone."""
+        """Return whether an event counts for this service alone."""
         return set(self._at.get(event_id, ())) == {service}
 
     def move(self, event_id: str, services: Collection[str] | None) -> Collection[str]:
-        """Count an event for these services, None: no more; return those before."""
+        """Count an event for these services, None: for none; return those before."""
         before = self._at.pop(event_id, ())
         if services is not None:
             self._at[event_id] = services
@@ -76,11 +75,11 @@ class _ServiceCounter:
 class ServiceBulkhead:
     """Count the events that are worked on, and the threads, by the service that each calls.
 
-    :param workers: how many threads there are
-    :param percent: how many of the threads that others leave one service may have
+    :param workers: number of threads
+    :param percent: share of one service in the threads that the other services leave
     :param services: the services, and the types of resources for which each is called
-    :param observer: is told how many threads call a service
-    :param places: how many events may be worked on; None: as many as there are threads
+    :param observer: called with the number of threads that call a service
+    :param places: maximum number of events in progress; None: the number of threads
     """
 
     def __init__(
@@ -96,26 +95,26 @@ class ServiceBulkhead:
         self._events = _ServiceCounter(self.places, percent, lambda _service, _events: None)
         self._threads = _ServiceCounter(workers, percent, observer)
         self._lock = threading.Lock()
-        #: Called when an event needs a service no more that it might have called.
+        #: Called when an event no longer needs a service that it might have called.
         self.freed: list[Callable[[], None]] = []
 
     def has_capacity(self, due: DueEvent) -> bool:
-        """Tell whether the work on another event may begin."""
+        """Return whether the work on another event may start."""
         with self._lock:
             return all(self._events.has_capacity(each) for each in due.services)
 
     def full(self) -> set[str]:
-        """Return the services for which no other event may begin."""
+        """Return the services for which no other event may start."""
         with self._lock:
             return {each for each in self.services.names if not self._events.has_capacity(each)}
 
     def begin(self, due: DueEvent) -> None:
-        """Count an event that begins."""
+        """Count an event that starts."""
         with self._lock:
             self._events.move(due.id, due.services)
 
     def has_thread(self, due: DueEvent) -> bool:
-        """Tell whether another thread may call services for an event."""
+        """Return whether another thread may call services for an event."""
         with self._lock:
             return all(self._threads.has_capacity(each) for each in due.services)
 
@@ -143,11 +142,11 @@ class ServiceBulkhead:
         return True
 
     def leave_thread(self, event_id: str) -> None:
-        """Count the thread of an event no more."""
+        """Stop counting the thread of an event."""
         with self._lock:
             self._threads.move(event_id, None)
 
     def end(self, event_id: str) -> None:
-        """Count an event no more."""
+        """Stop counting an event."""
         with self._lock:
             self._events.move(event_id, None)

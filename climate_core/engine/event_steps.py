@@ -24,15 +24,15 @@ from climate_core.lease.model import Lease
 
 
 class Superseded(Exception):
-    """An event has gone on without the caller; raised before anything is written."""
+    """Another manager continues the event; raised before anything is written."""
 
 
 class Write(NamedTuple):
-    """Describe what an event writes: ``function(session, lease)``, called again if repeated.
+    """Describe a write of an event: ``function(session, lease)``, called again if repeated.
 
-    :param lease_id: of the lease that is read for it, and locked; it is given None if there is
-        none
-    :param function: may raise :class:`Superseded` before it has written anything: others go on
+    :param lease_id: of the lease that is read and locked for it; a missing lease is None
+    :param function: may raise :class:`Superseded` before it has written anything: the other events
+        of the group continue
     """
 
     lease_id: str
@@ -42,13 +42,13 @@ class Write(NamedTuple):
 def write_group(database: Database, writes: Sequence[Write]) -> list[Outcome[Any]]:
     """Write for events of different leases; return an outcome for each.
 
-    :param writes: one for each lease: the next one is to read what it wrote
+    :param writes: at most one for each lease: the next one reads what the first has written
     """
     return rows.write_group(database, _call, _call_all, writes)
 
 
 def _call_all(session: orm.Session, writes: Sequence[Write]) -> list[Outcome[Any]]:
-    """Return the results of the functions of a group, and the errors of those that gave way."""
+    """Return the results of the functions of a group, or that they were superseded."""
     found = leases.lock_all(session, {each.lease_id for each in writes})
     with rows.deferred_writes(session):
         return [_call_fenced(session, each, found.get(each.lease_id)) for each in writes]
@@ -69,24 +69,23 @@ class _Signal(enum.Enum):
     CALLS = 'calls'
 
 
-#: What comes next may take as long as other services do.
+#: The step before calls to other services, which may take as long as these do.
 CALL_SERVICES: Final = _Signal.CALLS
 
 Step = Write | Literal[_Signal.CALLS]
-#: When the first of what is new after an event is due; True if that is not known; False: nothing
-#: is new.
+#: When the first new event is due after the work; True: not known; False: there is no new event.
 WorkResult = datetime.datetime | bool
 Work = Generator[Step, Any, WorkResult]
 
-#: What is given to work that has not begun.
+#: The outcome that starts the work, and that continues it after :data:`CALL_SERVICES`.
 NO_OUTCOME: Final[Outcome[Any]] = (None, None)
 
 
 def advance(work: Work, outcome: Outcome[Any]) -> Step:
-    """Go on with the work on an event until its next step.
+    """Continue the work on an event until its next step.
 
-    :param outcome: what came of its last step: the result, or the error that is raised there
-    :raises StopIteration: it is over; the value is its result
+    :param outcome: of its last step: the result, or the error that is raised there
+    :raises StopIteration: the work has ended; the value is its result
     """
     result, error = outcome
     return work.send(result) if error is None else work.throw(error)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Execute one event from its claim to its finish.
 
-Look, do the difference, write down what came of it: each part may be done twice, by another
+Read the resource, do the difference, record the outcome: each part may be done twice, by another
 manager too, without harm. Only the finish counts, and it is fenced by the claim's generation.
 """
 
@@ -33,18 +33,18 @@ from climate_core.threads import Backoff
 
 LOG = log.getLogger(__name__)
 
-#: What the database raises, of an event that is taken up again when its claim expires.
+#: Errors of the database after which an event is resumed when its claim expires.
 _DATABASE_ERRORS: tuple[type[Exception], ...] = (Stale, *DATABASE_ERRORS)
 
-#: Seconds after which a resource is tried again for which no thread might call its service.
+#: Seconds until the retry of a resource whose service has all of its threads in use.
 _NO_THREAD_SECONDS = 1.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _StartedEvent:
-    """An event that is claimed, and what is to be done for it.
+    """A claimed event, and the work to do for it.
 
-    :param known: when each event of the lease was due before that, by their ids
+    :param known: when each event of the lease was due before the claim, by their ids
     """
 
     claim: EventClaim
@@ -57,12 +57,13 @@ class EventExecutor:
     """Execute events that are due.
 
     :param plugins: resource type -> plugin
-    :param allocations: gives back what was promised to reservations that hold it no more
-    :param lease_calls: name -> what a handler with this ``lease_call`` has done for a lease
-    :param observer: is told what became of claims
+    :param allocations: releases the allocations of reservations that have ended
+    :param lease_calls: name -> the operation of a handler with this ``lease_call``
+    :param observer: records the outcomes of claims
     :param enter: counts the thread of an event, by its id, for the service of the plugin that is
-        about to be called; tells whether that may be
-    :param give_way: has others give way to a lease for whose servers there is no room, if they do
+        about to be called; returns whether it may be called
+    :param give_way: preempts other leases for a lease without sufficient capacity; returns whether
+        it did
     """
 
     database: Database
@@ -107,7 +108,7 @@ class EventExecutor:
             self.claims.drop(claim)
 
     def _finish_awake(self, due: DueEvent) -> Generator[Step, Any, WorkResult | None]:
-        """Finish a start whose resource is awake; None if it is to be claimed."""
+        """Finish a start whose resource is active; None if it has to be claimed."""
         found = self.fast_starts.find(due)
         if found is None:
             return None
@@ -122,7 +123,7 @@ class EventExecutor:
         return self._finished(after, due.id, _next_times(found.lease))
 
     def _claim(self, due: DueEvent) -> Generator[Step, Any, _StartedEvent | None]:
-        """Claim an event and begin it, in one transaction."""
+        """Claim and start an event in one transaction."""
         try:
             begun: _StartedEvent | None = yield Write(
                 due.lease_id, functools.partial(self._begin, due)
@@ -130,8 +131,8 @@ class EventExecutor:
         except db_exc.DBConnectionError:
             raise
         except Exception:
-            # Its claim was rolled back with it. With one of its own it is tried again when that
-            # expires, and not at once.
+            # Its claim was rolled back with it. With a claim of its own it is retried when that
+            # expires, and not immediately.
             with contextlib.suppress(*_DATABASE_ERRORS):
                 self.database.write(self.claims.claim, due)
             raise
@@ -144,7 +145,7 @@ class EventExecutor:
         try:
             yield CALL_SERVICES
         except GeneratorExit:
-            # Nothing was called: another manager may begin it at once.
+            # No service was called: another manager may start it immediately.
             with contextlib.suppress(*_DATABASE_ERRORS):
                 self.claims.give_back(claim)
             raise
@@ -156,7 +157,7 @@ class EventExecutor:
             after = yield Write(claim.lease_id, functools.partial(self._finish, claim, outcomes))
         except ClaimLost:
             yield CALL_SERVICES
-            # Ended again, so that what was begun late holds nothing.
+            # End it again, so that what was started late holds nothing.
             lease = self.database.read(leases.find, claim.lease_id)
             if lease is not None:
                 self.allocations.end_superseded(lease)
@@ -170,9 +171,9 @@ class EventExecutor:
         event_id: str,
         known: Mapping[str, datetime.datetime | None],
     ) -> WorkResult:
-        """Tell what became of an event; return the result of the work on it.
+        """Record the outcome of an event; return the result of the work on it.
 
-        :param known: when each event of the lease was due before that, by their ids
+        :param known: when each event of the lease was due before the claim, by their ids
         """
         event = next(e for e in after.events if e.id == event_id)
         if not event.open:
@@ -186,7 +187,7 @@ class EventExecutor:
     def _save_awake(
         self, found: FinishedStart, session: orm.Session, lease: model.Lease | None
     ) -> model.Lease | None:
-        """Finish a start of which nothing is left to do; None if the lease is another one now."""
+        """Finish a start with nothing left to do; None if the lease has changed."""
         change = found.settle(lease, self.clock)
         if change is None or lease is None:
             return None
@@ -195,9 +196,9 @@ class EventExecutor:
     def _begin(
         self, due: DueEvent, session: orm.Session, lease: model.Lease | None
     ) -> _StartedEvent | None:
-        """Claim an event and begin it; None if another manager has it, or it is not due."""
+        """Claim and start an event; None if another manager has it, or it is not due."""
         found = next((e for e in lease.events if e.id == due.id), None) if lease else None
-        # Of a group it is known later whether the claim is ours, and all begin again if not.
+        # Whether the claims of a group succeeded is known later; if not, all of it is repeated.
         if lease is None or found is None or found.generation != due.generation:
             return None
         if due.is_early and found.status != states.EventStatus.UNDONE:
@@ -230,7 +231,7 @@ class EventExecutor:
         session: orm.Session,
         lease: model.Lease | None,
     ) -> model.Lease:
-        """Write the outcomes; return the lease after that."""
+        """Save the outcomes; return the lease after that."""
         event = claims.find_claimed_event(lease, claim)
         assert lease is not None  # nosec B101 # for mypy: it holds already
         now = self.clock.now()
@@ -245,7 +246,7 @@ class EventExecutor:
         event_id: str,
         event_type: str,
     ) -> model.Lease:
-        """Write what came of an event, and give back what its lease holds no more."""
+        """Save the outcome of an event, and release what its lease holds no more."""
         now = self.clock.now()
         after = store.save(session, lease, change, now, _event_cause(event_id, event_type))
         left = next(each for each in after.events if each.id == event_id)
@@ -270,7 +271,7 @@ class EventExecutor:
         tried: list[tuple[model.Reservation, transitions.Outcome]] = []
         for rank in attempts.order_by_rank(work.reservations, self.plugins, handler.ascending):
             now = self.clock.now()
-            # Plugins see what became of the ranks before theirs.
+            # Plugins get the outcomes of the ranks before theirs.
             lease = transitions.apply_outcomes(work.lease, outcomes, handler.done_status, now)
             before = tuple(tried)
             for each in rank:
@@ -290,7 +291,7 @@ class EventExecutor:
     def _with_uses(
         self, claim: EventClaim, lease: model.Lease, reservation: model.Reservation
     ) -> model.Reservation:
-        """Return a reservation with what its plugin knows of the resources that it uses."""
+        """Return a reservation with the resources that it uses, as its plugin finds them."""
         plugin = self.plugins.get(reservation.resource_type)
         if plugin is None:
             return reservation
@@ -318,7 +319,7 @@ class EventExecutor:
         call: Callable[[], Wait | Done | None],
         reservation: model.Reservation | None = None,
     ) -> transitions.Outcome:
-        """Make one remote call. Its failure is an outcome: the other resources go on."""
+        """Make one remote call. Its failure is an outcome: the other resources continue."""
         if claim.lost:
             raise ClaimLost
         info = claim.info | {'reservation_id': reservation.id if reservation else None}
@@ -331,8 +332,8 @@ class EventExecutor:
             outcome = self._failed(exc, event, lease)
             return dataclasses.replace(outcome, progress=getattr(exc, 'progress', None))
         except Exception as exc:
-            # Anything may come out of code that others wrote: it is the failure of one resource,
-            # and neither the rest of the lease nor other leases suffer from it.
+            # A plugin may raise anything: it is the failure of one resource, and affects neither
+            # the rest of the lease nor other leases.
             LOG.error('%s: a mistake in the program', info, exc_info=exc)
             return attempts.decide_bug(exc, event, self.backoff)
         test_hooks.reached('remote.after', **info)
@@ -347,10 +348,8 @@ class EventExecutor:
             wait, result.seconds, result.reason, result.progress, result.resource_id
         )
 
-    def _failed(
-        self, exc: Exception, event: model.Event, lease: model.Lease
-    ) -> transitions.Outcome:
-        """Return the outcome of an expected failure; one for lack of room may pass."""
+    def _failed(self, exc: Exception, event: model.Event, lease: model.Lease) -> transitions.Outcome:
+        """Return the outcome of an expected failure; insufficient capacity may pass."""
         now = self.clock.now()
         outcome = attempts.decide_retry(exc, event, lease, now, self.backoff)
         if not outcome.lacks_capacity or not queue.can_requeue(lease, preempts_others=True):

@@ -31,11 +31,11 @@ from climate_core.threads import Worker, limit_sleep, seconds_left
 
 LOG = log.getLogger(__name__)
 
-#: While something that is due waits for a place: the least seconds from one question to the
-#: database to the next, and how many times as long as its answer took.
+#: While a due event waits for a place: the least seconds between two queries, and their distance
+#: as a multiple of the duration of the last query.
 _MIN_QUERY_SECONDS: Final = 0.25
 _QUERY_TIME_FACTOR: Final = 1
-#: So many times as many events are read when another manager was faster.
+#: How many times as many events are read when another manager was faster.
 _LOST_CLAIM_FACTOR: Final = 4
 
 
@@ -303,9 +303,11 @@ def shuffle_equals(due: Iterable[due_events.DueEvent]) -> list[due_events.DueEve
 
 
 class QueueWorker(Worker):
-    """Look when units are freed or added, when a lease begins to wait, and at the next time.
+    """Try queued leases when units are released or added, when a lease is queued, or on time.
 
-    :param look: looks; returns in how many seconds there is more
+    The events ``retry_lease`` find what is missed, as by a manager that dies.
+
+    :param look: tries the queued leases; returns the seconds until the next try
     """
 
     name = 'queue'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove old leases from the database, and trusts that no lease needs any more from Keystone."""
+"""Remove old leases from the database, and trusts that no lease needs from Keystone."""
 
 import datetime
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from climate_core.threads import PeriodicWorker
 
 LOG = log.getLogger(__name__)
 
-#: Seconds between two rounds, and until the first one at most.
+#: Seconds between two rounds, and the most until the first round.
 _ROUND_SECONDS: Final = 86400.0
 _FIRST_SECONDS: Final = 3600.0
 #: Seconds between two transactions of a round, so that other work comes in between.
@@ -25,7 +25,11 @@ BATCH_SIZE: Final = 200
 
 
 class LeasePurger(PeriodicWorker):
-    """Remove old leases in a thread of its own.
+    """Remove leases that were deleted or ended long ago, a few in each transaction.
+
+    Every manager does so once a day, in a dedicated thread. That is harmless: the statement that
+    removes leases checks again that they are to be removed, and a manager that finds none has read
+    the table once.
 
     :param days: how long a lease is stored after its deletion or its end
     """
@@ -58,7 +62,7 @@ class LeasePurger(PeriodicWorker):
 
 
 def find_retired_trusts(database: Database) -> Iterator[str]:
-    """Retire what no lease needs; yield the ids of trusts that were retired long enough ago."""
+    """Retire trusts that no lease needs; yield the ids of those retired long enough ago."""
     live, old = database.read(db_trusts.find_unneeded)
     if live:
         database.write(db_trusts.retire, live)
@@ -68,13 +72,13 @@ def find_retired_trusts(database: Database) -> Iterator[str]:
 def delete_retired_trust(
     database: Database, trusts: Trusts, trust_id: str, refused: Callable[[], None] = lambda: None
 ) -> bool:
-    """Delete a trust in Keystone, then its row; what another manager has deleted is fine.
+    """Delete a trust in Keystone, then its row; a trust that is deleted already is a success.
 
-    What Keystone refuses to delete is told once, and tried again later and later: after 20
-    minutes, and in the end once a day.
+    A deletion that Keystone rejects is logged once, and retried at growing intervals: from 20
+    minutes to once a day.
 
-    :param refused: called if Keystone refuses it for the first time
-    :returns: False if a lease needs it by now, or Keystone refuses
+    :param refused: called if Keystone rejects it for the first time
+    :returns: False if a lease needs it by now, or Keystone rejects the deletion
     :raises climate_core.exceptions.Transient: Keystone does not answer; this counts as nothing
     """
     if not database.read(db_trusts.is_unneeded, trust_id):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hear what Nova, Cinder and Heat notify of the resources of leases.
+"""Receive the notifications of Nova, Cinder and Heat about the resources of leases.
 
-A notification is a hint: it changes nothing by itself. Changes outside of
-a lease are checked, see :mod:`climate_core.repair.notified_checks`. What was asked for at a start or
-an end, and is done, is looked at now and not only at the next look, and once more if this manager
-is looking at it. Nothing depends on it: the comparison of :mod:`climate_core.repair.reconciliation` and
-the next look make up for a notification that is lost, or comes just before its manager dies.
+A notification is a hint: it changes nothing by itself. Changes outside of a lease are checked, see
+:mod:`climate_core.repair.notified_checks`. When an action of a start or an end completes, its
+resource is polled immediately, and once more if this manager is polling it. Nothing depends on it:
+:mod:`climate_core.repair.reconciliation` and the next poll make up for a notification that is
+lost, or comes just before its manager dies.
 
 Facts: Nova's event types of unversioned notifications begin with ``compute.``, and the id is
 ``instance_id``; versioned ones have ``uuid`` in ``nova_object.data`` (nova/compute/utils.py
@@ -47,11 +47,11 @@ from climate_core.threads import MessageServer
 
 LOG = log.getLogger(__name__)
 
-#: The errors after which a notification is dropped; the next comparison makes up for it.
+#: The errors after which a notification is dropped; the next reconciliation makes up for it.
 _DATABASE_ERRORS: tuple[type[Exception], ...] = (store.Stale, *DATABASE_ERRORS)
-#: What the id of a resource looks like; anything else is no resource of a lease.
+#: The form of the id of a resource; anything else is no resource of a lease.
 _ID_PATTERN: Final = re.compile(r'[0-9A-Za-z_.:-]{1,255}', re.ASCII)
-#: The most early looks at the lease of one resource within a period of so many seconds.
+#: Maximum number of early polls of the lease of one resource within a period in seconds.
 _MAX_EARLY_POLLS: Final = 20
 _PERIOD_SECONDS: Final = 60.0
 
@@ -114,7 +114,7 @@ VOLUMES = NotificationSource(
         'volume.detach.end',
     ),
 )
-#: Nested stacks tell their deletion, too, but are not reserved.
+#: Nested stacks notify of their deletion, too, but are not reserved.
 STACKS = NotificationSource(
     'virtual:stack',
     cloud.HEAT_NOTIFICATIONS.GROUP,
@@ -137,7 +137,7 @@ _OF_HOSTS = {resource_types.HOST, resource_types.CAPACITY}
 
 
 class NotificationEndpoint:
-    """Hear what happens to one type of resource.
+    """Receive the notifications about one type of resource.
 
     :param checks: checks what may have happened to a resource of a lease
     :param early_looks: finds the event that the engine should look at before its time
@@ -183,7 +183,7 @@ class NotificationEndpoint:
         except _DATABASE_ERRORS as exc:
             LOG.warning('%s of %s was not taken in: %s', event_type, resource_id, exc)
 
-    #: Cinder's scheduler tells that a volume has no backend with this priority.
+    #: cinder-scheduler notifies with this priority that a volume has no backend.
     error = info
 
     def _look(self, resource_id: str) -> None:
@@ -193,7 +193,7 @@ class NotificationEndpoint:
 
 
 class ComputeEndpoint:
-    """Look at the hosts of the pools when Nova tells of a nova-compute.
+    """Check the hosts of the pools when Nova notifies of a nova-compute.
 
     :param look: called for each of them; it need not be one of a pool
     """
@@ -231,7 +231,7 @@ def create_listeners(
     poll_early: Callable[[due_events.DueEvent], None],
     look_at_hosts: Callable[[], None],
 ) -> list[MessageServer]:
-    """Make the listeners for these types; they hear nothing before their ``start``.
+    """Create the listeners for these types; they receive nothing before their ``start``.
 
     :param checks: resource type -> what checks its resources
     :param poll_early: called with an event that the engine should look at before its time

@@ -5,7 +5,7 @@ A notification decides nothing: whoever reaches the bus can forge one. It causes
 resource in Nova, Cinder or Heat, and what that service answers decides, by the rule of the
 reconciliation. Checks run in a thread of their own for each type of resource, so that neither the
 listener nor another service waits for a service that is slow. Their number is bounded, so that a
-flood of messages costs that service no more than :data:`_MOST_CHECKS`; what exceeds the bound is
+flood of messages costs that service no more than :data:`_MAX_CHECKS`; what exceeds the bound is
 left to the reconciliation.
 """
 
@@ -29,10 +29,10 @@ from climate_core.threads import Worker
 
 LOG = log.getLogger(__name__)
 
-#: The most checks of a type within a period of so many seconds.
+#: Maximum number of checks of a type within a period in seconds.
 _MAX_CHECKS: Final = 600
 _PERIOD_SECONDS: Final = 60.0
-#: The most resources that wait for their check.
+#: Maximum number of queued checks.
 _MAX_QUEUED: Final = 1000
 #: Checks of one batch. So few resources are read one by one: none of them lists all.
 _BATCH_SIZE: Final = 10
@@ -58,7 +58,7 @@ _RECORD = {Suspicion.LOST: lost_resources.mark_lost, Suspicion.MOVED: lost_resou
 
 
 class _QueuedCheck(NamedTuple):
-    """A check that waits, until ``at`` by the monotonic clock."""
+    """A queued check, due ``at`` by the monotonic clock."""
 
     at: float
     is_last: bool = False

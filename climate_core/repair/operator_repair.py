@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Repair what an operator found: stuck leases, lost resources, orphaned resources, lost trusts.
 
-Each function only says what it would do unless it is told to do it. What it does to a lease is
-written into the lease's history.
+Without ``yes`` nothing is changed, and the results say what would be done. Changes of a lease are
+recorded in its history.
 """
 
 import dataclasses
@@ -21,8 +21,8 @@ from climate_core.lease.model import Reservation
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.repair import lost_resources, reconciliation, stuck_leases
 
-#: Seconds between two looks at the trusts that no lease has: a lease is written right after its
-#: trust is made, and Keystone does not say how old a trust is.
+#: Seconds between two reads of the trusts that no lease has: a lease is committed right after its
+#: trust is created, and Keystone does not report the age of a trust.
 TRUST_PAUSE_SECONDS = 60.0
 
 #: The errors that keep one thing from being repaired; the others are repaired nevertheless.
@@ -34,7 +34,7 @@ class RepairResult:
     """One thing that is wrong, and what is or would be done about it.
 
     :param what: the id of a lease, of a resource or of a trust
-    :param action: what is or would be done; None when a person has to judge
+    :param action: what is or would be done; None if an operator has to decide
     :param done: whether it was done
     :param trouble: why it could not be done
     """
@@ -49,7 +49,7 @@ class RepairResult:
 def repair_remote(
     what: str, wrong: str, action: str, yes: bool, function: Callable[..., object], *args: object
 ) -> RepairResult:
-    """Repair one thing that is wrong in another service, or say what would be done.
+    """Repair one thing that is wrong in another service, or return what would be done.
 
     :param yes: whether to do it
     """
@@ -63,12 +63,12 @@ def repair_remote(
 
 
 class OperatorRepair:
-    """Repair, or say what would be done.
+    """Repair, or return what would be done.
 
-    :ivar unseen: the titles of plugins, and why their resources were not looked for
+    :ivar unseen: the titles of plugins, and why their resources were not checked
 
     :param yes: whether to do it
-    :param user_id: who does it, for the history
+    :param user_id: the operator, for the history
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class OperatorRepair:
     def leases(
         self, thresholds: monitoring.StuckThresholds, lease_id: str | None = None
     ) -> Iterator[RepairResult]:
-        """Make stuck leases go on.
+        """Continue stuck leases.
 
         :param lease_id: only this lease
         """
@@ -138,10 +138,10 @@ class OperatorRepair:
                 yield from reconciliation.find_lost(self._database, plugin, lease_id)
 
     def resources(self, now: datetime.datetime, safe_seconds: float) -> Iterator[RepairResult]:
-        """Delete the resources that wait for a lease that is not there, or were left by one.
+        """Delete the resources that wait for a missing lease, or that a lease left behind.
 
-        :param safe_seconds: those that changed since so many seconds are left: a lease for them
-            may be on its way
+        :param safe_seconds: resources that changed within this time are left: their lease may be
+            in progress
         """
         for plugin in self._plugins.values():
             with reconciliation.skip_unavailable(plugin.title, self.unseen):
@@ -165,7 +165,7 @@ class OperatorRepair:
     def trusts(self, trusts: Trusts, pause: Callable[[float], None]) -> Iterator[RepairResult]:
         """Delete the trusts that are delegated to the service user and that no lease has.
 
-        :param pause: waits so many seconds
+        :param pause: sleeps for a number of seconds
         """
         stray = set(trusts.list_own()) - self._database.read(db_trusts.find_used)
         if stray and self._yes:
@@ -192,7 +192,7 @@ class OperatorRepair:
         plugin.discard(resource_id)
 
     def _do(self, function: Callable[..., object], *args: object) -> str | None:
-        """Do something if it shall be done; return what kept us from it."""
+        """Call a function if changes are allowed; return the error that prevented it."""
         if not self._yes:
             return None
         try:

@@ -35,7 +35,7 @@ LOG = log.getLogger(__name__)
 
 #: Seconds for which a trust must be known to have no lease before it is deleted.
 _STRAY_TRUST_SECONDS = 3600.0
-#: The first comparison is soon after the start: up to so many seconds.
+#: Maximum number of seconds from the start to the first reconciliation.
 _FIRST_SECONDS = 30.0
 
 #: The errors that are logged in a sentence; any other is a bug and logged with its traceback.
@@ -43,7 +43,7 @@ _LOGGED_ERRORS: tuple[type[Exception], ...] = (*errors.EXPECTED, store.Stale, *D
 
 
 class Reconciler(PeriodicWorker):
-    """Compare, in a thread of its own.
+    """Reconcile the leases with the cloud, in a dedicated thread.
 
     :param nudge: called when something was written that the engine should look at
     :param trust_refused: called for each trust that Keystone does not let the service delete
@@ -67,7 +67,7 @@ class Reconciler(PeriodicWorker):
         self._trusts = trusts
         self._nudge = nudge
         self._trust_refused = trust_refused
-        #: What the log has told already; nothing is decided by it.
+        #: Resources that are in the log already; no decision depends on it.
         self._reported: set[str] = set()
         #: Type of resource -> the marks that this process has set, by the ids of servers.
         self._marked: dict[str, dict[str, str]] = {}
@@ -77,7 +77,7 @@ class Reconciler(PeriodicWorker):
         return self.next_poll()
 
     def compare(self) -> None:
-        """Compare everything once; trouble with one part does not keep the others from it."""
+        """Reconcile everything once; an error of one part does not prevent the others."""
         for plugin in self._plugins.values():
             if self.stopping:
                 return
@@ -147,17 +147,17 @@ class Reconciler(PeriodicWorker):
         LOG.warning('Deleted the trust %s, which no lease has', trust_id)
 
 
-#: Reservations that are read at once.
+#: Reservations that are read per page.
 _HELD_PAGE_SIZE = 10_000
 _CHUNK_SIZE = 500
 
 
 @contextlib.contextmanager
 def skip_unavailable(title: str, noted: dict[str, str]) -> Iterator[None]:
-    """Note a service that does not answer, and go on with the others.
+    """Skip a service that does not answer.
 
-    :param title: of the plugin, or of what else is looked for
-    :param noted: takes the title, and why its resources were not looked for
+    :param title: of the plugin, or of what else is checked
+    :param noted: receives the title, and why its resources were not checked
     """
     try:
         yield
@@ -166,9 +166,9 @@ def skip_unavailable(title: str, noted: dict[str, str]) -> Iterator[None]:
 
 
 def find_orphans(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
-    """Yield the resources that wait for a lease that does not exist, or that one has left behind.
+    """Yield the resources that wait for a lease that does not exist, or that a lease left behind.
 
-    One that was made a moment ago may still get its lease: see
+    A resource that was created a moment ago may still get its lease: see
     :meth:`climate_core.plugins.base.ResourcePlugin.unleased_since`.
     """
     waiting = iter(plugin.list_unleased())
@@ -188,8 +188,8 @@ def find_lost(
 ) -> Iterator[tuple[Reservation, str]]:
     """Yield the reservations that have lost their resource, and what happened to it.
 
-    By the rule of :func:`climate_core.repair.lost_resources.mark_lost`: what a lease has freed
-    itself, as a server that found no capacity, is not lost.
+    By the rule of :func:`climate_core.db.missing.mark_lost`, as the reconciliation: what a lease
+    has released itself, as a server without a host, is not lost.
 
     :param lease_id: only those of this lease
     """
@@ -218,13 +218,17 @@ def find_missing_resources(
         after = page[-1].id
 
 
-#: Reservations that are read, and noted, at once. An outage repeats the requests of one page.
+#: Reservations that are read and verified per page. An outage repeats the requests of one page.
 _REPORTED_PAGE_SIZE = 20
 _REJECTED_CAUSE = Cause('resource.rejected')
 
 
 def verify_reported(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
     """Correct wrong amounts, and remove what is not of its lease; yield a sentence for each.
+
+    The API accepts the id and the amounts of a resource from any service, since a request to that
+    service would block it. Each reservation is verified once. Until then the project is compared
+    before each step, see :mod:`climate_core.plugins.wakeable`.
 
     One request for each reservation that is not verified, and a few statements for each page.
     """
@@ -273,6 +277,11 @@ def _verify_page(
 def undo_locks(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
     """Unlock the resources of one type whose locks no lease needs any more; yield their ids.
 
+    What a preemptible lease releases is locked until it is woken, and unlocked at the end of the
+    lease. But a manager that was suspended while it locked a resource may do so after that end, or
+    when the lease runs again, and die. A lock of the service is undone here as soon as no lease
+    holds the resource any more, or the resource runs in a lease that is not preempted.
+
     Two statements for each 500 that are locked, none if there are none.
 
     A lease may begin to give way between what is read here and the unlock. That does no harm: the
@@ -297,6 +306,16 @@ def update_marks(
     database: Database, plugin: ResourcePlugin, before: Mapping[str, str]
 ) -> dict[str, str]:
     """Mark servers that entered a reservation, and remove the marks of those that left it.
+
+    These are servers that entered a reservation with open matching: the lease deletes or moves
+    them at its end, and their owners may not know it. A mark that cannot be set or removed now, as
+    that of a server that is being migrated, is set or removed next time.
+
+    Every manager compares all reservations and so remembers all marks, whichever manager set them
+    first. Setting a mark twice changes nothing, and a mark is removed only if it is still the one
+    that the manager remembers. So managers need no common record. The mark of a server stays only
+    if every manager that had the server in a reservation stopped before the server left it. No
+    decision depends on a mark. It names the lease and its end, and the next mark replaces it.
 
     :param before: the marks that this process has set, by the ids of servers
     :returns: the marks that are set now, also those that could not be removed

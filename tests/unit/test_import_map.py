@@ -44,7 +44,7 @@ ROWS = (
     ('api',),
     ('rpc',),
     ('operations',),
-    ('sync',),
+    ('repair',),
     ('engine',),
     ('delivery',),
     ('plugins',),

@@ -160,7 +160,8 @@ def _add_repair(subparsers: Any) -> None:
         '--trusts',
         action='store_true',
         help='also delete trusts to the service user that no lease has: not if another '
-        f'installation has the same service user; takes {operator_repair.TRUST_PAUSE_SECONDS:.0f} seconds more',
+        'installation has the same service user; takes '
+        f'{operator_repair.TRUST_PAUSE_SECONDS:.0f} seconds more',
     )
     command_line.add_format_option(parser)
     parser.epilog = (
