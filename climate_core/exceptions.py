@@ -283,7 +283,7 @@ class PluginFailure(Exception):
 
     :param reason: a sentence for users and operators
     :param progress: the progress that is stored with the reservation, as of
-        :class:`climate_core.plugins.base.Wait`
+        :class:`climate_core.plugins.base.PollAgain`
     """
 
     def __init__(self, reason: str = '', progress: Mapping[str, Any] | None = None) -> None:

@@ -92,7 +92,7 @@ class ManagerService:
         self.conf = conf
         self.database = database or Database(conf)
         self.cloud = cloud or Cloud(conf)
-        self.plugins = loading.load(conf, self.cloud) if plugins is None else plugins
+        self.plugins = loading.load_plugins(conf, self.cloud) if plugins is None else plugins
         self.clock = Clock(self.database)
         self.trusts = trusts or Trusts(self.cloud)
         self.cloud.on_trust_refused = self._retire_trust

@@ -166,7 +166,7 @@ def load_application(
     :raises climate_core.plugins.loading.PluginError: a plugin of climate.conf cannot be used
     """
     if plugins is None:
-        plugins = {each.resource_type: each for each in loading.classes(conf.manager.plugins)}
+        plugins = {each.resource_type: each for each in loading.load_classes(conf.manager.plugins)}
     backend = Backend(
         conf,
         database or Database(conf),

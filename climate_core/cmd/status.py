@@ -121,7 +121,7 @@ class UpgradeChecks(checks.Checks):
     def _check_plugins(self) -> upgradecheck.Result:
         """Check that the plugins of climate.conf are installed and fit together."""
         try:
-            found = loading.classes(self.conf.manager.plugins)
+            found = loading.load_classes(self.conf.manager.plugins)
         except loading.PluginError as exc:
             return upgradecheck.Result(_FAILURE, str(exc))
         if not found:

@@ -28,7 +28,7 @@ from climate_core.engine.event_steps import CALL_SERVICES, Step, Work, WorkResul
 from climate_core.engine.fast_start import FastStarts, FinishedStart
 from climate_core.lease import events, history, model, states, transitions
 from climate_core.lease.events import queue
-from climate_core.plugins.base import Done, ResourcePlugin, Wait
+from climate_core.plugins.base import Done, PollAgain, ResourcePlugin
 from climate_core.threads import Backoff
 
 LOG = log.getLogger(__name__)
@@ -71,7 +71,7 @@ class EventExecutor:
     claims: Claims
     plugins: Mapping[str, ResourcePlugin]
     allocations: AllocationReleaser
-    lease_calls: Mapping[str, Callable[[model.Lease], Wait | None]]
+    lease_calls: Mapping[str, Callable[[model.Lease], PollAgain | None]]
     backoff: Backoff
     observer: metrics.Metrics | None = None
     give_way: Callable[[model.Lease], bool] = lambda _lease: False
@@ -316,7 +316,7 @@ class EventExecutor:
         self,
         claim: EventClaim,
         lease: model.Lease,
-        call: Callable[[], Wait | Done | None],
+        call: Callable[[], PollAgain | Done | None],
         reservation: model.Reservation | None = None,
     ) -> transitions.Outcome:
         """Make one remote call. Its failure is an outcome: the other resources continue."""
@@ -348,7 +348,9 @@ class EventExecutor:
             wait, result.seconds, result.reason, result.progress, result.resource_id
         )
 
-    def _failed(self, exc: Exception, event: model.Event, lease: model.Lease) -> transitions.Outcome:
+    def _failed(
+        self, exc: Exception, event: model.Event, lease: model.Lease
+    ) -> transitions.Outcome:
         """Return the outcome of an expected failure; insufficient capacity may pass."""
         now = self.clock.now()
         outcome = attempts.decide_retry(exc, event, lease, now, self.backoff)
@@ -371,14 +373,14 @@ class EventExecutor:
         handler: events.EventHandler,
         lease: model.Lease,
         reservation: model.Reservation,
-    ) -> Wait | Done | None:
+    ) -> PollAgain | Done | None:
         plugin = self.plugins.get(reservation.resource_type)
         if plugin is None:
             raise exceptions.Transient(f'No plugin for {reservation.resource_type} is enabled.')
         if not self.enter(claim.event_id, plugin):
-            return Wait(_NO_THREAD_SECONDS)
+            return PollAgain(_NO_THREAD_SECONDS)
         method = getattr(plugin, handler.plugin_method(lease, reservation))
-        called: Wait | Done | None = method(lease, reservation)
+        called: PollAgain | Done | None = method(lease, reservation)
         return called
 
 

@@ -38,7 +38,7 @@ from climate_core.operations.preemption import PREEMPTS, Preemption
 from climate_core.operations.provisioning import Provisioned, Provisioner
 from climate_core.operations.quota import Quota
 from climate_core.operations.services import Services
-from climate_core.plugins import specified
+from climate_core.plugins import resource_spec
 from climate_hosts.operations.making_room import RoomMaker
 
 #: Maximum number of leases of one transaction: the others of the project wait for its commit.
@@ -416,7 +416,7 @@ def _write_created_resources(
         if present is None or (present.is_made and present.resource_id != reservation.resource_id):
             raise exceptions.InvalidState(
                 'made_for: another resource was created for the reservation, or it has ended.',
-                field=specified.MADE_FOR,
+                field=resource_spec.MADE_FOR,
             )
         changed.append(dataclasses.replace(present, resource_id=reservation.resource_id))
     change = Change(lease.with_reservations(*changed))

@@ -22,7 +22,7 @@ from climate_core.lease import model, states
 from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.lease.limits import check_reservations
 from climate_core.lease.request import LeaseRequest
-from climate_core.plugins import rights, specified
+from climate_core.plugins import resource_spec, rights
 from climate_core.plugins.base import ResourcePlugin
 
 
@@ -135,7 +135,7 @@ class _HeldReservations:
             if found:
                 plugin.check_match(found[0], values)
                 each = _check_staying(found[0])
-                if specified.MADE_FOR in values:
+                if resource_spec.MADE_FOR in values:
                     return [dataclasses.replace(each, resource_id=values['resource_id'])]
                 if each.group is None or 'resource_id' in values:
                     return [each]
@@ -257,9 +257,9 @@ class Reserver:
             where = f'{field}[{place}]' if field else ''
             with errors.collected():
                 with prefix_field(where):
-                    if specified.MADE_FOR in values:
+                    if resource_spec.MADE_FOR in values:
                         # It joins alone, as a service asks for it.
-                        specified.check_made_for(self.context, None if where else self.present)
+                        resource_spec.check_made_for(self.context, None if where else self.present)
                     asked = self._find_or_claim(values, held)
                 for new in asked:
                     if new in held:

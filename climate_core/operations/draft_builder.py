@@ -27,7 +27,7 @@ from climate_core.lease.states import LeaseKind
 from climate_core.operations.draft import Draft, Item, Reserver
 from climate_core.operations.idempotent_create import check_same_lease, detect_lease_appeared
 from climate_core.operations.services import ExternalService
-from climate_core.plugins import specified
+from climate_core.plugins import resource_spec
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.policies import reservations
 
@@ -51,7 +51,9 @@ class DraftBuilder:
         """Build the lease of a request, or what joins the lease that has its id already."""
         now = self.clock.now()
         chosen = request.chosen_id(context.project_id, values)
-        digests = request.request_digests(values, chosen, specified.digest_keys(self.conf))
+        digests = request.request_digests(
+            values, chosen, resource_spec.read_digest_keys(self.conf)
+        )
         present = self.database.read(leases.find, chosen) if chosen else None
         if present is not None and digests:
             with errors.collected():

@@ -32,7 +32,7 @@ from climate_core.operations.server_preemption import ServerPreemption
 from climate_core.operations.services import Services
 from climate_core.operations.update import LeaseUpdater, RequestedChange
 from climate_core.operations.wait_queue import WaitQueue
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from climate_core.policies import leases as lease_rules
 from climate_core.policies import reservations as reservation_rules
 from climate_hosts.operations.making_room import RoomMaker
@@ -94,7 +94,7 @@ class LeaseOperations:
         )
 
     @property
-    def lease_calls(self) -> dict[str, Callable[[model.Lease], Wait | None]]:
+    def lease_calls(self) -> dict[str, Callable[[model.Lease], PollAgain | None]]:
         """Return the functions that the engine calls, by the ``lease_call`` of event handlers."""
         return {
             'release_trust': self.owner_trusts.release,

@@ -28,7 +28,7 @@ from climate_core.lease.events import start
 from climate_core.lease.model import TrustScope
 from climate_core.operations.draft import Draft, Item
 from climate_core.operations.services import TrustService
-from climate_core.plugins.base import Claimed, ResourcePlugin
+from climate_core.plugins.base import ReservedResource, ResourcePlugin
 
 #: The migration of the first contraction since leases share trusts.
 _SHARING_MIGRATION: Final = '0041'
@@ -260,7 +260,7 @@ class Provisioner:
 
     def _make(self, context: RequestContext, lease_id: str, item: Item, done: Provisioned) -> None:
         before = item.reservation
-        claimed = Claimed(before.resource_id, before.params, before.amounts)
+        claimed = ReservedResource(before.resource_id, before.params, before.amounts)
         claimed = self.plugins[before.resource_type].make(context, lease_id, item.values, claimed)
         after = dataclasses.replace(
             before, resource_id=claimed.resource_id, params=dict(claimed.params)

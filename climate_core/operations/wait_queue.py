@@ -36,7 +36,7 @@ from climate_core.operations.draft import Draft
 from climate_core.operations.preemption import PREEMPTS, Preemption
 from climate_core.operations.quota import Quota
 from climate_core.operations.services import Services
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from climate_core.plugins.common_pool.forecast import LOOKS
 
 LOG = log.getLogger(__name__)
@@ -107,7 +107,7 @@ class WaitQueue:
         self.preemption = preemption
         self._turns = QueueTurns()
 
-    def retry(self, lease: model.Lease) -> Wait | None:
+    def retry(self, lease: model.Lease) -> PollAgain | None:
         """Try a lease that waits, after those before it.
 
         :returns: until when it waits, and why; None: it waits no more
@@ -124,7 +124,7 @@ class WaitQueue:
         if present is None or present.status != states.LeaseStatus.WAITING:
             return None
         told = tried.refused.get(lease.id) or present.status_reason
-        return Wait(interval, PREEMPTS if self._preempt(lease) else told)
+        return PollAgain(interval, PREEMPTS if self._preempt(lease) else told)
 
     def _preempt(self, lease: model.Lease) -> bool:
         """Have others give way to a lease that was not granted, if they may; tell whether they do.

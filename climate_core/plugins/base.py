@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wait:
+class PollAgain:
     """The resource is on its way: look again in ``seconds``.
 
     :param reason: a sentence for the user if that takes strangely long
@@ -67,7 +67,7 @@ class MadeResource:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Claimed:
+class ReservedResource:
     """The result of :meth:`ResourcePlugin.reserve`.
 
     :param resource_id: the id of the resource in its own service
@@ -94,7 +94,7 @@ class Claimed:
     prepare_before: datetime.timedelta | None = None
     parent_id: str | None = None
     unit_kind: str | None = None
-    others: Sequence['Claimed'] = ()
+    others: Sequence['ReservedResource'] = ()
 
     def to_reservation(
         self, lease_id: str, resource_type: str, now: datetime.datetime
@@ -168,7 +168,7 @@ class ResourcePlugin(abc.ABC):
         self.cloud = cloud
 
     @abc.abstractmethod
-    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
+    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> ReservedResource:
         """Check, with the rights of the user, that it can be reserved; leave nothing behind.
 
         :param values: the reservation of the request; it has passed :attr:`schema`
@@ -179,7 +179,7 @@ class ResourcePlugin(abc.ABC):
         context: 'RequestContext',
         lease_id: str,  # noqa: ARG002
         values: Mapping[str, Any],
-    ) -> Claimed:
+    ) -> ReservedResource:
         """Check as :meth:`reserve` does, if it matters for which lease (what is made for it).
 
         :param lease_id: of a dry run without an id, one that no lease will have
@@ -257,8 +257,8 @@ class ResourcePlugin(abc.ABC):
         context: 'RequestContext',  # noqa: ARG002
         lease_id: str,  # noqa: ARG002
         values: Mapping[str, Any],  # noqa: ARG002
-        claimed: Claimed,
-    ) -> Claimed:
+        claimed: ReservedResource,
+    ) -> ReservedResource:
         """Make it, with the rights of the user, right before its lease is written.
 
         Being called again for the same lease finds what the first call made. If it was ``made``,
@@ -272,7 +272,7 @@ class ResourcePlugin(abc.ABC):
         self,
         lease: 'Lease',  # noqa: ARG002
         reservation: 'Reservation',  # noqa: ARG002
-    ) -> Wait | Done | None:
+    ) -> PollAgain | Done | None:
         """Do what it needs between the write of its lease and the start, as the owner.
 
         What is not done by the start is left to :meth:`wake_up`. What raises ``Permanent`` cannot
@@ -282,7 +282,7 @@ class ResourcePlugin(abc.ABC):
         """
         return None
 
-    def rollback_prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+    def rollback_prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         """Free what could not be prepared, as :meth:`end` does, whatever its end action is."""
         return self.end(lease, reservation)
 
@@ -290,7 +290,7 @@ class ResourcePlugin(abc.ABC):
         """Tell whether another resource of the lease waits for one of ours that is not settled."""
         return True
 
-    def find_uses(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:  # noqa: ARG002
+    def find_uses(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:  # noqa: ARG002
         """Find which other resources a resource uses, before it waits for any at the start.
 
         :returns: a :class:`Wait` with the progress that says it, for :meth:`blocks`; None if that
@@ -299,7 +299,7 @@ class ResourcePlugin(abc.ABC):
         return None
 
     @abc.abstractmethod
-    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | Done | None:
+    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
         """Bring the resource to life with the rights of the lease's owner.
 
         :returns: None or :class:`Done` when it runs, a :class:`Wait` when it is on its way
@@ -313,7 +313,7 @@ class ResourcePlugin(abc.ABC):
         """
         return False
 
-    def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> Wait | Done | None:
+    def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
         """Follow the calendar, which promises something else since the start of the lease.
 
         It wakes what is new and puts what is in ``released`` out of use, without ending anything.
@@ -322,7 +322,7 @@ class ResourcePlugin(abc.ABC):
         """
         return self.wake_up(lease, reservation)
 
-    def preempt(self, lease: 'Lease', reservation: 'Reservation') -> Wait | Done | None:
+    def preempt(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
         """Put out of use what another lease needs, of a lease that waits from then on.
 
         It is retried for ever. What :class:`Done` says is kept for the next :meth:`wake_up`.
@@ -351,7 +351,7 @@ class ResourcePlugin(abc.ABC):
         raise NotImplementedError
 
     @abc.abstractmethod
-    def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+    def end(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         """Do the end action of the reservation and free its capacity; one not woken is freed.
 
         It is retried for ever.

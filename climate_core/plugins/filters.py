@@ -35,9 +35,9 @@ FIELDS: Final = (
 )
 
 # Heat sends null for what its template does not say.
-_TEXT: Final = {'type': ['string', 'null'], 'maxLength': 4096}
+_TEXT_SCHEMA: Final = {'type': ['string', 'null'], 'maxLength': 4096}
 _PATTERN: Final = {'pattern': limits.json_pattern(limits.TEXT_PATTERN)}
-_TEXTS_OR_ONE: Final = {
+_TEXTS_SCHEMA: Final = {
     **_PATTERN,
     'type': ['array', 'string', 'null'],
     'items': {'type': 'string', 'minLength': 1, 'maxLength': limits.NAME_LENGTH, **_PATTERN},
@@ -46,21 +46,21 @@ _TEXTS_OR_ONE: Final = {
 }
 #: The JSON Schema of :data:`FIELDS`.
 SCHEMA: Final[Mapping[str, Any]] = {
-    'hypervisor_properties': {**_TEXT, 'description': "Conditions in Blazar's JSON."},
-    'resource_properties': {**_TEXT, 'description': "Conditions in Blazar's JSON."},
-    'resources': {**_TEXTS_OR_ONE, 'description': 'Conditions, as vcpus>=16,gpu==True.'},
-    'traits': {**_TEXTS_OR_ONE, 'description': 'Traits of the host; those with ! it must lack.'},
+    'hypervisor_properties': {**_TEXT_SCHEMA, 'description': "Conditions in Blazar's JSON."},
+    'resource_properties': {**_TEXT_SCHEMA, 'description': "Conditions in Blazar's JSON."},
+    'resources': {**_TEXTS_SCHEMA, 'description': 'Conditions, as vcpus>=16,gpu==True.'},
+    'traits': {**_TEXTS_SCHEMA, 'description': 'Traits of the host; those with ! it must lack.'},
     'aggregates': {
-        **_TEXTS_OR_ONE,
+        **_TEXTS_SCHEMA,
         'description': 'Names of host aggregates; it must be in none of those with !.',
     },
     'availability_zone': {
-        **_TEXT,
+        **_TEXT_SCHEMA,
         **_PATTERN,
         'description': 'The availability zone of the host.',
     },
-    'names': {**_TEXTS_OR_ONE, 'description': 'It must be one of these hosts.'},
-    'pool': {**_TEXT, **_PATTERN, 'description': 'The pool of the host; by default any.'},
+    'names': {**_TEXTS_SCHEMA, 'description': 'It must be one of these hosts.'},
+    'pool': {**_TEXT_SCHEMA, **_PATTERN, 'description': 'The pool of the host; by default any.'},
 }
 
 _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -75,7 +75,7 @@ _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 _EQUALITY: Final = frozenset({'==', '=', '!='})
 _JUNCTIONS: Final[Mapping[str, Callable[[Iterable[bool]], bool]]] = {'and': all, 'or': any}
 #: How deep conditions may be nested.
-_DEPTH: Final = 16
+_MAX_DEPTH: Final = 16
 _TRAIT: Final = re.compile(limits.TRAIT_PATTERN)
 _LISTS: Final = frozenset({'traits', 'aggregates'})
 #: The properties that any user may know of the hosts of their pools.
@@ -198,9 +198,9 @@ def compile_filter(
 def _compile(field: str, value: Any, reading: _Reading) -> Sequence[Clause]:
     match field:
         case 'hypervisor_properties' | 'network_properties' | 'resource_properties':
-            return _of_json(field, value, reading)
+            return _parse_json(field, value, reading)
         case 'resources':
-            return [_readable(field, each, reading) for each in _texts(field, value)]
+            return [_parse_readable(field, each, reading) for each in _texts(field, value)]
         case 'traits' | 'aggregates':
             return [_required(field, each) for each in _texts(field, value)]
         case 'names':
@@ -229,13 +229,13 @@ def _required(field: str, text: str) -> Clause:
     """Return the condition for a name in a list, or with ``!`` before it for its absence."""
     name = text.removeprefix('!').strip()
     if field == 'traits' and not _TRAIT.fullmatch(name):
-        raise _wrong(
+        raise _bad_request(
             field,
             f'{name!r} must be the name of a trait: 1 to {limits.NAME_LENGTH} capital letters, '
             'digits and "_", as HW_CPU_X86_VMX.',
         )
     if not name:
-        raise _wrong(field, 'must have a name after each "!".')
+        raise _bad_request(field, 'must have a name after each "!".')
     wanted = not text.startswith('!')
     told = f'{"the" if wanted else "not the"} {field.removesuffix("s")} {name}'
     return Clause(_listed(field, name, wanted), told, field)
@@ -245,16 +245,16 @@ def _listed(field: str, name: str, wanted: bool) -> Matches:
     return lambda properties: (name in properties.get(field, ())) is wanted
 
 
-def _readable(field: str, text: str, reading: _Reading) -> Clause:
+def _parse_readable(field: str, text: str, reading: _Reading) -> Clause:
     found = conditions.parse(text)
     if found is None:
-        raise _wrong(
+        raise _bad_request(
             field,
             f'{text!r:.80} must be the name of a property, one of {" ".join(_OPERATORS)} and a '
             f'value, {reading.examples.readable}.',
         )
     name, sign, value = found
-    return _clause(field, sign, name, value, _condition(field, sign, name, value, reading))
+    return _clause(field, sign, name, value, _compile_condition(field, sign, name, value, reading))
 
 
 def _clause(field: str, sign: str, name: str, value: Any, matches: Matches) -> Clause:
@@ -262,23 +262,26 @@ def _clause(field: str, sign: str, name: str, value: Any, matches: Matches) -> C
     return Clause(matches, f'{name}{sign}{value}', field, size, sign)
 
 
-def _of_json(field: str, text: Any, reading: _Reading) -> Sequence[Clause]:
+def _parse_json(field: str, text: Any, reading: _Reading) -> Sequence[Clause]:
     try:
         tree = limits.decode(text) if isinstance(text, str) else text
     except json.JSONDecodeError as exc:
         place = f'{exc.msg} at character {exc.pos + 1}'
-        raise _wrong(field, f'must be JSON, {reading.examples.json} ({place}).')
+        raise _bad_request(field, f'must be JSON, {reading.examples.json} ({place}).')
     except ValueError as exc:
-        raise _wrong(field, f'must be JSON, {reading.examples.json} ({exc}).')
-    matches = _node(field, tree, reading, _DEPTH)
+        raise _bad_request(field, f'must be JSON, {reading.examples.json} ({exc}).')
+    matches = _compile_node(field, tree, reading, _MAX_DEPTH)
     match tree:
         case ['and', *parts]:
-            return [_told(field, part, _node(field, part, reading, _DEPTH)) for part in parts]
+            return [
+                _json_clause(field, part, _compile_node(field, part, reading, _MAX_DEPTH))
+                for part in parts
+            ]
         case _:
-            return [_told(field, tree, matches)]
+            return [_json_clause(field, tree, matches)]
 
 
-def _told(field: str, tree: Any, matches: Matches) -> Clause:
+def _json_clause(field: str, tree: Any, matches: Matches) -> Clause:
     match tree:
         case [str(sign), str(name), value] if sign in _OPERATORS:
             return _clause(field, sign, name.removeprefix('$'), value, matches)
@@ -286,35 +289,41 @@ def _told(field: str, tree: Any, matches: Matches) -> Clause:
             return Clause(matches, json.dumps(tree)[:80], field)
 
 
-def _node(field: str, tree: Any, reading: _Reading, depth: int) -> Matches:
+def _compile_node(field: str, tree: Any, reading: _Reading, depth: int) -> Matches:
     if depth == 0:
-        raise _wrong(field, f'must not be deeper than {_DEPTH} conditions in each other.')
+        raise _bad_request(
+            field, f'must not be deeper than {_MAX_DEPTH} conditions in each other.'
+        )
     match tree:
         case [str(junction), *parts] if junction in _JUNCTIONS and parts:
             join = _JUNCTIONS[junction]
-            nodes = [_node(field, part, reading, depth - 1) for part in parts]
+            nodes = [_compile_node(field, part, reading, depth - 1) for part in parts]
             return lambda properties: join(matches(properties) for matches in nodes)
         case [str(sign), str(name), str() | int() | float() as value] if (
             sign in _OPERATORS and name.startswith('$')
         ):
-            return _condition(field, sign, name.removeprefix('$'), value, reading)
+            return _compile_condition(field, sign, name.removeprefix('$'), value, reading)
     told = json.dumps(tree)[:80]
-    raise _wrong(
+    raise _bad_request(
         field,
         f'{told} must be a condition in JSON, {reading.examples.json}, with and, or and '
         f'{", ".join(_OPERATORS)}.',
     )
 
 
-def _condition(field: str, sign: str, name: str, value: Any, reading: _Reading) -> Matches:
+def _compile_condition(field: str, sign: str, name: str, value: Any, reading: _Reading) -> Matches:
     reading.names.setdefault(name, field)
     if name in _LISTS:
         if sign not in _EQUALITY:
-            raise _wrong(field, f'{name:.80} is a list: it can only be compared with == and !=.')
+            raise _bad_request(
+                field, f'{name:.80} is a list: it can only be compared with == and !=.'
+            )
         return _listed(name, str(value), sign != '!=')
     wanted, compare = _plain(value), _OPERATORS[sign]
     if name in _SIZES and isinstance(wanted, str):
-        raise _wrong(field, f'{name:.80} must be compared with a number, not with {value!r:.80}.')
+        raise _bad_request(
+            field, f'{name:.80} must be compared with a number, not with {value!r:.80}.'
+        )
 
     def matches(properties: Mapping[str, Any]) -> bool:
         if properties.get(name) is None:
@@ -340,12 +349,12 @@ def _texts(field: str, value: Any) -> Sequence[str]:
     """Return the parts of a list, or of a text with commas."""
     parts = value.split(',') if isinstance(value, str) else value
     if not isinstance(parts, Sequence) or not all(isinstance(each, str) for each in parts):
-        raise _wrong(field, 'must be a text, or a list of texts.')
+        raise _bad_request(field, 'must be a text, or a list of texts.')
     found = [each.strip() for each in parts]
     if not all(found):
-        raise _wrong(field, 'must have something between its commas.')
+        raise _bad_request(field, 'must have something between its commas.')
     return found
 
 
-def _wrong(field: str, reason: str) -> exceptions.BadRequest:
+def _bad_request(field: str, reason: str) -> exceptions.BadRequest:
     return exceptions.BadRequest(f'{field}: {reason}', field=field)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 NAMESPACE = 'climate.resource.plugins'
 #: What comes with a plugin: another form of the same name on the wire.
-_WITH: Final[Mapping[str, type[ResourcePlugin]]] = {
+_OTHER_FORMS: Final[Mapping[str, type[ResourcePlugin]]] = {
     resource_types.SERVER: SizesPlugin,
     resource_types.FLOATING_IP: HeldFloatingIpPlugin,
 }
@@ -28,7 +28,7 @@ class PluginError(Exception):
     """The plugins of climate.conf cannot be used; the service must not start."""
 
 
-def classes(names: Sequence[str]) -> list[type[ResourcePlugin]]:
+def load_classes(names: Sequence[str]) -> list[type[ResourcePlugin]]:
     """Return the plugin classes of these names, in this order.
 
     :raises PluginError: one is not installed, cannot be loaded, is no plugin, or two of them
@@ -38,8 +38,8 @@ def classes(names: Sequence[str]) -> list[type[ResourcePlugin]]:
         NAMESPACE,
         names,
         name_order=True,
-        on_load_failure_callback=_refuse,
-        on_missing_entrypoints_callback=_missing,
+        on_load_failure_callback=_reject_broken,
+        on_missing_entrypoints_callback=_reject_missing,
     )
     chosen = [extension.plugin for extension in found]
     for plugin in chosen:
@@ -57,26 +57,30 @@ def with_forms(plugins: Iterable[type[ResourcePlugin]]) -> list[type[ResourcePlu
     """Return plugins, each with the one for the other form of its type if it has one."""
     found: list[type[ResourcePlugin]] = []
     for each in plugins:
-        found += [each, _WITH[each.resource_type]] if each.resource_type in _WITH else [each]
+        found += (
+            [each, _OTHER_FORMS[each.resource_type]]
+            if each.resource_type in _OTHER_FORMS
+            else [each]
+        )
     return found
 
 
-def load(conf: cfg.ConfigOpts, cloud: 'Cloud') -> dict[str, ResourcePlugin]:
+def load_plugins(conf: cfg.ConfigOpts, cloud: 'Cloud') -> dict[str, ResourcePlugin]:
     """Make the plugins of ``[manager] plugins``, by the type of resource they are for.
 
     Registers the options of each in a section named after its type; raises :exc:`PluginError`.
     """
     made = {}
-    for plugin in classes(conf.manager.plugins):
+    for plugin in load_classes(conf.manager.plugins):
         conf.register_opts(plugin.options, group=plugin.resource_type)
         made[plugin.resource_type] = plugin(conf, cloud)
     return made
 
 
-def _refuse(_manager: object, entry_point: object, error: BaseException) -> NoReturn:
+def _reject_broken(_manager: object, entry_point: object, error: BaseException) -> NoReturn:
     raise PluginError(f'the plugin {entry_point} cannot be loaded: {error}') from error
 
 
-def _missing(names: Iterable[str]) -> NoReturn:
+def _reject_missing(names: Iterable[str]) -> NoReturn:
     listed = ', '.join(sorted(names))
     raise PluginError(f'[manager] plugins names what is not installed: {listed}')

@@ -27,33 +27,33 @@ from climate_core.lease import model, states
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud, connections
 
-STACK: Final = 'virtual:stack'
+STACK_TYPE: Final = 'virtual:stack'
 #: The property that makes a reservation a member: the id of its root stack.
-KEY: Final = 'stack_id'
+STACK_ID_KEY: Final = 'stack_id'
 #: The property of a reservation that says it.
-SCHEMA: Final[Mapping[str, Any]] = {KEY: {'type': 'string', 'format': 'uuid'}}
+STACK_ID_SCHEMA: Final[Mapping[str, Any]] = {STACK_ID_KEY: {'type': 'string', 'format': 'uuid'}}
 #: End actions of a stack that leave it there.
-KEPT = frozenset({'suspend', 'snapshot', 'nothing'})
+KEEPING_END_ACTIONS = frozenset({'suspend', 'snapshot', 'nothing'})
 #: Those that leave it suspended.
-SUSPENDED = frozenset({'suspend', 'snapshot'})
+SUSPENDING_END_ACTIONS = frozenset({'suspend', 'snapshot'})
 
 _S = states.ReservationStatus
-_SERVER: Final = 'virtual:instance'
+_SERVER_TYPE: Final = 'virtual:instance'
 #: How many stacks that end are remembered, and for how many seconds: their members end together.
-_STACKS: Final = 1000
-_SECONDS: Final = 10.0
+_MAX_CACHED_STACKS: Final = 1000
+_CACHE_SECONDS: Final = 10.0
 
 
-def parent_stack(lease: model.Lease, member: model.Reservation) -> model.Reservation | None:
+def find_parent_stack(lease: model.Lease, member: model.Reservation) -> model.Reservation | None:
     """Return the reservation of the stack that a member belongs to: the last one there was."""
-    stack = STACK, member.params.get(KEY)
+    stack = STACK_TYPE, member.params.get(STACK_ID_KEY)
     found = [r for r in lease.reservations if (r.resource_type, r.resource_id) == stack]
     return max(found, key=lambda each: (each.live, each.created_at), default=None)
 
 
-def woken_by_heat(lease: model.Lease, member: model.Reservation) -> bool:
+def is_woken_by_heat(lease: model.Lease, member: model.Reservation) -> bool:
     """Tell whether a member is woken with its stack, so that its own plugin need not."""
-    stack = parent_stack(lease, member)
+    stack = find_parent_stack(lease, member)
     return stack is not None and stack.status in (_S.PENDING, _S.ACTIVE)
 
 
@@ -63,7 +63,7 @@ class ParentStacks:
     def __init__(self, cloud: 'Cloud') -> None:
         self._cloud = cloud
         self._statuses: concurrency.RecentCache[str | None] = concurrency.RecentCache(
-            _STACKS, _SECONDS
+            _MAX_CACHED_STACKS, _CACHE_SECONDS
         )
 
     def at_end(
@@ -75,14 +75,14 @@ class ParentStacks:
 
         :param conn: the rights to look at the stack
         """
-        stack = parent_stack(lease, member)
-        if stack is None or not _kept(lease, stack):
+        stack = find_parent_stack(lease, member)
+        if stack is None or not _is_kept(lease, stack):
             return member
         status = self._status(conn, lease, stack.resource_id)
         if status is None:
             return member
-        wanted = stack.params['on_end'] in SUSPENDED and status != 'SUSPEND_COMPLETE'
-        on_end = 'suspend' if wanted and member.resource_type == _SERVER else 'nothing'
+        wanted = stack.params['on_end'] in SUSPENDING_END_ACTIONS and status != 'SUSPEND_COMPLETE'
+        on_end = 'suspend' if wanted and member.resource_type == _SERVER_TYPE else 'nothing'
         return dataclasses.replace(member, params={**member.params, 'on_end': on_end})
 
     def _status(
@@ -103,7 +103,7 @@ class ParentStacks:
         return self._statuses.get(f'{as_service} {lease.trust_id} {stack_id}', look)
 
 
-def asleep(conn: 'connections.Connection', all_projects: bool) -> set[str]:
+def list_reserved_members(conn: 'connections.Connection', all_projects: bool) -> set[str]:
     """Return the ids of the servers and volumes that wait for a lease, in two calls per thousand.
 
     :param all_projects: of all projects, which administrators may ask for; else of its own
@@ -114,19 +114,21 @@ def asleep(conn: 'connections.Connection', all_projects: bool) -> set[str]:
     return waiting
 
 
-def all_asleep(
+def are_all_members_reserved(
     conn: 'connections.Connection', lease: model.Lease, stack: model.Reservation
 ) -> bool:
     """Tell whether a stack has members, and none of them is awake."""
-    members = {r.resource_id for r in lease.live if r.params.get(KEY) == stack.resource_id}
-    return bool(members) and members <= asleep(conn, all_projects=False)
+    members = {
+        r.resource_id for r in lease.live if r.params.get(STACK_ID_KEY) == stack.resource_id
+    }
+    return bool(members) and members <= list_reserved_members(conn, all_projects=False)
 
 
-def _kept(lease: model.Lease, stack: model.Reservation) -> bool:
+def _is_kept(lease: model.Lease, stack: model.Reservation) -> bool:
     """Tell whether the end of the lease was the end of a stack, and was to leave it there.
 
     That it was never noted as awake says nothing: one that woke half-way is kept, too.
     """
     taken_out = bool(lease.events_of(model.END_RESERVATION, reservation_id=stack.id))
     ended = stack.status == _S.DELETED and not stack.missing_resources and not taken_out
-    return ended and stack.params.get('on_end') in KEPT
+    return ended and stack.params.get('on_end') in KEEPING_END_ACTIONS

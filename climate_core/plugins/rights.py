@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 LOG = log.getLogger(__name__)
 
 #: The property of a reservation that says what it holds.
-_AMOUNTS: Final = 'amounts'
+_AMOUNTS_KEY: Final = 'amounts'
 #: The most that one resource holds of a unit.
-_MOST: Final = 2**31 - 1
+_MAX_AMOUNT: Final = 2**31 - 1
 
 
 def amounts_schema(*units: str) -> dict[str, Any]:
     """Return the property of a type of resource whose amounts have these units."""
-    amount = {'type': 'integer', 'minimum': 0, 'maximum': _MOST}
+    amount = {'type': 'integer', 'minimum': 0, 'maximum': _MAX_AMOUNT}
     amounts = {
         'type': 'object',
         'description': 'What the resource holds. Only the service that builds it may report it, '
@@ -38,7 +38,7 @@ def amounts_schema(*units: str) -> dict[str, Any]:
         'required': list(units),
         'additionalProperties': False,
     }
-    return {_AMOUNTS: amounts}
+    return {_AMOUNTS_KEY: amounts}
 
 
 def reported_amounts(
@@ -49,15 +49,15 @@ def reported_amounts(
     :param values: a reservation of the request; it has passed the schema
     :raises climate_core.exceptions.BadRequest: the request does not come from a service
     """
-    if _AMOUNTS not in values:
+    if _AMOUNTS_KEY not in values:
         return None
     if not context.by_service:
         raise exceptions.BadRequest(
             'amounts: only a service that builds the resource may say what it holds, with a '
             'service token that has the role service. Leave it out.',
-            field=_AMOUNTS,
+            field=_AMOUNTS_KEY,
         )
-    return {unit: int(amount) for unit, amount in values[_AMOUNTS].items()}
+    return {unit: int(amount) for unit, amount in values[_AMOUNTS_KEY].items()}
 
 
 def check_delegated(cloud: 'Cloud', lease: 'Lease', context: 'RequestContext', field: str) -> None:
@@ -85,7 +85,7 @@ def check_delegated(cloud: 'Cloud', lease: 'Lease', context: 'RequestContext', f
         )
 
 
-def owner(cloud: 'Cloud', lease: 'Lease') -> 'connections.Connection':
+def connect_as_owner(cloud: 'Cloud', lease: 'Lease') -> 'connections.Connection':
     """Return the connection with the rights that the owner left with the lease.
 
     :raises climate_core.exceptions.Permanent: there are none, or they are no more
@@ -96,13 +96,13 @@ def owner(cloud: 'Cloud', lease: 'Lease') -> 'connections.Connection':
     return cloud.owner(lease.trust_id)
 
 
-def at_end(cloud: 'Cloud', lease: 'Lease') -> 'connections.Connection':
+def connect_at_end(cloud: 'Cloud', lease: 'Lease') -> 'connections.Connection':
     """Return the owner's connection; the service's own if the owner left us none.
 
     :raises climate_core.exceptions.Transient: Keystone does not answer
     """
     try:
-        return owner(cloud, lease)
+        return connect_as_owner(cloud, lease)
     except exceptions.Permanent as exc:
         LOG.warning('Ending lease %s with the rights of the service: %s', lease.id, exc)
         return cloud.service()

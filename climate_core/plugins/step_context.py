@@ -1,23 +1,185 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The context of one step of a plugin, at the start and at the end of a lease."""
+"""Give a step of a plugin its context, at the start and at the end of a lease.
+
+Its :class:`Progress` records what was requested from the service of a resource, when, and how
+often it failed. The engine stores it with the reservation, in the transaction that settles an
+event, so retries, pauses and timeouts follow a lease to each manager and survive a restart.
+"""
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from climate_core import exceptions
-from climate_core.plugins.base import Wait
-from climate_core.plugins.progress import FIRST_LOOK, Progress
+from climate_core.plugins.base import PollAgain
+
+#: The phases of a reservation; what was remembered in one is forgotten in the other.
+START: Final = 'start'
+END: Final = 'end'
+
+#: An end action is replaced after this number of rejected requests, and this number of seconds
+#: from the first one: a mistake in a policy must not delete what the user wanted to keep.
+MAX_REJECTIONS: Final = 3
+REJECTED_SECONDS: Final = 3600.0
+
+#: Seconds from a request to the first look at what came of it, unless an option says it.
+FIRST_POLL_SECONDS: Final = 0.5
+#: Seconds of the first pause after a failure, and of the longest wait.
+_FIRST_PAUSE_SECONDS: Final = 0.5
+_MAX_WAIT_SECONDS: Final = 30.0
+_TIME_FIELDS: Final = ('since', 'asked_at', 'rejected_since', 'failing_since', 'failed_at')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Progress:
+    """The progress of one phase of a reservation; all methods return new values.
+
+    :param phase: :data:`START` or :data:`END`
+    :param since: the time of the last change that was seen, of the last request, or of the last
+        failure
+    :param asked: what was asked for last, and has neither failed nor come about yet
+    :param asked_at: when that was, or when a request was last put off
+    :param failures: how often what was asked for did not come about
+    :param reason: why it failed last, a sentence for the user
+    :param state: what was seen of the resource last
+    :param rejected: the end action of each request that its service rejected as it was; None for
+        no request
+    :param rejected_since: when the first of these was rejected
+    :param uses: the ids of the resources that this one uses; None if that is not known
+    :param failing_since: when it was first seen that it cannot be ended as it is
+    :param failed_at: when that was seen last
+    """
+
+    phase: str
+    since: datetime.datetime
+    asked: str | None = None
+    asked_at: datetime.datetime | None = None
+    failures: int = 0
+    reason: str | None = None
+    state: str | None = None
+    rejected: Sequence[str] | None = None
+    rejected_since: datetime.datetime | None = None
+    uses: Sequence[str] | None = None
+    failing_since: datetime.datetime | None = None
+    failed_at: datetime.datetime | None = None
+
+    @classmethod
+    def load(
+        cls, stored: Mapping[str, Any] | None, phase: str, now: datetime.datetime
+    ) -> 'Progress':
+        """Read what :meth:`dump` returned; begin anew if that is of another phase."""
+        if not stored or stored.get('phase') != phase:
+            return cls(phase, now)
+        values = {f.name: stored[f.name] for f in dataclasses.fields(cls) if f.name in stored}
+        times = {
+            k: datetime.datetime.fromisoformat(values[k]) for k in _TIME_FIELDS if values.get(k)
+        }
+        return cls(**{**values, **times})
+
+    def dump(self) -> dict[str, Any]:
+        """Return JSON types, without what is not set."""
+        values = {k: v for k, v in dataclasses.asdict(self).items() if v not in (None, 0)}
+        return {k: v.isoformat() if k in _TIME_FIELDS else v for k, v in values.items()}
+
+    def with_state(self, state: str, now: datetime.datetime) -> Self:
+        """Note what is seen of the resource; if that has changed, it is so since now."""
+        if state == self.state:
+            return self
+        since = now if self.state is not None else self.since
+        return dataclasses.replace(self, state=state, since=since)
+
+    def with_request(self, what: str, now: datetime.datetime) -> Self:
+        """Note that something was asked for, and accepted."""
+        return dataclasses.replace(self, asked=what, asked_at=now, since=now)
+
+    def with_intention(self, what: str | None) -> Self:
+        """Note that something is about to be asked for; None if it was not accepted."""
+        return dataclasses.replace(self, asked=what)
+
+    def put_off(self, now: datetime.datetime) -> Self:
+        """Note that a request is to be repeated later; what was seen stays as old as it is."""
+        return dataclasses.replace(self, asked_at=now)
+
+    def with_failure(self, reason: str, now: datetime.datetime) -> Self:
+        """Note that what was asked for did not come about."""
+        return dataclasses.replace(
+            self,
+            asked=None,
+            asked_at=None,
+            since=now,
+            failures=self.failures + 1,
+            reason=reason,
+        )
+
+    def with_rejection(self, on_end: str, reason: str, now: datetime.datetime) -> Self:
+        """Note that a request of an end action was rejected as it was."""
+        before = self.rejected if on_end in (self.rejected or ()) else ()
+        rejected = [*(before or ()), on_end][-MAX_REJECTIONS:]
+        since = (self.rejected_since if before else None) or now
+        return dataclasses.replace(self, rejected=rejected, rejected_since=since, reason=reason)
+
+    def is_rejected(self, on_end: str, now: datetime.datetime) -> bool:
+        """Return whether the requests of this end action have been rejected for long."""
+        if list(self.rejected or ()) != [on_end] * MAX_REJECTIONS or self.rejected_since is None:
+            return False
+        return (now - self.rejected_since).total_seconds() >= REJECTED_SECONDS
+
+    def with_failing_end(self, uses: Sequence[str], now: datetime.datetime) -> Self:
+        """Note that the end fails, and what the resource uses now."""
+        since = self.failing_since or now
+        return dataclasses.replace(self, uses=uses, failing_since=since, failed_at=now)
+
+    def with_end_going_on(self, told: str | None, seconds: float, now: datetime.datetime) -> Self:
+        """Forget that the end fails, unless what it waits for is the next try of what failed.
+
+        What was accepted and did not come about a second time may fail as slowly again: that is
+        remembered until the end.
+
+        :param told: why it waits
+        :param seconds: after how long without a failure an end goes on of which something was
+            accepted and did not come about once
+        """
+        failed_at = self.failed_at or self.failing_since
+        if failed_at is None or (told is not None and told == self.reason):
+            return self
+        quiet = (now - failed_at).total_seconds()
+        if self.failures > 1 or (self.failures and quiet < seconds):
+            return self
+        return dataclasses.replace(self, uses=None, failing_since=None, failed_at=None)
+
+    def age(self, now: datetime.datetime) -> float:
+        """Return the seconds for which the resource has been as it is."""
+        return max(0.0, (now - self.since).total_seconds())
+
+    def quiet(self, now: datetime.datetime) -> float:
+        """Return the seconds in which nothing changed and nothing was asked for."""
+        last = max(self.since, self.asked_at or self.since)
+        return max(0.0, (now - last).total_seconds())
+
+    def next_poll(self, now: datetime.datetime, first: float = FIRST_POLL_SECONDS) -> float:
+        """Return the seconds to wait before the next look; they grow by half with each look.
+
+        :param first: those after a request
+        """
+        return min(_MAX_WAIT_SECONDS, first + self.quiet(now) / 2)
+
+    def rest(self, now: datetime.datetime) -> float:
+        """Return the seconds left of the pause after a failure, which doubles with each one."""
+        if self.asked is not None or not self.failures:
+            return 0.0
+        pause = min(_MAX_WAIT_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** min(self.failures, 50))
+        return max(0.0, pause - self.age(now))
+
 
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud, connections
     from climate_core.lease.model import Lease, Reservation
 
 #: Seconds after which the user is told that something has not changed.
-LONG: Final = 600.0
+LONG_WAIT_SECONDS: Final = 600.0
 #: Seconds until the next look when only the database has to know something first.
-AT_ONCE: Final = 0.0
+NO_DELAY: Final = 0.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,7 +199,7 @@ class StepContext:
     progress: Progress
     now: datetime.datetime
     options: Any = None
-    first_look: float = FIRST_LOOK
+    first_look: float = FIRST_POLL_SECONDS
 
     @property
     def service(self) -> 'connections.Connection':
@@ -76,29 +238,33 @@ class StepContext:
         progress = dataclasses.replace(self.progress, failures=failures)
         return dataclasses.replace(self, progress=progress)
 
-    def wait(self, doing: str | None = None) -> Wait:
+    def wait(self, doing: str | None = None) -> PollAgain:
         """Return the wait until the next look.
 
         :param doing: what is waited for, which the user is told when it takes long
         """
-        reason = f'{doing} for a long time already.' if doing and self.age >= LONG else None
+        reason = (
+            f'{doing} for a long time already.'
+            if doing and self.age >= LONG_WAIT_SECONDS
+            else None
+        )
         return self._later(self.progress, reason)
 
-    def put_off(self, doing: str | None = None) -> Wait:
+    def put_off(self, doing: str | None = None) -> PollAgain:
         """Return a wait after a request that the service does not take now."""
         return dataclasses.replace(self, progress=self.progress.put_off(self.now)).wait(doing)
 
-    def rest(self) -> Wait | None:
+    def rest(self) -> PollAgain | None:
         """Return what is left of the pause after a failure; None if that is over."""
         seconds = self.progress.rest(self.now)
-        return Wait(seconds, self.progress.reason, self.progress.dump()) if seconds else None
+        return PollAgain(seconds, self.progress.reason, self.progress.dump()) if seconds else None
 
     def failure(self, reason: str) -> exceptions.Transient:
         """Make the exception for something that was asked for and did not come about."""
         failed = self.progress.with_failure(reason, self.now)
         return exceptions.Transient(reason, failed.dump())
 
-    def again(self, what: str, failed: Callable[[], str]) -> Wait | None:
+    def again(self, what: str, failed: Callable[[], str]) -> PollAgain | None:
         """Return the pause before the next try of what did not come about, if there is any.
 
         :param failed: says what went wrong, for the exception if it went wrong just now
@@ -107,11 +273,11 @@ class StepContext:
             raise self.failure(failed())
         return self.rest()
 
-    def once(self, what: str, failed: Callable[[], str], request: Callable[[], None]) -> Wait:
+    def once(self, what: str, failed: Callable[[], str], request: Callable[[], None]) -> PollAgain:
         """Ask for something; after a failure tell that as :meth:`again`, pause, and ask again."""
         return self.again(what, failed) or self.ask(what, request)
 
-    def ask(self, what: str, request: Callable[[], None]) -> Wait:
+    def ask(self, what: str, request: Callable[[], None]) -> PollAgain:
         """Ask for something whatever became of it before; a refusal is a failure, too."""
         try:
             request()
@@ -120,20 +286,20 @@ class StepContext:
             raise
         return self.first_wait(what)
 
-    def first_wait(self, what: str) -> Wait:
+    def first_wait(self, what: str) -> PollAgain:
         """Return the first wait after a request that was accepted."""
         return self._later(self.progress.with_request(what, self.now))
 
-    def intend(self, what: str) -> Wait:
+    def intend(self, what: str) -> PollAgain:
         """Return a wait that saves the intention of a request before it is sent.
 
         A manager that dies after the request leaves that to the next one, which asks no more.
         """
-        return Wait(AT_ONCE, None, self.progress.with_intention(what).dump())
+        return PollAgain(NO_DELAY, None, self.progress.with_intention(what).dump())
 
-    def _later(self, progress: Progress, reason: str | None = None) -> Wait:
+    def _later(self, progress: Progress, reason: str | None = None) -> PollAgain:
         seconds = progress.next_poll(self.now, self.first_look)
-        return Wait(seconds, reason, progress.dump())
+        return PollAgain(seconds, reason, progress.dump())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -162,20 +328,20 @@ class EndContext(StepContext):
 
 
 #: What is done at the end with a resource as its service shows it; None when it is done.
-Step = Callable[[EndContext, Mapping[str, Any]], Wait | None]
+EndStep = Callable[[EndContext, Mapping[str, Any]], PollAgain | None]
 
 
-def done(context: EndContext, found: Mapping[str, Any]) -> None:
+def keep_resource(context: EndContext, found: Mapping[str, Any]) -> None:
     """Leave a resource as it is."""
 
 
-def refuse(reason: str) -> Step:
+def require_operator(reason: str) -> EndStep:
     """Return a step that leaves a resource to a person.
 
     :param reason: says what they have to do; ``{status}`` in it is that of the resource
     """
 
-    def step(context: EndContext, found: Mapping[str, Any]) -> Wait:  # noqa: ARG001
+    def step(context: EndContext, found: Mapping[str, Any]) -> PollAgain:  # noqa: ARG001
         raise exceptions.Transient(reason.format(status=found['status']))
 
     return step

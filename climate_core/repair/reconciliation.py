@@ -228,7 +228,7 @@ def verify_reported(database: Database, plugin: ResourcePlugin) -> Iterator[str]
 
     The API accepts the id and the amounts of a resource from any service, since a request to that
     service would block it. Each reservation is verified once. Until then the project is compared
-    before each step, see :mod:`climate_core.plugins.wakeable`.
+    before each step, see :mod:`climate_core.plugins.prebuilt_plugin`.
 
     One request for each reservation that is not verified, and a few statements for each page.
     """

@@ -24,7 +24,7 @@ from climate_core.db.engine import Clock
 from climate_core.lease import model, states
 from climate_core.lease.changes import queueing
 from climate_core.operations.wait_queue import WaitQueue
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from climate_core.plugins.common_pool import emptying
 from climate_core.plugins.common_pool.emptying import CandidateHost, CannotMakeRoom, RunningServer
 from climate_hosts.db import shared_hosts as db_shared
@@ -60,7 +60,7 @@ class RoomSteps:
     queue: WaitQueue
     clock: Clock
 
-    def step(self, lease: model.Lease) -> Wait | None:
+    def step(self, lease: model.Lease) -> PollAgain | None:
         """Take the next step of emptying hosts.
 
         :returns: until when to wait; None: the lease needs no room any more
@@ -147,7 +147,7 @@ class _DrainPass:
         self._tries: dict[str, int] = dict(progress.get(_SERVERS, {}))
         self._closed: dict[str, str] = dict(progress.get(_CLOSED, {}))
 
-    def run(self) -> Wait | None:
+    def run(self) -> PollAgain | None:
         emptied = self._database.read(db_shared.emptied)
         taken = [each for each in emptied if each.emptied_for == self._lease.id]
         missing, _ = self._maker.allocation_service.count_shortage(self._lease, self._now)
@@ -178,16 +178,16 @@ class _DrainPass:
         if left:
             number = max(len(self._tries), len(left))
             told = f'Hosts are being emptied for it: moved {number - len(left)} of {number}.'
-            return Wait(_LOOK, told)
+            return PollAgain(_LOOK, told)
         return self._grant(taken)
 
-    def _grant(self, taken: Sequence[SharedHost]) -> Wait | None:
+    def _grant(self, taken: Sequence[SharedHost]) -> PollAgain | None:
         """Grant the lease its hosts, which are empty, when no server can come to them any more."""
         # A server that was scheduled before the hosts were closed claims its host a moment later.
         since = max(map(datetime.datetime.fromisoformat, self._closed.values()))
         rest = self._maker.conf.hosts.enrol_seconds - (self._now - since).total_seconds()
         if rest > 0:
-            return Wait(rest)
+            return PollAgain(rest)
         nodes = movable.Nodes(self._conn)
         for host in taken:
             # The watch of hosts does not look at hosts that take no promises.
@@ -196,7 +196,7 @@ class _DrainPass:
         self._steps.grant(self._lease, [each.id for each in taken])
         return None
 
-    def _choose_more(self, taken: Sequence[SharedHost], missing: int) -> Wait | None:
+    def _choose_more(self, taken: Sequence[SharedHost], missing: int) -> PollAgain | None:
         """Choose more hosts if the lease has too few; None: it has enough."""
         if len(taken) >= missing:
             return None
@@ -204,9 +204,9 @@ class _DrainPass:
         try:
             more = self._maker.choose(self._lease, self._now, refused)
         except CannotMakeRoom as exc:
-            return Wait(self._maker.conf.queue.retry_interval / 10, str(exc))
+            return PollAgain(self._maker.conf.queue.retry_interval / 10, str(exc))
         self._database.write(emptied_hosts.take_all, [each.id for each in more], self._lease.id)
-        return Wait(0.0)
+        return PollAgain(0.0)
 
     def _close(self, taken: Iterable[SharedHost]) -> None:
         """Keep ordinary servers off hosts.
@@ -232,12 +232,12 @@ class _DrainPass:
                 return f'Nova did not move server {each.id}.'
         return None
 
-    def _replace_host(self, host: SharedHost, wrong: str) -> Wait:
+    def _replace_host(self, host: SharedHost, wrong: str) -> PollAgain:
         refused = [*self._progress.get(_REFUSED, []), host.id]
         self._progress[_REFUSED] = refused
         self._steps.replace(self._lease, host, refused, self._now)
         LOG.warning('%s is not emptied for lease %s: %s', host.name, self._lease.id, wrong)
-        return Wait(0.0, _ANOTHER)
+        return PollAgain(0.0, _ANOTHER)
 
     def _move(
         self, idle: Sequence[str], left: Sequence[RunningServer], emptied: Iterable[SharedHost]

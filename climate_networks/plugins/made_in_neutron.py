@@ -15,8 +15,8 @@ from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud import neutron
-from climate_core.plugins import promised
-from climate_core.plugins.base import MadeResource, Wait
+from climate_core.plugins import calendar_plugin
+from climate_core.plugins.base import MadeResource, PollAgain
 from climate_networks.domain import marks
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class NeutronRequest:
     find_holder: Callable[[], Any]
 
 
-class MadeInNeutronPlugin(promised.PromisedPlugin):
+class MadeInNeutronPlugin(calendar_plugin.CalendarPlugin):
     """Reserve what the calendar promises and Neutron makes at the start of a lease.
 
     A subclass says how its resources are called there, and deletes one with ``discard``.
@@ -97,7 +97,7 @@ def make(
     reservation: 'Reservation',
     found: Mapping[str, Any] | None,
     known: Collection[str],
-) -> Mapping[str, Any] | Wait:
+) -> Mapping[str, Any] | PollAgain:
     """Create it, or take over what an earlier try has made; give it its tags.
 
     :param found: what has the address or the segment in Neutron
@@ -130,13 +130,13 @@ def make(
     return found
 
 
-def _not_ours(wanted: NeutronRequest, found: Mapping[str, Any] | None) -> Wait:
+def _not_ours(wanted: NeutronRequest, found: Mapping[str, Any] | None) -> PollAgain:
     """Return the wait for an earlier lease.
 
     :raises climate_core.exceptions.Transient: something else has it
     """
     if found is not None and marks.is_marked(found):
-        return Wait(promised.LOOK, NOT_FREE.format(wanted.name))
+        return PollAgain(calendar_plugin.POLL_SECONDS, NOT_FREE.format(wanted.name))
     holder = found or wanted.find_holder()
     LOG.warning('%s, which is for leases, is in use in Neutron: %s', wanted.name, dict(holder))
     raise exceptions.Transient(_TAKEN.format(wanted.name))

@@ -113,7 +113,7 @@ class Measurement:
         size = Size(TIMES, FEW, TIMES, TIMES, (STARTS,), 0)
         self.work = Workload(side, self._meter, self.probe, size, say)
         cloud = Cloud(self._conf)
-        plugins = loading.load(self._conf, cloud)
+        plugins = loading.load_plugins(self._conf, cloud)
         self._reconciler = Reconciler(self._conf, self.database, plugins, Trusts(cloud))
         self.results: dict[str, dict[str, Result]] = {}
 

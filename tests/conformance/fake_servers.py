@@ -10,8 +10,8 @@ from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
 from climate_core.context import RequestContext
 from climate_core.lease.model import Reservation
+from climate_core.plugins.prebuilt_plugin import PrebuiltPlugin
 from climate_core.plugins.server.plugin import ServerPlugin
-from climate_core.plugins.wakeable import WakeablePlugin
 from tests.conformance.world import LEFT_SERVERS, PluginWorld
 from tests.support.fakes import nova, settings
 from tests.support.fakes.cloud_server import Server
@@ -21,7 +21,7 @@ from tests.support.fakes.state import Record
 class FakeServers(PluginWorld):
     """Servers change when they are looked at, so :meth:`pause` has nothing to do."""
 
-    plugin_class: ClassVar[type[WakeablePlugin]] = ServerPlugin
+    plugin_class: ClassVar[type[PrebuiltPlugin]] = ServerPlugin
     #: The name of a resource in the journal; its plural is its table.
     kind: ClassVar[str] = 'server'
 
@@ -65,7 +65,7 @@ class FakeServers(PluginWorld):
         for each in (self.state.users['climate-id'], *tokens):
             each['roles'] = list(roles)
 
-    def plugin(self) -> WakeablePlugin:
+    def plugin(self) -> PrebuiltPlugin:
         return self.plugin_class(self.conf, self.cloud)
 
     def user(self) -> RequestContext:

@@ -12,7 +12,7 @@ from climate_core.cloud import placement
 from climate_core.context import RequestContext
 from climate_core.db import reservations
 from climate_core.lease import model
-from climate_core.plugins.base import Done, Wait
+from climate_core.plugins.base import Done, PollAgain
 from climate_hosts.cloud import lane_providers
 from climate_hosts.plugins.lanes.plugin import LanePlugin
 from climate_hosts.sync.watch import HostWatch
@@ -107,13 +107,13 @@ class LaneWorld:
         (reservation,) = lease.reservations
         return lease, reservation
 
-    def wake_up(self, lease: model.Lease) -> Wait | None:
+    def wake_up(self, lease: model.Lease) -> PollAgain | None:
         return self.plugin.wake_up(*self.read(lease))
 
-    def reallocate(self, lease: model.Lease) -> Wait | None:
+    def reallocate(self, lease: model.Lease) -> PollAgain | None:
         return self.plugin.reallocate(*self.read(lease))
 
-    def preempt(self, lease: model.Lease) -> Wait | Done | None:
+    def preempt(self, lease: model.Lease) -> PollAgain | Done | None:
         return self.plugin.preempt(*self.read(lease))
 
     def keep(self, lease: model.Lease, progress: Any) -> None:
@@ -122,7 +122,7 @@ class LaneWorld:
         kept = dataclasses.replace(reservation, progress=progress)
         self.engine.database.write(reservations.update, [(reservation, kept)])
 
-    def end(self, lease: model.Lease) -> Wait | None:
+    def end(self, lease: model.Lease) -> PollAgain | None:
         return self.plugin.end(*self.read(lease))
 
     def hosts_of(self, lease: model.Lease) -> set[str]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 from climate_core.cloud import Cloud
 from climate_core.context import RequestContext
 from climate_core.lease import model
-from climate_core.plugins.promised import PromisedPlugin
+from climate_core.plugins.calendar_plugin import CalendarPlugin
 from tests.support.fakes import cloud_server, settings
 from tests.support.world import Time, World, user
 
@@ -26,7 +26,7 @@ class PromisedWorld:
     :param connect: has requests to Neutron go somewhere else
     """
 
-    kind: ClassVar[type[PromisedPlugin]]
+    kind: ClassVar[type[CalendarPlugin]]
 
     def __init__(
         self,

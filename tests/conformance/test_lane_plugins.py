@@ -14,7 +14,7 @@ from climate_common import lanes
 from climate_core import exceptions
 from climate_core.calendar.model import Order
 from climate_core.db import tables
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from climate_hosts.cloud import lane_providers
 from climate_hosts.db import host_power
 from climate_hosts.domain.hosts import KIND
@@ -190,7 +190,7 @@ def test_wake_up_waits_for_the_servers_and_the_end_of_the_earlier_lease(world):
     assert 'still open to an earlier lease' in world.wake_up(later).reason
     server = world.enter(earlier)
     assert world.kept() == before
-    assert isinstance(world.end(earlier), Wait)
+    assert isinstance(world.end(earlier), PollAgain)
     assert 'still has servers of an earlier lease' in world.wake_up(later).reason
     while world.end(earlier):
         pass
@@ -207,7 +207,7 @@ def test_wake_up_waits_for_a_host_that_placement_lost(world):
     fault = {'method': 'GET', 'path': 'aggregates', 'status': 404, 'count': 1}
     world.state.faults.append(fault)
     wait = world.wake_up(lease)
-    assert isinstance(wait, Wait)
+    assert isinstance(wait, PollAgain)
     assert 'is not in Placement any more' in wait.reason
     assert world.wake_up(lease) is None
 
@@ -229,7 +229,7 @@ def test_end_closes_at_once_and_waits_until_it_is_empty(world):
     lease = world.lease()
     world.wake_up(lease)
     server = world.enter(lease)
-    assert isinstance(world.end(lease), Wait)
+    assert isinstance(world.end(lease), PollAgain)
     assert (world.open(), len(world.kept())) == ({}, 1)
     while world.end(lease):
         pass
@@ -320,13 +320,13 @@ def test_preempt_closes_and_shelves_and_the_next_start_wakes(world):
     lease = world.lease()
     world.wake_up(lease)
     server = world.enter(lease)
-    while isinstance(done := world.preempt(lease), Wait):
+    while isinstance(done := world.preempt(lease), PollAgain):
         world.keep(lease, done.progress)
     assert (world.kept(), world.open()) == ({}, {})
     assert world.state.servers[server]['status'] == 'SHELVED_OFFLOADED'
     assert world.written(lambda: world.preempt(lease)) == 0
     world.keep(lease, done.progress)
-    while isinstance(wait := world.wake_up(lease), Wait):
+    while isinstance(wait := world.wake_up(lease), PollAgain):
         world.keep(lease, wait.progress)
     assert world.state.servers[server]['status'] == 'ACTIVE'
     assert len(world.open()) == 1
@@ -340,7 +340,7 @@ def test_start_waits_for_a_host_that_is_not_awake(world):
     lease = world.lease()
     (name,) = world.hosts_of(lease)
     wait = world.wake_up(lease)
-    assert isinstance(wait, Wait)
+    assert isinstance(wait, PollAgain)
     assert wait.reason == f'Host {name} is being switched on.'
     assert world.kept() == {}
     for each in world.hosts.ids:

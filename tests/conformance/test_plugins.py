@@ -13,8 +13,8 @@ import pytest
 from oslo_config import cfg
 
 from climate_core import exceptions, plugins
-from climate_core.plugins import wakeable
-from climate_core.plugins.base import Wait
+from climate_core.plugins import prebuilt_plugin
+from climate_core.plugins.base import PollAgain
 from tests.conformance.conftest import FAKES, WORLDS
 from tests.conformance.world import reservation_of, reserved, settle
 
@@ -26,7 +26,7 @@ def found_plugins():
     """Return the classes of the tree that change resources which exist before their lease."""
     for module in pkgutil.walk_packages(plugins.__path__, 'climate_core.plugins.'):
         importlib.import_module(module.name)
-    left, found = [wakeable.WakeablePlugin], set()
+    left, found = [prebuilt_plugin.PrebuiltPlugin], set()
     while left:
         left += left.pop().__subclasses__()
         found |= {each for each in left if each.__module__.startswith('climate_')}
@@ -40,7 +40,7 @@ def test_every_plugin_that_changes_what_exists_has_a_world():
 
 
 def test_no_plugin_changes_how_a_resource_is_read_before_a_step():
-    members = vars(wakeable.WakeablePlugin)
+    members = vars(prebuilt_plugin.PrebuiltPlugin)
     final = {name for name, each in members.items() if getattr(each, '__final__', False)}
     assert {'end', 'preempt', '_start', '_next'} <= final
     for each in found_plugins():
@@ -107,7 +107,7 @@ def test_wake_up_again_does_nothing(world):
 
 def test_wake_up_goes_on_after_a_restart(world):
     case = reserved(world)
-    assert isinstance(case.wake_once(), Wait) == world.sleeps
+    assert isinstance(case.wake_once(), PollAgain) == world.sleeps
     case.wake(world.plugin())
     assert world.awake(case.resource_id)
     assert world.wakes(case.resource_id) == int(world.sleeps)

@@ -19,8 +19,8 @@ from climate_core.cloud.trusts import Trusts
 from climate_core.context import RequestContext
 from climate_core.lease import model
 from climate_core.lease.model import Lease, Reservation
-from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
-from climate_core.plugins.step_context import AT_ONCE
+from climate_core.plugins.base import PollAgain, ReservedResource, ResourcePlugin
+from climate_core.plugins.step_context import NO_DELAY
 from tests.support import leases
 from tests.support.world import Time
 
@@ -157,7 +157,7 @@ class _Counting(requests.adapters.BaseAdapter):
         self._inner.close()
 
 
-def reservation_of(claimed: Claimed, resource_type: str, **fields: Any) -> Reservation:
+def reservation_of(claimed: ReservedResource, resource_type: str, **fields: Any) -> Reservation:
     """Return what the database would give back for a claim; params went through JSON."""
     params = json.loads(json.dumps(dict(claimed.params)))
     now = datetime.datetime.now(datetime.UTC)
@@ -183,7 +183,7 @@ def lease_of(reservation: Reservation, context: RequestContext, trust_id: str) -
     )
 
 
-def settle(call: Callable[[], Wait | None]) -> None:
+def settle(call: Callable[[], PollAgain | None]) -> None:
     """Call until there is nothing to wait for."""
     for _ in range(LOOKS):
         answer = call()
@@ -211,22 +211,22 @@ class Case:
     def failures(self) -> int:
         return int((self.reservation.progress or {}).get('failures', 0))
 
-    def wake_once(self, plugin: ResourcePlugin | None = None) -> Wait | None:
+    def wake_once(self, plugin: ResourcePlugin | None = None) -> PollAgain | None:
         """Take one step of the wake-up, as the engine does."""
         return self._step((plugin or self.plugin).wake_up)
 
-    def end_once(self, plugin: ResourcePlugin | None = None) -> Wait | None:
+    def end_once(self, plugin: ResourcePlugin | None = None) -> PollAgain | None:
         """Take one step of the end, as the engine does."""
         return self._step((plugin or self.plugin).end)
 
-    def preempt_once(self) -> Wait | None:
+    def preempt_once(self) -> PollAgain | None:
         """Take one step until others can have its capacity, as the engine does."""
         return self._step(self.plugin.preempt)
 
-    def prepare_once(self) -> Wait | None:
+    def prepare_once(self) -> PollAgain | None:
         return self._step(self.plugin.prepare)
 
-    def _step(self, method: Callable[[Lease, Reservation], Wait | None]) -> Wait | None:
+    def _step(self, method: Callable[[Lease, Reservation], PollAgain | None]) -> PollAgain | None:
         """Call a plugin; keep what it says, and let the time go on for which it waits."""
         method.__self__.now = self.time  # type: ignore[attr-defined]
         try:
@@ -241,7 +241,7 @@ class Case:
         self.time.forward(answer.seconds)
         self.world.pause(answer.seconds)
         # What only has to be written down is no look of its own.
-        return self._step(method) if answer.seconds <= AT_ONCE else answer
+        return self._step(method) if answer.seconds <= NO_DELAY else answer
 
     def _keep(self, progress: Mapping[str, Any] | None) -> None:
         kept = None if progress is None else json.loads(json.dumps(dict(progress)))

@@ -234,7 +234,7 @@ class Place:
 
     def _plugin(self, resource_type: str) -> ResourcePlugin:
         conf, cloud = self.own()
-        return loading.load(conf, cloud)[resource_type]
+        return loading.load_plugins(conf, cloud)[resource_type]
 
     def own(self) -> tuple[cfg.ConfigOpts, CloudOfConf]:
         """Return the configuration of the managers and their way to the cloud, for the test."""

@@ -32,7 +32,7 @@ class Pool:
         self.conn = cloud.service()
         self._database = stage.database
         self._hosts = HostOperations(self.conf, stage.database, cloud)
-        plugins, clock = loading.load(self.conf, cloud), Clock(stage.database)
+        plugins, clock = loading.load_plugins(self.conf, cloud), Clock(stage.database)
         calendar = Calendar(stage.database)
         services = Services(
             self.conf,

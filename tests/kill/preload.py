@@ -18,7 +18,7 @@ from tests.support.fakes import cloud_server, placement
 __all__ = ('cloud_server', 'start_manager')
 
 migration.head()
-loading.classes(configuration.load([], []).manager.plugins)
+loading.load_classes(configuration.load([], []).manager.plugins)
 with tempfile.TemporaryDirectory() as _directory:
     placement.Placement(pathlib.Path(_directory, 'placement.sqlite'))
 # No collection of garbage looks at it, and so copies its pages, in any of them.

@@ -30,7 +30,7 @@ from climate_core.delivery import webhooks
 from climate_core.engine import start_preparation
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
-from climate_core.plugins import loading, making, progress, wakeable
+from climate_core.plugins import loading, prebuilt_plugin, provisioned_plugin, step_context
 from climate_core.repair import cleanup, reconciliation
 from climate_hosts.operations import reduction, room_steps
 from climate_hosts.operations.hosts import HostOperations
@@ -196,15 +196,15 @@ def _run(
     # The comparison looks at servers too, and each look is a step of the fake cloud.
     reconciliation._FIRST_SECONDS = 3600.0
     # The fake cloud takes a step at each look, and needs no time for it.
-    progress._FIRST = 0.02  # type: ignore[misc]
-    wakeable.WakeablePlugin._first_look = lambda self: first_look  # type: ignore[method-assign]
+    step_context._FIRST_PAUSE_SECONDS = 0.02  # type: ignore[misc]
+    prebuilt_plugin.PrebuiltPlugin._first_look = lambda self: first_look  # type: ignore[method-assign]
     lane_plugin.LOOK = departures.LOOK = room_steps._LOOK = 0.02  # type: ignore[misc]
     # What is to be prepared is so at once.
     start_preparation.random = types.SimpleNamespace(uniform=lambda least, _most: least)  # type: ignore[assignment]
     host_watch._FIRST_SECONDS = 0.0
     host_power._FIRST_SECONDS = 0.0  # type: ignore[misc]
     host_power._LOOK = 0.05  # type: ignore[misc]
-    making.IN_FLIGHT = 2.0  # type: ignore[misc]
+    provisioned_plugin.IN_FLIGHT_SECONDS = 2.0  # type: ignore[misc]
     # What a dead manager was sending is sent again when its claim expires, in two seconds.
     webhooks._CLAIM_MARGIN = 1.0
     _add_points()
@@ -271,7 +271,7 @@ def _of_alice(
     _begin(log)
     conf = configuration.load([], [str(config)])
     cloud, database = Cloud(conf), Database(conf)
-    plugins = loading.load(conf, cloud)
+    plugins = loading.load_plugins(conf, cloud)
     context = RequestContext(
         auth_token=token,
         user_id='alice-id',

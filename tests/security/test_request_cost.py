@@ -16,7 +16,7 @@ from climate_core.api.schemas import reservation as schemas
 from climate_core.cloud import errors, services
 from climate_core.db import history, leases
 from climate_core.lease import request as lease_request
-from climate_core.plugins import specified
+from climate_core.plugins import resource_spec
 from climate_core.plugins.server import block_devices
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.stack import template_text
@@ -194,7 +194,7 @@ def test_digests_at_rest_need_a_key_to_be_guessed(made: Templated) -> None:
     request = body(server(**SECRETS), wanted(), idempotency_key='key')
     lease_id = str(made.operations.create_lease(user, request))
     held = made.lease(lease_id)
-    at_rest = {each.params[specified.SAID] for each in held.reservations}
+    at_rest = {each.params[resource_spec.DIGEST_KEY] for each in held.reservations}
     at_rest.add(str(held.request_digest))
     said = dict(server(**SECRETS)['server'])
     for keys in ([], [second]):

@@ -12,8 +12,8 @@ from climate_core.cloud import servers
 from climate_core.context import RequestContext
 from climate_core.lease import model
 from climate_core.operations import pool_forecast, server_preemption
-from climate_core.plugins import specified
-from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
+from climate_core.plugins import resource_spec
+from climate_core.plugins.base import PollAgain, ReservedResource, ResourcePlugin
 from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import Nouns
 from tests.support.world import Time, World, user
@@ -46,13 +46,13 @@ class Guests(ResourcePlugin):
         self.stuck: set[str] = set()
         self.left: int | None = None
 
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
+    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> ReservedResource:
         raise NotImplementedError
 
     def reserve_for(
         self, context: RequestContext, lease_id: str, values: Mapping[str, Any]
-    ) -> Claimed:
-        return specified.claim('server', values['server'], {}, {'vcpus': 1})
+    ) -> ReservedResource:
+        return resource_spec.reserve_group('server', values['server'], {}, {'vcpus': 1})
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int] | None:
         return params.get(model.HOLDS)
@@ -62,17 +62,17 @@ class Guests(ResourcePlugin):
         context: RequestContext,
         lease_id: str,
         values: Mapping[str, Any],
-        claimed: Claimed,
-    ) -> Claimed:
-        return Claimed(claimed.resource_id, claimed.params, claimed.amounts, prepare=True)
+        claimed: ReservedResource,
+    ) -> ReservedResource:
+        return ReservedResource(claimed.resource_id, claimed.params, claimed.amounts, prepare=True)
 
-    def prepare(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+    def prepare(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         if not reservation.is_made:
             name = f'server-{reservation.id}'
             if len({*self.inside, name}) <= SIZE:
                 self.inside.add(name)
             self._die()
-            return Wait(0.0, resource_id=name)
+            return PollAgain(0.0, resource_id=name)
         if reservation.resource_id not in self.inside:
             raise exceptions.NoCapacity('No valid host was found.')
         return None

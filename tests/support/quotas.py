@@ -10,7 +10,7 @@ from climate_core.db import tables
 from climate_core.db import usage as db
 from climate_core.lease import limits, model
 from climate_core.operations.leases import LeaseOperations
-from climate_core.plugins.base import Claimed
+from climate_core.plugins.base import ReservedResource
 from tests.support.world import TYPE, Things, World
 
 LATER = '2026-12-01 20:00'
@@ -19,7 +19,7 @@ LATER = '2026-12-01 20:00'
 class Servers(Things):
     """Things of two cores each."""
 
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
+    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> ReservedResource:
         found = super().reserve(context, values)
         return dataclasses.replace(
             found, amounts={'servers': 1, 'vcpus': 2, 'memory_mb': 512, 'disk_gb': 1}

@@ -13,7 +13,7 @@ from climate_core.calendar.model import AllocationRequest, Demand
 from climate_core.context import RequestContext
 from climate_core.db import rows, tables
 from climate_core.lease import model
-from climate_core.plugins.base import Claimed, Done, ResourcePlugin, Wait
+from climate_core.plugins.base import Done, PollAgain, ReservedResource, ResourcePlugin
 from tests.support.world import World, user
 
 TYPE = 'test:room'
@@ -34,10 +34,10 @@ class Rooms(ResourcePlugin):
         #: Ids of reservations whose rooms are still in use when their leases are preempted.
         self.busy: set[str] = set()
 
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
+    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> ReservedResource:
         params = {'min': values.get('min', 1)}
         made = uuidutils.generate_uuid()
-        return Claimed(made, params, self.amounts(params), unit_kind='room')
+        return ReservedResource(made, params, self.amounts(params), unit_kind='room')
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         return {'hosts': params['min']}
@@ -53,9 +53,9 @@ class Rooms(ResourcePlugin):
         assert reservation.allocations
         self.opened.append(lease.name)
 
-    def preempt(self, lease: model.Lease, reservation: model.Reservation) -> Wait | Done:
+    def preempt(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | Done:
         if reservation.id in self.busy:
-            return Wait(1.0)
+            return PollAgain(1.0)
         return Done({'guests': lease.name})
 
     def end(self, lease: model.Lease, reservation: model.Reservation) -> None:

@@ -25,7 +25,7 @@ from climate_core.lease import model
 from climate_core.lease.model import TrustScope
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
-from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
+from climate_core.plugins.base import PollAgain, ReservedResource, ResourcePlugin
 from climate_core.threads import Backoff
 from tests.support import templates
 from tests.support.executor import SingleExecutor
@@ -68,24 +68,24 @@ class Things(ResourcePlugin):
         self.answers: dict[tuple[str, str], list[Any]] = collections.defaultdict(list)
         self._lock = threading.Lock()
 
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
+    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> ReservedResource:
         resource_id = values['resource_id']
         if resource_id == 'unknown':
             raise exceptions.ResourceNotFound('There is no such thing.', field='resource_id')
         self.state.setdefault(resource_id, 'asleep')
-        return Claimed(resource_id, {'colour': values.get('colour', 'grey')})
+        return ReservedResource(resource_id, {'colour': values.get('colour', 'grey')})
 
-    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         return self._act('wake', reservation.resource_id, 'awake')
 
-    def end(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+    def end(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         return self._act('end', reservation.resource_id, 'gone')
 
     def count(self, action: str, resource_id: str) -> int:
         """Return how often an action took effect."""
         return self.journal.count((action, resource_id))
 
-    def _act(self, action: str, thing: str, state: str) -> Wait | None:
+    def _act(self, action: str, thing: str, state: str) -> PollAgain | None:
         with self._lock:
             self.calls.append((action, thing))
             answers = self.answers[action, thing]
@@ -94,7 +94,7 @@ class Things(ResourcePlugin):
             answer = answer()
         if isinstance(answer, BaseException):
             raise answer
-        if isinstance(answer, Wait):
+        if isinstance(answer, PollAgain):
             return answer
         with self._lock:
             if self.state.get(thing) not in (state, 'gone'):

@@ -46,8 +46,8 @@ class Thing(base.ResourcePlugin):
     description = 'Something to test with.'
     schema = {'resource_id': {'type': 'string'}}
 
-    def reserve(self, context: Any, values: Any) -> base.Claimed:
-        return base.Claimed(values['resource_id'], {})
+    def reserve(self, context: Any, values: Any) -> base.ReservedResource:
+        return base.ReservedResource(values['resource_id'], {})
 
     def wake_up(self, lease: Any, reservation: Any) -> None:
         tell(did='wake', lease=lease.id)

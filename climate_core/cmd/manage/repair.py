@@ -259,7 +259,7 @@ def _print_hint(text: str, form: str) -> None:
 def _connect(conf: cfg.ConfigOpts) -> tuple[Database, Cloud, dict[str, ResourcePlugin]]:
     migration.check(conf)
     cloud = Cloud(conf)
-    return Database(conf), cloud, loading.load(conf, cloud)
+    return Database(conf), cloud, loading.load_plugins(conf, cloud)
 
 
 def _notify_managers(conf: cfg.ConfigOpts) -> None:

@@ -161,7 +161,7 @@ def create_stand_ins(conf: cfg.ConfigOpts) -> dict[str, base.ResourcePlugin]:
     """Create a plugin without a cloud for each one of climate.conf, with the same schema."""
     return {
         plugin.resource_type: _create_stand_in(plugin, conf)
-        for plugin in loading.classes(conf.manager.plugins)
+        for plugin in loading.load_classes(conf.manager.plugins)
     }
 
 
@@ -181,11 +181,13 @@ def _create_stand_in(
         def __init__(self) -> None:
             self.conf = conf
 
-        def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> base.Claimed:  # noqa: ARG002
+        def reserve(
+            self, context: RequestContext, values: Mapping[str, Any]
+        ) -> base.ReservedResource:  # noqa: ARG002
             params = _without_write_only(values, plugin.schema)
             for name in ('resource_type', 'resource_id'):
                 params.pop(name, None)
-            return base.Claimed(values.get('resource_id') or str(uuid.uuid4()), params)
+            return base.ReservedResource(values.get('resource_id') or str(uuid.uuid4()), params)
 
         def wake_up(self, lease: Lease, reservation: Reservation) -> None:  # noqa: ARG002
             LOG.info('%s %s starts', reservation.resource_type, reservation.resource_id)

@@ -13,7 +13,7 @@ from oslo_utils import uuidutils
 
 from climate_core import exceptions
 from climate_core.cloud import errors, servers, volumes
-from climate_core.plugins import specified
+from climate_core.plugins import resource_spec
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -22,7 +22,7 @@ KEY: Final = 'block_device_mapping_v2'
 #: The property of an image with block devices of its own, one of which may be the root disk.
 _OF_IMAGE: Final = 'block_device_mapping'
 #: By its source_type: what checks the uuid of a block device, and the GiB that its volume needs.
-_SOURCES: Final[Mapping[str, specified.SourceCheck]] = {
+_SOURCES: Final[Mapping[str, resource_spec.SourceCheck]] = {
     'image': (servers.check_image, servers.image_disk_gb),
     'snapshot': (volumes.check_snapshot, operator.itemgetter('size')),
     'volume': (volumes.check, lambda _: 0),

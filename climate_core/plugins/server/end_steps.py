@@ -14,9 +14,9 @@ from climate_common import limits
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
 from climate_core.plugins import parent_stacks
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from climate_core.plugins.server import lost_tasks
-from climate_core.plugins.step_context import EndContext, Step, done, refuse
+from climate_core.plugins.step_context import EndContext, EndStep, keep_resource, require_operator
 
 LOG = log.getLogger(__name__)
 
@@ -45,18 +45,18 @@ CHOICES = [
 Server = Mapping[str, Any]
 
 
-def _action(name: str) -> Step:
-    def step(context: EndContext, server: Server) -> Wait:
+def _action(name: str) -> EndStep:
+    def step(context: EndContext, server: Server) -> PollAgain:
         return _ask(context, server, name, lambda: servers.act(context.conn, server['id'], name))
 
     return step
 
 
-def _delete(context: EndContext, server: Server) -> Wait:
+def _delete(context: EndContext, server: Server) -> PollAgain:
     return _ask(context, server, 'delete', lambda: servers.delete(context.conn, server['id']))
 
 
-def _ask(context: EndContext, server: Server, name: str, request: Callable[[], None]) -> Wait:
+def _ask(context: EndContext, server: Server, name: str, request: Callable[[], None]) -> PollAgain:
     """Ask for an action; after a while without any effect tell that, and ask again.
 
     nova-compute may fail after nova-api has accepted it: the server is as it was before, or in
@@ -76,10 +76,10 @@ def _failed(server: Server, name: str) -> str:
     )
 
 
-def _move(name: str, argument: Any = None) -> Step:
+def _move(name: str, argument: Any = None) -> EndStep:
     """Migrate a server to a host that Nova finds."""
 
-    def step(context: EndContext, server: Server) -> Wait:
+    def step(context: EndContext, server: Server) -> PollAgain:
         return context.once(
             name,
             lambda: _failed(server, name),
@@ -89,7 +89,7 @@ def _move(name: str, argument: Any = None) -> Step:
     return step
 
 
-def _shelve(context: EndContext, server: Server) -> Wait:
+def _shelve(context: EndContext, server: Server) -> PollAgain:
     """Shelve a server, after its name was cut to what Nova can give its image a name with."""
 
     def request() -> None:
@@ -101,7 +101,7 @@ def _shelve(context: EndContext, server: Server) -> Wait:
     return _ask(context, server, 'shelve', request)
 
 
-def _offload(context: EndContext, server: Server) -> Wait | None:
+def _offload(context: EndContext, server: Server) -> PollAgain | None:
     """Offload a shelved server now, as only an administrator may; else Nova does it later."""
     try:
         return _ask(
@@ -115,7 +115,7 @@ def _offload(context: EndContext, server: Server) -> Wait | None:
         return None
 
 
-def _image(context: EndContext, server: Server) -> Wait:
+def _image(context: EndContext, server: Server) -> PollAgain:
     """Make the image once, and delete the server when the image is complete."""
     key = context.reservation.id
     image = servers.find_image(context.conn, key, context.lease.project_id)
@@ -141,21 +141,23 @@ def _image(context: EndContext, server: Server) -> Wait:
 
 #: Statuses that lead to another one or the end, whatever the end action is: DELETED is a server
 #: that Nova is about to forget, only then is its host free, and SOFT_DELETED still holds it.
-_GONE: Mapping[str, Step] = {
+_GONE: Mapping[str, EndStep] = {
     'SOFT_DELETED': _action('forceDelete'),
     'DELETED': lost_tasks.wait_until_forgotten,
 }
 #: And for every end action but delete.
-_KEPT: Mapping[str, Step] = {
+_KEPT: Mapping[str, EndStep] = {
     **_GONE,
     'RESCUE': _action('unrescue'),
     'VERIFY_RESIZE': _action('confirmResize'),
-    'ERROR': refuse('The server is in ERROR, so its data cannot be kept. Repair it or delete it.'),
+    'ERROR': require_operator(
+        'The server is in ERROR, so its data cannot be kept. Repair it or delete it.'
+    ),
 }
-_OFF: Mapping[str, Step] = dict.fromkeys(
-    ('SHUTOFF', 'SUSPENDED', 'SHELVED', 'SHELVED_OFFLOADED'), done
+_OFF: Mapping[str, EndStep] = dict.fromkeys(
+    ('SHUTOFF', 'SUSPENDED', 'SHELVED', 'SHELVED_OFFLOADED'), keep_resource
 )
-_SHELVED: Mapping[str, Step] = {'SHELVED': _offload, 'SHELVED_OFFLOADED': done}
+_SHELVED: Mapping[str, EndStep] = {'SHELVED': _offload, 'SHELVED_OFFLOADED': keep_resource}
 #: The tasks of a server that is unshelved (nova/compute/task_states.py).
 _UNSHELVING = ('unshelving', 'spawning')
 #: Statuses from which Nova shelves and makes images.
@@ -165,7 +167,7 @@ _LIVE = _move('os-migrateLive', {'host': None, 'block_migration': 'auto'})
 _STOP, _UNPAUSE = _action('os-stop'), _action('unpause')
 
 #: End action -> status of the server -> what is done. A shelved server is its own image.
-STEPS: Mapping[str, Mapping[str, Step]] = {
+STEPS: Mapping[str, Mapping[str, EndStep]] = {
     'stop': {**_KEPT, **_OFF, 'ACTIVE': _STOP, 'ERROR': _STOP, 'PAUSED': _UNPAUSE},
     'suspend': {**_KEPT, **_OFF, 'ACTIVE': _action('suspend'), 'PAUSED': _UNPAUSE},
     'shelve': {**_KEPT, **_SHELVED, **dict.fromkeys(_WHOLE, _shelve)},
@@ -177,8 +179,10 @@ STEPS: Mapping[str, Mapping[str, Step]] = {
         'ACTIVE': _LIVE,
         'PAUSED': _LIVE,
         'SHUTOFF': _move('migrate'),
-        'SUSPENDED': refuse('Nova does not move a server that is suspended: resume or stop it.'),
-        'ERROR': refuse('Nova does not move a server in ERROR: repair it or delete it.'),
+        'SUSPENDED': require_operator(
+            'Nova does not move a server that is suspended: resume or stop it.'
+        ),
+        'ERROR': require_operator('Nova does not move a server in ERROR: repair it or delete it.'),
     },
 }
 
@@ -189,12 +193,12 @@ def seeing(context: EndContext, server: Server) -> EndContext:
     return context.seeing(server['status'], task, moved, lost_tasks.upload(context, server))
 
 
-def step(context: EndContext, server: Server) -> Wait | None:
+def step(context: EndContext, server: Server) -> PollAgain | None:
     """Take the next step of a server as Nova shows it; return None when it is done."""
     task = server.get('OS-EXT-STS:task_state')
     context = seeing(context, server)
     chosen = _choose(server, context.on_end, _has_run(context, server))
-    if chosen is done and not _is_returning(context, server):
+    if chosen is keep_resource and not _is_returning(context, server):
         return None
     if (task or server['status'] == 'BUILD') and chosen is not _delete:
         return lost_tasks.wait(context, server)
@@ -226,22 +230,22 @@ def _has_run(context: EndContext, server: Server) -> bool:
     Nova says when it was launched first, also one that Heat woke. That we noted its start is
     believed too, but not of a member of a stack, which Heat may have left asleep.
     """
-    noted = context.has_run and parent_stacks.KEY not in context.reservation.params
+    noted = context.has_run and parent_stacks.STACK_ID_KEY not in context.reservation.params
     return noted or bool(server.get('OS-SRV-USG:launched_at'))
 
 
-def _choose(server: Server, on_end: str, has_run: bool) -> Step:
+def _choose(server: Server, on_end: str, has_run: bool) -> EndStep:
     status = server['status']
     if status in _GONE:
         return _GONE[status]
     if server.get('OS-EXT-STS:task_state') == 'deleting':
         return lost_tasks.wait
     if status == 'UNKNOWN':
-        return done if on_end == 'nothing' else lost_tasks.wait
+        return keep_resource if on_end == 'nothing' else lost_tasks.wait
     if status == 'RESERVED' or (status == 'ERROR' and not has_run):
         return _delete
     if on_end == 'nothing':
-        return done if status != 'BUILD' else lost_tasks.wait
+        return keep_resource if status != 'BUILD' else lost_tasks.wait
     if on_end == 'delete':
         return _delete
     return STEPS[on_end].get(status, lost_tasks.wait)

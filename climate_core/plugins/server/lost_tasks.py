@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from oslo_config import cfg
 
 from climate_core.cloud import servers
-from climate_core.plugins import lost
-from climate_core.plugins.base import Wait
+from climate_core.plugins import stuck_action_repair
+from climate_core.plugins.base import PollAgain
 
 if TYPE_CHECKING:
     from climate_core.cloud.services import Copy
@@ -94,7 +94,7 @@ RESET: Final = 'reset_state'
 GIVEN_UP: Final = 'give_up'
 
 
-def repeat_wake_up(context: 'StepContext') -> Wait:
+def repeat_wake_up(context: 'StepContext') -> PollAgain:
     """Wait for nova-compute to begin a wake-up; ask again if it shows no sign of life.
 
     That is safe however often it is done: see nova_ext/api/wake_up.py.
@@ -103,9 +103,13 @@ def repeat_wake_up(context: 'StepContext') -> Wait:
     def make() -> None:
         servers.act(context.conn, context.resource_id, 'wake_up', {})
 
-    repair = lost.RepairStep('wake_up', 'it was asked for again.', make, 'climate-manage repair')
+    repair = stuck_action_repair.RepairStep(
+        'wake_up', 'it was asked for again.', make, 'climate-manage repair'
+    )
     doing = 'No nova-compute has begun to start the server'
-    return lost.wait(context, doing, context.options.lost_wake_up_seconds, repair)
+    return stuck_action_repair.wait_or_repair(
+        context, doing, context.options.lost_wake_up_seconds, repair
+    )
 
 
 def is_deleting(server: Mapping[str, Any]) -> bool:
@@ -113,7 +117,7 @@ def is_deleting(server: Mapping[str, Any]) -> bool:
     return server.get('OS-EXT-STS:task_state') in _DELETING
 
 
-def wait(context: 'StepContext', server: Mapping[str, Any]) -> Wait:
+def wait(context: 'StepContext', server: Mapping[str, Any]) -> PollAgain:
     """Wait for the task of a server that ends; repair it when it is lost.
 
     A server in BUILD never ran, so nothing of it is lost when it is deleted.
@@ -122,19 +126,23 @@ def wait(context: 'StepContext', server: Mapping[str, Any]) -> Wait:
     doing = f'The server has been {f"{status}, {task}" if task else status}'
     if is_deleting(server):
         minutes = context.options.lost_delete_minutes
-        return lost.wait(context, doing, 60 * minutes, _delete(context, server['id']))
+        return stuck_action_repair.wait_or_repair(
+            context, doing, 60 * minutes, _delete(context, server['id'])
+        )
     options = context.options
     if status == 'UNKNOWN':
         return _wait_for_cell(context)
     minutes = _limit(options, server)
     if status == 'BUILD':
-        return lost.wait(context, doing, 60 * minutes, _give_up(context, server))
+        return stuck_action_repair.wait_or_repair(
+            context, doing, 60 * minutes, _give_up(context, server)
+        )
     # An image whose task was reset goes on being looked at; other actions are asked for again.
     asked = None if context.progress.asked == IMAGE else RESET
-    return lost.wait(context, doing, 60 * minutes, _reset(context, asked))
+    return stuck_action_repair.wait_or_repair(context, doing, 60 * minutes, _reset(context, asked))
 
 
-def wait_at_start(context: 'StepContext', server: Mapping[str, Any]) -> Wait:
+def wait_at_start(context: 'StepContext', server: Mapping[str, Any]) -> PollAgain:
     """Wait for a server that has a task, or is built, before it runs; give up one that is lost.
 
     An administrator resets its state to error: it never ran, so nothing of it is lost, and a
@@ -148,7 +156,7 @@ def wait_at_start(context: 'StepContext', server: Mapping[str, Any]) -> Wait:
     def make() -> None:
         servers.act(context.service, server_id, 'os-resetState', {'state': 'error'})
 
-    repair = lost.RepairStep(
+    repair = stuck_action_repair.RepairStep(
         'give_up_start',
         f'{_why_unbuilt(server)}, so its state was reset to error.',
         make,
@@ -156,7 +164,9 @@ def wait_at_start(context: 'StepContext', server: Mapping[str, Any]) -> Wait:
         asked=GIVEN_UP,
     )
     doing = f'The server has been {server["status"]}{f", {task}" if task else ""}'
-    return lost.wait(context, doing, 60 * _limit(context.options, server), repair)
+    return stuck_action_repair.wait_or_repair(
+        context, doing, 60 * _limit(context.options, server), repair
+    )
 
 
 def _limit(options: Any, server: Mapping[str, Any]) -> int:
@@ -174,9 +184,9 @@ def _limit(options: Any, server: Mapping[str, Any]) -> int:
     return int(minutes)
 
 
-def _wait_for_cell(context: 'StepContext') -> Wait:
+def _wait_for_cell(context: 'StepContext') -> PollAgain:
     """Wait for a server in a cell that does not answer: Nova does nothing with it until then."""
-    return lost.leave(
+    return stuck_action_repair.wait_for_operator(
         context,
         'The server has been UNKNOWN',
         60 * context.options.lost_task_minutes,
@@ -185,7 +195,7 @@ def _wait_for_cell(context: 'StepContext') -> Wait:
     )
 
 
-def wait_until_forgotten(context: 'EndContext', server: Mapping[str, Any]) -> Wait:
+def wait_until_forgotten(context: 'EndContext', server: Mapping[str, Any]) -> PollAgain:
     """Wait for a server that is deleted and that Nova still has; have it deleted again.
 
     nova-compute died between the two. When it starts again, it ends that itself
@@ -193,23 +203,27 @@ def wait_until_forgotten(context: 'EndContext', server: Mapping[str, Any]) -> Wa
     """
     minutes = context.options.lost_delete_minutes
     doing = f'The server has been {server["status"]}, and Nova has not forgotten it'
-    return lost.wait(context, doing, 60 * minutes, _delete(context, server['id']))
+    return stuck_action_repair.wait_or_repair(
+        context, doing, 60 * minutes, _delete(context, server['id'])
+    )
 
 
-def wait_for_image(context: 'EndContext', image: 'Copy') -> Wait:
+def wait_for_image(context: 'EndContext', image: 'Copy') -> PollAgain:
     """Wait for an image on which its server shows no task any more; let a lost one be made again.
 
     nova-compute ends the task before it knows that the image is complete, and when it is started
     anew (nova/compute/manager.py ``_init_instance``).
     """
-    repair = lost.RepairStep(
+    repair = stuck_action_repair.RepairStep(
         'delete_image',
         'it was deleted and is made again.',
         lambda: servers.delete_image(context.conn, image.id),
         f'openstack image delete {image.id}',
     )
     doing = f'The image {image.id} of the server has been {image.status}'
-    return lost.wait(context, doing, 60 * context.options.lost_upload_minutes, repair)
+    return stuck_action_repair.wait_or_repair(
+        context, doing, 60 * context.options.lost_upload_minutes, repair
+    )
 
 
 def upload(context: 'EndContext', server: Mapping[str, Any]) -> str:
@@ -223,12 +237,12 @@ def upload(context: 'EndContext', server: Mapping[str, Any]) -> str:
     )
 
 
-def _delete(context: 'StepContext', server_id: str) -> lost.RepairStep:
+def _delete(context: 'StepContext', server_id: str) -> stuck_action_repair.RepairStep:
     def make() -> None:
         servers.act(context.service, server_id, 'os-resetState', {'state': 'error'})
         servers.delete(context.conn, server_id)
 
-    return lost.RepairStep(
+    return stuck_action_repair.RepairStep(
         'delete',
         'its state was reset and it is deleted again.',
         make,
@@ -240,9 +254,9 @@ def _why_unbuilt(server: Mapping[str, Any]) -> str:
     return 'its host has not started it' if server.get('hostId') else 'no host has it'
 
 
-def _give_up(context: 'StepContext', server: Mapping[str, Any]) -> lost.RepairStep:
+def _give_up(context: 'StepContext', server: Mapping[str, Any]) -> stuck_action_repair.RepairStep:
     server_id = context.resource_id
-    return lost.RepairStep(
+    return stuck_action_repair.RepairStep(
         'delete_unbuilt',
         f'{_why_unbuilt(server)}, so it is deleted.',
         lambda: servers.delete(context.conn, server_id),
@@ -250,13 +264,13 @@ def _give_up(context: 'StepContext', server: Mapping[str, Any]) -> lost.RepairSt
     )
 
 
-def _reset(context: 'StepContext', asked: str | None) -> lost.RepairStep:
+def _reset(context: 'StepContext', asked: str | None) -> stuck_action_repair.RepairStep:
     server_id = context.resource_id
 
     def make() -> None:
         servers.act(context.service, server_id, 'os-resetState', {'state': 'active'})
 
-    return lost.RepairStep(
+    return stuck_action_repair.RepairStep(
         RESET,
         'its state was reset, and its end goes on.',
         make,

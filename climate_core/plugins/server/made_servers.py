@@ -12,8 +12,8 @@ from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
-from climate_core.plugins import specified
-from climate_core.plugins.base import Wait
+from climate_core.plugins import resource_spec
+from climate_core.plugins.base import PollAgain
 from climate_core.plugins.server import lost_tasks, room, specification
 from climate_core.plugins.step_context import StepContext
 
@@ -33,7 +33,7 @@ def check(context: StepContext, server: Mapping[str, Any]) -> str | None:
     One that a host builds is waited for until the end of the lease, since the host may go on with
     it: Nova itself gives up a build, after [DEFAULT] instance_build_timeout. So is one in a cell
     that does not answer (UNKNOWN). The user is told after
-    :data:`climate_core.plugins.step_context.LONG`.
+    :data:`climate_core.plugins.step_context.LONG_WAIT_SECONDS`.
 
     :raises climate_core.exceptions.Permanent: Nova could not make it
     """
@@ -50,7 +50,7 @@ def is_unbegun(server: Mapping[str, Any]) -> bool:
     return server['status'] == 'BUILD' and not server.get('hostId')
 
 
-def delete_lost(context: StepContext, server: Mapping[str, Any]) -> Wait:
+def delete_lost(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
     """Delete a server that no host has begun to build, or wait until it is gone."""
     context = context.seeing(server['status'], server.get('OS-EXT-STS:task_state'))
     if lost_tasks.is_deleting(server):
@@ -63,7 +63,7 @@ def _lacking(context: StepContext, told: str) -> str:
     """Return what the hosts have too little of, if Nova found none, which does not tell that."""
     if _NO_HOST not in told:
         return ''
-    wanted = specified.whole(context.lease, context.reservation, specification.KEY)
+    wanted = resource_spec.merge_spec(context.lease, context.reservation, specification.KEY)
     try:
         found = room.lacking(context.service, wanted)
     except errors.EXPECTED as exc:

@@ -3,7 +3,7 @@
 
 Nova has picked the host and holds the capacity already; here the server is woken at the start of
 the lease and its end action is done at the end. Where a request says what servers are to be made,
-each is made as such a server before that, see :mod:`climate_core.plugins.making`.
+each is made as such a server before that, see :mod:`climate_core.plugins.provisioned_plugin`.
 """
 
 import contextlib
@@ -18,9 +18,8 @@ from climate_common import amounts, limits, resource_types
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
 from climate_core.conf import secrets
-from climate_core.plugins import making, parent_stacks, rights, wakeable
-from climate_core.plugins.base import Claimed, Wait
-from climate_core.plugins.progress import END, START, Progress
+from climate_core.plugins import parent_stacks, prebuilt_plugin, provisioned_plugin, rights
+from climate_core.plugins.base import PollAgain, ReservedResource
 from climate_core.plugins.server import (
     end_steps,
     lost_tasks,
@@ -29,7 +28,7 @@ from climate_core.plugins.server import (
     preempted,
     specification,
 )
-from climate_core.plugins.step_context import EndContext, StepContext
+from climate_core.plugins.step_context import END, START, EndContext, Progress, StepContext
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -48,7 +47,7 @@ _HINTS = frozenset({'reserved', 'lease_params', 'lease_id'})
 _FALSE = frozenset({'false', '0', 'no', 'off', 'f', 'n', ''})
 
 
-class ServerPlugin(making.MakingPlugin):
+class ServerPlugin(provisioned_plugin.ProvisionedPlugin):
     """Reserve servers."""
 
     resource_type = 'virtual:instance'
@@ -56,8 +55,8 @@ class ServerPlugin(making.MakingPlugin):
     service = 'nova'
     description = 'A server that waits in the state RESERVED and starts with its lease.'
     options = (
-        wakeable.on_end_option(end_steps.CHOICES, 'server', 'A server that never started'),
-        wakeable.first_look_option('Nova', 'nova_notifications'),
+        prebuilt_plugin.on_end_option(end_steps.CHOICES, 'server', 'A server that never started'),
+        prebuilt_plugin.first_poll_option('Nova', 'nova_notifications'),
         cfg.StrOpt(
             'image_prefix',
             default='reserved_',
@@ -76,8 +75,8 @@ class ServerPlugin(making.MakingPlugin):
     )
     schema = {
         **specification.SCHEMA,
-        **wakeable.schema(end_steps.CHOICES),
-        **parent_stacks.SCHEMA,
+        **prebuilt_plugin.end_action_schema(end_steps.CHOICES),
+        **parent_stacks.STACK_ID_SCHEMA,
         **rights.amounts_schema(*amounts.SERVER_UNITS),
     }
     key = specification.KEY
@@ -94,7 +93,7 @@ class ServerPlugin(making.MakingPlugin):
         lease_id: str,
         wanted: Mapping[str, Any],
         params: Mapping[str, Any],
-    ) -> Claimed:
+    ) -> ReservedResource:
         options = self.conf[self.resource_type]
         return specification.claim(
             self.cloud.user(context),
@@ -123,7 +122,7 @@ class ServerPlugin(making.MakingPlugin):
         wanted, told = specification.body(context.lease, context.reservation, keys)
         return servers.create(context.conn, wanted, {**told, **asked_by})
 
-    def _watch(self, context: StepContext, server: Mapping[str, Any]) -> Wait | None:
+    def _watch(self, context: StepContext, server: Mapping[str, Any]) -> PollAgain | None:
         context = context.seeing(server['status'], server.get('OS-EXT-STS:task_state'))
         doing = made_servers.check(context, server)
         if doing and made_servers.is_unbegun(server):
@@ -132,7 +131,7 @@ class ServerPlugin(making.MakingPlugin):
             return self._wait_for_build(context, doing, minutes, command)
         return context.wait(doing) if doing else None
 
-    def _delete_lost(self, context: StepContext, server: Mapping[str, Any]) -> Wait:
+    def _delete_lost(self, context: StepContext, server: Mapping[str, Any]) -> PollAgain:
         return made_servers.delete_lost(context, server)
 
     def _failed(self, reservation: 'Reservation', reason: str) -> str:
@@ -175,18 +174,20 @@ class ServerPlugin(making.MakingPlugin):
         sizes = (flavor['vcpus'], flavor['ram'], flavor['disk'], flavor['ephemeral'])
         return amounts.of_server(*sizes, boots_from_volume=not server.get('image'))
 
-    def find_uses(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+    def find_uses(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         kept = Progress.load(reservation.progress, START, self.now())
         if kept.uses is not None:
             return None
         try:
-            server = servers.get(rights.owner(self.cloud, lease), reservation.resource_id)
+            server = servers.get(
+                rights.connect_as_owner(self.cloud, lease), reservation.resource_id
+            )
         except errors.Gone:
             return None
         uses = [each['id'] for each in server.get(servers.VOLUMES, ())]
-        return Wait(0.0, None, dataclasses.replace(kept, uses=uses).dump())
+        return PollAgain(0.0, None, dataclasses.replace(kept, uses=uses).dump())
 
-    def _wake_unseen(self, context: StepContext) -> Wait | None:
+    def _wake_unseen(self, context: StepContext) -> PollAgain | None:
         # Nova wakes what is RESERVED, and nothing else: see nova_ext/api/wake_up.py.
         try:
             servers.act(context.conn, context.resource_id, _WAKE_UP, {})
@@ -194,7 +195,7 @@ class ServerPlugin(making.MakingPlugin):
             return None
         return context.first_wait(_WAKE_UP)
 
-    def _wake(self, context: StepContext, server: Mapping[str, Any]) -> Wait | None:
+    def _wake(self, context: StepContext, server: Mapping[str, Any]) -> PollAgain | None:
         status, task = server['status'], server.get('OS-EXT-STS:task_state')
         context = context.seeing(status, task, server.get('updated'))
         if status in _GONE:
@@ -219,10 +220,10 @@ class ServerPlugin(making.MakingPlugin):
         kept = Progress.load(reservation.progress, START, self.now())
         if kept.asked != _WAKE_UP or lease.preemptible:
             return False
-        server = servers.get(rights.owner(self.cloud, lease), reservation.resource_id)
+        server = servers.get(rights.connect_as_owner(self.cloud, lease), reservation.resource_id)
         return server['status'] == 'ACTIVE' and not lost_tasks.is_deleting(server)
 
-    def _ask_to_wake(self, context: StepContext, server: Mapping[str, Any]) -> Wait:
+    def _ask_to_wake(self, context: StepContext, server: Mapping[str, Any]) -> PollAgain:
         try:
             # If it was asked before, Nova could not start it and made it RESERVED again.
             return context.once(
@@ -237,7 +238,7 @@ class ServerPlugin(making.MakingPlugin):
                 raise
             return context.wait()
 
-    def _end(self, context: EndContext, server: Mapping[str, Any]) -> Wait | None:
+    def _end(self, context: EndContext, server: Mapping[str, Any]) -> PollAgain | None:
         context, instead = self._usual_end(context, context.options.on_end)
         try:
             wait = preempted.hold(context, server)
@@ -275,7 +276,7 @@ class ServerPlugin(making.MakingPlugin):
         is_network = other.resource_type == resource_types.NETWORK
         return is_network or other.resource_id in (kept.uses or ())
 
-    def _preempt(self, context: EndContext, server: Mapping[str, Any]) -> Wait | None:
+    def _preempt(self, context: EndContext, server: Mapping[str, Any]) -> PollAgain | None:
         return preempted.give_up(context, server)
 
     def list_locked(self) -> Iterable[str]:

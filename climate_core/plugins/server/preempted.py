@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from climate_core.cloud import errors, servers
-from climate_core.plugins import lost
-from climate_core.plugins.base import Wait
+from climate_core.plugins import stuck_action_repair
+from climate_core.plugins.base import PollAgain
 from climate_core.plugins.server import end_steps
 from climate_core.plugins.step_context import EndContext, StepContext
 
@@ -55,7 +55,7 @@ def find_obstacle(server: Mapping[str, Any]) -> str | None:
     return None
 
 
-def give_up(context: EndContext, server: Mapping[str, Any]) -> Wait | None:
+def give_up(context: EndContext, server: Mapping[str, Any]) -> PollAgain | None:
     """Take the next step until a server has left its host; None when it has."""
     status, task = server['status'], server.get('OS-EXT-STS:task_state')
     if status in _GONE:
@@ -72,7 +72,7 @@ def give_up(context: EndContext, server: Mapping[str, Any]) -> Wait | None:
     return wait or _wait_until_off(end_steps.seeing(context, server), server)
 
 
-def wake(context: StepContext, server: Mapping[str, Any]) -> Wait:
+def wake(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
     """Take the next step of the way back of a server that is shelved.
 
     One for which Nova finds no host is locked again until the next try.
@@ -93,7 +93,7 @@ def wake(context: StepContext, server: Mapping[str, Any]) -> Wait:
     )
 
 
-def hold(context: EndContext, server: Mapping[str, Any]) -> Wait | None:
+def hold(context: EndContext, server: Mapping[str, Any]) -> PollAgain | None:
     """Keep a server shelved at the end of its lease that was about to run again.
 
     A request to unshelve it may be on its way: the lock was undone before it, and it shows in Nova
@@ -151,7 +151,7 @@ def unlock(
     return False
 
 
-def _wait_until_off(context: EndContext, server: Mapping[str, Any]) -> Wait:
+def _wait_until_off(context: EndContext, server: Mapping[str, Any]) -> PollAgain:
     """Wait for Nova to take a server off its host; tell an administrator when that is too long.
 
     Nova does so by itself ([DEFAULT] shelved_offload_time) where the service may not ask for it.
@@ -163,14 +163,16 @@ def _wait_until_off(context: EndContext, server: Mapping[str, Any]) -> Wait:
     seconds = 60 * context.options.lost_task_minutes
     why = 'the policy os_compute_api:os-shelve:shelve_offload of Nova is against it'
     command = f'openstack server shelve --offload {context.resource_id}'
-    return lost.leave(context, doing, seconds, why, command)
+    return stuck_action_repair.wait_for_operator(context, doing, seconds, why, command)
 
 
-def _wait_long(context: StepContext, doing: str) -> Wait:
+def _wait_long(context: StepContext, doing: str) -> PollAgain:
     """Wait for what Nova copies to or from a host; tell an administrator when it is lost."""
     seconds = 60 * context.options.lost_upload_minutes
     command = f'openstack server event list {context.resource_id}, and repair what it says'
-    return lost.leave(context, doing, seconds, 'its data may be in its image alone', command)
+    return stuck_action_repair.wait_for_operator(
+        context, doing, seconds, 'its data may be in its image alone', command
+    )
 
 
 def _lock(context: StepContext, reason: str | None = None) -> None:

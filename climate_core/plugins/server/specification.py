@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the specification of servers that are made for a lease, in the words of POST /servers.
 
-Each server is a reservation, see :mod:`climate_core.plugins.specified`. What is secret is sealed
+Each server is a reservation, see :mod:`climate_core.plugins.resource_spec`. What is secret is sealed
 with a key of the operator, and only the first of several servers has it. Facts: Compute API
 reference, ``POST /servers`` at microversion 2.90.
 """
@@ -15,8 +15,8 @@ from climate_common import amounts, limits, sealing
 from climate_core import exceptions
 from climate_core.cloud import errors, flavors, neutron, servers
 from climate_core.lease import model
-from climate_core.plugins import specified
-from climate_core.plugins.base import Claimed
+from climate_core.plugins import resource_spec
+from climate_core.plugins.base import ReservedResource
 from climate_core.plugins.server import block_devices, network_interfaces, room
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ _ZONE: Final = f'{KEY}.availability_zone'
 _MOST: Final = 2**31 - 1
 _SECRETS: Final = ('adminPass', 'user_data')
 
-_TEXT: Final = specified.TEXT
-_UUID: Final = specified.UUID
+_TEXT: Final = resource_spec.TEXT_SCHEMA
+_UUID: Final = resource_spec.UUID_SCHEMA
 _SERVERS: Final = {**_UUID, 'type': ['array', 'string'], 'items': _UUID, 'maxItems': 64}
 _TAG: Final = {
     **_TEXT,
@@ -99,10 +99,10 @@ SCHEMA: Final[Mapping[str, Any]] = {
         'description': 'What servers are made from for the lease, as POST /servers of Nova takes '
         'it, in place of resource_id. Each of them becomes a reservation.',
         'properties': {
-            'name': {**specified.PRINTABLE, **specified.NAME},
-            'flavorRef': specified.PRINTABLE,
+            'name': {**resource_spec.PRINTABLE_SCHEMA, **resource_spec.NAME_DESCRIPTION},
+            'flavorRef': resource_spec.PRINTABLE_SCHEMA,
             'imageRef': {**_UUID, 'description': 'Not needed with block_device_mapping_v2.'},
-            'count': specified.COUNT,
+            'count': resource_spec.COUNT_SCHEMA,
             network_interfaces.KEY: {
                 'type': ['array', 'string'],
                 'items': _NETWORK,
@@ -110,13 +110,13 @@ SCHEMA: Final[Mapping[str, Any]] = {
                 'pattern': limits.json_pattern('(auto|none)'),
                 'description': 'A list of networks and ports, or auto (the default) or none.',
             },
-            'key_name': specified.PRINTABLE,
+            'key_name': resource_spec.PRINTABLE_SCHEMA,
             'security_groups': {
                 'type': 'array',
                 'maxItems': 64,
                 'items': {
                     'type': 'object',
-                    'properties': {'name': specified.PRINTABLE},
+                    'properties': {'name': resource_spec.PRINTABLE_SCHEMA},
                     'required': ['name'],
                     'additionalProperties': False,
                 },
@@ -129,9 +129,9 @@ SCHEMA: Final[Mapping[str, Any]] = {
                 'description': 'In base64. It is sealed until the server is made, and not shown.',
             },
             'adminPass': {**_TEXT, 'writeOnly': True, 'description': 'The same.'},
-            'metadata': specified.metadata(128, limits.SERVER_KEY_PATTERN),
+            'metadata': resource_spec.metadata_schema(128, limits.SERVER_KEY_PATTERN),
             'availability_zone': {
-                **specified.PRINTABLE,
+                **resource_spec.PRINTABLE_SCHEMA,
                 'description': 'Its name, without a host.',
             },
             'config_drive': {'type': 'boolean'},
@@ -157,7 +157,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
         'required': ['name', 'flavorRef'],
         'additionalProperties': False,
     },
-    **specified.made_for('Nova', KEY),
+    **resource_spec.made_for_schema('Nova', KEY),
 }
 
 
@@ -169,7 +169,7 @@ def claim(
     params: Mapping[str, Any],
     keys: Sequence[str],
     allows_external: bool,
-) -> Claimed:
+) -> ReservedResource:
     """Check what is said of servers with the rights of the user, and claim each of them.
 
     :param service: the rights of the service, for what users may not see of their flavor
@@ -192,7 +192,7 @@ def claim(
     if 'extra_specs' not in flavor:
         flavor = flavors.get(service, wanted['flavorRef'])
     kept = {**params, model.NEEDS: room.needs(flavor, wanted)}
-    claimed = specified.claim(KEY, wanted, kept, held, hidden=_SECRETS)
+    claimed = resource_spec.reserve_group(KEY, wanted, kept, held, hidden=_SECRETS)
     if not secrets:
         return claimed
     sealed = sealing.seal(secrets, keys, model.secrets_owner(lease_id, claimed.params))
@@ -311,7 +311,7 @@ def body(
     :raises climate_core.exceptions.Transient: no key of the operator opens what is sealed, or the
         metadata; the operator can add it
     """
-    kept = {'networks': 'auto', **specified.to_create(lease, reservation, KEY)}
+    kept = {'networks': 'auto', **resource_spec.read_unsealed_spec(lease, reservation, KEY)}
     told = kept.pop(HINTS, {})
     for each in lease.reservations:
         if each.group == reservation.group and model.SEALED in each.params:

@@ -22,7 +22,7 @@ from oslo_log import log
 from climate_core.cloud import errors, stacks
 from climate_core.lease.events import start
 from climate_core.plugins import parent_stacks
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from climate_core.plugins.stack import lost_actions, template_stack
 from climate_core.plugins.step_context import EndContext, StepContext
 
@@ -45,7 +45,7 @@ _CHANGING = frozenset({'UPDATE_IN_PROGRESS', 'ROLLBACK_IN_PROGRESS'})
 TRIES: Final = 3
 
 
-def end(context: EndContext, stack: 'Stack') -> Wait | None:
+def end(context: EndContext, stack: 'Stack') -> PollAgain | None:
     """Take the next step.
 
     :param stack: as Heat shows it now
@@ -71,15 +71,15 @@ def _stays(context: EndContext, stack: 'Stack') -> bool:
     members = {
         each.resource_id
         for each in context.lease.live
-        if each.params.get(parent_stacks.KEY) == context.resource_id
+        if each.params.get(parent_stacks.STACK_ID_KEY) == context.resource_id
     }
     if not members:
         changing = context.on_end == 'nothing' and stack.status in _CHANGING
         return changing and not template_stack.is_made(context.reservation)
-    return bool(members - parent_stacks.asleep(context.conn, context.as_service))
+    return bool(members - parent_stacks.list_reserved_members(context.conn, context.as_service))
 
 
-def _delete(context: EndContext, stack: 'Stack') -> Wait:
+def _delete(context: EndContext, stack: 'Stack') -> PollAgain:
     return context.once(
         'delete',
         lambda: f'Heat could not delete the stack: {stack.reason}',
@@ -107,7 +107,7 @@ def _nothing(context: EndContext, stack: 'Stack') -> None:  # noqa: ARG001
     return None
 
 
-def _suspend(context: EndContext, stack: 'Stack', tries: int = TRIES) -> Wait | None:
+def _suspend(context: EndContext, stack: 'Stack', tries: int = TRIES) -> PollAgain | None:
     """Suspend the stack.
 
     :param tries: failures of anything after which that is left to the members
@@ -131,7 +131,7 @@ def _suspend(context: EndContext, stack: 'Stack', tries: int = TRIES) -> Wait | 
 
 def _take_over(
     context: EndContext, stack: 'Stack', snapshot: stacks.Snapshot | None = None
-) -> Wait:
+) -> PollAgain:
     """Wait for what Heat does with a stack; suspend it in the middle of that when it is lost.
 
     Heat makes no snapshot in the middle of something, but suspends a stack then.
@@ -146,7 +146,7 @@ def _take_over(
     return lost_actions.wait(context, stack, 'suspend', suspend, snapshot)
 
 
-def _snapshot(context: EndContext, stack: 'Stack') -> Wait | None:
+def _snapshot(context: EndContext, stack: 'Stack') -> PollAgain | None:
     """Make the snapshot once, and suspend the stack when it is complete or given up."""
     if stack.in_progress:
         return _take_over(context, stack)
@@ -172,7 +172,7 @@ def _is_left(snapshot: stacks.Snapshot, stack: 'Stack') -> bool:
     return snapshot.status == 'IN_PROGRESS' and stack.status.startswith('SUSPEND_')
 
 
-def _ask_for_snapshot(context: EndContext, stack: 'Stack') -> Wait:
+def _ask_for_snapshot(context: EndContext, stack: 'Stack') -> PollAgain:
     name = stacks.build_snapshot_name(context.prefix, stack, context.reservation.id)
     try:
         return context.once(
@@ -184,7 +184,7 @@ def _ask_for_snapshot(context: EndContext, stack: 'Stack') -> Wait:
         return context.put_off(lost_actions.doing(stack))
 
 
-_STEPS: dict[str, Callable[[EndContext, 'Stack'], Wait | None]] = {
+_STEPS: dict[str, Callable[[EndContext, 'Stack'], PollAgain | None]] = {
     'suspend': _suspend,
     'snapshot': _snapshot,
     'nothing': _nothing,

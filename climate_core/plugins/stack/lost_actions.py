@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from oslo_config import cfg
 
 from climate_core.cloud import stacks
-from climate_core.plugins import lost
-from climate_core.plugins.base import Wait
+from climate_core.plugins import stuck_action_repair
+from climate_core.plugins.base import PollAgain
 
 if TYPE_CHECKING:
     from climate_core.cloud.stacks import Snapshot, Stack
@@ -62,7 +62,7 @@ def wait(
     action: str,
     request: Callable[[], None],
     snapshot: 'Snapshot | None' = None,
-) -> Wait:
+) -> PollAgain:
     """Wait for what Heat does with a stack; ask for an action when that is lost.
 
     :param action: the name under which the request is noted
@@ -71,7 +71,7 @@ def wait(
     options = context.options
     slow = snapshot or stack.status == 'SNAPSHOT_IN_PROGRESS'
     minutes = options.lost_snapshot_minutes if slow else options.lost_action_minutes
-    repair = lost.RepairStep(
+    repair = stuck_action_repair.RepairStep(
         action,
         'Heat was asked to go on with another engine.',
         request,
@@ -82,4 +82,4 @@ def wait(
         is_failure=stack.status == 'DELETE_IN_PROGRESS',
     )
     what = f'The snapshot of the stack has been {snapshot.status}' if snapshot else doing(stack)
-    return lost.wait(context, what, 60 * minutes, repair)
+    return stuck_action_repair.wait_or_repair(context, what, 60 * minutes, repair)

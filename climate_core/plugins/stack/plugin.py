@@ -25,11 +25,10 @@ from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud import errors, stacks
-from climate_core.plugins import parent_stacks, progress, rights, wakeable
-from climate_core.plugins.base import Claimed, Wait
-from climate_core.plugins.progress import Progress
+from climate_core.plugins import parent_stacks, prebuilt_plugin, rights, step_context
+from climate_core.plugins.base import PollAgain, ReservedResource
 from climate_core.plugins.stack import end_steps, lost_actions, template_stack
-from climate_core.plugins.step_context import EndContext, StepContext
+from climate_core.plugins.step_context import EndContext, Progress, StepContext
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -56,10 +55,10 @@ _BEFORE: Mapping[str, str] = {
 }
 
 
-class StackPlugin(wakeable.WakeablePlugin):
+class StackPlugin(prebuilt_plugin.PrebuiltPlugin):
     """Reserve stacks."""
 
-    resource_type = parent_stacks.STACK
+    resource_type = parent_stacks.STACK_TYPE
     title = 'Stack'
     service = 'heat'
     description = 'A Heat stack whose reserved servers and volumes are woken together, in order.'
@@ -67,8 +66,8 @@ class StackPlugin(wakeable.WakeablePlugin):
     rank = 6
     rank_at_end = 100
     options = (
-        wakeable.on_end_option(end_steps.CHOICES, 'stack', 'A stack that was never woken'),
-        wakeable.first_look_option('Heat', 'heat_notifications'),
+        prebuilt_plugin.on_end_option(end_steps.CHOICES, 'stack', 'A stack that was never woken'),
+        prebuilt_plugin.first_poll_option('Heat', 'heat_notifications'),
         cfg.StrOpt(
             'snapshot_prefix',
             default='reserved_',
@@ -84,31 +83,33 @@ class StackPlugin(wakeable.WakeablePlugin):
         ),
         *lost_actions.OPTIONS,
     )
-    schema = {**wakeable.schema(end_steps.CHOICES), **template_stack.SCHEMA}
+    schema = {**prebuilt_plugin.end_action_schema(end_steps.CHOICES), **template_stack.SCHEMA}
     required: ClassVar[Sequence[str]] = ()
     calls: ClassVar[Any] = stacks
     gone = 'The stack was deleted or abandoned'
     prefix = 'snapshot_prefix'
 
-    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
+    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> ReservedResource:
         return self.reserve_for(context, '', values)
 
     def reserve_for(
         self, context: 'RequestContext', lease_id: str, values: Mapping[str, Any]
-    ) -> Claimed:
+    ) -> ReservedResource:
         user = self.cloud.user(context)
         if template_stack.is_requested(values):
             params = template_stack.check(self.conf, user, lease_id, values)
             params |= self._params(values)
             # It has no id before it is made.
-            return Claimed(f'new:{values["name"]}', params, {'stacks': 1})
+            return ReservedResource(f'new:{values["name"]}', params, {'stacks': 1})
         wanted = values['resource_id']
         with errors.for_user('resource_id'):
             stack = stacks.get(user, wanted)
             if stack.project not in (None, context.project_id):
                 raise errors.Gone(f'There is no stack {wanted} in this project.')
             _check(context, user, stack)
-        return Claimed(resource_id=stack.id, params=self._params(values), amounts={'stacks': 1})
+        return ReservedResource(
+            resource_id=stack.id, params=self._params(values), amounts={'stacks': 1}
+        )
 
     def request_keys(self, lease_id: str, values: Mapping[str, Any]) -> Sequence[Hashable]:
         if 'template' not in values:
@@ -130,18 +131,18 @@ class StackPlugin(wakeable.WakeablePlugin):
         context: 'RequestContext',
         lease_id: str,
         values: Mapping[str, Any],
-        claimed: Claimed,
-    ) -> Claimed:
+        claimed: ReservedResource,
+    ) -> ReservedResource:
         if 'template' not in values:
             return claimed
         made = template_stack.make(self.cloud.user(context), lease_id, values, claimed)
         lead = datetime.timedelta(seconds=self.conf[self.resource_type].lead_seconds)
         return dataclasses.replace(made, prepare_before=lead)
 
-    def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+    def prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         return self._start(self._prepare, lease, reservation)
 
-    def _prepare(self, context: StepContext, stack: 'Stack') -> Wait | None:
+    def _prepare(self, context: StepContext, stack: 'Stack') -> PollAgain | None:
         if stack.status == 'DELETE_COMPLETE':
             raise errors.Gone(self.gone)
         context = context.seeing(*lost_actions.state(context, stack))
@@ -163,7 +164,7 @@ class StackPlugin(wakeable.WakeablePlugin):
             )
         return None
 
-    def _fill(self, context: StepContext, stack: 'Stack') -> Wait | None:
+    def _fill(self, context: StepContext, stack: 'Stack') -> PollAgain | None:
         """Ask for the update that fills a stack; look once more if Heat refuses it."""
         try:
             template_stack.fill(context.conn, stack, context.reservation)
@@ -177,7 +178,7 @@ class StackPlugin(wakeable.WakeablePlugin):
             return self._prepare(context, seen)
         return context.first_wait(_FILL)
 
-    def rollback_prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+    def rollback_prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         params = {**reservation.params, 'on_end': 'delete'}
         return self.end(lease, dataclasses.replace(reservation, params=params))
 
@@ -205,15 +206,18 @@ class StackPlugin(wakeable.WakeablePlugin):
 
         Their own end actions free what they hold then, unless the stack is to be kept.
         """
-        if other.params.get(parent_stacks.KEY) != own.resource_id:
+        if other.params.get(parent_stacks.STACK_ID_KEY) != own.resource_id:
             return False
-        failures = Progress.load(own.progress, progress.END, self.now()).failures
-        return failures < end_steps.TRIES or own.params.get('on_end') in parent_stacks.KEPT
+        failures = Progress.load(own.progress, step_context.END, self.now()).failures
+        return (
+            failures < end_steps.TRIES
+            or own.params.get('on_end') in parent_stacks.KEEPING_END_ACTIONS
+        )
 
-    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         wait = super().wake_up(lease, reservation)
-        if wait is None and parent_stacks.all_asleep(
-            rights.owner(self.cloud, lease), lease, reservation
+        if wait is None and parent_stacks.are_all_members_reserved(
+            rights.connect_as_owner(self.cloud, lease), lease, reservation
         ):
             # Not a failure: they may all be standby members of groups, which is for Heat to know.
             LOG.warning(
@@ -223,7 +227,7 @@ class StackPlugin(wakeable.WakeablePlugin):
             )
         return wait
 
-    def _wake(self, context: StepContext, stack: 'Stack') -> Wait | None:
+    def _wake(self, context: StepContext, stack: 'Stack') -> PollAgain | None:
         if stack.status == 'DELETE_COMPLETE':
             raise errors.Gone(self.gone)
         if stack.status == 'DELETE_FAILED':
@@ -236,7 +240,7 @@ class StackPlugin(wakeable.WakeablePlugin):
         what = _BEFORE.get(stack.status, _FILL if template_stack.is_unfilled(stack) else _WAKE)
         return (_take_over if stack.in_progress else _ask)(what, context, stack)
 
-    def _end(self, context: EndContext, stack: 'Stack') -> Wait | None:
+    def _end(self, context: EndContext, stack: 'Stack') -> PollAgain | None:
         return end_steps.end(context, stack)
 
     def _lost_reason(
@@ -279,14 +283,14 @@ def _check(context: 'RequestContext', user: 'connections.Connection', stack: 'St
         )
 
 
-def _wait_for_deletion(context: StepContext, stack: 'Stack') -> Wait:
+def _wait_for_deletion(context: StepContext, stack: 'Stack') -> PollAgain:
     """Wait for a deletion that a user asked for; ask for it again when it is lost."""
     return lost_actions.wait(
         context, stack, 'delete', lambda: end_steps.ask_to_delete(context, stack)
     )
 
 
-def _take_over(what: str, context: StepContext, stack: 'Stack') -> Wait:
+def _take_over(what: str, context: StepContext, stack: 'Stack') -> PollAgain:
     """Wait for what Heat does; ask for something once more when that is lost."""
     return lost_actions.wait(context, stack, what, lambda: _request(what, context, stack))
 
@@ -306,7 +310,7 @@ def _was_taken(what: str, context: StepContext, stack: 'Stack') -> bool:
     return lost or last == what
 
 
-def _ask(what: str, context: StepContext, stack: 'Stack') -> Wait:
+def _ask(what: str, context: StepContext, stack: 'Stack') -> PollAgain:
     """Ask Heat for an update or an action, which are what a failed one is followed by."""
     taken = _was_taken(what, context, stack) or _was_taken(_FILL, context, stack)
     if taken and _went_wrong(stack):
@@ -344,5 +348,5 @@ def _went_wrong(stack: 'Stack') -> bool:
 
 
 def _has_asleep(conn: 'connections.Connection', stack: 'Stack') -> bool:
-    waiting = parent_stacks.asleep(conn, all_projects=False)
+    waiting = parent_stacks.list_reserved_members(conn, all_projects=False)
     return not waiting.isdisjoint(stacks.list_physical_ids(conn, stack))

@@ -24,8 +24,8 @@ from climate_common import limits
 from climate_core import exceptions
 from climate_core.cloud import errors, stacks
 from climate_core.lease import model
-from climate_core.plugins import specified
-from climate_core.plugins.base import Claimed
+from climate_core.plugins import resource_spec
+from climate_core.plugins.base import ReservedResource
 from climate_core.plugins.stack import preview, template_text
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def check_same(
 
     :raises climate_core.exceptions.NameTaken: it was made from something else
     """
-    said = reservation.params.get(specified.SAID)
+    said = reservation.params.get(resource_spec.DIGEST_KEY)
     if reservation.status == 'deleting' or said is None:
         return
     if said in _digests(conf, reservation.lease_id, values):
@@ -138,12 +138,12 @@ def check_same(
 
 def _digests(conf: 'cfg.ConfigOpts', lease_id: str, values: Mapping[str, Any]) -> Sequence[str]:
     said = {'hold': 'now', **{each: values[each] for each in SCHEMA if each in values}}
-    return specified.digests(conf, lease_id, said, 'template')
+    return resource_spec.compute_digests(conf, lease_id, said, 'template')
 
 
 def is_made(reservation: 'Reservation') -> bool:
     """Tell whether the stack of a reservation was made for it."""
-    return specified.SAID in reservation.params or 'hold' in reservation.params
+    return resource_spec.DIGEST_KEY in reservation.params or 'hold' in reservation.params
 
 
 def _is_held(params: Mapping[str, Any]) -> bool:
@@ -178,13 +178,16 @@ def check(
             other = f'{values["name"]}-{lease_id}'
             shown = stacks.preview(conn, {**_previewed(lease_id, values), 'stack_name': other})
     hold = values.get('hold', 'now')
-    params = {'name': values['name'], 'hold': hold, specified.SAID: said[0]}
+    params = {'name': values['name'], 'hold': hold, resource_spec.DIGEST_KEY: said[0]}
     return {**params, model.PARTS: preview.parts(shown)}
 
 
 def make(
-    conn: 'connections.Connection', lease_id: str, values: Mapping[str, Any], claimed: Claimed
-) -> Claimed:
+    conn: 'connections.Connection',
+    lease_id: str,
+    values: Mapping[str, Any],
+    claimed: ReservedResource,
+) -> ReservedResource:
     """Make the placeholder for a lease, or find the one that an equal request made for it.
 
     :param conn: with the rights of the user
@@ -200,7 +203,7 @@ def make(
         except stacks.StackNameTaken as exc:
             stack_id, made = _find(conn, values, tags, exc).id, False
     prepare = _is_held(claimed.params)
-    return Claimed(stack_id, claimed.params, claimed.amounts, made, prepare=prepare)
+    return ReservedResource(stack_id, claimed.params, claimed.amounts, made, prepare=prepare)
 
 
 def is_unfilled(stack: 'Stack') -> bool:

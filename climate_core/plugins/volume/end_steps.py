@@ -15,8 +15,8 @@ from climate_core import exceptions
 from climate_core.cloud import errors, servers, volumes
 from climate_core.cloud.services import Copy
 from climate_core.cloud.volumes import CopyKind
-from climate_core.plugins.base import Wait
-from climate_core.plugins.step_context import EndContext, Step, done, refuse
+from climate_core.plugins.base import PollAgain
+from climate_core.plugins.step_context import EndContext, EndStep, keep_resource, require_operator
 from climate_core.plugins.volume import lost_steps
 
 LOG = log.getLogger(__name__)
@@ -40,7 +40,7 @@ CHOICES = [
 Volume = Mapping[str, Any]
 
 
-def _delete(context: EndContext, volume: Volume) -> Wait:  # noqa: ARG001
+def _delete(context: EndContext, volume: Volume) -> PollAgain:  # noqa: ARG001
     return context.once('delete', _not_deleted, lambda: _ask_to_delete(context))
 
 
@@ -55,7 +55,7 @@ def _ask_to_delete(context: EndContext) -> None:
         ) from exc
 
 
-def _delete_again(context: EndContext, volume: Volume) -> Wait:  # noqa: ARG001
+def _delete_again(context: EndContext, volume: Volume) -> PollAgain:  # noqa: ARG001
     """Bring a volume to where its owner can delete it.
 
     Deleting it by force would be shorter, but the service may not delete the owner's secrets.
@@ -72,16 +72,18 @@ def _not_deleted() -> str:
     return 'Cinder could not delete the volume. Its log (cinder-volume) says why.'
 
 
-_broken = refuse('The volume is in {status}, so its data cannot be kept. Repair it or delete it.')
+_broken = require_operator(
+    'The volume is in {status}, so its data cannot be kept. Repair it or delete it.'
+)
 
 
-def _cancel_transfer(context: EndContext, volume: Volume) -> Wait:
+def _cancel_transfer(context: EndContext, volume: Volume) -> PollAgain:
     """Take back a transfer that is not accepted; Cinder deletes no volume that is offered."""
     volumes.cancel_transfers(context.conn, context.resource_id, context.as_service)
     return lost_steps.leave_unused(context, volume)
 
 
-def _detach(context: EndContext, volume: Volume) -> Wait:
+def _detach(context: EndContext, volume: Volume) -> PollAgain:
     """Take the volume from one server; Cinder takes a shared one from one after the other."""
     found = volumes.list_attachments(context.conn, context.resource_id, context.as_service)
     if not found:
@@ -119,7 +121,7 @@ def _ask_to_detach(context: EndContext, attachment: Mapping[str, Any]) -> None:
     volumes.delete_attachment(context.conn, attachment['id'])
 
 
-def _attaching(context: EndContext, volume: Volume) -> Wait:
+def _attaching(context: EndContext, volume: Volume) -> PollAgain:
     """Wait. An attachment of the old kind that is not completed is taken back when it is lost.
 
     It has no record of its own, only this status (cinder/volume/api.py API.reserve_volume).
@@ -128,13 +130,13 @@ def _attaching(context: EndContext, volume: Volume) -> Wait:
     return (lost_steps.detaching if found else lost_steps.unreserve)(context, volume)
 
 
-def _copied(kind: CopyKind, then: Step, *, broken: bool = False) -> Step:
+def _copied(kind: CopyKind, then: EndStep, *, broken: bool = False) -> EndStep:
     """Make a copy once, and go on when it is complete.
 
     :param broken: make none of a volume that is: go on only if its data was kept before
     """
 
-    def step(context: EndContext, volume: Volume) -> Wait | None:
+    def step(context: EndContext, volume: Volume) -> PollAgain | None:
         conn, volume_id, key = context.conn, context.resource_id, context.reservation.id
         if kind is CopyKind.SNAPSHOT and context.as_service and not broken:
             LOG.warning('Volume %s is kept without a snapshot', volume_id)
@@ -156,7 +158,7 @@ def _copied(kind: CopyKind, then: Step, *, broken: bool = False) -> Step:
     return step
 
 
-def _incomplete(context: EndContext, volume: Volume, kind: CopyKind, copy: Copy) -> Wait:
+def _incomplete(context: EndContext, volume: Volume, kind: CopyKind, copy: Copy) -> PollAgain:
     if copy.status == 'error':
         reason = copy.reason or volumes.read_failure_reason(context.conn, copy.id)
         told = f'Cinder could not make the {kind} of the volume: {reason}'
@@ -174,7 +176,7 @@ def _incomplete(context: EndContext, volume: Volume, kind: CopyKind, copy: Copy)
     return lost_steps.copying(context, volume, kind, copy)
 
 
-def _backing_up(context: EndContext, volume: Volume) -> Wait:
+def _backing_up(context: EndContext, volume: Volume) -> PollAgain:
     """Wait for a backup, ours or that of a user."""
     conn, volume_id, key = context.conn, context.resource_id, context.reservation.id
     found = volumes.find_copy(conn, CopyKind.BACKUP, volume_id, key, context.as_service)
@@ -185,7 +187,7 @@ def _backing_up(context: EndContext, volume: Volume) -> Wait:
 
 #: Statuses that lead to another one, whatever the end action is. A server has a volume that is
 #: ``reserved`` while it is shelved, or about to attach it.
-_COMMON: Mapping[str, Step] = {
+_COMMON: Mapping[str, EndStep] = {
     **dict.fromkeys(lost_steps.WORK, lost_steps.working),
     'creating': lost_steps.creating,
     'downloading': lost_steps.creating,
@@ -194,7 +196,9 @@ _COMMON: Mapping[str, Step] = {
     'detaching': lost_steps.detaching,
     'in-use': _detach,
     'reserved': _detach,
-    'maintenance': refuse('An administrator keeps the volume in maintenance. It ends after that.'),
+    'maintenance': require_operator(
+        'An administrator keeps the volume in maintenance. It ends after that.'
+    ),
     'awaiting-transfer': _cancel_transfer,
 }
 #: Broken volumes that Cinder deletes as they are, and those it does not
@@ -205,7 +209,7 @@ _UNDELETABLE = ('error_deleting', 'error_backing-up', 'error_attaching', 'error_
 _NEVER_THERE = (*BROKEN, 'deleting', 'error_deleting')
 
 #: End action -> status of the volume -> what is done.
-STEPS: Mapping[str, Mapping[str, Step]] = {
+STEPS: Mapping[str, Mapping[str, EndStep]] = {
     'delete': {
         **_COMMON,
         'available': _delete,
@@ -221,28 +225,29 @@ STEPS: Mapping[str, Mapping[str, Step]] = {
     },
     'snapshot': {
         **_COMMON,
-        'available': _copied(CopyKind.SNAPSHOT, done),
+        'available': _copied(CopyKind.SNAPSHOT, keep_resource),
         **dict.fromkeys(
-            (*_DELETABLE, *_UNDELETABLE), _copied(CopyKind.SNAPSHOT, done, broken=True)
+            (*_DELETABLE, *_UNDELETABLE), _copied(CopyKind.SNAPSHOT, keep_resource, broken=True)
         ),
     },
     'detach': {
         **_COMMON,
         **dict.fromkeys(
-            ('available', 'maintenance', 'awaiting-transfer', *_DELETABLE, *_UNDELETABLE), done
+            ('available', 'maintenance', 'awaiting-transfer', *_DELETABLE, *_UNDELETABLE),
+            keep_resource,
         ),
     },
 }
 
 
 #: What is on its way, also by us: a standby member of a stack that was kept is deleted.
-_NOTHING: Mapping[str, Step] = {
+_NOTHING: Mapping[str, EndStep] = {
     **dict.fromkeys(CREATING, lost_steps.creating),
     'deleting': lost_steps.deleting,
 }
 
 
-def end(context: EndContext, volume: Volume) -> Wait | None:
+def end(context: EndContext, volume: Volume) -> PollAgain | None:
     """Take the next step; return None when it is done.
 
     :param volume: as Cinder shows it now
@@ -256,7 +261,7 @@ def end(context: EndContext, volume: Volume) -> Wait | None:
         return lost_steps.unknown(context, volume)
 
 
-def _step(volume: Volume, on_end: str, has_run: bool) -> Step:
+def _step(volume: Volume, on_end: str, has_run: bool) -> EndStep:
     """Choose what is done. A volume that was never there is deleted whatever its end action is.
 
     Cinder does not tell whether it has been there. That we noted its start is believed, even of a
@@ -268,7 +273,7 @@ def _step(volume: Volume, on_end: str, has_run: bool) -> Step:
     if status in _NEVER_THERE and not has_run and not attached:
         return STEPS['delete'][status]
     if on_end == 'nothing':
-        return _NOTHING.get(status, done)
+        return _NOTHING.get(status, keep_resource)
     if status.startswith('error') and attached:
         return _detach
     return STEPS[on_end].get(status, lost_steps.unknown)

@@ -13,8 +13,8 @@ from oslo_config import cfg
 from climate_core import exceptions
 from climate_core.cloud import volumes
 from climate_core.cloud.services import Copy
-from climate_core.plugins import lost
-from climate_core.plugins.base import Wait
+from climate_core.plugins import stuck_action_repair
+from climate_core.plugins.base import PollAgain
 
 if TYPE_CHECKING:
     from climate_core.plugins.step_context import EndContext, StepContext
@@ -90,7 +90,7 @@ _WRITES_DATA: Final = ('downloading', 'restoring-backup', 'reverting')
 WORK: Final = (*_KEEPS_DATA, *_WRITES_DATA)
 
 
-def wait_for_creation(context: 'StepContext', volume: Mapping[str, Any]) -> Wait:
+def wait_for_creation(context: 'StepContext', volume: Mapping[str, Any]) -> PollAgain:
     """Wait for a creation at a start; ask again for one that no cinder-volume has begun.
 
     That is safe however often it is done: see cinder_ext/api/wake_up.py. Each request that Cinder
@@ -103,11 +103,15 @@ def wait_for_creation(context: 'StepContext', volume: Mapping[str, Any]) -> Wait
     def make() -> None:
         volumes.act(context.conn, context.resource_id, 'os-wake_up')
 
-    repair = lost.RepairStep('wake_up', 'it was asked for again.', make, 'climate-manage repair')
-    return lost.wait(context, 'The volume has been creating', seconds, repair, tell=False)
+    repair = stuck_action_repair.RepairStep(
+        'wake_up', 'it was asked for again.', make, 'climate-manage repair'
+    )
+    return stuck_action_repair.wait_or_repair(
+        context, 'The volume has been creating', seconds, repair, tell=False
+    )
 
 
-def _begun(context: 'StepContext', volume: Mapping[str, Any]) -> Wait:
+def _begun(context: 'StepContext', volume: Mapping[str, Any]) -> PollAgain:
     """Wait for a creation that was begun; have a lost one begun anew.
 
     It is lost when its cinder-volume could not write down what became of it, or with a message to
@@ -118,7 +122,7 @@ def _begun(context: 'StepContext', volume: Mapping[str, Any]) -> Wait:
     status, options, volume_id = volume['status'], context.options, context.resource_id
     is_placed = status != 'creating' or volumes.is_placed(context.service, volume_id)
     minutes = options.lost_copy_minutes if is_placed else options.lost_build_minutes
-    repair = lost.RepairStep(
+    repair = stuck_action_repair.RepairStep(
         'reset_status',
         'its status was reset to error, and it is created anew.',
         lambda: _reset(context, 'error'),
@@ -131,14 +135,16 @@ def _begun(context: 'StepContext', volume: Mapping[str, Any]) -> Wait:
             f'The volume could not be created: it has been {status} without a change for '
             f'{minutes} minutes again. The logs of cinder-volume and cinder-backup say why.'
         )
-    return lost.wait(context, f'The volume has been {status}', 60 * minutes, repair)
+    return stuck_action_repair.wait_or_repair(
+        context, f'The volume has been {status}', 60 * minutes, repair
+    )
 
 
-def creating(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
+def creating(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
     """Wait for a creation; break one off that does not end and whose volume was never there."""
     if context.has_run:
         return working(context, volume)
-    repair = lost.RepairStep(
+    repair = stuck_action_repair.RepairStep(
         'force_delete',
         'it is deleted by force.',
         lambda: volumes.act(context.service, context.resource_id, 'os-force_delete'),
@@ -147,7 +153,7 @@ def creating(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
     return _wait(context, volume, context.options.lost_create_minutes, repair)
 
 
-def working(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
+def working(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
     """Wait for work that a user or an operator asked for; reset the status when it is lost.
 
     Cinder changes nothing of the volume while it uploads, extends or restores it, and a retype
@@ -158,7 +164,7 @@ def working(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
     after = _after(context, volume)
     # Cinder deletes no volume in the middle of a migration (volume/api.py API.delete).
     migrates = status == 'retyping'
-    repair = lost.RepairStep(
+    repair = stuck_action_repair.RepairStep(
         'reset_status',
         f'its status was reset to {after}, and its end goes on.',
         lambda: _reset(context, after, **({'migration_status': 'none'} if migrates else {})),
@@ -177,14 +183,14 @@ def _after(context: 'EndContext', volume: Mapping[str, Any]) -> str:
     return 'in-use' if found else 'available'
 
 
-def unknown(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
+def unknown(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
     """Wait for a volume in any other status; have an administrator told what to do at last.
 
     An unmanaging that is lost is asked for again: its data was to be kept beside Cinder.
     """
     status, volume_id, options = volume['status'], context.resource_id, context.options
     if status != 'unmanaging':
-        return lost.leave(
+        return stuck_action_repair.wait_for_operator(
             context,
             f'The volume has been {status}',
             60 * options.lost_copy_minutes,
@@ -196,7 +202,7 @@ def unknown(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
         _reset(context, 'available')
         volumes.act(context.service, volume_id, 'os-unmanage')
 
-    repair = lost.RepairStep(
+    repair = stuck_action_repair.RepairStep(
         'unmanage',
         'its status was reset, and Cinder is to let go of it again.',
         make,
@@ -210,7 +216,7 @@ def delete_command(volume_id: str) -> str:
     return f'openstack volume set --state error {volume_id} && openstack volume delete {volume_id}'
 
 
-def delete_unmade(context: 'StepContext', volume: Mapping[str, Any]) -> Wait:
+def delete_unmade(context: 'StepContext', volume: Mapping[str, Any]) -> PollAgain:
     """Delete a volume that no cinder-volume has reserved, or wait until it is gone.
 
     The owner deletes it: the service may not delete the owner's secrets.
@@ -223,7 +229,7 @@ def delete_unmade(context: 'StepContext', volume: Mapping[str, Any]) -> Wait:
     return context.wait()
 
 
-def deleting(context: 'StepContext', volume: Mapping[str, Any]) -> Wait:
+def deleting(context: 'StepContext', volume: Mapping[str, Any]) -> PollAgain:
     """Wait for a deletion; ask for a lost one again."""
     volume_id = context.resource_id
 
@@ -231,7 +237,7 @@ def deleting(context: 'StepContext', volume: Mapping[str, Any]) -> Wait:
         _reset(context, 'error')
         volumes.delete(context.conn, volume_id)
 
-    repair = lost.RepairStep(
+    repair = stuck_action_repair.RepairStep(
         'delete',
         'its status was reset and it is deleted again.',
         make,
@@ -240,9 +246,9 @@ def deleting(context: 'StepContext', volume: Mapping[str, Any]) -> Wait:
     return _wait(context, volume, context.options.lost_delete_minutes, repair)
 
 
-def detaching(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
+def detaching(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
     """Wait for an attachment or a detachment; let a lost one be detached again."""
-    repair = lost.RepairStep(
+    repair = stuck_action_repair.RepairStep(
         'reset_status',
         'its status was reset, and it is detached again.',
         lambda: _reset(context, 'in-use'),
@@ -252,19 +258,24 @@ def detaching(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
 
 
 def _wait(
-    context: 'StepContext', volume: Mapping[str, Any], minutes: int, repair: lost.RepairStep
-) -> Wait:
-    return lost.wait(context, f'The volume has been {volume["status"]}', 60 * minutes, repair)
+    context: 'StepContext',
+    volume: Mapping[str, Any],
+    minutes: int,
+    repair: stuck_action_repair.RepairStep,
+) -> PollAgain:
+    return stuck_action_repair.wait_or_repair(
+        context, f'The volume has been {volume["status"]}', 60 * minutes, repair
+    )
 
 
-def leave_unused(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
+def leave_unused(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
     """Wait for a volume that no server or transfer has; reset it to available when it is lost."""
 
     def make() -> None:
         free = {'status': 'available', 'attach_status': 'detached'}
         volumes.act(context.service, context.resource_id, 'os-reset_status', free)
 
-    repair = lost.RepairStep(
+    repair = stuck_action_repair.RepairStep(
         'reset_status',
         'nobody uses it, so its status was reset.',
         make,
@@ -273,9 +284,9 @@ def leave_unused(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
     return _wait(context, volume, context.options.lost_detach_minutes, repair)
 
 
-def unreserve(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
+def unreserve(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
     """Wait for an attachment of the old kind; take back one that is not completed."""
-    repair = lost.RepairStep(
+    repair = stuck_action_repair.RepairStep(
         'unreserve',
         'it was taken back.',
         lambda: volumes.act(context.conn, context.resource_id, 'os-unreserve'),
@@ -286,7 +297,7 @@ def unreserve(context: 'EndContext', volume: Mapping[str, Any]) -> Wait:
 
 def copying(
     context: 'EndContext', volume: Mapping[str, Any], kind: volumes.CopyKind, copy: Copy
-) -> Wait:
+) -> PollAgain:
     """Wait for a copy; have a lost one made again.
 
     A backup that no cinder-backup has begun keeps its status. It is left to an administrator when
@@ -302,14 +313,16 @@ def copying(
             _reset(context, 'available')
         volumes.reset_copy(context.service, kind, copy.id)
 
-    repair = lost.RepairStep(
+    repair = stuck_action_repair.RepairStep(
         'reset_copy',
         'it is left as it is, and made again.' if is_left else 'its status was reset.',
         make,
         f'openstack volume {kind} set --state error {copy.id}',
     )
     doing = f'The {kind} {copy.id} has been {copy.status}'
-    return lost.wait(context, doing, 60 * context.options.lost_copy_minutes, repair)
+    return stuck_action_repair.wait_or_repair(
+        context, doing, 60 * context.options.lost_copy_minutes, repair
+    )
 
 
 def _reset(context: 'StepContext', status: str, **more: str) -> None:

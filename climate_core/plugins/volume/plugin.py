@@ -3,7 +3,7 @@
 
 Cinder has chosen the backend and holds the capacity already; here the volume is created at the
 start of the lease and its end action is done at the end. Where a request says what volumes are to
-be made, each is made as such a volume before that, see :mod:`climate_core.plugins.making`.
+be made, each is made as such a volume before that, see :mod:`climate_core.plugins.provisioned_plugin`.
 """
 
 import dataclasses
@@ -17,10 +17,9 @@ from oslo_log import log
 from climate_common import amounts
 from climate_core import exceptions
 from climate_core.cloud import errors, volumes
-from climate_core.plugins import making, parent_stacks, rights, wakeable
-from climate_core.plugins.base import Claimed, Wait
-from climate_core.plugins.progress import END, START, Progress
-from climate_core.plugins.step_context import EndContext, StepContext
+from climate_core.plugins import parent_stacks, prebuilt_plugin, provisioned_plugin, rights
+from climate_core.plugins.base import PollAgain, ReservedResource
+from climate_core.plugins.step_context import END, START, EndContext, Progress, StepContext
 from climate_core.plugins.volume import end_steps, lost_steps, specification
 from climate_core.plugins.volume.end_steps import BROKEN, CREATING, RESERVED
 
@@ -36,7 +35,7 @@ _DELETING = frozenset({'deleting', 'error_deleting'})
 _NO_BACKEND = 'Could not find any available weighted backend'
 
 
-class VolumePlugin(making.MakingPlugin):
+class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
     """Reserve volumes."""
 
     resource_type = 'virtual:volume'
@@ -44,8 +43,10 @@ class VolumePlugin(making.MakingPlugin):
     service = 'cinder'
     description = 'A volume that waits in the status lease-reserved and is made with its lease.'
     options = (
-        wakeable.on_end_option(end_steps.CHOICES, 'volume', 'A volume whose lease never started'),
-        wakeable.first_look_option('Cinder', 'cinder_notifications'),
+        prebuilt_plugin.on_end_option(
+            end_steps.CHOICES, 'volume', 'A volume whose lease never started'
+        ),
+        prebuilt_plugin.first_poll_option('Cinder', 'cinder_notifications'),
         cfg.StrOpt(
             'backup_prefix',
             default='reserved_',
@@ -63,8 +64,8 @@ class VolumePlugin(making.MakingPlugin):
     )
     schema = {
         **specification.SCHEMA,
-        **wakeable.schema(end_steps.CHOICES),
-        **parent_stacks.SCHEMA,
+        **prebuilt_plugin.end_action_schema(end_steps.CHOICES),
+        **parent_stacks.STACK_ID_SCHEMA,
         **rights.amounts_schema(*amounts.VOLUME_UNITS),
     }
     key = specification.KEY
@@ -80,7 +81,7 @@ class VolumePlugin(making.MakingPlugin):
         lease_id: str,  # noqa: ARG002
         wanted: Mapping[str, Any],
         params: Mapping[str, Any],
-    ) -> Claimed:
+    ) -> ReservedResource:
         return specification.claim(self.cloud.user(context), wanted, params)
 
     def _find(
@@ -93,7 +94,7 @@ class VolumePlugin(making.MakingPlugin):
             context.conn, specification.body(context.lease, context.reservation), asked_by
         )
 
-    def _watch(self, context: StepContext, volume: Mapping[str, Any]) -> Wait | None:
+    def _watch(self, context: StepContext, volume: Mapping[str, Any]) -> PollAgain | None:
         status, volume_id = volume['status'], context.resource_id
         context = context.seeing(status, volume.get('updated_at'))
         if status in BROKEN:
@@ -108,7 +109,7 @@ class VolumePlugin(making.MakingPlugin):
         minutes = context.options.lost_build_minutes
         return self._wait_for_build(context, 'The volume has been creating', minutes, command)
 
-    def _delete_lost(self, context: StepContext, volume: Mapping[str, Any]) -> Wait:
+    def _delete_lost(self, context: StepContext, volume: Mapping[str, Any]) -> PollAgain:
         own = dataclasses.replace(context.reservation, resource_id=volume['id'])
         context = dataclasses.replace(context, reservation=own)
         return lost_steps.delete_unmade(
@@ -144,7 +145,7 @@ class VolumePlugin(making.MakingPlugin):
         uses = Progress.load(other.progress, START, self.now()).uses
         return uses is None or own.resource_id in uses
 
-    def _wake(self, context: StepContext, volume: Mapping[str, Any]) -> Wait | None:
+    def _wake(self, context: StepContext, volume: Mapping[str, Any]) -> PollAgain | None:
         status = volume['status']
         context = context.seeing(status, volume.get('updated_at'))
         if status in CREATING:
@@ -156,7 +157,7 @@ class VolumePlugin(making.MakingPlugin):
             raise exceptions.Permanent('The volume is being deleted.')
         return None
 
-    def _ask_to_wake(self, context: StepContext, status: str) -> Wait:
+    def _ask_to_wake(self, context: StepContext, status: str) -> PollAgain:
         """Ask for the creation, of what is in error too: one that was begun may have failed."""
         owner, volume_id = context.conn, context.resource_id
         try:
@@ -174,7 +175,7 @@ class VolumePlugin(making.MakingPlugin):
                 raise exceptions.Permanent(_not_created(owner, volume_id, found)) from exc
             raise
 
-    def _end(self, context: EndContext, volume: Mapping[str, Any]) -> Wait | None:
+    def _end(self, context: EndContext, volume: Mapping[str, Any]) -> PollAgain | None:
         # What was to be kept with a snapshot is kept without one.
         usual = 'detach' if context.on_end == 'snapshot' else context.options.on_end
         context, instead = self._usual_end(context, usual)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from climate_common import amounts, hints, limits
 from climate_core import exceptions
 from climate_core.cloud import errors, servers, volumes
-from climate_core.plugins import specified
-from climate_core.plugins.base import Claimed
+from climate_core.plugins import resource_spec
+from climate_core.plugins.base import ReservedResource
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -24,7 +24,7 @@ KEY: Final = 'volume'
 _MOST: Final = 2**31 - 1
 
 #: What a volume is made from: what checks it, and the GiB that it needs.
-_SOURCES: Final[Mapping[str, specified.SourceCheck]] = {
+_SOURCES: Final[Mapping[str, resource_spec.SourceCheck]] = {
     'imageRef': (servers.check_image, servers.image_disk_gb),
     'snapshot_id': (volumes.check_snapshot, operator.itemgetter('size')),
     'source_volid': (volumes.check, operator.itemgetter('size')),
@@ -36,27 +36,27 @@ SCHEMA: Final[Mapping[str, Any]] = {
         'description': 'What volumes are made from for the lease, as POST /volumes of Cinder '
         'takes it, in place of resource_id. Each of them becomes a reservation.',
         'properties': {
-            'name': {**limits.NAME_SCHEMA, **specified.NAME},
+            'name': {**limits.NAME_SCHEMA, **resource_spec.NAME_DESCRIPTION},
             'size': {
                 'type': 'integer',
                 'minimum': 1,
                 'maximum': _MOST,
                 'description': 'In GiB, of each of them.',
             },
-            'count': specified.COUNT,
-            'description': specified.STORED,
+            'count': resource_spec.COUNT_SCHEMA,
+            'description': resource_spec.STORED_TEXT_SCHEMA,
             'volume_type': {**limits.NAME_SCHEMA, 'description': 'Its name or its id.'},
-            'imageRef': specified.UUID,
-            'snapshot_id': specified.UUID,
-            'source_volid': specified.UUID,
+            'imageRef': resource_spec.UUID_SCHEMA,
+            'snapshot_id': resource_spec.UUID_SCHEMA,
+            'source_volid': resource_spec.UUID_SCHEMA,
             'availability_zone': limits.NAME_SCHEMA,
             # Cinder takes 128, of which one is ours.
-            'metadata': specified.metadata(127, limits.VOLUME_KEY_PATTERN),
+            'metadata': resource_spec.metadata_schema(127, limits.VOLUME_KEY_PATTERN),
         },
         'required': ['name', 'size'],
         'additionalProperties': False,
     },
-    **specified.made_for('Cinder', KEY),
+    **resource_spec.made_for_schema('Cinder', KEY),
 }
 
 
@@ -64,7 +64,7 @@ def claim(
     conn: 'connections.Connection',
     wanted: Mapping[str, Any],
     params: Mapping[str, Any],
-) -> Claimed:
+) -> ReservedResource:
     """Check what is said of volumes with the rights of the user, and claim each of them.
 
     :param wanted: the ``volume`` of the request
@@ -93,7 +93,7 @@ def claim(
                 f'{KEY}.size: must be at least {least} (GiB), which {name} needs.',
                 field=f'{KEY}.size',
             )
-    return specified.claim(KEY, wanted, params, amounts.of_volume(wanted['size']))
+    return resource_spec.reserve_group(KEY, wanted, params, amounts.of_volume(wanted['size']))
 
 
 def body(lease: 'Lease', reservation: 'Reservation') -> dict[str, Any]:
@@ -101,5 +101,5 @@ def body(lease: 'Lease', reservation: 'Reservation') -> dict[str, Any]:
 
     :raises climate_core.exceptions.Transient: see :func:`.specified.to_create`
     """
-    kept = specified.to_create(lease, reservation, KEY)
+    kept = resource_spec.read_unsealed_spec(lease, reservation, KEY)
     return {**kept, 'metadata': {**kept.get('metadata', {}), hints.MADE_FOR: reservation.id}}

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from climate_common import amounts, lanes, resource_types
 from climate_core.cloud import flavors
-from climate_core.plugins.base import Done, Wait
+from climate_core.plugins.base import Done, PollAgain
 from climate_hosts.plugins.capacity import room
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class SizesPlugin(room.RoomPlugin):
         vcpus, memory_mb, disk_gb = (params[unit] for unit in self.required)
         return lanes.shape(vcpus, memory_mb, disk_gb, 0, 0, {})
 
-    def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | Done | None:
+    def prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
         """Make the flavor, and prepare the lanes, closed."""
         self._make_flavor(lease, reservation)
         prepared = super().prepare(lease, reservation)
@@ -75,7 +75,7 @@ class SizesPlugin(room.RoomPlugin):
             return prepared
         return Done({**(prepared.progress or {}), _FLAVOR: True})
 
-    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         """Open a lane of each host to servers of the flavor, which is made if it is missing.
 
         :raises climate_core.exceptions.Permanent: Nova refuses the flavor, for example because it
@@ -96,7 +96,7 @@ class SizesPlugin(room.RoomPlugin):
             {lease.project_id, *reservation.params.get('share_with', ())},
         )
 
-    def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+    def end(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         """Close the lanes, remove the servers that are in them, then delete the flavor."""
         wait = super().end(lease, reservation)
         if wait is None:

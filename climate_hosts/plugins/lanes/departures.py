@@ -23,11 +23,10 @@ from oslo_log import log
 from climate_common import dates, words
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
-from climate_core.plugins import lost
-from climate_core.plugins.base import Wait
-from climate_core.plugins.progress import END, Progress
+from climate_core.plugins import stuck_action_repair
+from climate_core.plugins.base import PollAgain
 from climate_core.plugins.server import end_steps, lost_tasks
-from climate_core.plugins.step_context import EndContext
+from climate_core.plugins.step_context import END, EndContext, Progress
 
 if TYPE_CHECKING:
     from climate_core.lease.model import Lease, Reservation
@@ -90,7 +89,7 @@ class Departures:
         self._terms = terms
         self._projects = list_projects(context.lease, context.reservation)
 
-    def step(self, left: Sequence[str]) -> Wait:
+    def step(self, left: Sequence[str]) -> PollAgain:
         """Take the next step of each server.
 
         :param left: the consumers of the lanes, at least one: servers, and migrations of them
@@ -101,12 +100,12 @@ class Departures:
             told = (
                 f'{words.counted(len(left), "server")} will be deleted at {dates.sentence(until)}.'
             )
-            return Wait(min(rest, _GRACE_LOOK), told, self._dump())
+            return PollAgain(min(rest, _GRACE_LOOK), told, self._dump())
         unknown = {*left} - self._servers.keys()
         self._servers |= dict.fromkeys(sorted(unknown))
         if unknown and self._terms.on_end != DELETE:
             # A manager that dies after the request leaves the ids to the next one.
-            return Wait(0.0, None, self._dump())
+            return PollAgain(0.0, None, self._dump())
         action = self._terms.on_end
         if action == MIGRATE and rest <= 0:
             action = self._terms.unmovable
@@ -120,14 +119,14 @@ class Departures:
         told = f'Waiting for {number} to leave the hosts of the reservation.'
         if len(reasons) > _NAMED:
             reasons[_NAMED:] = [f'And {len(reasons) - _NAMED} more.']
-        return Wait(
+        return PollAgain(
             min(each.seconds for each in waits),
             ' '.join([told, *reasons]),
             self._dump(),
             next((each.repair for each in waits if each.repair), None),
         )
 
-    def _steps(self, left: set[str]) -> Iterator[Wait]:
+    def _steps(self, left: set[str]) -> Iterator[PollAgain]:
         for server_id in sorted(self._servers):
             try:
                 wait = self._look(server_id, server_id in left)
@@ -136,24 +135,24 @@ class Departures:
             if wait is None and server_id not in left:
                 del self._servers[server_id]
                 continue
-            wait = wait or Wait(LOOK)
+            wait = wait or PollAgain(LOOK)
             self._servers[server_id] = wait.progress
             yield wait
 
-    def _look(self, consumer_id: str, is_inside: bool) -> Wait | None:
+    def _look(self, consumer_id: str, is_inside: bool) -> PollAgain | None:
         try:
             return self._leave(consumer_id, is_inside)
         except errors.Gone:
             return self._wait_for_migration(consumer_id) if is_inside else None
 
-    def _wait_for_migration(self, consumer_id: str) -> Wait:
+    def _wait_for_migration(self, consumer_id: str) -> PollAgain:
         """Wait for a migration, which has a slot by its own id; it ends with its server.
 
         Nova forgets the slot of one that broke off. Whether its guest has left the host is not to
         be seen from here, so that is for an administrator to say.
         """
         context = self._of(consumer_id).seeing('migration')
-        wait = lost.leave(
+        wait = stuck_action_repair.wait_for_operator(
             context,
             f'The server or migration {consumer_id} is gone, and has had a slot',
             60 * context.options.lost_move_minutes,
@@ -162,14 +161,16 @@ class Departures:
         )
         return dataclasses.replace(wait, seconds=LOOK)
 
-    def _failed(self, server_id: str, exc: exceptions.Transient | exceptions.Permanent) -> Wait:
+    def _failed(
+        self, server_id: str, exc: exceptions.Transient | exceptions.Permanent
+    ) -> PollAgain:
         """Return the wait for the next try of a server, which is longer after each failure."""
         now = self._context.now
         before = Progress.load(exc.progress or self._servers[server_id], END, now)
         after = before if exc.progress else before.with_failure(str(exc), now)
-        return Wait(max(LOOK, after.rest(now)), f'Server {server_id}: {exc}', after.dump())
+        return PollAgain(max(LOOK, after.rest(now)), f'Server {server_id}: {exc}', after.dump())
 
-    def _leave(self, server_id: str, is_inside: bool) -> Wait | None:
+    def _leave(self, server_id: str, is_inside: bool) -> PollAgain | None:
         """Take the next step of one server.
 
         :param is_inside: whether a slot of the lanes is its own

@@ -8,7 +8,7 @@ from oslo_log import log
 
 from climate_common import words
 from climate_core.cloud import errors, servers
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -23,7 +23,7 @@ _NAMED: Final = 3
 
 def evacuate(
     conn: 'connections.Connection', left: Mapping[str, str], projects: Collection[str]
-) -> Wait | None:
+) -> PollAgain | None:
     """Evacuate servers, also after one that Nova refuses; wait for those that are still there.
 
     :param left: server -> the host that failed
@@ -41,7 +41,7 @@ def evacuate(
     if there:
         told = f'Evacuating {words.counted(len(there), "server")} from hosts that failed.'
         more = ''.join(f' Server {each} cannot be: {exc}' for each, exc in refused[:_NAMED])
-        return Wait(_LOOK, told + more)
+        return PollAgain(_LOOK, told + more)
     if refused:
         raise refused[0][1]
     return None

@@ -9,7 +9,7 @@ from oslo_config import cfg
 from climate_common import lanes, limits
 from climate_core.calendar.model import Order
 from climate_core.plugins import filters
-from climate_core.plugins.promised import CLEANING
+from climate_core.plugins.calendar_plugin import CLEANING_OPTION
 from climate_core.plugins.server import lost_tasks
 from climate_hosts.plugins.lanes import departures
 
@@ -27,7 +27,7 @@ OPTIONS: Final[Sequence[cfg.Opt]] = (
         'is the smallest (fit), those with the least (pack) or the most (spread) room left, or '
         'any (random).',
     ),
-    CLEANING,
+    CLEANING_OPTION,
     cfg.IntOpt(
         'prepare_seconds',
         default=120,

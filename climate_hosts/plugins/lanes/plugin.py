@@ -18,10 +18,9 @@ from climate_common import dates, lanes
 from climate_core import exceptions
 from climate_core.calendar.model import AllocationRequest, Order, Unit
 from climate_core.cloud import errors, placement, servers
-from climate_core.plugins import filters, promised
-from climate_core.plugins.base import Claimed, Done, Wait
-from climate_core.plugins.progress import END, Progress
-from climate_core.plugins.step_context import EndContext
+from climate_core.plugins import calendar_plugin, filters
+from climate_core.plugins.base import Done, PollAgain, ReservedResource
+from climate_core.plugins.step_context import END, EndContext, Progress
 from climate_hosts.cloud import lane_providers
 from climate_hosts.domain.hosts import KIND
 from climate_hosts.plugins.lanes import departures, evacuation, shelved_servers
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from climate_core.lease.model import Allocation, Lease, Reservation
 
 #: Seconds until the next look at servers that are being deleted.
-LOOK: Final = promised.LOOK
+LOOK: Final = calendar_plugin.POLL_SECONDS
 #: The same for a host that Placement does not have: an operator may have taken it away.
 _GONE_LOOK: Final = 10.0
 #: The reason of a lease whose host is promised to the earlier lease for longer than it was.
@@ -53,7 +52,7 @@ _OPENED: Final = 'opened'
 _USED: Final = 'used'
 
 
-class LanePlugin(promised.PromisedPlugin):
+class LanePlugin(calendar_plugin.CalendarPlugin):
     """Reserve hosts, or shares of them.
 
     A subclass says what is promised, how many servers a lane has room for, and which.
@@ -81,8 +80,8 @@ class LanePlugin(promised.PromisedPlugin):
     def _slots(self, allocation: 'Allocation') -> int:
         """Return how many servers may be in the lane of an allocation."""
 
-    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
-        params = self._read(context, values) | promised.whose(context)
+    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> ReservedResource:
+        params = self._read(context, values) | calendar_plugin.owner_params(context)
         claimed = self._claim(params)
         self._check_grace(params)
         if context.project_id in params.get('share_with', ()):
@@ -125,7 +124,7 @@ class LanePlugin(promised.PromisedPlugin):
         accepts, pool = wanted.matches, params.get('pool')
 
         def admits(unit: Unit) -> bool:
-            return promised.admits(params, unit)
+            return calendar_plugin.admits_owner(params, unit)
 
         def matches(unit: Unit) -> bool:
             return (not pool or unit.pool == pool) and admits(unit) and accepts(unit.properties)
@@ -146,13 +145,13 @@ class LanePlugin(promised.PromisedPlugin):
         context: 'RequestContext',  # noqa: ARG002
         lease_id: str,  # noqa: ARG002
         values: Mapping[str, Any],  # noqa: ARG002
-        claimed: Claimed,
-    ) -> Claimed:
+        claimed: ReservedResource,
+    ) -> ReservedResource:
         seconds = self.conf[self.resource_type].prepare_seconds
         before = datetime.timedelta(seconds=seconds)
         return dataclasses.replace(claimed, prepare=seconds > 0, prepare_before=before)
 
-    def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | Done | None:
+    def prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
         """Prepare the lanes, closed; one that is still in use is left to the start."""
         conn = self.cloud.service()
         aggregates = self._aggregates(lease, reservation)
@@ -164,7 +163,7 @@ class LanePlugin(promised.PromisedPlugin):
             )
         return Done({_PREPARED: prepared})
 
-    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         """Open a lane of each host, once the host is free.
 
         Those that it opened are left alone while it waits for others.
@@ -175,7 +174,7 @@ class LanePlugin(promised.PromisedPlugin):
 
     def _open_all(
         self, lease: 'Lease', reservation: 'Reservation', opened: dict[str, int]
-    ) -> Wait | None:
+    ) -> PollAgain | None:
         """Open the lanes of a reservation.
 
         :param opened: the slots of those that are open, by their ids
@@ -222,7 +221,7 @@ class LanePlugin(promised.PromisedPlugin):
         reservation: 'Reservation',
         allocation: 'Allocation',
         aggregates: Sequence[str],
-    ) -> Wait | None:
+    ) -> PollAgain | None:
         """Open a lane; one that was prepared with two requests."""
         lane_id, name = lane_of(allocation), _name(allocation)
         piece = self._demand(reservation.params).piece
@@ -249,14 +248,14 @@ class LanePlugin(promised.PromisedPlugin):
             if not (ended or (ours and is_open)):
                 told = lane_obstacles.OPEN if is_open else told
                 if told:
-                    return Wait(LOOK, told.format(name))
+                    return PollAgain(LOOK, told.format(name))
             if not lane_providers.open_lane(conn, lane_id, slots, aggregates, found):
-                return Wait(0.0)
+                return PollAgain(0.0)
         except errors.Gone:
-            return Wait(_GONE_LOOK, f'Host {name} is not in Placement any more.')
+            return PollAgain(_GONE_LOOK, f'Host {name} is not in Placement any more.')
         return None
 
-    def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+    def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         """Close the lanes of hosts that were given up, and open those that are new.
 
         Servers that are on a host that was given up stay there, or are evacuated to the others.
@@ -286,20 +285,20 @@ class LanePlugin(promised.PromisedPlugin):
         is_whole = self._demand(reservation.params).piece is None
         return lane_reduction.LaneReduction(self.cloud.service(), parts, is_whole, self.most_field)
 
-    def preempt(self, lease: 'Lease', reservation: 'Reservation') -> Wait | Done | None:
+    def preempt(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
         """Close the lanes, and shelve the servers that are in them."""
         terms = departures.DepartureTerms(
             departures.SHELVE, datetime.timedelta(), departures.SHELVE
         )
         return self._leave(lease, reservation, terms) or shelved_servers.done(reservation)
 
-    def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+    def end(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         """Close the lanes, and remove the servers that are in them."""
         return self._leave(lease, reservation, self._terms(reservation.params))
 
     def _leave(
         self, lease: 'Lease', reservation: 'Reservation', terms: departures.DepartureTerms
-    ) -> Wait | None:
+    ) -> PollAgain | None:
         """Close the lanes; those that were shelved leave with the servers that are in them."""
         conn = self.cloud.service()
         had = {*_lanes_of(reservation), *map(lane_of, reservation.released)}
@@ -360,11 +359,11 @@ def _name(allocation: 'Allocation') -> str:
     return str(allocation.unit['hypervisor_hostname'])
 
 
-def _wait_for_power(allocation: 'Allocation') -> Wait | None:
+def _wait_for_power(allocation: 'Allocation') -> PollAgain | None:
     """Wait for a host that is not awake."""
     if allocation.unit.get('power') is None:
         return None
-    return Wait(LOOK, _ASLEEP.format(_name(allocation)))
+    return PollAgain(LOOK, _ASLEEP.format(_name(allocation)))
 
 
 def _lanes_of(reservation: 'Reservation') -> set[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from climate_common import words
 from climate_core.cloud import errors, servers
-from climate_core.plugins.base import Done, Wait
+from climate_core.plugins.base import Done, PollAgain
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -47,7 +47,7 @@ def find(
 
 def wake(
     conn: 'connections.Connection', reservation: 'Reservation', projects: Collection[str]
-) -> Wait | None:
+) -> PollAgain | None:
     """Unshelve those of some projects that are shelved; None if all run, or cannot."""
     left: dict[str, int] = {}
     for server_id, tries in sorted(_known(reservation).items()):
@@ -69,7 +69,7 @@ def wake(
     if not left:
         return None
     kept = {**(reservation.progress or {}), _SHELVED: left}
-    return Wait(_LOOK, f'Waking {words.counted(len(left), "server")}.', kept)
+    return PollAgain(_LOOK, f'Waking {words.counted(len(left), "server")}.', kept)
 
 
 def _is_asleep(conn: 'connections.Connection', server_id: str, projects: Collection[str]) -> bool:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from climate_common import amounts, resource_types
 from climate_core import exceptions
 from climate_core.cloud import errors, neutron
-from climate_core.plugins import parent_stacks, wakeable
-from climate_core.plugins.base import Claimed, Wait
+from climate_core.plugins import parent_stacks, prebuilt_plugin
+from climate_core.plugins.base import PollAgain, ReservedResource
 from climate_core.plugins.step_context import EndContext, StepContext
 from climate_networks.cloud import floatingips
 from climate_networks.domain import marks
@@ -36,24 +36,24 @@ _CHOICES = [
 ]
 
 
-class HeldFloatingIpPlugin(wakeable.WakeablePlugin):
+class HeldFloatingIpPlugin(prebuilt_plugin.PrebuiltPlugin):
     """Hold floating IPs that are there."""
 
     resource_type = resource_types.HELD_FLOATING_IP
     title = 'Floating IP of its owner'
     service = 'neutron'
     description = 'A floating IP that you have, which is deleted at the end of its lease.'
-    options = (wakeable.on_end_option(_CHOICES, 'floating IP of its owner'),)
+    options = (prebuilt_plugin.on_end_option(_CHOICES, 'floating IP of its owner'),)
     schema: ClassVar[Mapping[str, Any]] = {
-        **wakeable.schema(_CHOICES),
-        **parent_stacks.SCHEMA,
+        **prebuilt_plugin.end_action_schema(_CHOICES),
+        **parent_stacks.STACK_ID_SCHEMA,
     }
     # Servers and stacks use addresses: they are there before them, and are gone after them.
     rank = 3
     calls: ClassVar[Any] = floatingips
     gone = 'The floating IP was deleted'
 
-    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
+    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> ReservedResource:
         # As Neutron writes it.
         wanted = str(uuid.UUID(values['resource_id']))
         with errors.for_user('resource_id'):
@@ -67,21 +67,21 @@ class HeldFloatingIpPlugin(wakeable.WakeablePlugin):
                 field='resource_id',
             )
         shown = {'floatingips': [found['floating_ip_address']]}
-        return Claimed(
+        return ReservedResource(
             wanted,
             {**self._params(values), **shown},
             {amounts.FLOATING_IPS: 1},
-            parent_id=values.get(parent_stacks.KEY),
+            parent_id=values.get(parent_stacks.STACK_ID_KEY),
         )
 
     def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:  # noqa: ARG002
         """Block stacks, whose templates may use it. Servers get addresses after their start."""
         return other.resource_type == resource_types.STACK
 
-    def _wake(self, context: StepContext, found: Mapping[str, Any]) -> Wait | None:
+    def _wake(self, context: StepContext, found: Mapping[str, Any]) -> PollAgain | None:
         """Do nothing: that it is there was all there is to find out."""
 
-    def _end(self, context: EndContext, found: Mapping[str, Any]) -> Wait | None:  # noqa: ARG002
+    def _end(self, context: EndContext, found: Mapping[str, Any]) -> PollAgain | None:  # noqa: ARG002
         if context.on_end == 'delete':
             floatingips.delete(context.conn, context.resource_id)
         return None

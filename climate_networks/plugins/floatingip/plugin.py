@@ -21,8 +21,8 @@ from climate_core import exceptions
 from climate_core.calendar.model import AllocationRequest, Demand, Shortage, Unit
 from climate_core.cloud import errors, neutron
 from climate_core.lease.states import ReservationStatus
-from climate_core.plugins import promised
-from climate_core.plugins.base import Claimed, Done, Wait
+from climate_core.plugins import calendar_plugin
+from climate_core.plugins.base import Done, PollAgain, ReservedResource
 from climate_networks.cloud import floatingips
 from climate_networks.domain.floatingips import KIND
 from climate_networks.plugins import made_in_neutron
@@ -43,7 +43,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
     resource_type = resource_types.FLOATING_IP
     title = 'Floating IP'
     description = 'Floating IPs that are known from now on, and in the project from the start on.'
-    options = (promised.CLEANING,)
+    options = (calendar_plugin.CLEANING_OPTION,)
     schema: ClassVar[Mapping[str, Any]] = {
         'network_id': {
             'type': 'string',
@@ -74,7 +74,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
     noun = 'floating IPs'
     neutron_noun = 'floatingip'
 
-    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:  # noqa: ARG002
+    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> ReservedResource:  # noqa: ARG002
         return self._claim(self._params(values))
 
     def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
         demand = super().wanted(reservation)
         return dataclasses.replace(demand, field='required_floatingips') if required else demand
 
-    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | Done:
+    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done:
         """Create what is not there yet; without a request if all of it is known to be made.
 
         :raises climate_core.exceptions.Permanent: the calendar promises it nothing, or Neutron
@@ -148,7 +148,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
                 waits[address] = self._make(lease, reservation, address, found.get(address), made)
         wait = next((each for each in waits.values() if each is not None), None)
         kept = {_MADE: made}
-        return Wait(wait.seconds, wait.reason, kept) if wait else Done(kept)
+        return PollAgain(wait.seconds, wait.reason, kept) if wait else Done(kept)
 
     def _make(
         self,
@@ -157,7 +157,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
         address: str,
         found: Mapping[str, Any] | None,
         made: dict[str, str],
-    ) -> Wait | None:
+    ) -> PollAgain | None:
         """Create one floating IP, or take over the one that an earlier try has made.
 
         :param found: what has the address in Neutron
@@ -179,19 +179,19 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
         except exceptions.PluginFailure as exc:
             exc.progress = {_MADE: made}
             raise
-        if isinstance(there, Wait):
+        if isinstance(there, PollAgain):
             return there
         made[address] = str(there['id'])
         return None
 
-    def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> Wait | Done:
+    def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done:
         """Delete what was given up, and create what is new."""
         made = _made(reservation)
         kept = {_address(each) for each in reservation.allocations}
         if made.keys() <= kept:
             return self.wake_up(lease, reservation)
         self._delete([each for a, each in made.items() if a not in kept])
-        return Wait(0.0, progress={_MADE: {a: each for a, each in made.items() if a in kept}})
+        return PollAgain(0.0, progress={_MADE: {a: each for a, each in made.items() if a in kept}})
 
     def choose_less(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
         """Choose what is given back: what is in Neutron no more, then what nobody uses.
@@ -228,7 +228,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
         """Block stacks, whose templates may use it. Servers get addresses after their start."""
         return other.resource_type == resource_types.STACK
 
-    def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+    def end(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         """Delete what was made, also what is associated or has port forwardings."""
         conn, made = self.cloud.service(), _made(reservation)
         promises = (*reservation.allocations, *reservation.released)

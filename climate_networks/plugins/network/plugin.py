@@ -19,8 +19,8 @@ from climate_common import amounts, limits, resource_types
 from climate_core import exceptions
 from climate_core.calendar.model import AllocationRequest, Demand, Shortage, Unit
 from climate_core.cloud import errors, neutron
-from climate_core.plugins import filters, promised
-from climate_core.plugins.base import Claimed, Done, Wait
+from climate_core.plugins import calendar_plugin, filters
+from climate_core.plugins.base import Done, PollAgain, ReservedResource
 from climate_networks.cloud import segments
 from climate_networks.domain import marks
 from climate_networks.domain.networks import FACTS, KIND, MADE, TYPES, Segment
@@ -91,7 +91,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
     resource_type = resource_types.NETWORK
     title = 'Network'
     description = 'A network on a segment that is known from now on, for as long as the lease.'
-    options = (promised.CLEANING,)
+    options = (calendar_plugin.CLEANING_OPTION,)
     schema: ClassVar[Mapping[str, Any]] = {
         **_OF_OWNER,
         **_FILTERS,
@@ -109,8 +109,8 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
     noun = f'{_NOUN}s'
     neutron_noun = 'network'
 
-    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
-        return self._claim(self._params(values) | promised.whose(context))
+    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> ReservedResource:
+        return self._claim(self._params(values) | calendar_plugin.owner_params(context))
 
     def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
         # Clients of Blazar send empty texts for what is not said.
@@ -126,7 +126,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
         facts = {name: params[name] for name in FACTS if params.get(name) is not None}
 
         def admits(unit: Unit) -> bool:
-            return promised.admits(params, unit)
+            return calendar_plugin.admits_owner(params, unit)
 
         def matches(unit: Unit) -> bool:
             known = _known(unit)
@@ -173,7 +173,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
         demand = dataclasses.replace(wanted.demand, matches=lambda unit: unit.id in had)
         return dataclasses.replace(wanted, demand=demand)
 
-    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | Done:
+    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done:
         """Create the network; without a request if it is known to be made.
 
         :raises climate_core.exceptions.Permanent: the calendar promises it nothing, or Neutron
@@ -188,7 +188,9 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
         wait = self._wait_for_unit(lease, allocation, told)
         return wait or self._make(lease, reservation, segment)
 
-    def _make(self, lease: 'Lease', reservation: 'Reservation', segment: Segment) -> Wait | Done:
+    def _make(
+        self, lease: 'Lease', reservation: 'Reservation', segment: Segment
+    ) -> PollAgain | Done:
         """Create the network, or take over the one that an earlier try has made."""
         conn, params = self.cloud.service(), reservation.params
         wanted = made_in_neutron.NeutronRequest(
@@ -207,7 +209,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
         except errors.Gone as exc:
             told = f'The network was deleted while it was made: {exc}'
             raise exceptions.Transient(told) from exc
-        if isinstance(there, Wait):
+        if isinstance(there, PollAgain):
             return there
         made = str(there['id'])
         described = params['network_description']
@@ -221,7 +223,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
         """Block servers and stacks, which may use it; hosts, volumes and addresses do not."""
         return other.resource_type in (resource_types.SERVER, resource_types.STACK)
 
-    def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+    def end(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         """Tear the network down, with all that is in it."""
         conn = self.cloud.service()
         for each in self._made(lease, reservation):

@@ -28,12 +28,12 @@ class Seats(world.Thing):
     }
     required = ('min', 'max')
 
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> base.Claimed:
+    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> base.ReservedResource:
         granted = min(3, values['max'])
         if granted < values['min']:
             raise exceptions.BadRequest('Only 3 seats are free.', field='min')
         params = {'min': values['min'], 'max': values['max'], 'granted': granted}
-        return base.Claimed(str(uuid.uuid4()), params, {'seats': granted})
+        return base.ReservedResource(str(uuid.uuid4()), params, {'seats': granted})
 
 
 @pytest.fixture

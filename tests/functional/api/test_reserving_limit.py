@@ -31,7 +31,7 @@ class Asked(world.Thing):
     resource_type = 'test:asked'
     service_is_free = threading.Event()
 
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> base.Claimed:
+    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> base.ReservedResource:
         if not context.by_service:
             assert self.service_is_free.wait(60)
         return super().reserve(context, values)

@@ -49,11 +49,11 @@ class Thing(base.ResourcePlugin):
     required = ('resource_id',)
     changeable = ('colour',)
 
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> base.Claimed:
+    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> base.ReservedResource:
         if values['resource_id'] == NOWHERE:
             raise exceptions.ResourceNotFound('There is no such thing.', field='resource_id')
         params = {'colour': values.get('colour', 'green')}
-        return base.Claimed(resource_id=values['resource_id'], params=params)
+        return base.ReservedResource(resource_id=values['resource_id'], params=params)
 
     def wake_up(self, lease: Lease, reservation: Reservation) -> None:
         return None

@@ -14,7 +14,7 @@ from climate_core import exceptions
 from climate_core.api import validation
 from climate_core.api.schemas import reservation
 from climate_core.cloud.volumes import CINDER
-from climate_core.plugins import specified
+from climate_core.plugins import resource_spec
 from climate_core.plugins.volume import specification
 from climate_core.plugins.volume.plugin import VolumePlugin
 from tests.support import leases as build
@@ -42,7 +42,7 @@ def accepted(wanted):
     """Return how many volumes of a request Climate accepts; Cinder must accept each of them."""
     values = {'resource_type': 'virtual:volume', 'volume': wanted}
     volume = validation.check(values, OURS)['volume']
-    claimed = specified.claim('volume', volume, {}, {})
+    claimed = resource_spec.reserve_group('volume', volume, {}, {})
     made = [build.reservation(**each.params) for each in (claimed, *claimed.others)]
     lease = build.lease(*made)
     for each in made:

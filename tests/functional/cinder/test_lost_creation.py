@@ -10,8 +10,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.cloud import volumes
-from climate_core.plugins.progress import START, Progress
-from climate_core.plugins.step_context import StepContext
+from climate_core.plugins.step_context import START, Progress, StepContext
 from climate_core.plugins.volume import lost_steps
 from climate_core.plugins.volume.plugin import VolumePlugin
 from tests.functional.cinder.lease_service import LeaseServiceTest

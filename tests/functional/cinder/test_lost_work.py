@@ -12,8 +12,7 @@ from oslo_utils import uuidutils
 
 from climate_core import exceptions
 from climate_core.cloud import volumes
-from climate_core.plugins.progress import END, Progress
-from climate_core.plugins.step_context import EndContext
+from climate_core.plugins.step_context import END, EndContext, Progress
 from climate_core.plugins.volume import end_steps, lost_steps
 from tests.functional.cinder.base import IMAGE
 from tests.functional.cinder.lease_service import LeaseServiceTest

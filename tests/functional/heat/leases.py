@@ -49,7 +49,7 @@ class Reserved(world.Things):
     def reserve(self, context, values):
         self.state.setdefault(values['resource_id'], 'asleep')
         params = {key: values[key] for key in ('on_end', 'stack_id') if key in values}
-        return base.Claimed(values['resource_id'], params)
+        return base.ReservedResource(values['resource_id'], params)
 
 
 class Servers(Reserved):
@@ -96,7 +96,7 @@ class Stacks(Reserved):
             'hold': 'now',
             **{k: values[k] for k in ('name', 'hold', 'on_end') if k in values},
         }
-        return base.Claimed(made, params)
+        return base.ReservedResource(made, params)
 
     def make(self, context, lease_id, values, claimed):
         if 'template' not in values:
@@ -120,9 +120,9 @@ class Stacks(Reserved):
             if status != 'DELETE_IN_PROGRESS':
                 self.journal.append(('delete', stack))
                 self.delete(stack)
-            return base.Wait(5)
+            return base.PollAgain(5)
         if status == 'DELETE_IN_PROGRESS' or (on_end != 'nothing' and status[-3:] == 'ESS'):
-            return base.Wait(5)
+            return base.PollAgain(5)
         return self._act('end', stack, 'kept')
 
 
@@ -138,7 +138,7 @@ class Hosts(Reserved):
 
     def reserve(self, context, values):
         params = {'min': values.get('min', 1)}
-        return base.Claimed(str(uuid.uuid4()), params, unit_kind='host')
+        return base.ReservedResource(str(uuid.uuid4()), params, unit_kind='host')
 
     def request_keys(self, lease_id, values):
         return [values.get('min', 1)]

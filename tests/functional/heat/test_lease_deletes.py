@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """OS::Climate::Lease: how it ends, with its stack or without it, in every phase."""
 
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from tests.functional.heat import leases
 from tests.functional.heat.leased import OF_SERVER, SERVER, LeaseTest
 from tests.support.stacks import EMPTY, added, server, stack
@@ -42,7 +42,7 @@ class TestWithTheStack(DeleteTest):
         assert self.leases.get(lease).deleted_at is not None
 
     def test_lease_in_any_status_is_deleted(self):
-        self.leases.servers.answers['wake', SERVER] = [Wait(60)]
+        self.leases.servers.answers['wake', SERVER] = [PollAgain(60)]
         for make, given, status in (
             (self.make_started, {'reservations': [OF_SERVER]}, 'STARTING'),
             (self.make_started, {}, 'ACTIVE'),
@@ -90,7 +90,7 @@ class TestWaiting(DeleteTest):
     def test_removed_lease_is_waited_for_until_it_holds_nothing(self):
         stack = self.make(reservations=[OF_SERVER])
         lease = self.leases.lease.id
-        self.leases.servers.answers['end', SERVER] = [Wait(5)] * 3
+        self.leases.servers.answers['end', SERVER] = [PollAgain(5)] * 3
         seen = []
 
         def meanwhile():
@@ -106,7 +106,7 @@ class TestWaiting(DeleteTest):
 
     def test_removed_lease_is_waited_for_until_removed_reservations_are_gone(self):
         stack = self.make(reservations=[OF_SERVER])
-        self.leases.servers.answers['end', SERVER] = [Wait(5)] * 3
+        self.leases.servers.answers['end', SERVER] = [PollAgain(5)] * 3
         self.change(stack)
         assert self.leases.lease.reservations[1].status == 'deleting'
         self.let_time_pass()
@@ -115,7 +115,7 @@ class TestWaiting(DeleteTest):
 
     def test_outage_of_the_lease_service_is_waited_for(self):
         stack = self.make(reservations=[OF_SERVER])
-        self.leases.servers.answers['end', SERVER] = [Wait(5)]
+        self.leases.servers.answers['end', SERVER] = [PollAgain(5)]
 
         def meanwhile():
             self.leases.after = [leases.refusal(500, 'The database is away.')]
@@ -185,7 +185,7 @@ class TestRemoved(DeleteTest):
     def test_stack_goes_on_with_a_slow_lease_service(self):
         """It lets the stack go on only while heat removes the lease from it."""
         stack = self.make()
-        self.leases.stacks.answers['end', stack] = [Wait(5)] * 3
+        self.leases.stacks.answers['end', stack] = [PollAgain(5)] * 3
         self.let_time_pass()
         self.assert_stack_goes_on(stack, self.leases.lease.id)
         assert not self.leases.stacks.answers['end', stack]
@@ -197,7 +197,7 @@ class TestRemoved(DeleteTest):
         self.leases.fail(stack, 'Heat does not let us.')
         self.leases.start(lease)
         assert [each.status for each in self.leases.lease.live] == ['error', 'error']
-        self.leases.servers.answers['end', SERVER] = [Wait(5)]
+        self.leases.servers.answers['end', SERVER] = [PollAgain(5)]
         self.let_time_pass()
         self.assert_stack_goes_on(stack, lease)
         assert self.leases.servers.state[SERVER] == 'gone'
@@ -205,8 +205,8 @@ class TestRemoved(DeleteTest):
     def test_stack_goes_on_while_its_lease_ends_or_suspends_it(self):
         answers = self.leases.servers.answers, self.leases.stacks.answers
         for given, plugin, wait in (
-            ({'reservations': [OF_SERVER], 'on_end': 'nothing'}, 0, Wait(5)),
-            ({'on_end': 'suspend'}, 1, Wait(1)),
+            ({'reservations': [OF_SERVER], 'on_end': 'nothing'}, 0, PollAgain(5)),
+            ({'on_end': 'suspend'}, 1, PollAgain(1)),
         ):
             self.set_dates()
             self.bus.meanwhile = self.leases.run

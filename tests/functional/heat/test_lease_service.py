@@ -20,9 +20,8 @@ from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud import errors, services, stacks
-from climate_core.plugins.progress import END, START, Progress
 from climate_core.plugins.stack import end_steps, lost_actions
-from climate_core.plugins.step_context import EndContext, StepContext
+from climate_core.plugins.step_context import END, START, EndContext, Progress, StepContext
 from tests.functional.heat.base import HeatTest
 from tests.functional.heat.users import ALICE, ALICES, BOB, User
 from tests.support import leases

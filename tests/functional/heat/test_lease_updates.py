@@ -10,7 +10,7 @@ from heat.common import exception
 from oslo_utils import fixture as timeutils_fixture
 from oslo_utils import timeutils
 
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from tests.functional.heat import leases
 from tests.functional.heat.leased import OF_SERVER, OF_VOLUME, SERVER, VOLUME, LeaseTest
 from tests.support.stacks import added, server
@@ -240,7 +240,7 @@ class TestReplaced(LeaseTest):
 
     def test_lease_that_is_ending_is_not_replaced(self):
         stack, lease = self.make_started(reservations=[OF_SERVER], on_end='nothing')
-        self.leases.servers.answers['end', SERVER] = [Wait(5)]
+        self.leases.servers.answers['end', SERVER] = [PollAgain(5)]
         self.leases.end(lease)
         self.check(stack, status='CHECK_FAILED')
         self.update(

@@ -20,7 +20,7 @@ from climate_core.api import validation
 from climate_core.api.schemas import reservation
 from climate_core.cloud import servers
 from climate_core.cloud.servers import NOVA
-from climate_core.plugins import specified
+from climate_core.plugins import resource_spec
 from climate_core.plugins.server import block_devices, specification
 from climate_core.plugins.server.plugin import ServerPlugin
 from tests.support import leases as build
@@ -95,7 +95,7 @@ def bodies(wanted):
     """Yield what Nova is sent for the servers of a request that Climate accepts."""
     values = {'resource_type': 'virtual:instance', 'server': wanted}
     server = validation.check(values, OURS)['server']
-    claimed = specified.claim('server', server, {}, {}, hidden=specification._SECRETS)
+    claimed = resource_spec.reserve_group('server', server, {}, {}, hidden=specification._SECRETS)
     secrets = {name: server[name] for name in specification._SECRETS if name in server}
     made = [build.reservation(**each.params) for each in (claimed, *claimed.others)]
     lease = build.lease(*made)

@@ -6,7 +6,7 @@ import pytest
 from nova.conductor.api import ComputeTaskAPI
 
 from climate_core import exceptions
-from climate_core.plugins import making
+from climate_core.plugins import provisioned_plugin
 from climate_core.plugins.server.plugin import ServerPlugin
 from tests.functional.nova.made_servers import HOST, SCRIPT, START, MadeServersTest
 from tests.support.kinds import kind_cell
@@ -74,7 +74,7 @@ class TestMadeServers(MadeServersTest):
                 self.time.forward(seconds=1)
             self.world.operations.end_lease(user(self.api.project_id, 'fake'), lease_id)
             self.look_around(2)
-            self.time.forward(seconds=making.IN_FLIGHT)
+            self.time.forward(seconds=provisioned_plugin.IN_FLIGHT_SECONDS)
             self.look_around()
             assert self.state(lease_id)[0] == 'TERMINATED'
             self.assert_nothing_left()

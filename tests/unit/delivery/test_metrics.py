@@ -17,7 +17,7 @@ from climate_core.delivery.metrics import Metrics, _DatabaseCollector
 from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.claims import Claims
 from climate_core.engine.event_pool import EventPool
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from climate_core.threads import Backoff
 from tests.support.stopping import stop
 from tests.support.world import TYPE, Time, World, user
@@ -76,7 +76,7 @@ def test_lateness_of_a_claim_and_of_a_finish(measured: Measured, time: Time) -> 
 
 
 def test_a_finish_counts_from_the_first_time_it_was_due(measured: Measured, time: Time) -> None:
-    measured.world.things.answers['wake', 'a'] = [Wait(10.0)]
+    measured.world.things.answers['wake', 'a'] = [PollAgain(10.0)]
     measured.world.create('a')
     measured.run()
     assert measured.value(f'{FINISHED}_count', **START) is None
@@ -112,7 +112,7 @@ def test_what_was_done_and_is_due_anew_counts_anew(measured: Measured, time: Tim
 
 
 def test_what_another_manager_did_meanwhile_is_not_counted(measured: Measured, time: Time) -> None:
-    measured.world.things.answers['wake', 'a'] = [Wait(10.0), Wait(10.0)]
+    measured.world.things.answers['wake', 'a'] = [PollAgain(10.0), PollAgain(10.0)]
     measured.world.create('a')
     measured.run()
     time.forward(seconds=10)
@@ -248,7 +248,7 @@ def test_wrong_address_to_listen_on_is_refused(text: str) -> None:
 
 def test_repairs_are_counted_by_type_and_name(measured: Measured, time: Time) -> None:
     lease_id = measured.world.create('thing')
-    measured.world.things.answers['wake', 'thing'] = [Wait(5, 'Reset.', repair='reset_state')]
+    measured.world.things.answers['wake', 'thing'] = [PollAgain(5, 'Reset.', repair='reset_state')]
     for _ in range(2):
         measured.run()
         time.forward(minutes=1)

@@ -14,7 +14,7 @@ from climate_core.calendar.model import AllocationRequest, Demand
 from climate_core.context import RequestContext
 from climate_core.engine import attempts
 from climate_core.lease import model
-from climate_core.plugins.base import Claimed, ResourcePlugin, Wait
+from climate_core.plugins.base import PollAgain, ReservedResource, ResourcePlugin
 from tests.support.world import TYPE, Things, Time
 
 Row = Mapping[str, Any]
@@ -81,25 +81,25 @@ class Ledger(Things):
         self.effects.clear()
         self.hopeless.clear()
 
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
+    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> ReservedResource:
         thing = values['resource_id']
         state = self.state.setdefault(thing, 'asleep')
         if state == 'gone':
             raise exceptions.ResourceNotFound('It is gone.', field='resource_id')
         if state == 'awake':
             raise exceptions.BadRequest('It is awake already.', field='resource_id')
-        return Claimed(thing, {'colour': values.get('colour', 'grey')}, {'servers': 1})
+        return ReservedResource(thing, {'colour': values.get('colour', 'grey')}, {'servers': 1})
 
-    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         return self._answer('wake', 'awake', lease, reservation)
 
     def is_awake(self, lease: model.Lease, reservation: model.Reservation) -> bool:
         return self.state[reservation.resource_id] == 'awake'
 
-    def end(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+    def end(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         return self._answer('end', 'gone', lease, reservation)
 
-    def preempt(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+    def preempt(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         return self._answer('preempt', 'asleep', lease, reservation)
 
     def done(self, thing: str) -> list[str]:
@@ -108,11 +108,11 @@ class Ledger(Things):
 
     def _answer(
         self, action: str, state: str, lease: model.Lease, reservation: model.Reservation
-    ) -> Wait | None:
+    ) -> PollAgain | None:
         thing = reservation.resource_id
         answer = self.mood.pop(0) if self.mood else 'done'
         if answer == 'wait':
-            return Wait(5.0)
+            return PollAgain(5.0)
         if answer == 'transient':
             raise exceptions.Transient('It is away.')
         late = (lease.end_date - self.time()).total_seconds() < attempts.TOO_LATE_SECONDS
@@ -161,16 +161,16 @@ class Others(ResourcePlugin):
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
+    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> ReservedResource:
         return self._ledger.reserve(context, values)
 
-    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         return self._ledger.wake_up(lease, reservation)
 
     def is_awake(self, lease: model.Lease, reservation: model.Reservation) -> bool:
         return self._ledger.is_awake(lease, reservation)
 
-    def end(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+    def end(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         return self._ledger.end(lease, reservation)
 
 
@@ -195,7 +195,7 @@ class PromisedThings(Others):
     rank, _ = RANKS[HOST]
     preemptible = True
 
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
+    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> ReservedResource:
         claimed = self._ledger.reserve(context, values)
         return dataclasses.replace(claimed, unit_kind='room')
 
@@ -208,11 +208,11 @@ class PromisedThings(Others):
             reservation_id=reservation.id, demand=demand, field='min', noun='rooms'
         )
 
-    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         assert reservation.allocations, 'what is not promised is not woken'
         return super().wake_up(lease, reservation)
 
-    def preempt(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+    def preempt(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         return self._ledger.preempt(lease, reservation)
 
 
@@ -235,10 +235,10 @@ class MadeThings(Others):
         self.made: dict[str, str] = {}
         self.homeless: set[str] = set()
 
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
+    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> ReservedResource:
         params = {'name': values['server']['name'], model.GROUP: uuidutils.generate_uuid()}
         first, *others = (
-            Claimed(f'{model.UNMADE}{uuidutils.generate_uuid()}', params, {'servers': 1})
+            ReservedResource(f'{model.UNMADE}{uuidutils.generate_uuid()}', params, {'servers': 1})
             for _ in range(values['server']['count'])
         )
         return dataclasses.replace(first, others=others)
@@ -248,8 +248,8 @@ class MadeThings(Others):
         context: RequestContext,
         lease_id: str,
         values: Mapping[str, Any],
-        claimed: Claimed,
-    ) -> Claimed:
+        claimed: ReservedResource,
+    ) -> ReservedResource:
         return dataclasses.replace(claimed, prepare=True, prepare_before=LEAD)
 
     def request_keys(self, lease_id: str, values: Mapping[str, Any]) -> Sequence[Hashable]:
@@ -261,7 +261,7 @@ class MadeThings(Others):
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         return {'servers': 1}
 
-    def prepare(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+    def prepare(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         if reservation.is_made:
             if self._ledger.mood[:1] == ['no_room']:
                 # As a server for which Nova finds no host once it is asked for.
@@ -271,7 +271,7 @@ class MadeThings(Others):
             return None
         answer = self._ledger.mood.pop(0) if self._ledger.mood else 'done'
         if answer == 'wait':
-            return Wait(5.0)
+            return PollAgain(5.0)
         failures = {
             'transient': exceptions.Transient('It is away.'),
             'permanent': exceptions.Permanent('It never will.'),
@@ -288,28 +288,30 @@ class MadeThings(Others):
         self._ledger.state.setdefault(thing, 'asleep')
         if answer == 'lost':
             raise exceptions.Transient('The answer was lost.')
-        return Wait(0.0, resource_id=thing)
+        return PollAgain(0.0, resource_id=thing)
 
-    def rollback_prepare(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+    def rollback_prepare(
+        self, lease: model.Lease, reservation: model.Reservation
+    ) -> PollAgain | None:
         answer = self._ledger.mood.pop(0) if self._ledger.mood else 'done'
         if answer == 'wait':
-            return Wait(5.0)
+            return PollAgain(5.0)
         if answer in ('transient', 'permanent'):
             raise exceptions.Transient('It is away.')
         self._discard(reservation)
         return None
 
-    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         assert reservation.is_made, 'what is not made is not woken'
         return super().wake_up(lease, reservation)
 
-    def end(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+    def end(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         if not reservation.is_made:
             self._discard(reservation)
             return None
         return super().end(lease, reservation)
 
-    def preempt(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+    def preempt(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         return self._ledger.preempt(lease, reservation)
 
     def present(self) -> list[str]:

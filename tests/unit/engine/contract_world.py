@@ -18,7 +18,7 @@ from climate_core.db import due_events, tables
 from climate_core.lease import model, states
 from climate_core.lease.changes import queueing
 from climate_core.operations.draft import Draft
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import Nouns
 from climate_core.plugins.server.plugin import ServerPlugin
@@ -115,11 +115,11 @@ class InstantRoomMaker:
         assert draft.request is not None
         return queueing.drain_hosts_for(lease, {'moved': 0}, draft.request.lasts, None, draft.now)
 
-    def step(self, lease: model.Lease) -> Wait | None:
+    def step(self, lease: model.Lease) -> PollAgain | None:
         mood = self._world.ledger.mood
         answer = mood.pop(0) if mood else 'done'
         if answer == 'wait':
-            return Wait(5.0, 'moved 0 of 1', {'moved': 1})
+            return PollAgain(5.0, 'moved 0 of 1', {'moved': 1})
         if answer == 'permanent' or self._world.ledger.time() > lease.created_at + ROOM_TIMEOUT:
             raise exceptions.Permanent('They were not empty in time.')
         if answer == 'transient':

@@ -13,7 +13,7 @@ from climate_core.db import due_events, history
 from climate_core.db.due_events import DueEvent
 from climate_core.engine import fast_start
 from climate_core.lease import model, states
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from tests.support.world import TYPE, Time, World
 
 NEVER = '2099-01-01 00:00'
@@ -24,7 +24,7 @@ class Waiting:
 
     def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         self.world = world
-        world.things.answers['wake', 'a'] = [Wait(60.0)]
+        world.things.answers['wake', 'a'] = [PollAgain(60.0)]
         self.lease_id = world.create('a', end=NEVER)
         world.run_until_idle()
         self.see: Callable[[], bool] = lambda: True
@@ -170,7 +170,7 @@ def test_lease_with_more_resources_is_claimed(
 ) -> None:
     waiting = Waiting(world, monkeypatch)
     for each in 'bc':
-        world.things.answers['wake', each] = [Wait(60.0)]
+        world.things.answers['wake', each] = [PollAgain(60.0)]
     waiting.lease_id = world.create('b', 'c', end=NEVER)
     world.run_until_idle()
     waiting.run()
@@ -179,7 +179,7 @@ def test_lease_with_more_resources_is_claimed(
 
 def test_lease_of_several_resources_is_not_kept(world: World) -> None:
     for each in 'bc':
-        world.things.answers['wake', each] = [Wait(60.0)]
+        world.things.answers['wake', each] = [PollAgain(60.0)]
     world.create('b', 'c', end=NEVER)
     world.run_until_idle()
     assert world.executor.fast_starts.find_early_poll(TYPE, 'b') is None
@@ -218,7 +218,7 @@ def test_notification_that_comes_while_a_manager_works_counts_after_that(
     find = functools.partial(due_events.EarlyPolls(world.database).find, TYPE, 'a')
     found: list[DueEvent | None] = []
     time.forward(minutes=1)
-    world.things.answers['wake', 'a'] = [Wait(60.0)]
+    world.things.answers['wake', 'a'] = [PollAgain(60.0)]
     at('finish.before', lambda: found.append(find()))
     (due,) = world.due()
     world.executor.run(due)
@@ -284,7 +284,7 @@ def test_start_that_others_may_work_on_is_looked_for_in_the_database(
     if change == 'is due':
         time.forward(minutes=1)
     elif change == 'is claimed':
-        world.things.answers['wake', 'a'] = [Wait(60.0)]
+        world.things.answers['wake', 'a'] = [PollAgain(60.0)]
         next(world.executor.work(dataclasses.replace(waiting.due(), is_early=False)))
     else:
         world.delete(waiting.lease_id)
@@ -296,7 +296,7 @@ def test_only_so_many_leases_are_kept(waiting: Waiting, monkeypatch: pytest.Monk
     world = waiting.world
     monkeypatch.setattr(fast_start, '_MAX_STARTS', 2)
     for each in 'bc':
-        world.things.answers['wake', each] = [Wait(60.0)]
+        world.things.answers['wake', each] = [PollAgain(60.0)]
         world.create(each, end=NEVER)
     world.run()
     known = [world.executor.fast_starts.find_early_poll(TYPE, each) is not None for each in 'abc']

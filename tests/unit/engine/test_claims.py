@@ -15,7 +15,7 @@ from climate_core.db.engine import Stale
 from climate_core.engine.claims import Claims, EventClaim
 from climate_core.lease.changes import lifecycle
 from climate_core.lease.history import Cause
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from tests.support.stopping import stop
 from tests.support.world import Time, World, statuses
 
@@ -211,7 +211,7 @@ def test_a_stale_lease_is_not_written(any_world: World) -> None:
 
 def test_waiting_gives_the_claim_back(any_world: World) -> None:
     world = any_world
-    world.things.answers['wake', 'a'] = [Wait(3600)]
+    world.things.answers['wake', 'a'] = [PollAgain(3600)]
     lease_id = world.create('a', end=NEVER)
     world.run_until_idle()
     event = world.lease(lease_id).event('start_lease')

@@ -6,7 +6,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.lease import views
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from tests.support.world import Time, World, statuses
 
 
@@ -47,7 +47,7 @@ def test_what_is_told_has_the_lease_but_not_its_trust(world: World) -> None:
 
 
 def test_a_resource_on_its_way_is_looked_at_again(world: World, time: Time) -> None:
-    world.things.answers['wake', 'a'] = [Wait(5), Wait(5)]
+    world.things.answers['wake', 'a'] = [PollAgain(5), PollAgain(5)]
     lease_id = world.create('a', 'b')
     lease = world.settle(lease_id)
     assert lease.status == 'STARTING'

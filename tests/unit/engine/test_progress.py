@@ -8,7 +8,7 @@ import pytest
 from climate_core import exceptions, notifications
 from climate_core.db import history
 from climate_core.lease import model
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from tests.support.world import NOON, Time, World
 
 KEPT = {'failures': 2, 'asked': 'secretly'}
@@ -21,7 +21,7 @@ def of(world: World, lease_id: str) -> model.Reservation:
 
 @pytest.mark.parametrize(
     'answer',
-    [Wait(5, None, KEPT), Wait(5, 'Slow.', KEPT), exceptions.Transient('No.', KEPT)],
+    [PollAgain(5, None, KEPT), PollAgain(5, 'Slow.', KEPT), exceptions.Transient('No.', KEPT)],
 )
 @pytest.mark.parametrize('action', ['wake', 'end'])
 def test_a_plugin_gets_back_what_it_gave(
@@ -31,7 +31,11 @@ def test_a_plugin_gets_back_what_it_gave(
     if action == 'end':
         world.run_until_idle()
         world.delete(lease_id)
-    world.things.answers[action, 'thing'] = [answer, Wait(5), Wait(5, None, {'asked': 'more'})]
+    world.things.answers[action, 'thing'] = [
+        answer,
+        PollAgain(5),
+        PollAgain(5, None, {'asked': 'more'}),
+    ]
     seen = []
     for _ in range(4):
         world.run()
@@ -42,7 +46,7 @@ def test_a_plugin_gets_back_what_it_gave(
 
 def test_what_a_plugin_keeps_is_told_to_nobody(world: World) -> None:
     lease_id = world.create('thing')
-    world.things.answers['wake', 'thing'] = [Wait(5, None, KEPT)]
+    world.things.answers['wake', 'thing'] = [PollAgain(5, None, KEPT)]
     world.run()
     lease = world.lease(lease_id)
     assert of(world, lease_id).progress == KEPT

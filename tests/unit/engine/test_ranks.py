@@ -8,7 +8,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.engine import attempts
 from climate_core.lease import model
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.stack.plugin import StackPlugin
 from climate_hosts.plugins.host.plugin import HostPlugin
@@ -64,7 +64,9 @@ class RankedWorld(World):
         seen: list[dict[str, str]] = []
         act = self.things._act
 
-        def look(lease: model.Lease, reservation: model.Reservation, *rest: str) -> Wait | None:
+        def look(
+            lease: model.Lease, reservation: model.Reservation, *rest: str
+        ) -> PollAgain | None:
             seen.append({each.resource_id: each.status for each in lease.reservations})
             return act(rest[0], reservation.resource_id, rest[1])
 
@@ -115,7 +117,7 @@ def test_hosts_are_open_before_a_stack_is_woken_or_filled() -> None:
         assert [[each.resource_type for each in some] for some in found] == [[e] for e in expected]
 
 
-@pytest.mark.parametrize('trouble', [Wait(7), exceptions.Transient('It is away.')])
+@pytest.mark.parametrize('trouble', [PollAgain(7), exceptions.Transient('It is away.')])
 def test_nobody_is_woken_before_what_it_stands_on(
     world: RankedWorld, time: Time, trouble: object
 ) -> None:
@@ -165,7 +167,7 @@ def test_what_was_given_up_at_the_end_wakes_nobody(world: RankedWorld, time: Tim
     assert world.things.journal == [('end', 'server1'), ('end', 'base1')]
 
 
-@pytest.mark.parametrize('trouble', [Wait(7), exceptions.Transient('It is away.')])
+@pytest.mark.parametrize('trouble', [PollAgain(7), exceptions.Transient('It is away.')])
 def test_nobody_loses_what_it_stands_on(world: RankedWorld, trouble: object) -> None:
     lease_id = world.create('base1', 'server1', 'server2')
     world.run_until_idle()
@@ -200,7 +202,7 @@ def test_one_that_is_given_back_waits_for_nobody(world: RankedWorld) -> None:
     assert world.things.state == {'server1': 'awake'}
 
 
-@pytest.mark.parametrize('trouble', [Wait(7), exceptions.Transient('It is away.')])
+@pytest.mark.parametrize('trouble', [PollAgain(7), exceptions.Transient('It is away.')])
 def test_everybody_waits_for_the_end_of_a_parent(world: RankedWorld, trouble: object) -> None:
     lease_id = world.create('base1', 'parent1', 'server1')
     world.run_until_idle()
@@ -233,7 +235,7 @@ def selective(world: RankedWorld) -> RankedWorld:
     return world
 
 
-@pytest.mark.parametrize('trouble', [Wait(7), exceptions.Transient('It is away.')])
+@pytest.mark.parametrize('trouble', [PollAgain(7), exceptions.Transient('It is away.')])
 def test_a_parent_keeps_only_its_own_asleep(selective: RankedWorld, trouble: object) -> None:
     """Nor does what waits for the parent keep anybody else asleep."""
     selective.parents.answers['wake', 'parent1'] = [trouble]
@@ -250,7 +252,7 @@ def test_a_parent_keeps_only_its_own_asleep(selective: RankedWorld, trouble: obj
     assert selective.lease(lease_id).status == 'ACTIVE'
 
 
-@pytest.mark.parametrize('trouble', [Wait(7), exceptions.Transient('It is away.')])
+@pytest.mark.parametrize('trouble', [PollAgain(7), exceptions.Transient('It is away.')])
 def test_a_parent_keeps_only_its_own_from_ending(selective: RankedWorld, trouble: object) -> None:
     lease_id = selective.create('parent1', 'base1', 'base2', 'server1', 'server2')
     selective.run_until_idle()
@@ -262,8 +264,8 @@ def test_a_parent_keeps_only_its_own_from_ending(selective: RankedWorld, trouble
 
 
 def test_one_that_others_than_its_parent_keep_waiting(selective: RankedWorld) -> None:
-    selective.parents.answers['wake', 'parent1'] = [Wait(7)]
-    selective.bases.answers['wake', 'base2'] = [Wait(9)]
+    selective.parents.answers['wake', 'parent1'] = [PollAgain(7)]
+    selective.bases.answers['wake', 'base2'] = [PollAgain(9)]
     selective.create('parent1', 'base1', 'base2', 'server3')
     selective.run_until_idle()
     assert selective.things.journal == []

@@ -17,7 +17,7 @@ from climate_core.db import due_events
 from climate_core.db.due_events import DueEvent
 from climate_core.engine import scheduler
 from climate_core.engine.scheduler import Scheduler, shuffle_equals
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from tests.support.pools import WholeEvents
 from tests.support.stopping import stop
 from tests.support.world import NOON, World
@@ -101,7 +101,7 @@ def test_scheduler_wakes_up_when_the_next_event_is_due(
 
 
 def test_a_wait_is_followed_without_a_nudge(world: World, start: Callable[..., Scheduler]) -> None:
-    world.things.answers['wake', 'a'] = [Wait(0.1), Wait(0.1)]
+    world.things.answers['wake', 'a'] = [PollAgain(0.1), PollAgain(0.1)]
     world.create('a', end=NEVER)
     awaited = Awaited(world)
     start(awaited)
@@ -169,7 +169,7 @@ def test_it_sleeps_when_there_is_nothing_at_all(world: World) -> None:
 def test_database_is_not_asked_when_an_event_has_told_when_its_next_look_is(
     world: World,
 ) -> None:
-    world.things.answers['wake', 'a'] = [Wait(60)]
+    world.things.answers['wake', 'a'] = [PollAgain(60)]
     world.create('a', end=NEVER)
     done = threading.Event()
 
@@ -222,7 +222,7 @@ def test_lease_that_starts_later_is_started_though_nobody_asks_for_it_before(
 def test_look_that_may_come_early_does_not_wait_for_its_time(
     world: World, start: Callable[..., Scheduler]
 ) -> None:
-    world.things.answers['wake', 'a'] = [Wait(600)]
+    world.things.answers['wake', 'a'] = [PollAgain(600)]
     lease_id = world.create('a', end=NEVER)
     tried, awaited = threading.Event(), Awaited(world)
 

@@ -18,7 +18,7 @@ from climate_core.engine.event_steps import Work
 from climate_core.engine.scheduler import Scheduler
 from climate_core.lease import events as lease_events
 from climate_core.lease import model, states
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from tests.support.stopping import stop
 from tests.support.world import NOON, TYPE, Things, World, user
 
@@ -312,7 +312,7 @@ def test_project_that_has_just_a_lease_is_next_though_no_thread_is_free(loop: Lo
 
 
 def test_early_look_at_a_service_that_has_its_share_waits(loop: Loop) -> None:
-    loop.things.answers['wake', 'first'] = [Wait(600)]
+    loop.things.answers['wake', 'first'] = [PollAgain(600)]
     lease_id = loop.create('first')
     loop.scheduler.start()
     waits = states.EventStatus.UNDONE

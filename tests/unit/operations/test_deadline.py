@@ -12,7 +12,7 @@ import pytest
 from climate_core import concurrency, exceptions
 from climate_core.calendar.windows import SearchBudget
 from climate_core.context import RequestContext
-from climate_core.plugins.base import Claimed
+from climate_core.plugins.base import ReservedResource
 from climate_core.plugins.common_pool.emptying import FreeRoom, RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import Forecast, FutureDemand
 from tests.support.world import Things, World, user
@@ -43,8 +43,12 @@ class Crafts(Things):
         self.made: list[str] = []
 
     def make(
-        self, context: RequestContext, lease_id: str, values: Mapping[str, Any], claimed: Claimed
-    ) -> Claimed:
+        self,
+        context: RequestContext,
+        lease_id: str,
+        values: Mapping[str, Any],
+        claimed: ReservedResource,
+    ) -> ReservedResource:
         self.made.append(values['resource_id'])
         return dataclasses.replace(claimed, made=True)
 

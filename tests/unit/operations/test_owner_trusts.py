@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.db import leases, tables, trusts
-from climate_core.plugins.base import Claimed
+from climate_core.plugins.base import ReservedResource
 from climate_core.repair import cleanup
 from tests.support.world import Time, World, user
 
@@ -193,10 +193,10 @@ def ended_meanwhile(world: World, lease_id: str, monkeypatch: pytest.MonkeyPatch
     """Let a lease end between the look of a create at its trust and the commit."""
     other = another_manager(world)
 
-    def make(*args: Any) -> Claimed:
+    def make(*args: Any) -> ReservedResource:
         if other.lease(lease_id).trust_id is not None:
             finish(other, lease_id)
-        claimed: Claimed = args[-1]
+        claimed: ReservedResource = args[-1]
         return claimed
 
     monkeypatch.setattr(world.things, 'make', make)

@@ -14,7 +14,7 @@ from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.db import leases
 from climate_core.lease import model
-from climate_core.plugins.base import Claimed, Wait
+from climate_core.plugins.base import PollAgain, ReservedResource
 from tests.support.quotas import limit, replace
 from tests.support.world import TYPE, Things, Time, World, user
 
@@ -36,7 +36,7 @@ class Crafts(Things):
     def request_keys(self, lease_id: str, values: Mapping[str, Any]) -> Sequence[Hashable]:
         return [f'made-{values["resource_id"]}']
 
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> Claimed:
+    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> ReservedResource:
         return dataclasses.replace(
             super().reserve(context, values),
             resource_id=f'new:{values["resource_id"]}',
@@ -44,8 +44,12 @@ class Crafts(Things):
         )
 
     def make(
-        self, context: RequestContext, lease_id: str, values: Mapping[str, Any], claimed: Claimed
-    ) -> Claimed:
+        self,
+        context: RequestContext,
+        lease_id: str,
+        values: Mapping[str, Any],
+        claimed: ReservedResource,
+    ) -> ReservedResource:
         name = values['resource_id']
         if name in self.trouble:
             raise self.trouble[name]
@@ -64,10 +68,12 @@ class Crafts(Things):
         del self.made[resource_id.removeprefix('made-')]
         del self.state[resource_id]
 
-    def prepare(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+    def prepare(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         return self._act('prepare', reservation.resource_id, 'ready')
 
-    def rollback_prepare(self, lease: model.Lease, reservation: model.Reservation) -> Wait | None:
+    def rollback_prepare(
+        self, lease: model.Lease, reservation: model.Reservation
+    ) -> PollAgain | None:
         return self._act('take back', reservation.resource_id, 'gone')
 
 
@@ -231,7 +237,7 @@ def test_a_join_whose_name_was_taken_by_an_equal_one(world: World, crafts: Craft
     found: list[str] = []
     reserve = crafts.reserve
 
-    def slow(context: RequestContext, values: Mapping[str, Any]) -> Claimed:
+    def slow(context: RequestContext, values: Mapping[str, Any]) -> ReservedResource:
         if not found:
             found.append('')
             found[0] = world.join(lease_id, 'b')
@@ -289,8 +295,8 @@ def test_a_mistake_in_a_plugin_is_tried_again(world: World, crafts: Crafts, time
 
 def test_what_cannot_be_prepared_is_taken_back(world: World, crafts: Crafts, time: Time) -> None:
     """Also if that fails for good at first: it holds capacity."""
-    crafts.answers['prepare', 'made-a'] = [Wait(5, 'long'), exceptions.Permanent('no room')]
-    crafts.answers['take back', 'made-a'] = [Wait(5), exceptions.Permanent('not now')]
+    crafts.answers['prepare', 'made-a'] = [PollAgain(5, 'long'), exceptions.Permanent('no room')]
+    crafts.answers['take back', 'made-a'] = [PollAgain(5), exceptions.Permanent('not now')]
     lease_id = world.create('a', 'b', start=LATER)
     for _ in range(60):
         world.run_until_idle()
@@ -324,7 +330,7 @@ def test_another_event_is_due_while_it_is_prepared(
         return exceptions.Permanent('It failed meanwhile.')
 
     crafts.answers['prepare', 'made-a'] = [late]
-    crafts.answers['wake' if starts else 'end', 'made-a'] = [Wait(5)]
+    crafts.answers['wake' if starts else 'end', 'made-a'] = [PollAgain(5)]
     world.run_until_idle()
     assert world.lease(lease_id).status == ('STARTING' if starts else 'TERMINATING')
     time.forward(seconds=5)

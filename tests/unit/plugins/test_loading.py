@@ -38,12 +38,12 @@ def installed(monkeypatch):
 
 
 def test_installed_plugins_of_a_type_are_loaded():
-    assert loading.classes(['virtual:instance']) == [ServerPlugin, SizesPlugin]
+    assert loading.load_classes(['virtual:instance']) == [ServerPlugin, SizesPlugin]
 
 
 def test_load_registers_the_options():
     conf = settings.conf('http://127.0.0.1:9')
-    loaded = loading.load(conf, None)
+    loaded = loading.load_plugins(conf, None)
     assert list(loaded) == ['virtual:instance', 'size:instance']
     assert loaded['virtual:instance'].conf['virtual:instance'].on_end == 'delete'
 
@@ -59,8 +59,8 @@ def test_load_registers_the_options():
 )
 def test_what_cannot_be_used_is_refused(installed, names, reason):
     with pytest.raises(loading.PluginError, match=reason):
-        loading.classes(names)
+        loading.load_classes(names)
 
 
 def test_only_what_is_named_is_loaded(installed):
-    assert loading.classes(['twin']) == [Twin, SizesPlugin]
+    assert loading.load_classes(['twin']) == [Twin, SizesPlugin]

@@ -6,7 +6,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.plugins import step_context
-from climate_core.plugins.progress import END, START, Progress
+from climate_core.plugins.step_context import END, START, Progress
 
 NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
 
@@ -128,7 +128,7 @@ def test_what_is_due_after_a_while_is_not_when_it_was_asked_for_or_put_off():
 
 def test_an_intention_is_written_down_at_once_and_changes_no_age():
     wait = look(later(9), look().wait().progress).intend('update of 1')
-    assert wait.seconds == step_context.AT_ONCE
+    assert wait.seconds == step_context.NO_DELAY
     assert Progress.load(wait.progress, START, NOON) == Progress(START, NOON, 'update of 1')
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from climate_core import exceptions
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from tests.conformance.world import reserved
 from tests.support.fakes import nova
 from tests.unit.plugins.cases import change
@@ -52,7 +52,7 @@ def test_what_the_owner_did_after_the_start_is_respected(world, status):
 def test_what_is_on_its_way_is_waited_for(world, status, task):
     case = reserved(world)
     change(case, status=status, task_state=task)
-    assert isinstance(case.wake_once(), Wait)
+    assert isinstance(case.wake_once(), PollAgain)
     assert world.wakes(case.resource_id) == 0
 
 
@@ -69,7 +69,7 @@ def test_what_is_on_its_way_is_waited_for(world, status, task):
 )
 def test_server_that_was_woken_is_awake_when_it_is_active(world, status, task, awake):
     case = reserved(world)
-    assert isinstance(case.wake_once(), Wait)
+    assert isinstance(case.wake_once(), PollAgain)
     change(case, status=status, task_state=task, next=[])
     assert case.plugin.is_awake(case.lease, case.reservation) is awake
     assert world.wakes(case.resource_id) == 1

@@ -4,7 +4,7 @@ import dataclasses
 import pytest
 
 from climate_core import exceptions
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from tests.conformance.world import reserved
 from tests.unit.plugins.cases import (
     asked,
@@ -86,7 +86,7 @@ def test_a_broken_server_whose_start_was_not_noted(world, on_end, wanted):
 
 def test_a_server_on_its_way_is_waited_for(world):
     case = woken(world, 'stop', task_state='rebooting')
-    assert isinstance(case.end_once(), Wait)
+    assert isinstance(case.end_once(), PollAgain)
     assert asked(case) == []
     world.state.servers[case.resource_id]['task_state'] = None
     case.end()
@@ -102,9 +102,9 @@ def test_a_deletion_waits_for_no_task(world):
 @pytest.mark.parametrize(('on_end', 'wanted'), [('stop', ['os-stop']), ('nothing', [])])
 def test_a_server_that_is_starting_is_waited_for(world, on_end, wanted):
     case = reserved(world, on_end=on_end)
-    assert isinstance(case.wake_once(), Wait)
+    assert isinstance(case.wake_once(), PollAgain)
     change(case, status='BUILD', task_state=None, next=['BUILD', 'ACTIVE'])
-    assert isinstance(case.end_once(), Wait)
+    assert isinstance(case.end_once(), PollAgain)
     case.end()
     assert (asked(case), world.awake(case.resource_id)) == (wanted, not wanted)
 
@@ -113,7 +113,7 @@ def test_an_image_whose_upload_is_about_to_begin_is_waited_for(world):
     case = woken(world, 'create_image')
     case.end_once()
     change(case, task_state=None, next=[])
-    assert isinstance(case.end_once(), Wait)
+    assert isinstance(case.end_once(), PollAgain)
     assert asked(case) == ['createImage']
 
 
@@ -209,7 +209,7 @@ def test_a_shelved_server_that_only_nova_offloads(world):
 
 def test_a_server_that_is_about_to_be_forgotten_is_waited_for(world):
     case = woken(world, 'delete', status='DELETED')
-    assert isinstance(case.end_once(), Wait)
+    assert isinstance(case.end_once(), PollAgain)
     assert asked(case) == []
 
 
@@ -280,7 +280,7 @@ def test_the_fault_of_a_deletion_is_told(world):
 )
 def test_shelved_server_that_is_being_unshelved_is_waited_for(world, on_end, wanted, task):
     case = woken(world, on_end, status='SHELVED_OFFLOADED', task_state=task)
-    assert isinstance(case.end_once(), Wait)
+    assert isinstance(case.end_once(), PollAgain)
     assert asked(case) == []
     change(case, status='ACTIVE', task_state=None)
     case.end()
@@ -290,9 +290,9 @@ def test_shelved_server_that_is_being_unshelved_is_waited_for(world, on_end, wan
 @pytest.mark.parametrize('status', ['SHELVED', 'SHELVED_OFFLOADED'])
 def test_server_whose_unshelving_is_lost_is_done(world, status):
     case = woken(world, 'stop', status=status, task_state='unshelving')
-    assert isinstance(case.end_once(), Wait)
+    assert isinstance(case.end_once(), PollAgain)
     case.time.forward(60 * 180 - 1)
-    assert isinstance(case.end_once(), Wait)
+    assert isinstance(case.end_once(), PollAgain)
     case.time.forward(1)
     assert case.end_once() is None
     assert asked(case) == []

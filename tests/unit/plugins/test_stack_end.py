@@ -4,7 +4,7 @@ import dataclasses
 import pytest
 
 from climate_core import exceptions
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from climate_core.plugins.stack import end_steps
 from tests.conformance.world import reservation_of, reserved
 from tests.support.fakes import heat, nova
@@ -64,7 +64,7 @@ def test_a_failed_snapshot_is_deleted_and_made_again(stacks):
     with pytest.raises(exceptions.Transient, match=r'snapshot: .*No valid host'):
         case.end()
     assert stacks.state.stack_snapshots == {}
-    assert isinstance(case.end_once(), Wait)
+    assert isinstance(case.end_once(), PollAgain)
     assert effects(case) == ['snapshot']
     case.end()
     assert effects(case) == ['snapshot', 'snapshot', 'suspend']
@@ -86,7 +86,7 @@ def test_a_snapshot_that_is_being_made_is_waited_for(stacks):
     case = woken(stacks, 'snapshot')
     case.end_once()
     change(case, status='SNAPSHOT_COMPLETE', next=[])
-    assert isinstance(case.end_once(), Wait)
+    assert isinstance(case.end_once(), PollAgain)
     assert effects(case) == ['snapshot']
 
 
@@ -94,7 +94,7 @@ def test_a_snapshot_that_is_being_made_is_waited_for(stacks):
 @pytest.mark.parametrize('status', ['UPDATE_IN_PROGRESS', 'SUSPEND_IN_PROGRESS'])
 def test_what_is_done_with_a_stack_is_waited_for(stacks, on_end, status):
     case = woken(stacks, on_end, status=status)
-    assert isinstance(case.end_once(), Wait)
+    assert isinstance(case.end_once(), PollAgain)
     assert effects(case) == []
 
 
@@ -205,7 +205,7 @@ def test_heat_is_busy_at_the_end(stacks, on_end):
     case = woken(stacks, on_end)
     path = '/actions' if on_end == 'suspend' else '/snapshots'
     stacks.state.faults.append({'method': 'POST', 'path': path, 'status': 409, 'count': 2})
-    assert isinstance(case.end_once(), Wait)
+    assert isinstance(case.end_once(), PollAgain)
     case.end()
     assert stacks.ended(case.reservation)
 
@@ -213,8 +213,8 @@ def test_heat_is_busy_at_the_end(stacks, on_end):
 @pytest.mark.parametrize('on_end', ['delete', 'suspend', 'snapshot', 'nothing'])
 def test_a_deletion_by_the_user_is_waited_for(stacks, on_end):
     case = woken(stacks, on_end, status='DELETE_IN_PROGRESS', next=['DELETE_IN_PROGRESS'] * 2)
-    assert isinstance(case.end_once(), Wait)
-    assert isinstance(case.end_once(), Wait)
+    assert isinstance(case.end_once(), PollAgain)
+    assert isinstance(case.end_once(), PollAgain)
     change(case, next=['DELETE_COMPLETE'])
     assert case.end_once() is None
     assert effects(case) == []
@@ -223,10 +223,10 @@ def test_a_deletion_by_the_user_is_waited_for(stacks, on_end):
 def test_a_deletion_whose_engine_died_is_asked_for_again(stacks):
     case = woken(stacks, 'delete', status='DELETE_IN_PROGRESS', next=['DELETE_IN_PROGRESS'] * 99)
     for _ in range(2):
-        assert isinstance(case.end_once(), Wait)
+        assert isinstance(case.end_once(), PollAgain)
         case.time.forward(300)
     assert effects(case) == []
-    assert isinstance(case.end_once(), Wait)
+    assert isinstance(case.end_once(), PollAgain)
     assert effects(case) == ['delete']
     case.end()
     assert effects(case) == ['delete']

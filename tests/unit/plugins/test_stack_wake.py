@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 
 from climate_core import exceptions
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from tests.conformance.world import reserved
 from tests.support.fakes import heat, nova
 from tests.unit.plugins.cases import change, count_failures
@@ -30,7 +30,7 @@ def test_standby_servers_of_a_woken_stack_sleep_on(stacks):
 def test_what_is_done_with_a_stack_is_waited_for(stacks, status):
     case = reserved(stacks)
     change(case, status=status)
-    assert isinstance(case.wake_once(), Wait)
+    assert isinstance(case.wake_once(), PollAgain)
     assert stacks.effects(case.resource_id) == []
     change(case, status='UPDATE_COMPLETE')
     case.wake()
@@ -45,7 +45,7 @@ def test_an_update_whose_engine_died_is_asked_for_again(stacks, ours):
     asked = stacks.effects(case.resource_id)
     change(case, status='UPDATE_IN_PROGRESS', next=['UPDATE_IN_PROGRESS'] * 9)
     for _ in range(2):
-        assert isinstance(case.wake_once(), Wait)
+        assert isinstance(case.wake_once(), PollAgain)
         assert stacks.effects(case.resource_id) == asked
         case.time.forward(300)
     case.wake()
@@ -67,12 +67,12 @@ def test_what_a_dead_engine_left_is_taken_over(stacks, doing, asked):
     case = reserved(stacks)
     status = f'{doing}_IN_PROGRESS'
     change(case, status=status, next=[status] * 999)
-    assert isinstance(case.wake_once(), Wait)
+    assert isinstance(case.wake_once(), PollAgain)
     case.time.forward((3600 if doing == 'SNAPSHOT' else 600) - 60)
-    assert isinstance(case.wake_once(), Wait)
+    assert isinstance(case.wake_once(), PollAgain)
     assert stacks.effects(case.resource_id) == []
     case.time.forward(60)
-    assert isinstance(case.wake_once(), Wait)
+    assert isinstance(case.wake_once(), PollAgain)
     assert stacks.effects(case.resource_id) == [asked]
     case.wake()
     assert stacks.awake(case.resource_id)
@@ -129,7 +129,7 @@ def test_something_else_was_done_after_the_update(stacks, after):
     case = reserved(stacks)
     case.wake_once()
     change(case, status=after, next=[])
-    assert isinstance(case.wake_once(), Wait)
+    assert isinstance(case.wake_once(), PollAgain)
     case.wake()
     assert stacks.effects(case.resource_id) == ['update', 'update']
     assert stacks.awake(case.resource_id)
@@ -210,7 +210,7 @@ def test_wake_up_waits_while_heat_is_busy(stacks, status):
     change(case, status=status)
     stacks.fault(*UPDATE, 409)
     stacks.fault(*RESUME, 409)
-    assert isinstance(case.wake_once(), Wait)
+    assert isinstance(case.wake_once(), PollAgain)
     assert stacks.effects(case.resource_id) == []
     case.wake()
     assert stacks.effects(case.resource_id)[-1] == 'update'

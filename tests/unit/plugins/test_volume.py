@@ -6,7 +6,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.cloud import Cloud
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from climate_core.plugins.volume.plugin import VolumePlugin
 from tests.conformance.world import reserved
 from tests.support.fakes import cinder
@@ -69,7 +69,7 @@ def test_a_creation_that_does_not_end_is_told(volumes):
 def test_what_is_on_its_way_is_waited_for(volumes, status):
     case = reserved(volumes)
     change(case, status=status)
-    assert isinstance(case.wake_once(), Wait)
+    assert isinstance(case.wake_once(), PollAgain)
     assert volumes.wakes(case.resource_id) == 0
 
 

@@ -4,7 +4,7 @@
 import pytest
 
 from climate_core import exceptions
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from tests.unit.plugins.cases import asked, attached, change, status, without_rights, woken
 
 COPYING = ['backup', 'snapshot']
@@ -104,7 +104,7 @@ def test_backup_that_a_user_deletes_does_not_count(volumes):
     change(case, status='available', next=[])
     (backup,) = volumes.state.backups.values()
     backup['status'] = 'deleting'
-    assert isinstance(case.end_once(), Wait)
+    assert isinstance(case.end_once(), PollAgain)
     assert asked(case) == ['backup']
 
 

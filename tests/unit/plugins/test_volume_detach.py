@@ -4,7 +4,7 @@
 import pytest
 
 from climate_core import exceptions
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from climate_core.plugins.volume import end_steps
 from tests.support.fakes import cinder, nova
 from tests.unit.plugins.cases import (
@@ -86,7 +86,7 @@ def test_a_server_that_was_deleted_without_its_attachment(volumes):
     case, (server,) = attached(volumes)
     volumes.state.drop('servers', server['id'], {'what': 'server lost', 'id': server['id']})
     for _ in range(3):
-        assert isinstance(case.end_once(), Wait)
+        assert isinstance(case.end_once(), PollAgain)
         assert volumes.state.attachments
     case.time.forward(10)
     case.end_once()
@@ -139,7 +139,7 @@ def test_a_detachment_that_failed_is_told_and_tried_again(volumes):
     change(case, status='in-use', next=[])
     with pytest.raises(exceptions.Transient, match=server['id']):
         case.end_once()
-    assert isinstance(case.end_once(), Wait)
+    assert isinstance(case.end_once(), PollAgain)
     case.end()
     assert asked(case) == ['detach', 'detach', 'delete']
 

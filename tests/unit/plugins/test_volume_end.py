@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from climate_core import exceptions
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from climate_core.plugins.volume import end_steps
 from tests.conformance.world import reserved
 from tests.support.fakes import cinder
@@ -56,7 +56,7 @@ def test_the_way_to_the_end(volumes, on_end, before):
 @pytest.mark.parametrize('on_end', sorted(end_steps.STEPS))
 def test_a_volume_on_its_way_is_waited_for(volumes, on_end, before):
     case = woken(volumes, on_end, status=before)
-    assert isinstance(case.end_once(), Wait)
+    assert isinstance(case.end_once(), PollAgain)
     assert asked(case) == []
 
 
@@ -138,8 +138,8 @@ def test_a_volume_whose_start_was_not_noted(volumes, on_end):
 @pytest.mark.parametrize('on_end', ['delete', 'nothing'])
 def test_a_creation_is_waited_for(volumes, on_end):
     case = reserved(volumes, on_end=on_end)
-    assert isinstance(case.wake_once(), Wait)
-    assert isinstance(case.end_once(), Wait)
+    assert isinstance(case.wake_once(), PollAgain)
+    assert isinstance(case.end_once(), PollAgain)
     case.end()
     left = {'delete': (['delete'], None), 'nothing': ([], 'available')}
     assert (asked(case), status(case)) == left[on_end]
@@ -149,7 +149,7 @@ def test_a_creation_that_never_ends(volumes):
     case = reserved(volumes)
     change(case, status='creating', next=[])
     for _ in range(3):
-        assert isinstance(case.end_once(), Wait)
+        assert isinstance(case.end_once(), PollAgain)
     assert asked(case) == []
     case.time.forward(3600)
     case.end()
@@ -160,7 +160,7 @@ def test_a_volume_that_is_written_anew_is_not_broken_off(volumes):
     """It is ``downloading`` when its image is changed, too (cinder/volume/api.py reimage)."""
     case = woken(volumes, 'detach', status='downloading')
     for _ in range(5):
-        assert isinstance(case.end_once(), Wait)
+        assert isinstance(case.end_once(), PollAgain)
         case.time.forward(3600)
     assert asked(case) == []
 
@@ -184,7 +184,7 @@ def test_an_offer_to_another_project_is_taken_back(volumes):
 def test_an_offer_that_cannot_be_found(volumes):
     case = woken(volumes, status='awaiting-transfer')
     for _ in range(2):
-        assert isinstance(case.end_once(), Wait)
+        assert isinstance(case.end_once(), PollAgain)
     case.time.forward(600)
     assert case.end_once().repair == 'reset_status'
     case.end()
@@ -204,7 +204,7 @@ def test_a_deletion_that_failed_is_told_and_tried_again(volumes):
     case = woken(volumes, delete_failures=1)
     with pytest.raises(exceptions.Transient, match='could not delete'):
         case.end()
-    assert isinstance(case.end_once(), Wait)
+    assert isinstance(case.end_once(), PollAgain)
     case.end()
     assert asked(case) == ['delete', 'os-reset_status', 'delete']
 
@@ -243,7 +243,7 @@ def test_something_else_is_not_found(volumes):
     """Only the volume itself tells that it is gone."""
     case = woken(volumes)
     volumes.fault('DELETE', '/volumes', 404)
-    assert isinstance(case.end_once(), Wait)
+    assert isinstance(case.end_once(), PollAgain)
     case.end()
     assert asked(case) == ['delete']
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from climate_core import exceptions
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 from tests.conformance.fake_servers import FakeServers
 from tests.conformance.fake_stacks import FakeStacks
 from tests.conformance.fake_volumes import FakeVolumes
@@ -33,7 +33,7 @@ WORKING = (
 ACTIONS = ('CREATE', 'UPDATE', 'ROLLBACK', 'SUSPEND', 'RESUME', 'SNAPSHOT', 'CHECK', 'DELETE')
 
 
-def become_of(case: Case, look: Callable[[], Wait | None]) -> str | None:
+def become_of(case: Case, look: Callable[[], PollAgain | None]) -> str | None:
     """Return what becomes of a resource that nobody works on: the repair, or the last reason."""
     reason = None
     for _ in range(4):

@@ -8,8 +8,8 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.cloud import services
-from climate_core.plugins import wakeable
-from climate_core.plugins.base import Wait
+from climate_core.plugins import prebuilt_plugin
+from climate_core.plugins.base import PollAgain
 from climate_core.plugins.server import end_steps as server_end
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.stack.plugin import StackPlugin
@@ -70,7 +70,7 @@ def test_a_wake_up_that_failed_is_told_and_asked_for_again_later(single):
         exceptions.Transient, match=r'No space left on the host|Image is not there'
     ):
         case.wake()
-    assert isinstance(case.wake_once(), Wait)
+    assert isinstance(case.wake_once(), PollAgain)
     assert single.wakes(case.resource_id) == 1
     case.wake()
     assert single.awake(case.resource_id)
@@ -90,7 +90,7 @@ def test_a_second_wake_up_costs_one_token_and_four_calls(single):
 def test_a_wake_up_by_others_is_waited_for(single):
     case = reserved(single)
     single.fault(*WAKE_UP, 409, after=True)
-    assert isinstance(case.wake_once(), Wait)
+    assert isinstance(case.wake_once(), PollAgain)
     case.wake()
     assert single.wakes(case.resource_id) == 1
 
@@ -124,7 +124,7 @@ def test_a_lease_without_a_trust(place):
     without_rights(case)
     with pytest.raises(exceptions.Permanent, match='trust'):
         case.wake_once()
-    assert isinstance(case.end_once(), Wait)
+    assert isinstance(case.end_once(), PollAgain)
 
 
 def test_a_refusal_of_the_end_is_tried_again(single):
@@ -141,7 +141,7 @@ def test_a_deletion_is_asked_for_once(single):
     case = woken(single)
     case.end_once()
     change(case, next=[])
-    assert isinstance(case.end_once(), Wait)
+    assert isinstance(case.end_once(), PollAgain)
     assert asked(case) == ['delete']
 
 
@@ -181,7 +181,7 @@ def test_nothing_is_missing_from_nothing(place):
 
 
 def test_many_missing_are_looked_up_in_a_list(single, monkeypatch):
-    monkeypatch.setattr(wakeable, '_FEW', 1)
+    monkeypatch.setattr(prebuilt_plugin, '_MAX_SINGLE_READS', 1)
     monkeypatch.setattr(services, 'PAGE', 2)
     cases = [reserved(single) for _ in range(4)]
     single.destroy(cases[2].resource_id)
@@ -193,7 +193,7 @@ def test_many_missing_are_looked_up_in_a_list(single, monkeypatch):
 
 
 def test_pages_of_many_are_compared_with_one_listing(single, monkeypatch):
-    monkeypatch.setattr(wakeable, '_FEW', 1)
+    monkeypatch.setattr(prebuilt_plugin, '_MAX_SINGLE_READS', 1)
     cases = [reserved(single) for _ in range(4)]
     single.destroy(cases[2].resource_id)
     find_missing = single.plugin().compare_pages()
@@ -207,7 +207,7 @@ def test_pages_of_many_are_compared_with_one_listing(single, monkeypatch):
 
 
 def test_missing_of_many_is_looked_up_when_a_listing_misses_it(stacks, monkeypatch):
-    monkeypatch.setattr(wakeable, '_FEW', 1)
+    monkeypatch.setattr(prebuilt_plugin, '_MAX_SINGLE_READS', 1)
     cases = [reserved(stacks) for _ in range(3)]
     change(cases[1], project_id='other-id')
     change(cases[2], status='DELETE_COMPLETE')

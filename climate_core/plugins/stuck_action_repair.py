@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from climate_core import exceptions
 from climate_core.cloud import errors
-from climate_core.plugins.base import Wait
+from climate_core.plugins.base import PollAgain
 
 if TYPE_CHECKING:
     from climate_core.plugins.step_context import StepContext
@@ -37,9 +37,9 @@ class RepairStep(NamedTuple):
     is_failure: bool = False
 
 
-def wait(
+def wait_or_repair(
     context: 'StepContext', doing: str, seconds: float, repair: RepairStep, tell: bool = True
-) -> Wait:
+) -> PollAgain:
     """Wait for a resource whose state does not change; repair it when it counts as lost.
 
     :param doing: what is waited for, "The server has been deleting"
@@ -53,10 +53,10 @@ def wait(
     usual = dataclasses.replace(usual, seconds=min(usual.seconds, left))
     if context.age < seconds / 2:
         return usual
-    since = f'{doing} without a change for {_minutes(context.age)}'
+    since = f'{doing} without a change for {_format_minutes(context.age)}'
     later = context.put_off(doing)
     if not context.is_due(seconds):
-        told = f'{since}. It counts as lost after {_minutes(seconds)}.'
+        told = f'{since}. It counts as lost after {_format_minutes(seconds)}.'
         before = context.progress.reason
         if before and before.startswith(doing) and context.age >= seconds:
             # What an administrator has to do stays in the reason.
@@ -89,7 +89,9 @@ def wait(
     return dataclasses.replace(later, reason=f'{since}: {repair.told}', repair=repair.name)
 
 
-def leave(context: 'StepContext', doing: str, seconds: float, why: str, command: str) -> Wait:
+def wait_for_operator(
+    context: 'StepContext', doing: str, seconds: float, why: str, command: str
+) -> PollAgain:
     """Wait for a resource that only an administrator can repair; say how when it is lost.
 
     :param why: what keeps the service from it
@@ -98,8 +100,8 @@ def leave(context: 'StepContext', doing: str, seconds: float, why: str, command:
     def make() -> None:
         raise errors.Refused(why)
 
-    return wait(context, doing, seconds, RepairStep('leave', '', make, command))
+    return wait_or_repair(context, doing, seconds, RepairStep('leave', '', make, command))
 
 
-def _minutes(seconds: float) -> str:
+def _format_minutes(seconds: float) -> str:
     return f'{seconds / 60:.0f} minutes' if seconds >= 90 else f'{seconds:.0f} seconds'

@@ -17,7 +17,7 @@ from climate_core import exceptions
 from climate_core.conf import secrets
 from climate_core.context import UNKNOWN_TRUST
 from climate_core.lease import model
-from climate_core.plugins.base import Claimed
+from climate_core.plugins.base import ReservedResource
 
 if TYPE_CHECKING:
     from oslo_config import cfg
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: The property of a reservation that says for which one a resource was made.
 MADE_FOR: Final = 'made_for'
 #: Names in the params of a reservation the digest of its specification; never shown.
-SAID: Final = '_said'
+DIGEST_KEY: Final = '_said'
 HOLDS: Final = model.HOLDS
 
 #: What checks a source of volumes with the rights of the user, and the GiB that a volume made from
@@ -39,17 +39,19 @@ SourceCheck = tuple[
     Callable[[Mapping[str, Any]], int],
 ]
 
-TEXT: Final = {'type': 'string', 'minLength': 1, 'maxLength': limits.NAME_LENGTH}
+TEXT_SCHEMA: Final = {'type': 'string', 'minLength': 1, 'maxLength': limits.NAME_LENGTH}
 #: A name, as Nova accepts it.
-PRINTABLE: Final = {**TEXT, 'format': 'printable-name'}
-UUID: Final = {'type': 'string', 'format': 'uuid'}
-NAME: Final = {'description': 'Their name; of several, with -1, -2 and so on at its end.'}
-STORED: Final = {
+PRINTABLE_SCHEMA: Final = {**TEXT_SCHEMA, 'format': 'printable-name'}
+UUID_SCHEMA: Final = {'type': 'string', 'format': 'uuid'}
+NAME_DESCRIPTION: Final = {
+    'description': 'Their name; of several, with -1, -2 and so on at its end.'
+}
+STORED_TEXT_SCHEMA: Final = {
     'type': 'string',
     'maxLength': limits.NAME_LENGTH,
     'pattern': limits.json_pattern(limits.STORED_PATTERN),
 }
-COUNT: Final = {
+COUNT_SCHEMA: Final = {
     'type': 'integer',
     'minimum': 1,
     'maximum': limits.NEW_SERVERS,
@@ -57,7 +59,7 @@ COUNT: Final = {
 }
 
 
-def metadata(most: int, key_pattern: str) -> dict[str, Any]:
+def metadata_schema(most: int, key_pattern: str) -> dict[str, Any]:
     """Return the schema of the metadata of a resource.
 
     :param most: items
@@ -66,14 +68,14 @@ def metadata(most: int, key_pattern: str) -> dict[str, Any]:
         'type': 'object',
         'maxProperties': most,
         'propertyNames': {'pattern': limits.json_pattern(key_pattern)},
-        'additionalProperties': STORED,
+        'additionalProperties': STORED_TEXT_SCHEMA,
     }
 
 
-def made_for(service: str, noun: str) -> dict[str, Any]:
+def made_for_schema(service: str, noun: str) -> dict[str, Any]:
     """Return the property of a reservation whose resource is made by a service."""
     told = f'The reservation for which the lease service makes the {noun}. {service} says it; '
-    return {MADE_FOR: {**UUID, 'description': f'{told}users leave it out.'}}
+    return {MADE_FOR: {**UUID_SCHEMA, 'description': f'{told}users leave it out.'}}
 
 
 def is_requested(values: Mapping[str, Any], key: str, status: str) -> bool:
@@ -97,13 +99,13 @@ def is_requested(values: Mapping[str, Any], key: str, status: str) -> bool:
     return key in values
 
 
-def claim(
+def reserve_group(
     key: str,
     wanted: Mapping[str, Any],
     params: Mapping[str, Any],
     held: Mapping[str, int],
     hidden: tuple[str, ...] = (),
-) -> Claimed:
+) -> ReservedResource:
     """Claim each resource that a part of a request asks for.
 
     :param wanted: what the request says of them, with ``name`` and perhaps ``count``
@@ -127,16 +129,16 @@ def claim(
         name = wanted['name'] if count == 1 else f'{wanted["name"]}-{number}'
         said = shown if number == 1 else short
         kept = {**params, **own, key: {**said, 'name': name}}
-        claims.append(Claimed(f'{model.UNMADE}{uuidutils.generate_uuid()}', kept, held))
+        claims.append(ReservedResource(f'{model.UNMADE}{uuidutils.generate_uuid()}', kept, held))
     return dataclasses.replace(claims[0], others=claims[1:])
 
 
-def to_create(lease: 'Lease', reservation: 'Reservation', key: str) -> dict[str, Any]:
+def read_unsealed_spec(lease: 'Lease', reservation: 'Reservation', key: str) -> dict[str, Any]:
     """Return the whole specification of a reservation, to create its resource.
 
     :raises climate_core.exceptions.Transient: no key of the operator opens its metadata
     """
-    found = whole(lease, reservation, key)
+    found = merge_spec(lease, reservation, key)
     if isinstance(found.get('metadata'), sealing.Unopened):
         raise exceptions.Transient(
             'secret_keys of climate.conf has no key that opens its metadata: the operator has to '
@@ -145,7 +147,7 @@ def to_create(lease: 'Lease', reservation: 'Reservation', key: str) -> dict[str,
     return found
 
 
-def whole(lease: 'Lease', reservation: 'Reservation', key: str) -> dict[str, Any]:
+def merge_spec(lease: 'Lease', reservation: 'Reservation', key: str) -> dict[str, Any]:
     """Return the whole specification of a reservation, with what the first of its group stores.
 
     Also if that one has ended or was removed.
@@ -166,7 +168,7 @@ def request_keys(values: Mapping[str, Any], said: Iterable[str]) -> list[Hashabl
     if MADE_FOR in values:
         made = MADE_FOR, values[MADE_FOR]
         keys += [made, (*made, values.get('resource_id'))]
-    return [*keys, *((SAID, each) for each in said)]
+    return [*keys, *((DIGEST_KEY, each) for each in said)]
 
 
 def check_made_for(context: 'RequestContext', lease: 'Lease | None') -> None:
@@ -193,7 +195,7 @@ def reservation_keys(reservation: 'Reservation', key: str) -> list[Hashable]:
 
     :param key: what the progress of the reservation says while its resource is asked for
     """
-    keys: list[Hashable] = [(SAID, reservation.params.get(SAID))]
+    keys: list[Hashable] = [(DIGEST_KEY, reservation.params.get(DIGEST_KEY))]
     if reservation.is_made:
         keys.append((MADE_FOR, reservation.id, reservation.resource_id))
     elif (reservation.progress or {}).get('asked') == key:
@@ -201,7 +203,7 @@ def reservation_keys(reservation: 'Reservation', key: str) -> list[Hashable]:
     return keys
 
 
-def digests(
+def compute_digests(
     conf: 'cfg.ConfigOpts', lease_id: str, said: Mapping[str, Any], field: str
 ) -> Sequence[str]:
     """Return the digests of what a request says, see :func:`climate_common.sealing.digests`.
@@ -209,12 +211,12 @@ def digests(
     :raises climate_core.exceptions.BadRequest: it is too long or too deep, naming the field
     """
     try:
-        return sealing.digests(limits.encode(said), lease_id, digest_keys(conf))
+        return sealing.digests(limits.encode(said), lease_id, read_digest_keys(conf))
     except (TypeError, ValueError) as exc:
         raise exceptions.BadRequest(f'It cannot be stored: {exc}.', field=field) from exc
 
 
-def digest_keys(conf: 'cfg.ConfigOpts') -> Sequence[str]:
+def read_digest_keys(conf: 'cfg.ConfigOpts') -> Sequence[str]:
     """Return the keys of the operator for digests: those that seal secrets."""
     secrets.register_keys(conf)
     return secrets.read_keys(conf)

@@ -20,10 +20,9 @@ from oslo_log import log
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.lease import model
-from climate_core.plugins import base, parent_stacks, progress, rights
-from climate_core.plugins.base import Claimed, Wait
-from climate_core.plugins.progress import FIRST_LOOK, Progress
-from climate_core.plugins.step_context import EndContext, StepContext
+from climate_core.plugins import base, parent_stacks, rights, step_context
+from climate_core.plugins.base import PollAgain, ReservedResource
+from climate_core.plugins.step_context import FIRST_POLL_SECONDS, EndContext, Progress, StepContext
 
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud, connections
@@ -33,9 +32,9 @@ if TYPE_CHECKING:
 LOG = log.getLogger(__name__)
 
 #: Up to so many reservations are looked up one by one, more by listing.
-_FEW = 10
+_MAX_SINGLE_READS = 10
 #: The name of an option, see :func:`first_look_option`.
-_FIRST_LOOK = 'first_look_seconds'
+_FIRST_POLL_OPTION = 'first_look_seconds'
 
 
 def on_end_option(
@@ -51,14 +50,14 @@ def on_end_option(
     )
 
 
-def first_look_option(service: str, section: str) -> cfg.FloatOpt:
+def first_poll_option(service: str, section: str) -> cfg.FloatOpt:
     """Return the option of the first look at what came of a request.
 
     :param section: the one with the options of the notifications of the service
     """
     return cfg.FloatOpt(
-        _FIRST_LOOK,
-        default=FIRST_LOOK,
+        _FIRST_POLL_OPTION,
+        default=FIRST_POLL_SECONDS,
         min=0.1,
         max=30.0,
         help=f'Seconds from a request to {service} to the first look at what came of it; the '
@@ -68,7 +67,7 @@ def first_look_option(service: str, section: str) -> cfg.FloatOpt:
     )
 
 
-def schema(choices: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def end_action_schema(choices: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """Return the properties of a reservation of a resource with these end actions."""
     return {
         'resource_id': {'type': 'string', 'format': 'uuid'},
@@ -76,7 +75,7 @@ def schema(choices: Sequence[tuple[str, str]]) -> dict[str, Any]:
     }
 
 
-class WakeablePlugin(base.ResourcePlugin):
+class PrebuiltPlugin(base.ResourcePlugin):
     """Reserve resources of one type that sleep until they are woken.
 
     A subclass gives the class attributes, and what is done in which state of a resource; all that
@@ -101,14 +100,14 @@ class WakeablePlugin(base.ResourcePlugin):
         self._parents = parent_stacks.ParentStacks(cloud)
 
     @abc.abstractmethod
-    def _wake(self, context: StepContext, found: Any) -> Wait | None:
+    def _wake(self, context: StepContext, found: Any) -> PollAgain | None:
         """Take the next step of the wake-up, with the rights of the lease's owner.
 
         :param found: the resource, as its service shows it now
         """
 
     @abc.abstractmethod
-    def _end(self, context: EndContext, found: Any) -> Wait | None:
+    def _end(self, context: EndContext, found: Any) -> PollAgain | None:
         """Take the next step of the end; it is tried again after each exception.
 
         :param found: the resource, as its service shows it now
@@ -132,7 +131,7 @@ class WakeablePlugin(base.ResourcePlugin):
         )
         return context.with_on_end(usual), reason
 
-    def _end_unmade(self, context: EndContext) -> Wait | None:  # noqa: ARG002
+    def _end_unmade(self, context: EndContext) -> PollAgain | None:  # noqa: ARG002
         """Take the next step of the end of a reservation whose resource is not created yet."""
         return None
 
@@ -154,11 +153,11 @@ class WakeablePlugin(base.ResourcePlugin):
 
     def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
         on_end = values.get('on_end') or self.conf[self.resource_type].on_end
-        stack_id = values.get(parent_stacks.KEY)
-        return {'on_end': on_end, **({parent_stacks.KEY: stack_id} if stack_id else {})}
+        stack_id = values.get(parent_stacks.STACK_ID_KEY)
+        return {'on_end': on_end, **({parent_stacks.STACK_ID_KEY: stack_id} if stack_id else {})}
 
-    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
-        if parent_stacks.woken_by_heat(lease, reservation):
+    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
+        if parent_stacks.is_woken_by_heat(lease, reservation):
             return None
         if _is_first_try(lease, reservation):
             wait = self._wake_unseen(self._step(lease, reservation))
@@ -166,7 +165,7 @@ class WakeablePlugin(base.ResourcePlugin):
                 return wait
         return self._start(self._wake, lease, reservation)
 
-    def _wake_unseen(self, context: StepContext) -> Wait | None:  # noqa: ARG002
+    def _wake_unseen(self, context: StepContext) -> PollAgain | None:  # noqa: ARG002
         """Wake a resource that should wait for it, without a look at it before.
 
         Only for a service that refuses what the state of the resource does not allow.
@@ -178,10 +177,10 @@ class WakeablePlugin(base.ResourcePlugin):
     @final
     def _start(
         self,
-        step: Callable[[StepContext, Any], Wait | None],
+        step: Callable[[StepContext, Any], PollAgain | None],
         lease: 'Lease',
         reservation: 'Reservation',
-    ) -> Wait | None:
+    ) -> PollAgain | None:
         """Take a step before the end with the rights of the owner and the resource as it is now.
 
         :raises climate_core.exceptions.Permanent: the resource is no more, or see the step
@@ -230,8 +229,8 @@ class WakeablePlugin(base.ResourcePlugin):
     def _step(self, lease: 'Lease', reservation: 'Reservation') -> StepContext:
         """Return the context of a step before the end, with the rights of the owner."""
         now = self.now()
-        kept = Progress.load(reservation.progress, progress.START, now)
-        owner = rights.owner(self.cloud, lease)
+        kept = Progress.load(reservation.progress, step_context.START, now)
+        owner = rights.connect_as_owner(self.cloud, lease)
         options = self.conf[self.resource_type]
         return StepContext(
             owner,
@@ -246,28 +245,32 @@ class WakeablePlugin(base.ResourcePlugin):
 
     def _first_look(self) -> float:
         options = self.conf[self.resource_type]
-        return float(options[_FIRST_LOOK]) if _FIRST_LOOK in options else FIRST_LOOK
+        return (
+            float(options[_FIRST_POLL_OPTION])
+            if _FIRST_POLL_OPTION in options
+            else FIRST_POLL_SECONDS
+        )
 
     @final
-    def end(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+    def end(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         return self._free(self._end, lease, reservation)
 
     @final
-    def preempt(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+    def preempt(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         return self._free(self._preempt, lease, reservation)
 
-    def _preempt(self, context: EndContext, found: Any) -> Wait | None:
+    def _preempt(self, context: EndContext, found: Any) -> PollAgain | None:
         """Take the next step until others can have its capacity; of what is preemptible."""
         raise NotImplementedError
 
     @final
     def _free(
         self,
-        step: Callable[[EndContext, Any], Wait | None],
+        step: Callable[[EndContext, Any], PollAgain | None],
         lease: 'Lease',
         reservation: 'Reservation',
-    ) -> Wait | None:
-        conn = rights.at_end(self.cloud, lease)
+    ) -> PollAgain | None:
+        conn = rights.connect_at_end(self.cloud, lease)
         try:
             return self._next(step, conn, lease, reservation)
         except exceptions.Permanent as exc:
@@ -277,11 +280,11 @@ class WakeablePlugin(base.ResourcePlugin):
     @final
     def _next(
         self,
-        step: Callable[[EndContext, Any], Wait | None],
+        step: Callable[[EndContext, Any], PollAgain | None],
         conn: 'connections.Connection',
         lease: 'Lease',
         reservation: 'Reservation',
-    ) -> Wait | None:
+    ) -> PollAgain | None:
         """Take the next step of the end, or the next that frees it.
 
         What is gone is free, and so is what belongs to another project.
@@ -294,7 +297,7 @@ class WakeablePlugin(base.ResourcePlugin):
             self.cloud,
             lease,
             self._parents.at_end(conn, lease, reservation),
-            Progress.load(reservation.progress, progress.END, now),
+            Progress.load(reservation.progress, step_context.END, now),
             now,
             options,
             self._first_look(),
@@ -330,7 +333,7 @@ class WakeablePlugin(base.ResourcePlugin):
         # Without the right to see every project each resource would look gone.
         self.calls.check_all_visible(conn)
         ids = [each.resource_id for each in reservations]
-        seen = self._seen(conn, ids, listed) if len(ids) > _FEW else set()
+        seen = self._seen(conn, ids, listed) if len(ids) > _MAX_SINGLE_READS else set()
         # A listing by pages can miss what is created meanwhile: look it up.
         unseen = [each for each in reservations if each.resource_id not in seen]
         reasons = {each.id: self._read_lost_reason(conn, each) for each in unseen}
@@ -374,7 +377,7 @@ def _is_first_try(lease: 'Lease', reservation: 'Reservation') -> bool:
     return is_new and start is not None and not start.attempts
 
 
-class HintedPlugin(WakeablePlugin):
+class HintedPlugin(PrebuiltPlugin):
     """Reserve resources that their service builds asleep because of a hint."""
 
     @abc.abstractmethod
@@ -390,7 +393,7 @@ class HintedPlugin(WakeablePlugin):
     def _amounts(found: Any) -> dict[str, int]:
         """Return what a resource holds, by unit."""
 
-    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
+    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> ReservedResource:
         params, amounts = self._params(values), rights.reported_amounts(context, values)
         if amounts is not None:
             # As its service writes it.
@@ -399,8 +402,8 @@ class HintedPlugin(WakeablePlugin):
         else:
             found = self._check(context, values['resource_id'])
             resource_id, amounts = found['id'], self._amounts(found)
-        parent_id = values.get(parent_stacks.KEY)
-        return Claimed(resource_id, params, amounts, parent_id=parent_id)
+        parent_id = values.get(parent_stacks.STACK_ID_KEY)
+        return ReservedResource(resource_id, params, amounts, parent_id=parent_id)
 
     def read_reported(
         self, lease: 'Lease', reservation: 'Reservation'

@@ -22,10 +22,9 @@ from climate_common import hints
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.lease import model
-from climate_core.plugins import lost, specified, wakeable
-from climate_core.plugins.base import Claimed, Wait
-from climate_core.plugins.progress import END, Progress
-from climate_core.plugins.step_context import AT_ONCE, EndContext, StepContext
+from climate_core.plugins import prebuilt_plugin, resource_spec, stuck_action_repair
+from climate_core.plugins.base import PollAgain, ReservedResource
+from climate_core.plugins.step_context import END, NO_DELAY, EndContext, Progress, StepContext
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -33,12 +32,12 @@ if TYPE_CHECKING:
     from climate_core.lease.model import Lease, Reservation
 
 #: What is written down before a resource is deleted that is made again.
-_REMAKE: Final = 'remake'
+_RECREATE: Final = 'remake'
 #: Seconds after which nothing comes any more of a request whose answer nobody has seen.
-IN_FLIGHT: Final = 60.0
+IN_FLIGHT_SECONDS: Final = 60.0
 
 
-class MakingPlugin(wakeable.HintedPlugin):
+class ProvisionedPlugin(prebuilt_plugin.HintedPlugin):
     """Reserve resources that are there, or have them made for the lease."""
 
     required = ()
@@ -55,7 +54,7 @@ class MakingPlugin(wakeable.HintedPlugin):
         lease_id: str,
         wanted: Mapping[str, Any],
         params: Mapping[str, Any],
-    ) -> Claimed:
+    ) -> ReservedResource:
         """Check what is said of resources, and claim each of them; see ``specified.claim``."""
 
     @abc.abstractmethod
@@ -77,14 +76,14 @@ class MakingPlugin(wakeable.HintedPlugin):
         """
 
     @abc.abstractmethod
-    def _watch(self, context: StepContext, found: Mapping[str, Any]) -> Wait | None:
+    def _watch(self, context: StepContext, found: Mapping[str, Any]) -> PollAgain | None:
         """Wait until what was made waits for its lease.
 
         :raises climate_core.exceptions.Permanent: it could not be made
         """
 
     @abc.abstractmethod
-    def _delete_lost(self, context: StepContext, found: Mapping[str, Any]) -> Wait:
+    def _delete_lost(self, context: StepContext, found: Mapping[str, Any]) -> PollAgain:
         """Delete what a reservation has let go of, or wait until it is gone."""
 
     @abc.abstractmethod
@@ -93,63 +92,63 @@ class MakingPlugin(wakeable.HintedPlugin):
 
     def reserve_for(
         self, context: 'RequestContext', lease_id: str, values: Mapping[str, Any]
-    ) -> Claimed:
-        if not specified.is_requested(values, self.key, self.waiting):
+    ) -> ReservedResource:
+        if not resource_spec.is_requested(values, self.key, self.waiting):
             return self.reserve(context, values)
-        said = specified.digests(self.conf, lease_id, values[self.key], self.key)
-        params = {**self._params(values), specified.SAID: said[0]}
+        said = resource_spec.compute_digests(self.conf, lease_id, values[self.key], self.key)
+        params = {**self._params(values), resource_spec.DIGEST_KEY: said[0]}
         return self._claim(context, lease_id, values[self.key], params)
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int] | None:
-        return params.get(specified.HOLDS)
+        return params.get(resource_spec.HOLDS)
 
-    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> Claimed:
-        if specified.MADE_FOR in values:
+    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> ReservedResource:
+        if resource_spec.MADE_FOR in values:
             raise exceptions.InvalidState(
                 f'made_for: the lease has no reservation that waits for this {self.key}.',
-                field=specified.MADE_FOR,
+                field=resource_spec.MADE_FOR,
             )
         return super().reserve(context, values)
 
     def request_keys(self, lease_id: str, values: Mapping[str, Any]) -> Sequence[Hashable]:
         if self.key not in values:
             keys = super().request_keys(lease_id, values)
-            return [*specified.request_keys(values, ()), *keys]
-        said = specified.digests(self.conf, lease_id, values[self.key], self.key)
-        return specified.request_keys(values, said)
+            return [*resource_spec.request_keys(values, ()), *keys]
+        said = resource_spec.compute_digests(self.conf, lease_id, values[self.key], self.key)
+        return resource_spec.request_keys(values, said)
 
     def reservation_keys(self, reservation: 'Reservation') -> Sequence[Hashable]:
         keys = super().reservation_keys(reservation)
         if reservation.group is None:
             return keys
-        return [*specified.reservation_keys(reservation, self.key), *keys]
+        return [*resource_spec.reservation_keys(reservation, self.key), *keys]
 
     def make(
         self,
         context: 'RequestContext',
         lease_id: str,
         values: Mapping[str, Any],
-        claimed: Claimed,
-    ) -> Claimed:
+        claimed: ReservedResource,
+    ) -> ReservedResource:
         claimed = super().make(context, lease_id, values, claimed)
         if self.key not in values:
             return claimed
         lead = datetime.timedelta(seconds=self.conf[self.resource_type].lead_seconds)
         return dataclasses.replace(claimed, prepare=True, prepare_before=lead)
 
-    def prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+    def prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         if reservation.is_made:
             return self._start(self._watch, lease, reservation)
         return self._make(self._step(lease, reservation))
 
-    def rollback_prepare(self, lease: 'Lease', reservation: 'Reservation') -> Wait | None:
+    def rollback_prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         params = {**reservation.params, 'on_end': 'delete'}
         return self.end(lease, dataclasses.replace(reservation, params=params))
 
-    def _make(self, context: StepContext) -> Wait:
+    def _make(self, context: StepContext) -> PollAgain:
         """Take the next step to a resource that is not there yet."""
         reservation = context.reservation
-        if context.progress.asked == _REMAKE:
+        if context.progress.asked == _RECREATE:
             return self._remake(context)
         if context.progress.asked != self.key:
             return context.rest() or context.intend(self.key)
@@ -165,7 +164,7 @@ class MakingPlugin(wakeable.HintedPlugin):
             except (errors.Gone, exceptions.Permanent) as exc:
                 raise exceptions.Permanent(self._failed(reservation, str(exc))) from exc
         progress = context.progress.with_request('build', context.now).dump()
-        return Wait(AT_ONCE, None, progress, resource_id=found)
+        return PollAgain(NO_DELAY, None, progress, resource_id=found)
 
     def _find_made(self, context: StepContext) -> str | None:
         """Return the id of what was made for a reservation in the project of its lease."""
@@ -181,7 +180,7 @@ class MakingPlugin(wakeable.HintedPlugin):
 
     def _wait_for_build(
         self, context: StepContext, doing: str, minutes: int, command: str
-    ) -> Wait:
+    ) -> PollAgain:
         """Wait for what its service has not begun to make; let go of one that is lost.
 
         :param doing: what is waited for
@@ -189,32 +188,34 @@ class MakingPlugin(wakeable.HintedPlugin):
         :param command: what an operator types where the service may not delete it
         """
         told = 'it is deleted and made again.'
-        repair = lost.RepairStep('make_again', told, lambda: None, command, asked=_REMAKE)
-        waited = lost.wait(context, doing, 60 * minutes, repair)
+        repair = stuck_action_repair.RepairStep(
+            'make_again', told, lambda: None, command, asked=_RECREATE
+        )
+        waited = stuck_action_repair.wait_or_repair(context, doing, 60 * minutes, repair)
         if waited.repair is None:
             return waited
         unmade = f'{model.UNMADE}{uuidutils.generate_uuid()}'
-        return dataclasses.replace(waited, seconds=AT_ONCE, resource_id=unmade)
+        return dataclasses.replace(waited, seconds=NO_DELAY, resource_id=unmade)
 
-    def _remake(self, context: StepContext) -> Wait:
+    def _remake(self, context: StepContext) -> PollAgain:
         """Delete what a reservation has let go of; another is made when it is gone."""
         found = self._find_made(context)
         if found is None:
             return context.intend(self.key)
         return self._delete_lost(context, self.calls.get(context.conn, found))
 
-    def _end_unmade(self, context: EndContext) -> Wait | None:
+    def _end_unmade(self, context: EndContext) -> PollAgain | None:
         """Find what became of a request for what is not wanted any more.
 
         :returns: None when nothing can come of it
         """
         stored = context.reservation.progress or {}
-        if stored.get('asked') not in (self.key, _REMAKE):
+        if stored.get('asked') not in (self.key, _RECREATE):
             return None
         found = self._find_made(context)
         if found is not None:
-            return Wait(AT_ONCE, None, Progress(END, context.now).dump(), resource_id=found)
+            return PollAgain(NO_DELAY, None, Progress(END, context.now).dump(), resource_id=found)
         # Before one is made again no request is on its way.
-        if stored['asked'] == _REMAKE or context.age >= IN_FLIGHT:
+        if stored['asked'] == _RECREATE or context.age >= IN_FLIGHT_SECONDS:
             return None
         return context.note(self.key).wait()

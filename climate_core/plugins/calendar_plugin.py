@@ -13,22 +13,22 @@ from climate_common import limits
 from climate_core import exceptions
 from climate_core.calendar.model import AllocationRequest, Demand, Unit
 from climate_core.plugins import base
-from climate_core.plugins.base import Claimed, Wait
+from climate_core.plugins.base import PollAgain, ReservedResource
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
     from climate_core.lease.model import Allocation, Lease, Reservation
 
 #: Seconds until the next look at what an earlier lease has left.
-LOOK: Final = 1.0
+POLL_SECONDS: Final = 1.0
 #: How many looks there are until a unit is expected to be free.
-_LOOKS: Final = 60
+_POLLS_UNTIL_FREE: Final = 60
 
 #: Whose a reservation is, among its params.
-_PROJECT: Final = '_project_id'
-_DOMAIN: Final = '_domain_id'
+_PROJECT_KEY: Final = '_project_id'
+_DOMAIN_KEY: Final = '_domain_id'
 
-CLEANING: Final = cfg.IntOpt(
+CLEANING_OPTION: Final = cfg.IntOpt(
     'cleaning_seconds',
     default=0,
     min=0,
@@ -36,24 +36,24 @@ CLEANING: Final = cfg.IntOpt(
 )
 
 
-def whose(context: 'RequestContext') -> dict[str, Any]:
+def owner_params(context: 'RequestContext') -> dict[str, Any]:
     """Return the project and domain of a request, which later changes by users do not touch."""
-    return {_PROJECT: context.project_id, _DOMAIN: context.project_domain_id}
+    return {_PROJECT_KEY: context.project_id, _DOMAIN_KEY: context.project_domain_id}
 
 
-def admits(params: Mapping[str, Any], unit: Unit) -> bool:
+def admits_owner(params: Mapping[str, Any], unit: Unit) -> bool:
     """Tell whether the owner of a reservation may be promised a unit.
 
     One that says nothing of its owner was made before units could be for some.
     """
     return (
         unit.access is None
-        or _PROJECT not in params
-        or unit.access.admits(params[_PROJECT], params.get(_DOMAIN))
+        or _PROJECT_KEY not in params
+        or unit.access.admits(params[_PROJECT_KEY], params.get(_DOMAIN_KEY))
     )
 
 
-class PromisedPlugin(base.ResourcePlugin):
+class CalendarPlugin(base.ResourcePlugin):
     """Reserve units of the calendar, or pieces of them; its options have :data:`CLEANING`."""
 
     #: The kind of the units.
@@ -78,12 +78,14 @@ class PromisedPlugin(base.ResourcePlugin):
         :raises climate_core.exceptions.BadRequest: the params have no meaning together
         """
 
-    def _claim(self, params: Mapping[str, Any]) -> Claimed:
+    def _claim(self, params: Mapping[str, Any]) -> ReservedResource:
         """Return a claim of what is promised later; BadRequest as of :meth:`_demand`."""
         self._demand(params)
         # The calendar has no id for what it promises: a reservation is found by its own.
         resource_id = uuidutils.generate_uuid()
-        return Claimed(resource_id, params, self.amounts(params), unit_kind=self.unit_kind)
+        return ReservedResource(
+            resource_id, params, self.amounts(params), unit_kind=self.unit_kind
+        )
 
     def normalize(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return values of a change as a request for a new reservation has them kept."""
@@ -121,13 +123,15 @@ class PromisedPlugin(base.ResourcePlugin):
                 'look why.'
             )
 
-    def _wait_for_unit(self, lease: 'Lease', allocation: 'Allocation', told: str) -> Wait | None:
+    def _wait_for_unit(
+        self, lease: 'Lease', allocation: 'Allocation', told: str
+    ) -> PollAgain | None:
         """Wait for a unit that is promised from some time after the start of the lease on.
 
         :param told: the reason
         """
         rest = (allocation.start - self.now()).total_seconds()
         # The clocks of the database and of this machine may differ a little.
-        if allocation.start <= lease.start_date or rest <= LOOK:
+        if allocation.start <= lease.start_date or rest <= POLL_SECONDS:
             return None
-        return Wait(max(LOOK, rest / _LOOKS), told)
+        return PollAgain(max(POLL_SECONDS, rest / _POLLS_UNTIL_FREE), told)
