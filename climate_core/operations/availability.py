@@ -20,7 +20,7 @@ from climate_core.operations.draft import Draft, Reserver
 from climate_core.operations.draft_builder import DraftBuilder
 from climate_core.operations.idempotent_create import check_unreserved, find_equal_holder
 from climate_core.operations.quota import Quota
-from climate_core.plugins.common_pool.emptying import RunningServer
+from climate_core.plugins.common_pool.server_placement import RunningServer
 from climate_hosts.operations.making_room import RoomMaker
 
 

@@ -22,18 +22,18 @@ from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.lease.model import PREPARE, Lease, Reservation
 from climate_core.operations.draft import Draft
 from climate_core.operations.services import UserConnector
-from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import (
-    LOOKS,
+    MAX_SEARCH_STEPS,
     Forecast,
     FutureDemand,
     NotExpected,
     Nouns,
     Release,
 )
-from climate_core.plugins.server import room
-from climate_core.plugins.server.room import CommonHostRoom
-from climate_core.plugins.volume.room import BackendRoom
+from climate_core.plugins.common_pool.server_placement import RunningServer, TargetHost
+from climate_core.plugins.server import host_capacity
+from climate_core.plugins.server.host_capacity import CommonHostCapacity
+from climate_core.plugins.volume.backend_capacity import BackendCapacity
 
 #: How long what gives way is thought to take to leave its host.
 PREEMPTION_TIME: Final = datetime.timedelta(minutes=5)
@@ -291,7 +291,7 @@ def read_server_demands(
                 # The user may see the flavor, but not these.
                 flavor = flavors.get(cloud.service(), each['flavorRef'])
         try:
-            one = room.of_flavor(flavor, each)
+            one = host_capacity.demand_of_flavor(flavor, each)
         except exceptions.BadRequest as exc:
             told = exc.message.removeprefix('flavor_id: ')
             raise exceptions.BadRequest(f'{field}: {told}', field=field) from exc
@@ -346,8 +346,8 @@ def find_server_windows(
 
 
 _CAPACITY_READERS: Final[Mapping[str, Callable[['connections.Connection'], PoolCapacity]]] = {
-    resource_types.SERVER: CommonHostRoom,
-    resource_types.VOLUME: BackendRoom,
+    resource_types.SERVER: CommonHostCapacity,
+    resource_types.VOLUME: BackendCapacity,
 }
 
 
@@ -365,7 +365,9 @@ class PoolForecast:
     cloud: UserConnector | None
     without: str | None = None
     alone: bool = False
-    budget: SearchBudget = dataclasses.field(default_factory=lambda: SearchBudget(LOOKS))
+    budget: SearchBudget = dataclasses.field(
+        default_factory=lambda: SearchBudget(MAX_SEARCH_STEPS)
+    )
     _rooms: dict[str, PoolCapacity] = dataclasses.field(default_factory=dict)
     _forecasts: dict[str, Forecast] = dataclasses.field(default_factory=dict)
 

@@ -30,14 +30,14 @@ from climate_core.operations import pool_forecast
 from climate_core.operations.pool_forecast import require_cloud
 from climate_core.operations.services import UserConnector
 from climate_core.plugins.common_pool.forecast import (
-    LOOKS,
+    MAX_SEARCH_STEPS,
     Forecast,
     FutureDemand,
     NotExpected,
     Release,
 )
-from climate_core.plugins.server import preempted
-from climate_core.plugins.server.room import CommonHostRoom
+from climate_core.plugins.server import shelving
+from climate_core.plugins.server.host_capacity import CommonHostCapacity
 
 _KINDS: Final = frozenset(
     {states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED, states.LeaseKind.RETRY}
@@ -179,7 +179,7 @@ class _PreemptionObstacles:
         try:
             for server_id in one.servers:
                 share.spend()
-                if preempted.find_obstacle(servers.get(self._conn, server_id)):
+                if shelving.find_obstacle(servers.get(self._conn, server_id)):
                     return False
         except errors.Gone:
             return False
@@ -210,7 +210,7 @@ class _PoolSnapshot:
         period: tuple[datetime.datetime, datetime.datetime],
     ) -> None:
         with require_cloud():
-            self._room = CommonHostRoom(cloud.service())
+            self._room = CommonHostCapacity(cloud.service())
         self._places = self._room.places
         self._start, self._end = map(microseconds.to_microseconds, period)
         self._releases = pool_forecast.read_releases(database, SERVER, self._room)
@@ -222,7 +222,10 @@ class _PoolSnapshot:
         waiting = [each.id for each in database.read(leases.read_queue) if each.needs_forecast]
         first = database.read(leases.read_waiting, waiting[:_MAX_LEASES_AHEAD])
         self._ahead: list[FutureDemand] = []
-        self.budget, self.claim_budget = SearchBudget(LOOKS), SearchBudget(_CLAIM_FACTOR * LOOKS)
+        self.budget, self.claim_budget = (
+            SearchBudget(MAX_SEARCH_STEPS),
+            SearchBudget(_CLAIM_FACTOR * MAX_SEARCH_STEPS),
+        )
         count = 0
         for each in (each for each in first if _is_ahead(each, lease)):
             made = _find_servers(each)
@@ -275,7 +278,7 @@ class _PoolSnapshot:
         When half of the checks for other leases are spent no more sets are compared: the rest is
         for finding a set at all, which other projects must not prevent.
         """
-        half = _CLAIM_FACTOR * LOOKS // 2
+        half = _CLAIM_FACTOR * MAX_SEARCH_STEPS // 2
         return reclaim.choose_fewest_preempted(
             candidates, self.is_enough, lambda: self.claim_budget.left > half
         )

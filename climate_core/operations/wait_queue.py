@@ -37,7 +37,7 @@ from climate_core.operations.preemption import PREEMPTS, Preemption
 from climate_core.operations.quota import Quota
 from climate_core.operations.services import Services
 from climate_core.plugins.base import PollAgain
-from climate_core.plugins.common_pool.forecast import LOOKS
+from climate_core.plugins.common_pool.forecast import MAX_SEARCH_STEPS
 
 LOG = log.getLogger(__name__)
 
@@ -203,7 +203,7 @@ class WaitQueue:
         expected = pool_forecast.PoolForecast(self.database, self.cloud)
         # Each project has the same share of what the searches of a pass may cost.
         projects = {each.project_id for each in waiting if pool_forecast.find_unplaced(each)}
-        budgets = {each: SearchBudget(LOOKS // len(projects)) for each in projects}
+        budgets = {each: SearchBudget(MAX_SEARCH_STEPS // len(projects)) for each in projects}
         for lease in waiting:
             expected.budget = budgets.get(lease.project_id, expected.budget)
             with self._refused(lease.id, done.refused):

@@ -22,8 +22,8 @@ from climate_core import exceptions
 from climate_core.cloud import errors, hypervisors, placement
 from climate_core.db.engine import DATABASE_ERRORS, Database, signal
 from climate_core.lease import unit_properties
-from climate_core.plugins.common_pool import emptying
-from climate_core.plugins.common_pool.emptying import CannotMakeRoom
+from climate_core.plugins.common_pool import server_placement
+from climate_core.plugins.common_pool.server_placement import CannotDrainHosts
 from climate_hosts.cloud import lane_providers
 from climate_hosts.db import hosts as db
 from climate_hosts.db import shared_hosts as db_shared
@@ -167,14 +167,14 @@ def _check_movable(
     host = SharedHost(0, node['hypervisor_hostname'], node['service']['host'], node['id'])
     moving = [each for each in database.read(db_shared.emptied) if each.provider_id != node['id']]
     try:
-        emptying.choose(
+        server_placement.choose_hosts(
             [movable.candidate(conn, host)],
             1,
             movable.Nodes(conn).targets(),
             spares=conf.queue.spare_servers,
             moving=list(movable.candidates(conn, moving)),
         )
-    except CannotMakeRoom as exc:
+    except CannotDrainHosts as exc:
         raise exceptions.HostInUse(
             f'Host {host.name} cannot be emptied. {exc.why} Move or delete them first.'
         ) from exc

@@ -18,7 +18,7 @@ from climate_common import words
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
-from climate_core.plugins.common_pool.emptying import RunningServer
+from climate_core.plugins.common_pool.server_placement import RunningServer
 from climate_core.threads import Worker
 from climate_hosts.db import hosts as db
 from climate_hosts.db import shared_hosts as db_shared

@@ -23,8 +23,8 @@ from climate_core.lease.changes import queueing
 from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.draft import Draft
 from climate_core.operations.services import UserConnector
-from climate_core.plugins.common_pool import emptying
-from climate_core.plugins.common_pool.emptying import CandidateHost, CannotMakeRoom
+from climate_core.plugins.common_pool import server_placement
+from climate_core.plugins.common_pool.server_placement import CandidateHost, CannotDrainHosts
 from climate_core.plugins.loading import PluginError
 from climate_hosts.db import shared_hosts as db_shared
 from climate_hosts.operations import emptied_hosts, movable
@@ -35,9 +35,13 @@ if TYPE_CHECKING:
 LOG = log.getLogger(__name__)
 
 NAMESPACE: Final = 'climate.migration.strategies'
-_STRATEGIES: Final[Mapping[str, emptying.Strategy]] = {
+_STRATEGIES: Final[Mapping[str, server_placement.Strategy]] = {
     each.__name__: each
-    for each in (emptying.fewest_servers, emptying.least_memory, emptying.oldest_first)
+    for each in (
+        server_placement.fewest_servers,
+        server_placement.least_memory,
+        server_placement.oldest_first,
+    )
 }
 #: How many hosts are read at once, or twice as many as are wanted, with two calls for each.
 _BATCH: Final = 10
@@ -47,7 +51,7 @@ _MOST: Final = 100
 UNTIL: Final = 'until'
 
 
-def strategy(name: str) -> emptying.Strategy:
+def strategy(name: str) -> server_placement.Strategy:
     """Return the strategy of ``[queue] migration_strategy``.
 
     :raises climate_core.plugins.loading.PluginError: there is none of this name
@@ -55,7 +59,7 @@ def strategy(name: str) -> emptying.Strategy:
     if name in _STRATEGIES:
         return _STRATEGIES[name]
     try:
-        found: emptying.Strategy = driver.DriverManager(NAMESPACE, name).driver
+        found: server_placement.Strategy = driver.DriverManager(NAMESPACE, name).driver
     except RuntimeError as exc:
         raise PluginError(
             f'[queue] migration_strategy: {name} is not installed in {NAMESPACE}; there are '
@@ -99,7 +103,7 @@ class RoomMaker:
             lease = dataclasses.replace(lease, duration=seconds)
         try:
             return tuple(each.id for each in self.choose(lease, draft.now))
-        except CannotMakeRoom as exc:
+        except CannotDrainHosts as exc:
             message = f'{exc} {refused.message}'
             raise exceptions.NotEnough(message, refused.field, refused.available_from) from exc
         except errors.EXPECTED as exc:
@@ -128,7 +132,7 @@ class RoomMaker:
     ) -> list[CandidateHost]:
         """Choose hosts to be emptied, beside those that are being emptied for the lease.
 
-        :raises climate_core.plugins.common_pool.emptying.CannotMakeRoom: there are too few
+        :raises climate_core.plugins.common_pool.server_placement.CannotDrainHosts: there are too few
         """
         missing, would_do = self.allocation_service.count_shortage(lease, now)
         present = [
@@ -139,21 +143,25 @@ class RoomMaker:
         emptied = self.database.read(db_shared.emptied)
         count = max(0, missing - sum(each.emptied_for == lease.id for each in emptied))
         if count > len(present) or not count:
-            return emptying.choose([CandidateHost(id=e.id, name='') for e in present], count, ())
+            return server_placement.choose_hosts(
+                [CandidateHost(id=e.id, name='') for e in present], count, ()
+            )
         conn = self.connect()
         nodes = movable.Nodes(conn)
-        room = emptying.FreeRoom(nodes.targets())
+        room = server_placement.FreeCapacity(nodes.targets())
         # What is being emptied takes its room first.
         moving = list(movable.candidates(conn, emptied))
         up, looked = nodes.emptiest_first(present), list[CandidateHost]()
         size, spares = max(_BATCH, 2 * count), self.conf.queue.spare_servers
-        wrong = CannotMakeRoom()
+        wrong = CannotDrainHosts()
         for first in range(0, max(1, min(len(up), max(_MOST, size))), size):
             looked += movable.candidates(conn, up[first : first + size])
             try:
-                return emptying.choose(looked, count, room, self._strategy, spares, moving)
-            except CannotMakeRoom as exc:
+                return server_placement.choose_hosts(
+                    looked, count, room, self._strategy, spares, moving
+                )
+            except CannotDrainHosts as exc:
                 wrong = exc
         if len(up) <= len(looked):
             raise wrong
-        raise CannotMakeRoom(f'{wrong} Those with more servers were not looked at.')
+        raise CannotDrainHosts(f'{wrong} Those with more servers were not looked at.')

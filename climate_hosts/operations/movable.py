@@ -13,7 +13,11 @@ from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud import errors, hypervisors, placement, servers
-from climate_core.plugins.common_pool.emptying import CandidateHost, RunningServer, TargetHost
+from climate_core.plugins.common_pool.server_placement import (
+    CandidateHost,
+    RunningServer,
+    TargetHost,
+)
 from climate_hosts.db.shared_hosts import SharedHost
 
 if TYPE_CHECKING:

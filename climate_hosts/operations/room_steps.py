@@ -25,8 +25,12 @@ from climate_core.lease import model, states
 from climate_core.lease.changes import queueing
 from climate_core.operations.wait_queue import WaitQueue
 from climate_core.plugins.base import PollAgain
-from climate_core.plugins.common_pool import emptying
-from climate_core.plugins.common_pool.emptying import CandidateHost, CannotMakeRoom, RunningServer
+from climate_core.plugins.common_pool import server_placement
+from climate_core.plugins.common_pool.server_placement import (
+    CandidateHost,
+    CannotDrainHosts,
+    RunningServer,
+)
 from climate_hosts.db import shared_hosts as db_shared
 from climate_hosts.db.shared_hosts import SharedHost
 from climate_hosts.operations import emptied_hosts, movable
@@ -87,7 +91,7 @@ class RoomSteps:
         targets = movable.Nodes(conn).targets()
         moving = movable.candidates(conn, before)
         spares = self.maker.conf.queue.spare_servers
-        return emptying.place([*moving, *chosen], targets, spares) is not None
+        return server_placement.place_servers([*moving, *chosen], targets, spares) is not None
 
     def replace(
         self,
@@ -105,7 +109,7 @@ class RoomSteps:
         database.write(emptied_hosts.release, host.id, lease.id)
         try:
             chosen = [each.id for each in self.maker.choose(lease, now, without)]
-        except CannotMakeRoom:
+        except CannotDrainHosts:
             return []
         database.write(emptied_hosts.take_all, chosen, lease.id)
         return chosen
@@ -203,7 +207,7 @@ class _DrainPass:
         refused = self._progress.get(_REFUSED, [])
         try:
             more = self._maker.choose(self._lease, self._now, refused)
-        except CannotMakeRoom as exc:
+        except CannotDrainHosts as exc:
             return PollAgain(self._maker.conf.queue.retry_interval / 10, str(exc))
         self._database.write(emptied_hosts.take_all, [each.id for each in more], self._lease.id)
         return PollAgain(0.0)

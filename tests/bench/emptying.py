@@ -13,10 +13,10 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from climate_core.plugins.common_pool import emptying
-from climate_core.plugins.common_pool.emptying import (
+from climate_core.plugins.common_pool import server_placement
+from climate_core.plugins.common_pool.server_placement import (
     CandidateHost,
-    CannotMakeRoom,
+    CannotDrainHosts,
     RunningServer,
     TargetHost,
 )
@@ -57,11 +57,11 @@ def targets(hosts: Sequence[CandidateHost]) -> list[TargetHost]:
 def decide(hosts: Sequence[CandidateHost], free: Sequence[TargetHost], count: int) -> bool:
     """Decide for so many hosts; tell whether they can be emptied."""
     listed = sorted(hosts, key=lambda each: (len(each.servers), each.id))
-    room, size = emptying.FreeRoom(free), max(BATCH, 2 * count)
+    room, size = server_placement.FreeCapacity(free), max(BATCH, 2 * count)
     for end in range(size, max(MOST, size) + 1, size):
         try:
-            emptying.choose(listed[:end], count, room, spares=1)
-        except CannotMakeRoom:
+            server_placement.choose_hosts(listed[:end], count, room, spares=1)
+        except CannotDrainHosts:
             continue
         return True
     return False

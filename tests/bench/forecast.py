@@ -13,8 +13,12 @@ import sys
 from collections.abc import Sequence
 
 from climate_core.calendar.windows import SearchBudget
-from climate_core.plugins.common_pool.emptying import FreeRoom, RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import Forecast, FutureDemand, NotExpected, Release
+from climate_core.plugins.common_pool.server_placement import (
+    FreeCapacity,
+    RunningServer,
+    TargetHost,
+)
 
 HOUR = 3600
 SIZE, MOST = 16, 8
@@ -64,7 +68,7 @@ def _targets(free: dict[str, int]) -> list[TargetHost]:
 def _start(
     free: dict[str, int], ends: list[Release], servers: list[RunningServer], end: int
 ) -> bool:
-    places = FreeRoom(_targets(free)).take(servers, SearchBudget(0))
+    places = FreeCapacity(_targets(free)).take(servers, SearchBudget(0))
     for server in servers if places else ():
         name = places[server.id] if places else ''
         free[name] -= server.amounts['VCPU']

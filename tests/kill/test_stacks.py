@@ -100,7 +100,7 @@ def test_a_suspension_that_fails_is_given_up_after_all_tries_of_all_managers(sta
     stage.until(lambda: stage.is_over(lease))
 
     effects = stage.cloud.effects()
-    assert effects[stack] == ['suspend'] * end_steps.TRIES
+    assert effects[stack] == ['suspend'] * end_steps.MAX_TRIES
     assert [effects[each] for each in servers] == [['suspend']] * 2
 
 

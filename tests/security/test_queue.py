@@ -17,8 +17,8 @@ from climate_core.db import leases
 from climate_core.lease.model import Lease, Reservation
 from climate_core.operations import pool_forecast, server_preemption, wait_queue
 from climate_core.operations.preemption import Preemption
-from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import FutureDemand
+from climate_core.plugins.common_pool.server_placement import RunningServer, TargetHost
 from tests.security.cost import bounded
 from tests.support import quotas
 from tests.support.house import SIZE, Guests, Hall, House

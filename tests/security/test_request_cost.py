@@ -17,9 +17,9 @@ from climate_core.cloud import errors, services
 from climate_core.db import history, leases
 from climate_core.lease import request as lease_request
 from climate_core.plugins import resource_spec
-from climate_core.plugins.server import block_devices
+from climate_core.plugins.server import spec_checks
 from climate_core.plugins.server.plugin import ServerPlugin
-from climate_core.plugins.stack import template_text
+from climate_core.plugins.stack import templates
 from climate_core.plugins.volume.plugin import VolumePlugin
 from tests.conformance.fake_stacks import FakeStacks
 from tests.security.cost import bounded
@@ -237,7 +237,7 @@ def test_a_large_specification_is_stored_once(
     made: Templated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # There is no such image, nor such a volume type.
-    monkeypatch.setattr(block_devices, 'check', lambda *_: None)
+    monkeypatch.setattr(spec_checks, 'check_block_devices', lambda *_: None)
     large = server(metadata=METADATA, block_device_mapping_v2=[DISK] * 64, count=100)
     check(large)
     with bounded(CPU_SECONDS, MEBIBYTES):
@@ -433,5 +433,5 @@ def test_no_error_is_as_long_as_the_request() -> None:
 @pytest.mark.parametrize('text', ['a: !{} b', 'a: &{0} [*{0}]'], ids=['tag', 'anchor'])
 def test_errors_of_yaml_repeat_the_beginning_of_a_name(text: str) -> None:
     with pytest.raises(exceptions.BadRequest) as caught:
-        template_text.read(text.format('x' * 500_000), 'template')
+        templates.parse_template(text.format('x' * 500_000), 'template')
     assert len(caught.value.message) < 600

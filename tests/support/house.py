@@ -14,8 +14,8 @@ from climate_core.lease import model
 from climate_core.operations import pool_forecast, server_preemption
 from climate_core.plugins import resource_spec
 from climate_core.plugins.base import PollAgain, ReservedResource, ResourcePlugin
-from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import Nouns
+from climate_core.plugins.common_pool.server_placement import RunningServer, TargetHost
 from tests.support.world import Time, World, user
 
 SIZE = 4

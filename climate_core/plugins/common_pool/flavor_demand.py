@@ -15,12 +15,12 @@ from climate_core import exceptions
 from climate_core.cloud import flavors
 
 #: Resource classes -> the names of amounts that the calendar has for them; others keep theirs.
-_NAMES: Final = {
+_AMOUNT_NAMES: Final = {
     'VCPU': amounts.VCPUS,
     'MEMORY_MB': amounts.MEMORY_MB,
     'DISK_GB': amounts.DISK_GB,
 }
-_KEY: Final = re.compile(r'(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)')
+_EXTRA_SPEC: Final = re.compile(r'(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)')
 _TRAIT: Final = re.compile(limits.TRAIT_PATTERN)
 _VALUES: Final = ('required', 'forbidden')
 
@@ -32,7 +32,7 @@ _FILTER: Final = (
     'by a trait of the flavor (trait:CUSTOM_...: required)'
 )
 #: Extra specs, or how their names begin if they end with ``*`` -> why they are refused.
-_REFUSED: Final[Mapping[str, str]] = {
+_UNSUPPORTED: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
             'hw:numa_*',
@@ -83,7 +83,7 @@ class FlavorDemand:
     forbidden: frozenset[str]
 
 
-def read(flavor: Mapping[str, Any]) -> FlavorDemand:
+def read_demand(flavor: Mapping[str, Any]) -> FlavorDemand:
     """Return what is asked of the calendar for a server of a flavor.
 
     :param flavor: as nova-api shows it at microversion 2.61 or later, with ``extra_specs``
@@ -95,7 +95,7 @@ def read(flavor: Mapping[str, Any]) -> FlavorDemand:
     specs = {name: str(value) for name, value in flavor['extra_specs'].items()}
     for name, value in specs.items():
         _check(name, value)
-        found = _KEY.fullmatch(name)
+        found = _EXTRA_SPEC.fullmatch(name)
         if not found:
             continue
         prefix, group, what = found.groups()
@@ -111,7 +111,7 @@ def read(flavor: Mapping[str, Any]) -> FlavorDemand:
     if 'PCPU' in asked:
         # Nova adds no VCPU to a flavor that says anything of these.
         asked.setdefault('VCPU', 0)
-    taken = {_NAMES.get(each, each): amount for each, amount in asked.items()}
+    taken = {_AMOUNT_NAMES.get(each, each): amount for each, amount in asked.items()}
     return FlavorDemand(
         {name: each for name, each in (flavors.sizes(flavor) | taken).items() if each},
         frozenset(traits['required']),
@@ -121,20 +121,20 @@ def read(flavor: Mapping[str, Any]) -> FlavorDemand:
 
 def _check(name: str, value: str) -> None:
     """Refuse an extra spec by which Nova chooses hosts and that the calendar cannot judge."""
-    for refused, reason in _REFUSED.items():
+    for refused, reason in _UNSUPPORTED.items():
         if name == refused or (refused.endswith('*') and name.startswith(refused[:-1])):
-            raise _refused(name, reason)
+            raise _reject(name, reason)
     if name == 'hw:cpu_policy' and value != 'shared':
-        raise _refused(name, _NUMA)
+        raise _reject(name, _NUMA)
     if ':' not in name and name != 'group_policy':
-        raise _refused(name, _FILTER)
+        raise _reject(name, _FILTER)
 
 
 def _check_trait(name: str, value: str, group: str | None, trait: str) -> None:
     if group:
-        raise _refused(name, f'which provider of a host has it is not known. {_WHOLE_HOSTS}')
+        raise _reject(name, f'which provider of a host has it is not known. {_WHOLE_HOSTS}')
     if value not in _VALUES or not _TRAIT.fullmatch(trait):
-        raise _refused(
+        raise _reject(
             name, 'it must be trait:<name of a trait>, and its value "required" or "forbidden"'
         )
 
@@ -145,9 +145,9 @@ def _amount(name: str, value: str) -> int:
     except ValueError:
         amount = -1
     if not 0 <= amount < 2**31:
-        raise _refused(name, f'its value must be a number of 0 or more, not {value!r:.80}')
+        raise _reject(name, f'its value must be a number of 0 or more, not {value!r:.80}')
     if name.endswith(':PCPU') and amount:
-        raise _refused(name, _NUMA)
+        raise _reject(name, _NUMA)
     return amount
 
 
@@ -158,16 +158,16 @@ def _check_groups(groups: Mapping[str, set[str]], policy: str | None) -> None:
     """
     for names in groups.values():
         if len(names) > 1:
-            raise _refused(
+            raise _reject(
                 min(names),
                 'a group with several resource classes has to be of one provider. Give each class '
                 'a group of its own, or none',
             )
     if len(groups) > 1 and policy != 'none':
-        raise _refused('group_policy', 'with several groups it must be "none"')
+        raise _reject('group_policy', 'with several groups it must be "none"')
 
 
-def _refused(name: str, reason: str) -> exceptions.BadRequest:
+def _reject(name: str, reason: str) -> exceptions.BadRequest:
     return exceptions.BadRequest(
         f'flavor_id: room for servers of this flavor cannot be promised because of its extra spec '
         f'{name}: {reason}.',

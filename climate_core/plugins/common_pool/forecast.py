@@ -14,12 +14,16 @@ from typing import Final
 
 from climate_common import words
 from climate_core.calendar.windows import SearchBudget
-from climate_core.plugins.common_pool.emptying import FreeRoom, RunningServer, TargetHost
+from climate_core.plugins.common_pool.server_placement import (
+    FreeCapacity,
+    RunningServer,
+    TargetHost,
+)
 
 #: How many checks of servers and hosts a search for windows may take: a second or two.
-LOOKS: Final = 300_000
+MAX_SEARCH_STEPS: Final = 300_000
 #: Users are told of so many resource classes.
-_TOLD: Final = 5
+_MAX_CLASSES_REPORTED: Final = 5
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,7 +69,7 @@ class NotExpected(Exception):
     """There will not be enough room in a window; the message says why, for users."""
 
 
-class _FreeCapacity:
+class _CapacityAtTime:
     """Track the free capacity of hosts at a moment that only moves forward.
 
     :param room: the free capacity before the first claim starts
@@ -73,14 +77,14 @@ class _FreeCapacity:
     :ivar claims: how many claims have started
     """
 
-    def __init__(self, room: FreeRoom, releases: Iterable[Release], claims: int = 0) -> None:
+    def __init__(self, room: FreeCapacity, releases: Iterable[Release], claims: int = 0) -> None:
         self.room = room
         self.claims = claims
         self._releases = [*releases]
 
-    def copy(self) -> '_FreeCapacity':
+    def copy(self) -> '_CapacityAtTime':
         """Return the same capacity, which moves on separately."""
-        return _FreeCapacity(self.room.copy(), self._releases, self.claims)
+        return _CapacityAtTime(self.room.copy(), self._releases, self.claims)
 
     def move(self, time: int) -> None:
         """Free what is freed until then.
@@ -152,15 +156,15 @@ class Forecast:
         claims: Iterable[FutureDemand] = (),
         nouns: Nouns = Nouns(),
     ) -> None:
-        self.budget = SearchBudget(LOOKS)
-        self.claim_budget = SearchBudget(LOOKS)
+        self.budget = SearchBudget(MAX_SEARCH_STEPS)
+        self.claim_budget = SearchBudget(MAX_SEARCH_STEPS)
         self._nouns = nouns
         listed = {each.name: each for each in hosts}
         known = (each for each in releases if each.host in listed)
         self._releases = sorted(known, key=_latest_first)
         # In the order of their starts, as each finds its hosts at its start.
         self._claims = sorted(claims, key=_start)
-        self._first = _FreeCapacity(FreeRoom(listed.values()), self._releases)
+        self._first = _CapacityAtTime(FreeCapacity(listed.values()), self._releases)
         self._forget()
 
     def _forget(self) -> None:
@@ -224,7 +228,7 @@ class Forecast:
             moments |= {each.start - length + 1, each.start, each.end}
         return sorted(each for each in moments if first <= each <= last)
 
-    def _move(self, capacity: _FreeCapacity, time: int) -> None:
+    def _move(self, capacity: _CapacityAtTime, time: int) -> None:
         """Move to a time; the claims that start until then have their room."""
         while capacity.claims < len(self._claims) and self._claims[capacity.claims].start <= time:
             places = self._place(capacity.claims)
@@ -241,7 +245,7 @@ class Forecast:
         return self._places[number]
 
     def _leaves_room(
-        self, asked: FutureDemand, capacity: _FreeCapacity, budget: SearchBudget
+        self, asked: FutureDemand, capacity: _CapacityAtTime, budget: SearchBudget
     ) -> bool:
         """Tell whether all claims that start later still have room."""
         # Until then something is on other hosts than without what is asked for.
@@ -272,7 +276,7 @@ class Forecast:
             lacking = Counter(kind for each in would_do for kind in _missing(each, server))
             told = [
                 f'{kind} on {words.counted(count, nouns.host)}'
-                for kind, count in lacking.most_common(_TOLD)
+                for kind, count in lacking.most_common(_MAX_CLASSES_REPORTED)
             ]
             of = f'Of {words.counted(len(free), nouns.host)} {len(would_do)} would do'
             if not told:

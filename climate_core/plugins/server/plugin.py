@@ -22,11 +22,10 @@ from climate_core.plugins import parent_stacks, prebuilt_plugin, provisioned_plu
 from climate_core.plugins.base import PollAgain, ReservedResource
 from climate_core.plugins.server import (
     end_steps,
-    lost_tasks,
-    made_servers,
-    network_interfaces,
-    preempted,
+    shelving,
+    spec_checks,
     specification,
+    task_recovery,
 )
 from climate_core.plugins.step_context import END, START, EndContext, Progress, StepContext
 
@@ -55,7 +54,9 @@ class ServerPlugin(provisioned_plugin.ProvisionedPlugin):
     service = 'nova'
     description = 'A server that waits in the state RESERVED and starts with its lease.'
     options = (
-        prebuilt_plugin.on_end_option(end_steps.CHOICES, 'server', 'A server that never started'),
+        prebuilt_plugin.on_end_option(
+            end_steps.END_ACTIONS, 'server', 'A server that never started'
+        ),
         prebuilt_plugin.first_poll_option('Nova', 'nova_notifications'),
         cfg.StrOpt(
             'image_prefix',
@@ -70,16 +71,16 @@ class ServerPlugin(provisioned_plugin.ProvisionedPlugin):
             'are made, so that they can be woken in time.',
         ),
         secrets.KEYS,
-        network_interfaces.OPTION,
-        *lost_tasks.OPTIONS,
+        spec_checks.EXTERNAL_NETWORKS_OPTION,
+        *task_recovery.RECOVERY_OPTIONS,
     )
     schema = {
         **specification.SCHEMA,
-        **prebuilt_plugin.end_action_schema(end_steps.CHOICES),
+        **prebuilt_plugin.end_action_schema(end_steps.END_ACTIONS),
         **parent_stacks.STACK_ID_SCHEMA,
         **rights.amounts_schema(*amounts.SERVER_UNITS),
     }
-    key = specification.KEY
+    key = specification.SPEC_KEY
     waiting = _RESERVED
     rank = 20
     preemptible = True
@@ -95,14 +96,14 @@ class ServerPlugin(provisioned_plugin.ProvisionedPlugin):
         params: Mapping[str, Any],
     ) -> ReservedResource:
         options = self.conf[self.resource_type]
-        return specification.claim(
+        return specification.reserve_servers(
             self.cloud.user(context),
             self.cloud.service(),
             lease_id,
             wanted,
             params,
             options.secret_keys,
-            options[network_interfaces.OPTION.name],
+            options[spec_checks.EXTERNAL_NETWORKS_OPTION.name],
         )
 
     def list_exclusive(self, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -115,27 +116,27 @@ class ServerPlugin(provisioned_plugin.ProvisionedPlugin):
     def _find(
         self, conn: 'connections.Connection', reservation: 'Reservation', all_projects: bool
     ) -> Iterator[str]:
-        return servers.find_by_tag(conn, specification.tag(reservation), all_projects)
+        return servers.find_by_tag(conn, specification.reservation_tag(reservation), all_projects)
 
     def _create(self, context: StepContext, asked_by: Mapping[str, str]) -> str:
         keys = context.options.secret_keys
-        wanted, told = specification.body(context.lease, context.reservation, keys)
+        wanted, told = specification.build_request(context.lease, context.reservation, keys)
         return servers.create(context.conn, wanted, {**told, **asked_by})
 
     def _watch(self, context: StepContext, server: Mapping[str, Any]) -> PollAgain | None:
         context = context.seeing(server['status'], server.get('OS-EXT-STS:task_state'))
-        doing = made_servers.check(context, server)
-        if doing and made_servers.is_unbegun(server):
+        doing = task_recovery.check_build(context, server)
+        if doing and task_recovery.is_build_unstarted(server):
             command = f'openstack server delete {context.resource_id}'
             minutes = context.options.lost_build_minutes
             return self._wait_for_build(context, doing, minutes, command)
         return context.wait(doing) if doing else None
 
     def _delete_lost(self, context: StepContext, server: Mapping[str, Any]) -> PollAgain:
-        return made_servers.delete_lost(context, server)
+        return task_recovery.delete_unbuilt(context, server)
 
     def _failed(self, reservation: 'Reservation', reason: str) -> str:
-        return made_servers.failed(reservation, reason)
+        return task_recovery.describe_build_failure(reservation, reason)
 
     def _look(self, context: 'RequestContext', resource_id: str) -> dict[str, Any] | None:
         server = servers.get(self.cloud.user(context), resource_id, hints=True)
@@ -201,17 +202,17 @@ class ServerPlugin(provisioned_plugin.ProvisionedPlugin):
         if status in _GONE:
             raise errors.Gone(self.gone)
         if status == _RESERVED and task == _SENT:
-            return lost_tasks.repeat_wake_up(context)
+            return task_recovery.repeat_wake_up(context)
         is_busy = status in _UNSETTLED or (status == _RESERVED and task)
-        if is_busy or lost_tasks.is_deleting(server):
+        if is_busy or task_recovery.is_deleting(server):
             # Nova gives up a build itself before ([DEFAULT] instance_build_timeout).
-            return lost_tasks.wait_at_start(context, server)
+            return task_recovery.wait_at_start(context, server)
         if status == _RESERVED:
             return self._ask_to_wake(context, server)
-        if status in preempted.ASLEEP and context.lease.preemptible:
-            return preempted.wake(context, server)
+        if status in shelving.SHELVED and context.lease.preemptible:
+            return shelving.unshelve(context, server)
         if status == 'ERROR':
-            lost = context.progress.asked == lost_tasks.GIVEN_UP
+            lost = context.progress.asked == task_recovery.ABANDONED_START
             why = 'its start was lost, and its state was reset.' if lost else _fault(server)
             raise exceptions.Permanent(f'The server is in ERROR: {why}')
         return None
@@ -221,7 +222,7 @@ class ServerPlugin(provisioned_plugin.ProvisionedPlugin):
         if kept.asked != _WAKE_UP or lease.preemptible:
             return False
         server = servers.get(rights.connect_as_owner(self.cloud, lease), reservation.resource_id)
-        return server['status'] == 'ACTIVE' and not lost_tasks.is_deleting(server)
+        return server['status'] == 'ACTIVE' and not task_recovery.is_deleting(server)
 
     def _ask_to_wake(self, context: StepContext, server: Mapping[str, Any]) -> PollAgain:
         try:
@@ -241,9 +242,9 @@ class ServerPlugin(provisioned_plugin.ProvisionedPlugin):
     def _end(self, context: EndContext, server: Mapping[str, Any]) -> PollAgain | None:
         context, instead = self._usual_end(context, context.options.on_end)
         try:
-            wait = preempted.hold(context, server)
+            wait = shelving.keep_shelved(context, server)
             if wait is None:
-                wait = end_steps.step(context, preempted.unlocked(context, server))
+                wait = end_steps.take_end_step(context, shelving.ensure_unlocked(context, server))
         except exceptions.PluginFailure as exc:
             kept = Progress.load(exc.progress or context.progress.dump(), END, context.now)
             if isinstance(exc, errors.Rejected | errors.Refused) and instead is None:
@@ -277,15 +278,15 @@ class ServerPlugin(provisioned_plugin.ProvisionedPlugin):
         return is_network or other.resource_id in (kept.uses or ())
 
     def _preempt(self, context: EndContext, server: Mapping[str, Any]) -> PollAgain | None:
-        return preempted.give_up(context, server)
+        return shelving.shelve_and_lock(context, server)
 
     def list_locked(self) -> Iterable[str]:
-        return preempted.list_locked(self.cloud.service())
+        return shelving.list_locked(self.cloud.service())
 
     def unlock(
         self, resource_id: str, lease_id: str | None = None, may_sleep: bool = True
     ) -> bool:
-        return preempted.unlock(self.cloud.service(), resource_id, lease_id, may_sleep)
+        return shelving.release_lock(self.cloud.service(), resource_id, lease_id, may_sleep)
 
     def _lost_reason(
         self,
@@ -307,7 +308,7 @@ class ServerPlugin(provisioned_plugin.ProvisionedPlugin):
         return servers.list_ids(self.cloud.service(), status=_RESERVED)
 
     def _asleep_since(self, server: Mapping[str, Any]) -> datetime.datetime | None:
-        if server['status'] != _RESERVED or lost_tasks.is_deleting(server):
+        if server['status'] != _RESERVED or task_recovery.is_deleting(server):
             return None
         return datetime.datetime.fromisoformat(server.get('updated') or server['created'])
 

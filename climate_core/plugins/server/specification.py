@@ -17,7 +17,7 @@ from climate_core.cloud import errors, flavors, neutron, servers
 from climate_core.lease import model
 from climate_core.plugins import resource_spec
 from climate_core.plugins.base import ReservedResource
-from climate_core.plugins.server import block_devices, network_interfaces, room
+from climate_core.plugins.server import host_capacity, spec_checks
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -26,55 +26,60 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 #: The property of a reservation that says what is to be made.
-KEY: Final = 'server'
+SPEC_KEY: Final = 'server'
 #: What nova-scheduler is told of the servers.
-HINTS: Final = 'scheduler_hints'
-_NETWORKS: Final = f'{KEY}.{network_interfaces.KEY}'
-_ZONE: Final = f'{KEY}.availability_zone'
+HINTS_KEY: Final = 'scheduler_hints'
+_NETWORKS: Final = f'{SPEC_KEY}.{spec_checks.NETWORKS_KEY}'
+_ZONE: Final = f'{SPEC_KEY}.availability_zone'
 #: Nova's own (nova/db/constants.py MAX_INT).
-_MOST: Final = 2**31 - 1
-_SECRETS: Final = ('adminPass', 'user_data')
+_MAX_INTEGER: Final = 2**31 - 1
+_SECRET_FIELDS: Final = ('adminPass', 'user_data')
 
-_TEXT: Final = resource_spec.TEXT_SCHEMA
-_UUID: Final = resource_spec.UUID_SCHEMA
-_SERVERS: Final = {**_UUID, 'type': ['array', 'string'], 'items': _UUID, 'maxItems': 64}
-_TAG: Final = {
-    **_TEXT,
+_TEXT_SCHEMA: Final = resource_spec.TEXT_SCHEMA
+_UUID_SCHEMA: Final = resource_spec.UUID_SCHEMA
+_SERVERS_SCHEMA: Final = {
+    **_UUID_SCHEMA,
+    'type': ['array', 'string'],
+    'items': _UUID_SCHEMA,
+    'maxItems': 64,
+}
+_TAG_SCHEMA: Final = {
+    **_TEXT_SCHEMA,
     'maxLength': 60,
     'pattern': limits.json_pattern(f'[^,/{limits.CONTROL}]*'),
     'description': 'A text without commas, slashes and control characters.',
 }
-_NETWORK: Final = {
+_NETWORK_SCHEMA: Final = {
     'type': 'object',
     'properties': {
-        'uuid': _UUID,
-        'port': _UUID,
-        'fixed_ip': {**_TEXT, 'format': 'ip'},
-        'tag': _TAG,
+        'uuid': _UUID_SCHEMA,
+        'port': _UUID_SCHEMA,
+        'fixed_ip': {**_TEXT_SCHEMA, 'format': 'ip'},
+        'tag': _TAG_SCHEMA,
     },
     'additionalProperties': False,
 }
-_WORD: Final = {
+_WORD_SCHEMA: Final = {
     'type': 'string',
     'maxLength': limits.NAME_LENGTH,
     'pattern': limits.json_pattern(limits.TEXT_PATTERN),
 }
-_INTEGER: Final = {'type': ['integer', 'string'], 'minimum': 0, 'maximum': _MOST}
+_INTEGER_SCHEMA: Final = {'type': ['integer', 'string'], 'minimum': 0, 'maximum': _MAX_INTEGER}
 #: An item of block_device_mapping_v2, as Nova accepts it (its schemas/servers.py).
-_DISK: Final = {
+_DISK_SCHEMA: Final = {
     'type': 'object',
     'properties': {
         'source_type': {'type': 'string', 'enum': ['volume', 'image', 'snapshot', 'blank']},
         'destination_type': {'type': 'string', 'enum': ['local', 'volume']},
-        'uuid': {**_TEXT, 'pattern': limits.json_pattern('[a-zA-Z0-9._-]*')},
+        'uuid': {**_TEXT_SCHEMA, 'pattern': limits.json_pattern('[a-zA-Z0-9._-]*')},
         'boot_index': {
-            **_INTEGER,
+            **_INTEGER_SCHEMA,
             'type': ['integer', 'string', 'null'],
-            'minimum': -_MOST,
+            'minimum': -_MAX_INTEGER,
             'pattern': limits.json_pattern('-?[0-9]{1,9}'),
         },
         'volume_size': {
-            **_INTEGER,
+            **_INTEGER_SCHEMA,
             'minimum': 1,
             'pattern': limits.json_pattern('[1-9][0-9]{0,8}'),
             'description': 'A number of GiB, 1 or more.',
@@ -84,28 +89,31 @@ _DISK: Final = {
             'type': ['boolean', 'string'],
             'enum': [True, False, 'True', 'False', 'true', 'false', '0', '1'],
         },
-        'device_name': {**_TEXT, 'pattern': limits.json_pattern('[a-zA-Z0-9._/-]*')},
-        'disk_bus': _WORD,
-        'device_type': _WORD,
-        'guest_format': _WORD,
-        'no_device': {**_WORD, 'type': ['boolean', 'string', 'null']},
-        'tag': _TAG,
+        'device_name': {**_TEXT_SCHEMA, 'pattern': limits.json_pattern('[a-zA-Z0-9._/-]*')},
+        'disk_bus': _WORD_SCHEMA,
+        'device_type': _WORD_SCHEMA,
+        'guest_format': _WORD_SCHEMA,
+        'no_device': {**_WORD_SCHEMA, 'type': ['boolean', 'string', 'null']},
+        'tag': _TAG_SCHEMA,
     },
     'additionalProperties': False,
 }
 SCHEMA: Final[Mapping[str, Any]] = {
-    KEY: {
+    SPEC_KEY: {
         'type': 'object',
         'description': 'What servers are made from for the lease, as POST /servers of Nova takes '
         'it, in place of resource_id. Each of them becomes a reservation.',
         'properties': {
             'name': {**resource_spec.PRINTABLE_SCHEMA, **resource_spec.NAME_DESCRIPTION},
             'flavorRef': resource_spec.PRINTABLE_SCHEMA,
-            'imageRef': {**_UUID, 'description': 'Not needed with block_device_mapping_v2.'},
+            'imageRef': {
+                **_UUID_SCHEMA,
+                'description': 'Not needed with block_device_mapping_v2.',
+            },
             'count': resource_spec.COUNT_SCHEMA,
-            network_interfaces.KEY: {
+            spec_checks.NETWORKS_KEY: {
                 'type': ['array', 'string'],
-                'items': _NETWORK,
+                'items': _NETWORK_SCHEMA,
                 'maxItems': 64,
                 'pattern': limits.json_pattern('(auto|none)'),
                 'description': 'A list of networks and ports, or auto (the default) or none.',
@@ -128,28 +136,28 @@ SCHEMA: Final[Mapping[str, Any]] = {
                 'writeOnly': True,
                 'description': 'In base64. It is sealed until the server is made, and not shown.',
             },
-            'adminPass': {**_TEXT, 'writeOnly': True, 'description': 'The same.'},
+            'adminPass': {**_TEXT_SCHEMA, 'writeOnly': True, 'description': 'The same.'},
             'metadata': resource_spec.metadata_schema(128, limits.SERVER_KEY_PATTERN),
             'availability_zone': {
                 **resource_spec.PRINTABLE_SCHEMA,
                 'description': 'Its name, without a host.',
             },
             'config_drive': {'type': 'boolean'},
-            block_devices.KEY: {
+            spec_checks.BLOCK_DEVICES_KEY: {
                 'type': 'array',
                 'maxItems': 64,
-                'items': _DISK,
+                'items': _DISK_SCHEMA,
             },
-            'description': {**_WORD, 'format': 'printable'},
-            HINTS: {
+            'description': {**_WORD_SCHEMA, 'format': 'printable'},
+            HINTS_KEY: {
                 'type': 'object',
                 'description': 'What POST /servers takes beside the server as '
                 'os:scheduler_hints: the id of a server group, and ids of servers on whose host '
                 'they are to be, or not to be.',
                 'properties': {
-                    'group': _UUID,
-                    'same_host': _SERVERS,
-                    'different_host': _SERVERS,
+                    'group': _UUID_SCHEMA,
+                    'same_host': _SERVERS_SCHEMA,
+                    'different_host': _SERVERS_SCHEMA,
                 },
                 'additionalProperties': False,
             },
@@ -157,11 +165,11 @@ SCHEMA: Final[Mapping[str, Any]] = {
         'required': ['name', 'flavorRef'],
         'additionalProperties': False,
     },
-    **resource_spec.made_for_schema('Nova', KEY),
+    **resource_spec.made_for_schema('Nova', SPEC_KEY),
 }
 
 
-def claim(
+def reserve_servers(
     conn: 'connections.Connection',
     service: 'connections.Connection',
     lease_id: str,
@@ -182,17 +190,17 @@ def claim(
     """
     flavor = _check(conn, wanted, allows_external)
     held = _amounts(flavor, wanted)
-    secrets = {name: wanted[name] for name in _SECRETS if name in wanted}
+    secrets = {name: wanted[name] for name in _SECRET_FIELDS if name in wanted}
     if secrets and not keys:
         raise exceptions.BadRequest(
             'It cannot be kept here before the server is made: the operator has set no '
             'secret_keys. Leave it out.',
-            field=f'{KEY}.{min(secrets)}',
+            field=f'{SPEC_KEY}.{min(secrets)}',
         )
     if 'extra_specs' not in flavor:
         flavor = flavors.get(service, wanted['flavorRef'])
-    kept = {**params, model.NEEDS: room.needs(flavor, wanted)}
-    claimed = resource_spec.reserve_group(KEY, wanted, kept, held, hidden=_SECRETS)
+    kept = {**params, model.NEEDS: host_capacity.describe_needs(flavor, wanted)}
+    claimed = resource_spec.reserve_group(SPEC_KEY, wanted, kept, held, hidden=_SECRET_FIELDS)
     if not secrets:
         return claimed
     sealed = sealing.seal(secrets, keys, model.secrets_owner(lease_id, claimed.params))
@@ -203,40 +211,42 @@ def _check(
     conn: 'connections.Connection', wanted: Mapping[str, Any], allows_external: bool
 ) -> dict[str, Any]:
     """Return the flavor; refuse what refers to things that the user has not."""
-    with errors.for_user(f'{KEY}.flavorRef'):
+    with errors.for_user(f'{SPEC_KEY}.flavorRef'):
         flavor = flavors.get(conn, wanted['flavorRef'])
     image: Mapping[str, Any] | None = None
     if 'imageRef' in wanted:
-        with errors.for_user(f'{KEY}.imageRef'):
+        with errors.for_user(f'{SPEC_KEY}.imageRef'):
             image = servers.check_image(conn, wanted['imageRef'])
-    elif not wanted.get(block_devices.KEY):
+    elif not wanted.get(spec_checks.BLOCK_DEVICES_KEY):
         raise exceptions.BadRequest(
             'It is needed: the id of an image, if there is no block_device_mapping_v2.',
-            field=f'{KEY}.imageRef',
+            field=f'{SPEC_KEY}.imageRef',
         )
-    image = block_devices.check(conn, wanted, flavor, image, f'{KEY}.{block_devices.KEY}')
+    image = spec_checks.check_block_devices(
+        conn, wanted, flavor, image, f'{SPEC_KEY}.{spec_checks.BLOCK_DEVICES_KEY}'
+    )
     if image is not None:
-        _check_fits(flavor, image, block_devices.is_on_host(wanted))
+        _check_fits(flavor, image, spec_checks.has_disk_on_host(wanted))
     if 'key_name' in wanted:
-        with errors.for_user(f'{KEY}.key_name'):
+        with errors.for_user(f'{SPEC_KEY}.key_name'):
             servers.check_key(conn, wanted['key_name'])
     _check_zone(conn, wanted)
     for number, each in enumerate(wanted.get('security_groups', ())):
-        with errors.for_user(f'{KEY}.security_groups[{number}].name'):
+        with errors.for_user(f'{SPEC_KEY}.security_groups[{number}].name'):
             neutron.check_security_group(conn, each['name'])
-    if 'group' in wanted.get(HINTS, ()):
-        with errors.for_user(f'{KEY}.{HINTS}.group'):
-            servers.check_group(conn, wanted[HINTS]['group'])
-    for field, server_id in _servers_of_hints(wanted.get(HINTS, {})):
+    if 'group' in wanted.get(HINTS_KEY, ()):
+        with errors.for_user(f'{SPEC_KEY}.{HINTS_KEY}.group'):
+            servers.check_group(conn, wanted[HINTS_KEY]['group'])
+    for field, server_id in _servers_of_hints(wanted.get(HINTS_KEY, {})):
         with errors.for_user(field):
             servers.check(conn, server_id)
-    network_interfaces.check(conn, wanted, _NETWORKS, allows_external)
+    spec_checks.check_networks(conn, wanted, _NETWORKS, allows_external)
     return flavor
 
 
 def list_ports(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the field and the id of each port."""
-    return network_interfaces.list_ports(wanted, _NETWORKS)
+    return spec_checks.list_ports(wanted, _NETWORKS)
 
 
 def check_now(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> None:
@@ -247,7 +257,7 @@ def check_now(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> None
     if 'availability_zone' in wanted:
         with errors.for_user(_ZONE):
             servers.NOVA.check_zone(conn, wanted['availability_zone'], is_available=True)
-    network_interfaces.check_now(conn, wanted, _NETWORKS)
+    spec_checks.check_ports_free(conn, wanted, _NETWORKS)
 
 
 def _check_fits(flavor: Mapping[str, Any], image: Mapping[str, Any], is_on_host: bool) -> None:
@@ -262,9 +272,9 @@ def _check_fits(flavor: Mapping[str, Any], image: Mapping[str, Any], is_on_host:
     for name, least, unit in needs:
         if flavor[name] < least:
             raise exceptions.BadRequest(
-                f'{KEY}.flavorRef: must have at least {least} {unit} of {name}, which the image '
+                f'{SPEC_KEY}.flavorRef: must have at least {least} {unit} of {name}, which the image '
                 f'needs, not {flavor[name]}.',
-                field=f'{KEY}.flavorRef',
+                field=f'{SPEC_KEY}.flavorRef',
             )
 
 
@@ -291,19 +301,19 @@ def _servers_of_hints(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name in ('same_host', 'different_host'):
         named = told.get(name, ())
         if isinstance(named, str):
-            yield f'{KEY}.{HINTS}.{name}', named
+            yield f'{SPEC_KEY}.{HINTS_KEY}.{name}', named
             continue
         for number, each in enumerate(named):
-            yield f'{KEY}.{HINTS}.{name}[{number}]', each
+            yield f'{SPEC_KEY}.{HINTS_KEY}.{name}[{number}]', each
 
 
 def _amounts(flavor: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, int]:
     ephemeral = flavor['OS-FLV-EXT-DATA:ephemeral']
     sizes = (flavor['vcpus'], flavor['ram'], flavor['disk'], ephemeral)
-    return amounts.of_server(*sizes, boots_from_volume=room.boots_from_volume(wanted))
+    return amounts.of_server(*sizes, boots_from_volume=host_capacity.boots_from_volume(wanted))
 
 
-def body(
+def build_request(
     lease: 'Lease', reservation: 'Reservation', keys: Sequence[str]
 ) -> tuple[dict[str, Any], Mapping[str, Any]]:
     """Return what Nova is to make a server from, and its scheduler hints.
@@ -311,8 +321,8 @@ def body(
     :raises climate_core.exceptions.Transient: no key of the operator opens what is sealed, or the
         metadata; the operator can add it
     """
-    kept = {'networks': 'auto', **resource_spec.read_unsealed_spec(lease, reservation, KEY)}
-    told = kept.pop(HINTS, {})
+    kept = {'networks': 'auto', **resource_spec.read_unsealed_spec(lease, reservation, SPEC_KEY)}
+    told = kept.pop(HINTS_KEY, {})
     for each in lease.reservations:
         if each.group == reservation.group and model.SEALED in each.params:
             try:
@@ -330,9 +340,9 @@ def body(
                     'secret_keys of climate.conf has no key that opens its user data or its '
                     'password: the operator has to add it.'
                 ) from exc
-    return {**kept, 'tags': [tag(reservation)]}, told
+    return {**kept, 'tags': [reservation_tag(reservation)]}, told
 
 
-def tag(reservation: 'Reservation') -> str:
+def reservation_tag(reservation: 'Reservation') -> str:
     """Return the tag by which the server of a reservation is found."""
     return f'climate-{reservation.id}'

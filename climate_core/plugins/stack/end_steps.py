@@ -17,13 +17,14 @@ One that was made for its lease and is not filled yet never goes on.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from oslo_config import cfg
 from oslo_log import log
 
 from climate_core.cloud import errors, stacks
 from climate_core.lease.events import start
-from climate_core.plugins import parent_stacks
+from climate_core.plugins import parent_stacks, stuck_action_repair
 from climate_core.plugins.base import PollAgain
-from climate_core.plugins.stack import lost_actions, template_stack
+from climate_core.plugins.stack import template_stack
 from climate_core.plugins.step_context import EndContext, StepContext
 
 if TYPE_CHECKING:
@@ -32,20 +33,20 @@ if TYPE_CHECKING:
 LOG = log.getLogger(__name__)
 
 #: The end actions with their explanation.
-CHOICES = [
+END_ACTIONS = [
     ('delete', 'Delete it.'),
     ('suspend', 'Suspend it; hosts and backends keep the capacity.'),
     ('snapshot', 'Make a snapshot of it, then suspend it: Heat deletes snapshots with the stack.'),
     ('nothing', 'Leave it as it is.'),
 ]
 #: Statuses in which Heat may be about to take the lease out of a stack.
-_CHANGING = frozenset({'UPDATE_IN_PROGRESS', 'ROLLBACK_IN_PROGRESS'})
+_UPDATING = frozenset({'UPDATE_IN_PROGRESS', 'ROLLBACK_IN_PROGRESS'})
 
 #: Failures after which a snapshot is given up, and as many more for the suspension.
-TRIES: Final = 3
+MAX_TRIES: Final = 3
 
 
-def end(context: EndContext, stack: 'Stack') -> PollAgain | None:
+def take_end_step(context: EndContext, stack: 'Stack') -> PollAgain | None:
     """Take the next step.
 
     :param stack: as Heat shows it now
@@ -55,9 +56,9 @@ def end(context: EndContext, stack: 'Stack') -> PollAgain | None:
     """
     if stack.status == 'DELETE_COMPLETE':
         return None
-    context = context.seeing(*lost_actions.state(context, stack))
+    context = context.seeing(*observe_stack(context, stack))
     if stack.status == 'DELETE_IN_PROGRESS':
-        return lost_actions.wait(context, stack, 'delete', lambda: ask_to_delete(context, stack))
+        return wait_for_action(context, stack, 'delete', lambda: ask_to_delete(context, stack))
     if context.on_end == 'delete' or stack.status == 'DELETE_FAILED' or not _stays(context, stack):
         return _delete(context, stack)
     return _STEPS[context.on_end](context, stack)
@@ -74,7 +75,7 @@ def _stays(context: EndContext, stack: 'Stack') -> bool:
         if each.params.get(parent_stacks.STACK_ID_KEY) == context.resource_id
     }
     if not members:
-        changing = context.on_end == 'nothing' and stack.status in _CHANGING
+        changing = context.on_end == 'nothing' and stack.status in _UPDATING
         return changing and not template_stack.is_made(context.reservation)
     return bool(members - parent_stacks.list_reserved_members(context.conn, context.as_service))
 
@@ -103,11 +104,11 @@ def ask_to_delete(context: StepContext, stack: 'Stack') -> None:
         stacks.delete(context.service, stack)
 
 
-def _nothing(context: EndContext, stack: 'Stack') -> None:  # noqa: ARG001
+def _keep(context: EndContext, stack: 'Stack') -> None:  # noqa: ARG001
     return None
 
 
-def _suspend(context: EndContext, stack: 'Stack', tries: int = TRIES) -> PollAgain | None:
+def _suspend(context: EndContext, stack: 'Stack', tries: int = MAX_TRIES) -> PollAgain | None:
     """Suspend the stack.
 
     :param tries: failures of anything after which that is left to the members
@@ -126,7 +127,7 @@ def _suspend(context: EndContext, stack: 'Stack', tries: int = TRIES) -> PollAga
             lambda: stacks.act(context.conn, stack, 'suspend'),
         )
     except errors.Busy:
-        return context.put_off(lost_actions.doing(stack))
+        return context.put_off(describe_progress(stack))
 
 
 def _take_over(
@@ -143,7 +144,7 @@ def _take_over(
     def suspend() -> None:
         stacks.act(context.conn, stack, 'suspend')
 
-    return lost_actions.wait(context, stack, 'suspend', suspend, snapshot)
+    return wait_for_action(context, stack, 'suspend', suspend, snapshot)
 
 
 def _snapshot(context: EndContext, stack: 'Stack') -> PollAgain | None:
@@ -152,10 +153,10 @@ def _snapshot(context: EndContext, stack: 'Stack') -> PollAgain | None:
         return _take_over(context, stack)
     found = stacks.find_snapshot(context.conn, stack, context.reservation.id)
     if found and found.status == 'COMPLETE':
-        return _suspend(context, stack, 2 * TRIES)
-    if context.progress.failures >= TRIES or (found and _is_left(found, stack)):
+        return _suspend(context, stack, 2 * MAX_TRIES)
+    if context.progress.failures >= MAX_TRIES or (found and _is_left(found, stack)):
         LOG.warning('Stack %s is kept without a snapshot: %s', stack.id, stack.reason)
-        return _suspend(context, stack, 2 * TRIES)
+        return _suspend(context, stack, 2 * MAX_TRIES)
     if found and found.status == 'IN_PROGRESS':
         return _take_over(context, stack, snapshot=found)
     if found:
@@ -181,11 +182,86 @@ def _ask_for_snapshot(context: EndContext, stack: 'Stack') -> PollAgain:
             lambda: stacks.create_snapshot(context.conn, stack, name),
         )
     except errors.Busy:
-        return context.put_off(lost_actions.doing(stack))
+        return context.put_off(describe_progress(stack))
 
 
 _STEPS: dict[str, Callable[[EndContext, 'Stack'], PollAgain | None]] = {
     'suspend': _suspend,
     'snapshot': _snapshot,
-    'nothing': _nothing,
+    'nothing': _keep,
 }
+
+
+if TYPE_CHECKING:
+    from climate_core.cloud.stacks import Snapshot, Stack
+    from climate_core.plugins.step_context import StepContext
+
+RECOVERY_OPTIONS: Final = (
+    cfg.IntOpt(
+        'lost_action_minutes',
+        default=10,
+        min=1,
+        help='Minutes after which an action of Heat with a stack counts as lost if nothing of the '
+        'stack changes: it is asked for again, and an engine that lives goes on. More than the '
+        'longest time that one resource of a template takes.',
+    ),
+    cfg.IntOpt(
+        'lost_snapshot_minutes',
+        default=60,
+        min=1,
+        help='The same for a snapshot of a stack, which is broken off by what is asked for then.',
+    ),
+)
+#: Action -> what an operator types for it, before the id of the stack.
+_OPERATOR_COMMANDS: Final = {
+    'delete': 'openstack stack delete --yes',
+    'suspend': 'openstack stack suspend',
+    'resume': 'openstack stack resume',
+}
+#: Explanations of statuses that the user did not ask for.
+_STATUS_MEANINGS: Final = {'UPDATE_IN_PROGRESS': ' (Heat updates a stack to wake what is in it)'}
+_UPDATE_COMMAND: Final = 'openstack stack update --existing'
+
+
+def observe_stack(context: 'StepContext', stack: 'Stack') -> tuple[str | None, ...]:
+    """Return what changes as long as an engine works on a stack, and on those in it."""
+    last = stacks.read_last_event_id(context.conn, stack) if stack.in_progress else None
+    return stack.status, stack.updated, last
+
+
+def describe_progress(stack: 'Stack') -> str:
+    """Describe what is waited for."""
+    return f'The stack has been {stack.status}{_STATUS_MEANINGS.get(stack.status, "")}'
+
+
+def wait_for_action(
+    context: 'StepContext',
+    stack: 'Stack',
+    action: str,
+    request: Callable[[], None],
+    snapshot: 'Snapshot | None' = None,
+) -> PollAgain:
+    """Wait for what Heat does with a stack; ask for an action when that is lost.
+
+    :param action: the name under which the request is noted
+    :param snapshot: one that is waited for although the stack is not in progress
+    """
+    options = context.options
+    slow = snapshot or stack.status == 'SNAPSHOT_IN_PROGRESS'
+    minutes = options.lost_snapshot_minutes if slow else options.lost_action_minutes
+    repair = stuck_action_repair.RepairStep(
+        action,
+        'Heat was asked to go on with another engine.',
+        request,
+        f'{_OPERATOR_COMMANDS.get(action, _UPDATE_COMMAND)} {stack.id}',
+        asked=action,
+        # Heat may wait for ever for a member, as for a volume whose detachment nova-compute did
+        # not finish: after some failures the members are ended by themselves.
+        is_failure=stack.status == 'DELETE_IN_PROGRESS',
+    )
+    what = (
+        f'The snapshot of the stack has been {snapshot.status}'
+        if snapshot
+        else describe_progress(stack)
+    )
+    return stuck_action_repair.wait_or_repair(context, what, 60 * minutes, repair)

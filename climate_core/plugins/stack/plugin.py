@@ -27,7 +27,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors, stacks
 from climate_core.plugins import parent_stacks, prebuilt_plugin, rights, step_context
 from climate_core.plugins.base import PollAgain, ReservedResource
-from climate_core.plugins.stack import end_steps, lost_actions, template_stack
+from climate_core.plugins.stack import end_steps, template_stack
 from climate_core.plugins.step_context import EndContext, Progress, StepContext
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ LOG = log.getLogger(__name__)
 
 _WAKE, _RESUME, _FILL = 'update', 'resume', 'fill'
 #: Heat does not say it: that Keystone refuses it a trust comes as an Internal Server Error.
-_OTHERS = (
+_OTHER_USERS_HINT = (
     'If another user of the project updated the stack, its own user has to update it once: '
     'openstack stack update --existing'
 )
@@ -66,7 +66,9 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin):
     rank = 6
     rank_at_end = 100
     options = (
-        prebuilt_plugin.on_end_option(end_steps.CHOICES, 'stack', 'A stack that was never woken'),
+        prebuilt_plugin.on_end_option(
+            end_steps.END_ACTIONS, 'stack', 'A stack that was never woken'
+        ),
         prebuilt_plugin.first_poll_option('Heat', 'heat_notifications'),
         cfg.StrOpt(
             'snapshot_prefix',
@@ -81,9 +83,12 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin):
             help='Seconds before the start of a lease of the kind scheduled at which the stacks '
             'of its templates are filled, so that they can be woken in time.',
         ),
-        *lost_actions.OPTIONS,
+        *end_steps.RECOVERY_OPTIONS,
     )
-    schema = {**prebuilt_plugin.end_action_schema(end_steps.CHOICES), **template_stack.SCHEMA}
+    schema = {
+        **prebuilt_plugin.end_action_schema(end_steps.END_ACTIONS),
+        **template_stack.STACK_SCHEMA,
+    }
     required: ClassVar[Sequence[str]] = ()
     calls: ClassVar[Any] = stacks
     gone = 'The stack was deleted or abandoned'
@@ -97,7 +102,7 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin):
     ) -> ReservedResource:
         user = self.cloud.user(context)
         if template_stack.is_requested(values):
-            params = template_stack.check(self.conf, user, lease_id, values)
+            params = template_stack.check_request(self.conf, user, lease_id, values)
             params |= self._params(values)
             # It has no id before it is made.
             return ReservedResource(f'new:{values["name"]}', params, {'stacks': 1})
@@ -135,7 +140,7 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin):
     ) -> ReservedResource:
         if 'template' not in values:
             return claimed
-        made = template_stack.make(self.cloud.user(context), lease_id, values, claimed)
+        made = template_stack.create_unfilled(self.cloud.user(context), lease_id, values, claimed)
         lead = datetime.timedelta(seconds=self.conf[self.resource_type].lead_seconds)
         return dataclasses.replace(made, prepare_before=lead)
 
@@ -145,14 +150,14 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin):
     def _prepare(self, context: StepContext, stack: 'Stack') -> PollAgain | None:
         if stack.status == 'DELETE_COMPLETE':
             raise errors.Gone(self.gone)
-        context = context.seeing(*lost_actions.state(context, stack))
+        context = context.seeing(*end_steps.observe_stack(context, stack))
         if template_stack.is_unfilled(stack) and not stack.status.startswith('DELETE_'):
             return self._fill(context, stack)
         if stack.status == 'DELETE_IN_PROGRESS':
             return _wait_for_deletion(context, stack)
         if stack.in_progress:
             # Not noted as the update that wakes the stack, which is to be asked for at the start.
-            return lost_actions.wait(
+            return end_steps.wait_for_action(
                 context, stack, _FILL, lambda: _request(_WAKE, context, stack)
             )
         if _went_wrong(stack):
@@ -169,7 +174,7 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin):
         try:
             template_stack.fill(context.conn, stack, context.reservation)
         except errors.Busy:
-            return context.put_off(lost_actions.doing(stack))
+            return context.put_off(end_steps.describe_progress(stack))
         except exceptions.Permanent:
             # Heat fills no stack that its user has begun to delete since the look.
             seen = stacks.get(context.conn, stack.id)
@@ -210,7 +215,7 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin):
             return False
         failures = Progress.load(own.progress, step_context.END, self.now()).failures
         return (
-            failures < end_steps.TRIES
+            failures < end_steps.MAX_TRIES
             or own.params.get('on_end') in parent_stacks.KEEPING_END_ACTIONS
         )
 
@@ -232,7 +237,7 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin):
             raise errors.Gone(self.gone)
         if stack.status == 'DELETE_FAILED':
             raise exceptions.Transient(f'The stack is half deleted: {stack.reason}')
-        context = context.seeing(*lost_actions.state(context, stack))
+        context = context.seeing(*end_steps.observe_stack(context, stack))
         if stack.status == 'DELETE_IN_PROGRESS':
             return _wait_for_deletion(context, stack)
         if stack.status == 'UPDATE_COMPLETE' and _was_taken(_WAKE, context, stack):
@@ -241,7 +246,7 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin):
         return (_take_over if stack.in_progress else _ask)(what, context, stack)
 
     def _end(self, context: EndContext, stack: 'Stack') -> PollAgain | None:
-        return end_steps.end(context, stack)
+        return end_steps.take_end_step(context, stack)
 
     def _lost_reason(
         self,
@@ -285,14 +290,14 @@ def _check(context: 'RequestContext', user: 'connections.Connection', stack: 'St
 
 def _wait_for_deletion(context: StepContext, stack: 'Stack') -> PollAgain:
     """Wait for a deletion that a user asked for; ask for it again when it is lost."""
-    return lost_actions.wait(
+    return end_steps.wait_for_action(
         context, stack, 'delete', lambda: end_steps.ask_to_delete(context, stack)
     )
 
 
 def _take_over(what: str, context: StepContext, stack: 'Stack') -> PollAgain:
     """Wait for what Heat does; ask for something once more when that is lost."""
-    return lost_actions.wait(context, stack, what, lambda: _request(what, context, stack))
+    return end_steps.wait_for_action(context, stack, what, lambda: _request(what, context, stack))
 
 
 def _intention(what: str, stack: 'Stack | None' = None) -> str:
@@ -321,7 +326,7 @@ def _ask(what: str, context: StepContext, stack: 'Stack') -> PollAgain:
     try:
         _request(what, context, stack)
     except errors.Busy:
-        return context.note(None).put_off(lost_actions.doing(stack))
+        return context.note(None).put_off(end_steps.describe_progress(stack))
     except errors.Refused:
         raise
     except exceptions.Permanent as exc:
@@ -339,7 +344,7 @@ def _request(what: str, context: StepContext, stack: 'Stack') -> None:
         else:
             stacks.act(context.conn, stack, what)
     except errors.Broken as exc:
-        raise exceptions.Transient(f'{exc}. {_OTHERS}') from exc
+        raise exceptions.Transient(f'{exc}. {_OTHER_USERS_HINT}') from exc
 
 
 def _went_wrong(stack: 'Stack') -> bool:

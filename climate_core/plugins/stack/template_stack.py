@@ -26,7 +26,7 @@ from climate_core.cloud import errors, stacks
 from climate_core.lease import model
 from climate_core.plugins import resource_spec
 from climate_core.plugins.base import ReservedResource
-from climate_core.plugins.stack import preview, template_text
+from climate_core.plugins.stack import templates
 
 if TYPE_CHECKING:
     from oslo_config import cfg
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from climate_core.lease.model import Reservation
 
 #: What a reservation of a stack takes in place of ``resource_id``.
-SCHEMA: Final[Mapping[str, Any]] = {
+STACK_SCHEMA: Final[Mapping[str, Any]] = {
     'name': {
         'type': 'string',
         # "$" alone would let a line end through.
@@ -137,7 +137,7 @@ def check_same(
 
 
 def _digests(conf: 'cfg.ConfigOpts', lease_id: str, values: Mapping[str, Any]) -> Sequence[str]:
-    said = {'hold': 'now', **{each: values[each] for each in SCHEMA if each in values}}
+    said = {'hold': 'now', **{each: values[each] for each in STACK_SCHEMA if each in values}}
     return resource_spec.compute_digests(conf, lease_id, said, 'template')
 
 
@@ -154,7 +154,7 @@ def _is_held(params: Mapping[str, Any]) -> bool:
     return params.get('hold', 'now') == 'now'
 
 
-def check(
+def check_request(
     conf: 'cfg.ConfigOpts',
     conn: 'connections.Connection',
     lease_id: str,
@@ -179,10 +179,10 @@ def check(
             shown = stacks.preview(conn, {**_previewed(lease_id, values), 'stack_name': other})
     hold = values.get('hold', 'now')
     params = {'name': values['name'], 'hold': hold, resource_spec.DIGEST_KEY: said[0]}
-    return {**params, model.PARTS: preview.parts(shown)}
+    return {**params, model.PARTS: templates.list_previewed_parts(shown)}
 
 
-def make(
+def create_unfilled(
     conn: 'connections.Connection',
     lease_id: str,
     values: Mapping[str, Any],
@@ -235,9 +235,9 @@ def placeholder(values: Mapping[str, Any]) -> dict[str, Any]:
     :raises climate_core.exceptions.BadRequest: the template, the environment or the files cannot
         be used
     """
-    template = template_text.read(values['template'], 'template')
-    environment = template_text.read(values.get('environment') or {}, 'environment')
-    template_text.read(values.get('parameters') or {}, 'parameters')
+    template = templates.parse_template(values['template'], 'template')
+    environment = templates.parse_template(values.get('environment') or {}, 'environment')
+    templates.parse_template(values.get('parameters') or {}, 'parameters')
     if _STRATEGIES in environment:
         # They would go on for the update that fills it, in which nothing is to be merged.
         raise exceptions.BadRequest(
@@ -285,7 +285,7 @@ def _previewed(lease_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
     body = _body(values, values['template'])
     if not lease_id or values.get('hold') == 'start':
         return body
-    environment = dict(template_text.read(values.get('environment') or {}, 'environment'))
+    environment = dict(templates.parse_template(values.get('environment') or {}, 'environment'))
     defaults = environment.get('parameter_defaults') or {}
     if isinstance(defaults, Mapping):
         environment['parameter_defaults'] = {**defaults, _LEASE: lease_id}

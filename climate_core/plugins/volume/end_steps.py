@@ -17,7 +17,7 @@ from climate_core.cloud.services import Copy
 from climate_core.cloud.volumes import CopyKind
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.step_context import EndContext, EndStep, keep_resource, require_operator
-from climate_core.plugins.volume import lost_steps
+from climate_core.plugins.volume import task_recovery
 
 LOG = log.getLogger(__name__)
 
@@ -27,9 +27,9 @@ CREATING = frozenset({'creating', 'downloading'})
 #: Statuses of a volume whose creation broke off, the second one in cinder-backup.
 BROKEN = ('error', 'error_restoring')
 #: Seconds after which Nova means it when it says that it does not know an attachment.
-_SURE = 10.0
+_SETTLED_SECONDS = 10.0
 #: The end actions with their explanation.
-CHOICES = [
+END_ACTIONS = [
     ('delete', 'Delete it.'),
     ('backup', 'Make a backup of it, then delete it.'),
     ('snapshot', 'Detach it, make a snapshot of it, keep both.'),
@@ -80,14 +80,14 @@ _broken = require_operator(
 def _cancel_transfer(context: EndContext, volume: Volume) -> PollAgain:
     """Take back a transfer that is not accepted; Cinder deletes no volume that is offered."""
     volumes.cancel_transfers(context.conn, context.resource_id, context.as_service)
-    return lost_steps.leave_unused(context, volume)
+    return task_recovery.leave_unused(context, volume)
 
 
 def _detach(context: EndContext, volume: Volume) -> PollAgain:
     """Take the volume from one server; Cinder takes a shared one from one after the other."""
     found = volumes.list_attachments(context.conn, context.resource_id, context.as_service)
     if not found:
-        return lost_steps.leave_unused(context, volume)
+        return task_recovery.leave_unused(context, volume)
     first = min(found, key=lambda attachment: str(attachment['id']))
     return context.once(
         f'detach {first["id"]}',
@@ -108,7 +108,7 @@ def _ask_to_detach(context: EndContext, attachment: Mapping[str, Any]) -> None:
                 servers.keep_volume(context.conn, server_id, context.resource_id)
             servers.detach(context.conn, server_id, context.resource_id)
         except errors.Gone:
-            if context.age < _SURE:
+            if context.age < _SETTLED_SECONDS:
                 raise
         except exceptions.Permanent as exc:
             # Most often it is the disk that the server boots from.
@@ -127,7 +127,9 @@ def _attaching(context: EndContext, volume: Volume) -> PollAgain:
     It has no record of its own, only this status (cinder/volume/api.py API.reserve_volume).
     """
     found = volumes.list_attachments(context.conn, context.resource_id, context.as_service)
-    return (lost_steps.detaching if found else lost_steps.unreserve)(context, volume)
+    return (task_recovery.wait_for_detachment if found else task_recovery.unreserve)(
+        context, volume
+    )
 
 
 def _copied(kind: CopyKind, then: EndStep, *, broken: bool = False) -> EndStep:
@@ -173,7 +175,7 @@ def _incomplete(context: EndContext, volume: Volume, kind: CopyKind, copy: Copy)
             f'The {kind} {copy.id} of the volume failed and cannot be deleted. An administrator '
             'must do it.'
         )
-    return lost_steps.copying(context, volume, kind, copy)
+    return task_recovery.wait_for_copy(context, volume, kind, copy)
 
 
 def _backing_up(context: EndContext, volume: Volume) -> PollAgain:
@@ -181,19 +183,19 @@ def _backing_up(context: EndContext, volume: Volume) -> PollAgain:
     conn, volume_id, key = context.conn, context.resource_id, context.reservation.id
     found = volumes.find_copy(conn, CopyKind.BACKUP, volume_id, key, context.as_service)
     if found and found.status == 'creating':
-        return lost_steps.copying(context, volume, CopyKind.BACKUP, found)
-    return lost_steps.working(context, volume)
+        return task_recovery.wait_for_copy(context, volume, CopyKind.BACKUP, found)
+    return task_recovery.wait_for_work(context, volume)
 
 
 #: Statuses that lead to another one, whatever the end action is. A server has a volume that is
 #: ``reserved`` while it is shelved, or about to attach it.
 _COMMON: Mapping[str, EndStep] = {
-    **dict.fromkeys(lost_steps.WORK, lost_steps.working),
-    'creating': lost_steps.creating,
-    'downloading': lost_steps.creating,
-    'deleting': lost_steps.deleting,
+    **dict.fromkeys(task_recovery.WORK_STATUSES, task_recovery.wait_for_work),
+    'creating': task_recovery.wait_for_cancelled_creation,
+    'downloading': task_recovery.wait_for_cancelled_creation,
+    'deleting': task_recovery.wait_for_deletion,
     'attaching': _attaching,
-    'detaching': lost_steps.detaching,
+    'detaching': task_recovery.wait_for_detachment,
     'in-use': _detach,
     'reserved': _detach,
     'maintenance': require_operator(
@@ -242,12 +244,12 @@ STEPS: Mapping[str, Mapping[str, EndStep]] = {
 
 #: What is on its way, also by us: a standby member of a stack that was kept is deleted.
 _NOTHING: Mapping[str, EndStep] = {
-    **dict.fromkeys(CREATING, lost_steps.creating),
-    'deleting': lost_steps.deleting,
+    **dict.fromkeys(CREATING, task_recovery.wait_for_cancelled_creation),
+    'deleting': task_recovery.wait_for_deletion,
 }
 
 
-def end(context: EndContext, volume: Volume) -> PollAgain | None:
+def take_end_step(context: EndContext, volume: Volume) -> PollAgain | None:
     """Take the next step; return None when it is done.
 
     :param volume: as Cinder shows it now
@@ -258,7 +260,7 @@ def end(context: EndContext, volume: Volume) -> PollAgain | None:
         return step(context, volume)
     except errors.Gone:
         # Something beside the volume is gone: the next look shows what that means.
-        return lost_steps.unknown(context, volume)
+        return task_recovery.wait_for_unknown_work(context, volume)
 
 
 def _step(volume: Volume, on_end: str, has_run: bool) -> EndStep:
@@ -276,4 +278,4 @@ def _step(volume: Volume, on_end: str, has_run: bool) -> EndStep:
         return _NOTHING.get(status, keep_resource)
     if status.startswith('error') and attached:
         return _detach
-    return STEPS[on_end].get(status, lost_steps.unknown)
+    return STEPS[on_end].get(status, task_recovery.wait_for_unknown_work)

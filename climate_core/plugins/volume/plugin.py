@@ -1,27 +1,128 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``virtual:volume``: a volume that Cinder keeps in the status lease-reserved.
+"""``virtual:volume``: a volume that Cinder holds in the status lease-reserved.
 
 Cinder has chosen the backend and holds the capacity already; here the volume is created at the
-start of the lease and its end action is done at the end. Where a request says what volumes are to
-be made, each is made as such a volume before that, see :mod:`climate_core.plugins.provisioned_plugin`.
+start of the lease and its end action is done at the end. Where a request specifies volumes, in the
+words of POST /volumes, each is reserved as such a volume before that, see
+:mod:`climate_core.plugins.provisioned_plugin`.
+
+Facts: Block Storage API reference v3, ``POST /v3/{project_id}/volumes``.
 """
 
 import dataclasses
 import datetime
+import operator
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from oslo_config import cfg
 from oslo_log import log
 
-from climate_common import amounts
+from climate_common import amounts, hints, limits
 from climate_core import exceptions
-from climate_core.cloud import errors, volumes
-from climate_core.plugins import parent_stacks, prebuilt_plugin, provisioned_plugin, rights
+from climate_core.cloud import errors, servers, volumes
+from climate_core.plugins import (
+    parent_stacks,
+    prebuilt_plugin,
+    provisioned_plugin,
+    resource_spec,
+    rights,
+)
 from climate_core.plugins.base import PollAgain, ReservedResource
 from climate_core.plugins.step_context import END, START, EndContext, Progress, StepContext
-from climate_core.plugins.volume import end_steps, lost_steps, specification
+from climate_core.plugins.volume import end_steps, task_recovery
 from climate_core.plugins.volume.end_steps import BROKEN, CREATING, RESERVED
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connections
+    from climate_core.lease.model import Lease, Reservation
+
+#: The property of a reservation that says what is to be made.
+SPEC_KEY: Final = 'volume'
+#: Cinder's own (cinder/db/constants.py MAX_INT).
+_MAX_GIB: Final = 2**31 - 1
+
+#: What a volume is made from: what checks it, and the GiB that it needs.
+_VOLUME_SOURCES: Final[Mapping[str, resource_spec.SourceCheck]] = {
+    'imageRef': (servers.check_image, servers.image_disk_gb),
+    'snapshot_id': (volumes.check_snapshot, operator.itemgetter('size')),
+    'source_volid': (volumes.check, operator.itemgetter('size')),
+}
+
+SPEC_SCHEMA: Final[Mapping[str, Any]] = {
+    SPEC_KEY: {
+        'type': 'object',
+        'description': 'What volumes are made from for the lease, as POST /volumes of Cinder '
+        'takes it, in place of resource_id. Each of them becomes a reservation.',
+        'properties': {
+            'name': {**limits.NAME_SCHEMA, **resource_spec.NAME_DESCRIPTION},
+            'size': {
+                'type': 'integer',
+                'minimum': 1,
+                'maximum': _MAX_GIB,
+                'description': 'In GiB, of each of them.',
+            },
+            'count': resource_spec.COUNT_SCHEMA,
+            'description': resource_spec.STORED_TEXT_SCHEMA,
+            'volume_type': {**limits.NAME_SCHEMA, 'description': 'Its name or its id.'},
+            'imageRef': resource_spec.UUID_SCHEMA,
+            'snapshot_id': resource_spec.UUID_SCHEMA,
+            'source_volid': resource_spec.UUID_SCHEMA,
+            'availability_zone': limits.NAME_SCHEMA,
+            # Cinder takes 128, of which one is ours.
+            'metadata': resource_spec.metadata_schema(127, limits.VOLUME_KEY_PATTERN),
+        },
+        'required': ['name', 'size'],
+        'additionalProperties': False,
+    },
+    **resource_spec.made_for_schema('Cinder', SPEC_KEY),
+}
+
+
+def reserve_volumes(
+    conn: 'connections.Connection',
+    wanted: Mapping[str, Any],
+    params: Mapping[str, Any],
+) -> ReservedResource:
+    """Check what is said of volumes with the rights of the user, and claim each of them.
+
+    :param wanted: the ``volume`` of the request
+    :param params: what each reservation keeps besides
+    :raises climate_core.exceptions.ClimateError: something of it is not there; naming the field
+    """
+    if 'volume_type' in wanted:
+        with errors.for_user(f'{SPEC_KEY}.volume_type'):
+            volumes.check_type(conn, wanted['volume_type'])
+    if 'availability_zone' in wanted:
+        with errors.for_user(f'{SPEC_KEY}.availability_zone'):
+            volumes.CINDER.check_zone(conn, wanted['availability_zone'])
+    sources = [name for name in _VOLUME_SOURCES if name in wanted]
+    if len(sources) > 1:
+        raise exceptions.BadRequest(
+            f'{SPEC_KEY}.{sources[1]}: must be left out: a volume is made from one of '
+            f'{", ".join(_VOLUME_SOURCES)}.',
+            field=f'{SPEC_KEY}.{sources[1]}',
+        )
+    for name in sources:
+        check, size = _VOLUME_SOURCES[name]
+        with errors.for_user(f'{SPEC_KEY}.{name}'):
+            least = size(check(conn, wanted[name]))
+        if wanted['size'] < least:
+            raise exceptions.BadRequest(
+                f'{SPEC_KEY}.size: must be at least {least} (GiB), which {name} needs.',
+                field=f'{SPEC_KEY}.size',
+            )
+    return resource_spec.reserve_group(SPEC_KEY, wanted, params, amounts.of_volume(wanted['size']))
+
+
+def build_request(lease: 'Lease', reservation: 'Reservation') -> dict[str, Any]:
+    """Return what Cinder is to make a volume from.
+
+    :raises climate_core.exceptions.Transient: see :func:`.specified.to_create`
+    """
+    kept = resource_spec.read_unsealed_spec(lease, reservation, SPEC_KEY)
+    return {**kept, 'metadata': {**kept.get('metadata', {}), hints.MADE_FOR: reservation.id}}
+
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -44,7 +145,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
     description = 'A volume that waits in the status lease-reserved and is made with its lease.'
     options = (
         prebuilt_plugin.on_end_option(
-            end_steps.CHOICES, 'volume', 'A volume whose lease never started'
+            end_steps.END_ACTIONS, 'volume', 'A volume whose lease never started'
         ),
         prebuilt_plugin.first_poll_option('Cinder', 'cinder_notifications'),
         cfg.StrOpt(
@@ -60,15 +161,15 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
             help='Seconds before the start of a lease of the kind scheduled at which its volumes '
             'are made, so that they can be created in time.',
         ),
-        *lost_steps.OPTIONS,
+        *task_recovery.RECOVERY_OPTIONS,
     )
     schema = {
-        **specification.SCHEMA,
-        **prebuilt_plugin.end_action_schema(end_steps.CHOICES),
+        **SPEC_SCHEMA,
+        **prebuilt_plugin.end_action_schema(end_steps.END_ACTIONS),
         **parent_stacks.STACK_ID_SCHEMA,
         **rights.amounts_schema(*amounts.VOLUME_UNITS),
     }
-    key = specification.KEY
+    key = SPEC_KEY
     waiting = RESERVED
     rank = 10
     calls: ClassVar[Any] = volumes
@@ -82,7 +183,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
         wanted: Mapping[str, Any],
         params: Mapping[str, Any],
     ) -> ReservedResource:
-        return specification.claim(self.cloud.user(context), wanted, params)
+        return reserve_volumes(self.cloud.user(context), wanted, params)
 
     def _find(
         self, conn: 'connections.Connection', reservation: 'Reservation', all_projects: bool
@@ -91,7 +192,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
 
     def _create(self, context: StepContext, asked_by: Mapping[str, str]) -> str:
         return volumes.create(
-            context.conn, specification.body(context.lease, context.reservation), asked_by
+            context.conn, build_request(context.lease, context.reservation), asked_by
         )
 
     def _watch(self, context: StepContext, volume: Mapping[str, Any]) -> PollAgain | None:
@@ -105,19 +206,19 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
             raise exceptions.Permanent(self._failed(context.reservation, 'it is being deleted.'))
         if status != 'creating':
             return None
-        command = lost_steps.delete_command(volume_id)
+        command = task_recovery.delete_command(volume_id)
         minutes = context.options.lost_build_minutes
         return self._wait_for_build(context, 'The volume has been creating', minutes, command)
 
     def _delete_lost(self, context: StepContext, volume: Mapping[str, Any]) -> PollAgain:
         own = dataclasses.replace(context.reservation, resource_id=volume['id'])
         context = dataclasses.replace(context, reservation=own)
-        return lost_steps.delete_unmade(
+        return task_recovery.delete_unmade(
             context.seeing(volume['status'], volume.get('updated_at')), volume
         )
 
     def _failed(self, reservation: 'Reservation', reason: str) -> str:
-        wanted = reservation.params[specification.KEY]
+        wanted = reservation.params[SPEC_KEY]
         told = f'The volume {wanted["name"]} ({wanted["size"]} GiB) could not be made'
         return f'{told}: {reason}'
 
@@ -149,7 +250,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
         status = volume['status']
         context = context.seeing(status, volume.get('updated_at'))
         if status in CREATING:
-            return lost_steps.wait_for_creation(context, volume)
+            return task_recovery.wait_for_creation(context, volume)
         if status in (RESERVED, *BROKEN):
             return self._ask_to_wake(context, status)
         if status in _DELETING:
@@ -180,7 +281,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
         usual = 'detach' if context.on_end == 'snapshot' else context.options.on_end
         context, instead = self._usual_end(context, usual)
         try:
-            wait = end_steps.end(context, volume)
+            wait = end_steps.take_end_step(context, volume)
         except errors.Refused as exc:
             # Not of a 400, with which Cinder answers if only the state does not allow it now.
             if instead is None:
@@ -195,7 +296,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
 
     def _lost_reason(self, reservation: 'Reservation', volume: Mapping[str, Any]) -> str | None:
         # What is made for a lease is watched until it is, and may find room later.
-        is_watched = specification.KEY in reservation.params
+        is_watched = SPEC_KEY in reservation.params
         if is_watched or volume['status'] != 'error' or volumes.has_backend(volume):
             return None
         return 'Cinder found no backend for the volume.'

@@ -36,7 +36,7 @@ class CapacityPlugin(room.RoomPlugin):
             if 'extra_specs' not in flavor:
                 # The user may see the flavor, but not these.
                 flavor = flavors.get(self.cloud.service(), values['flavor_id'])
-        demand = flavor_demand.read(flavor)
+        demand = flavor_demand.read_demand(flavor)
         return {
             **self._params(values),
             # What a flavor gives cannot be changed, but it can be deleted.

@@ -25,7 +25,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors, servers
 from climate_core.plugins import stuck_action_repair
 from climate_core.plugins.base import PollAgain
-from climate_core.plugins.server import end_steps, lost_tasks
+from climate_core.plugins.server import end_steps, task_recovery
 from climate_core.plugins.step_context import END, EndContext, Progress
 
 if TYPE_CHECKING:
@@ -189,14 +189,16 @@ class Departures:
         if task in _MOVING:
             # While a guest is copied its progress changes, and with it the time of the change.
             moved = server.get('progress'), server.get('updated')
-            return lost_tasks.wait(context.seeing(server['status'], task, *moved), server)
+            return task_recovery.wait_for_task(
+                context.seeing(server['status'], task, *moved), server
+            )
         # One whose state was reset in the middle of a migration may still be where it was.
-        was_reset = context.progress.asked == lost_tasks.RESET
+        was_reset = context.progress.asked == task_recovery.RESET_REQUEST
         is_moved = task is None and server['status'] != 'VERIFY_RESIZE' and not was_reset
         if not is_inside and is_moved:
             # The server runs on another host and has left the reservation.
             return None
-        return end_steps.step(context, server)
+        return end_steps.take_end_step(context, server)
 
     def _of(self, server_id: str) -> EndContext:
         """Return the look at one server, of which the reservation knows nothing itself."""

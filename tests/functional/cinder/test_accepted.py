@@ -15,7 +15,7 @@ from climate_core.api import validation
 from climate_core.api.schemas import reservation
 from climate_core.cloud.volumes import CINDER
 from climate_core.plugins import resource_spec
-from climate_core.plugins.volume import specification
+from climate_core.plugins.volume import plugin
 from climate_core.plugins.volume.plugin import VolumePlugin
 from tests.support import leases as build
 
@@ -46,7 +46,7 @@ def accepted(wanted):
     made = [build.reservation(**each.params) for each in (claimed, *claimed.others)]
     lease = build.lease(*made)
     for each in made:
-        CINDERS.validate({'volume': copy.deepcopy(specification.body(lease, each))})
+        CINDERS.validate({'volume': copy.deepcopy(plugin.build_request(lease, each))})
     return len(made)
 
 

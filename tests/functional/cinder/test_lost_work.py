@@ -13,7 +13,7 @@ from oslo_utils import uuidutils
 from climate_core import exceptions
 from climate_core.cloud import volumes
 from climate_core.plugins.step_context import END, EndContext, Progress
-from climate_core.plugins.volume import end_steps, lost_steps
+from climate_core.plugins.volume import end_steps, task_recovery
 from tests.functional.cinder.base import IMAGE
 from tests.functional.cinder.lease_service import LeaseServiceTest
 from tests.functional.cinder.users import ADMIN, ALICES, CLIMATE
@@ -37,7 +37,9 @@ class TestLostWork(LeaseServiceTest):
         super().setUp()
         self.now = datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC)
         self.progress = None
-        self.options = SimpleNamespace(**{each.dest: each.default for each in lost_steps.OPTIONS})
+        self.options = SimpleNamespace(
+            **{each.dest: each.default for each in task_recovery.RECOVERY_OPTIONS}
+        )
 
     def begin(self, message):
         """Ask for what is lost; return the volume."""
@@ -96,7 +98,7 @@ class TestLostWork(LeaseServiceTest):
             self.options,
             prefix='kept_',
         )
-        wait = end_steps.end(context, volumes.get(CLIMATE, made['id']))
+        wait = end_steps.take_end_step(context, volumes.get(CLIMATE, made['id']))
         self.progress = wait and wait.progress
         return wait
 

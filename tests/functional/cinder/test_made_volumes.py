@@ -14,8 +14,8 @@ from cinder.volume import volume_types
 
 from climate_core import exceptions
 from climate_core.context import RequestContext
+from climate_core.plugins.volume.backend_capacity import BackendCapacity
 from climate_core.plugins.volume.plugin import VolumePlugin
-from climate_core.plugins.volume.room import BackendRoom
 from tests.functional.cinder.base import HOST, CinderTest
 from tests.functional.cinder.lease_service import LeaseServiceTest
 from tests.functional.cinder.users import ADMIN, ALICE, BOB, CLIMATE
@@ -380,7 +380,7 @@ class TestRoom(LeaseServiceTest):
         for pool in self.POOLS:
             self.array.pools[HOST] = {'pool': pool}
             self.report()
-            (found,) = BackendRoom(ADMIN).hosts
+            (found,) = BackendCapacity(ADMIN).hosts
             free = found.free['GiB']
             assert free > 0
             passes = [self.takes(size) for size in (free, free + 1)]
@@ -390,7 +390,7 @@ class TestRoom(LeaseServiceTest):
         for unused in ('infinite', 'unknown'):
             self.array.pools[HOST] = {'pool': {'free_capacity_gb': unused}}
             self.report()
-            (found,) = BackendRoom(ADMIN).hosts
+            (found,) = BackendCapacity(ADMIN).hosts
             assert found.free['GiB'] == 2**31 - 1
             assert self.takes(2**31 - 1)
 

@@ -21,7 +21,7 @@ from climate_core.api.schemas import reservation
 from climate_core.cloud import servers
 from climate_core.cloud.servers import NOVA
 from climate_core.plugins import resource_spec
-from climate_core.plugins.server import block_devices, specification
+from climate_core.plugins.server import spec_checks, specification
 from climate_core.plugins.server.plugin import ServerPlugin
 from tests.support import leases as build
 
@@ -95,12 +95,14 @@ def bodies(wanted):
     """Yield what Nova is sent for the servers of a request that Climate accepts."""
     values = {'resource_type': 'virtual:instance', 'server': wanted}
     server = validation.check(values, OURS)['server']
-    claimed = resource_spec.reserve_group('server', server, {}, {}, hidden=specification._SECRETS)
-    secrets = {name: server[name] for name in specification._SECRETS if name in server}
+    claimed = resource_spec.reserve_group(
+        'server', server, {}, {}, hidden=specification._SECRET_FIELDS
+    )
+    secrets = {name: server[name] for name in specification._SECRET_FIELDS if name in server}
     made = [build.reservation(**each.params) for each in (claimed, *claimed.others)]
     lease = build.lease(*made)
     for each in made:
-        sent, hints = specification.body(lease, each, ())
+        sent, hints = specification.build_request(lease, each, ())
         yield {'server': {**sent, **secrets}, 'os:scheduler_hints': hints}
 
 
@@ -132,7 +134,7 @@ def test_nova_reads_the_block_devices_that_climate_accepts(disk, has_image):
     with contextlib.suppress(exceptions.BadRequest):
         values = {'resource_type': 'virtual:instance', 'server': {**GOOD, KEY: [disk]}}
         (checked,) = validation.check(values, OURS)['server'][KEY]
-        block_devices.check_device(checked, 'field', has_image, 1)
+        spec_checks.check_device(checked, 'field', has_image, 1)
         block_device.BlockDeviceDict.from_api(dict(checked), has_image)
 
 
@@ -189,11 +191,14 @@ def climate_accepts(devices, flavor, image, has_ref):
     wanted = {'block_device_mapping_v2': devices}
     with pytest.MonkeyPatch.context() as patch:
         sources = {
-            name: (lambda *_: found, size) for name, (_, size) in block_devices._SOURCES.items()
+            name: (lambda *_: found, size)
+            for name, (_, size) in spec_checks._DEVICE_SOURCES.items()
         }
-        patch.setattr(block_devices, '_SOURCES', sources)
+        patch.setattr(spec_checks, '_DEVICE_SOURCES', sources)
         try:
-            block_devices.check(None, wanted, shown, found if has_ref else None, 'devices')
+            spec_checks.check_block_devices(
+                None, wanted, shown, found if has_ref else None, 'devices'
+            )
         except exceptions.BadRequest:
             return False
     return True
@@ -262,7 +267,7 @@ def test_climate_accepts_together_what_nova_accepts(devices, flavor, image, has_
 )
 def test_block_device_that_nova_cannot_read_is_rejected(disk, field):
     with pytest.raises(exceptions.BadRequest) as caught:
-        block_devices.check_device(disk, 'disk', True, 1)
+        spec_checks.check_device(disk, 'disk', True, 1)
     assert caught.value.field == f'disk.{field}'
     assert caught.value.message.startswith(f'disk.{field}: must ')
 

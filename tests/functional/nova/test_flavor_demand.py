@@ -8,7 +8,7 @@ from nova.scheduler import utils
 from climate_core import exceptions
 from climate_core.cloud import flavors, placement
 from climate_core.plugins.common_pool import flavor_demand
-from climate_core.plugins.server.room import CommonHostRoom
+from climate_core.plugins.server.host_capacity import CommonHostCapacity
 from climate_hosts.plugins.capacity.plugin import CapacityPlugin
 from climate_hosts.sync.refresh import HostRefresher
 from tests.functional.nova.host_leases import HostLeasesTest
@@ -59,7 +59,7 @@ def _request_of_nova(extra_specs):
 )
 def test_the_same_is_asked_for_as_nova_asks_for(extra_specs):
     asked = _request_of_nova(extra_specs)
-    demand = flavor_demand.read(_flavor(extra_specs))
+    demand = flavor_demand.read_demand(_flavor(extra_specs))
     assert {_CLASSES.get(name, name): each for name, each in demand.piece.items()} == (
         asked.merged_resources()
     )
@@ -98,7 +98,7 @@ def test_the_same_is_asked_for_as_nova_asks_for(extra_specs):
 )
 def test_what_cannot_be_promised_is_refused_by_its_name(extra_specs, blamed, told):
     with pytest.raises(exceptions.BadRequest) as caught:
-        flavor_demand.read(_flavor(extra_specs))
+        flavor_demand.read_demand(_flavor(extra_specs))
     assert caught.value.field == 'flavor_id'
     assert blamed in str(caught.value)
     assert told in str(caught.value)
@@ -112,13 +112,13 @@ class TestFlavorsWithinStacks(HostLeasesTest):
         listed = self.admin_api.api_get('/flavors/detail').body['flavors']
         assert name not in {each['id'] for each in listed}
         wanted = {'flavorRef': name, 'block_device_mapping_v2': []}
-        found = CommonHostRoom(conn).demand('one', {'server': wanted}, {})
+        found = CommonHostCapacity(conn).demand('one', {'server': wanted}, {})
         # Its root disk is a volume.
         assert found.amounts == {'VCPU': 2, 'MEMORY_MB': 512}
 
     def test_flavor_that_is_gone_is_named(self):
         with pytest.raises(exceptions.BadRequest, match='There is no flavor gone') as caught:
-            CommonHostRoom(self.cloud.service()).demand(
+            CommonHostCapacity(self.cloud.service()).demand(
                 'one', {'server': {'flavorRef': 'gone'}}, {}
             )
         assert caught.value.field == 'template'

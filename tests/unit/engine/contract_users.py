@@ -17,7 +17,7 @@ from climate_core import exceptions
 from climate_core.cloud import servers
 from climate_core.operations import pool_forecast, server_preemption
 from climate_core.operations.leases import LeaseOperations
-from climate_core.plugins.common_pool.emptying import RunningServer
+from climate_core.plugins.common_pool.server_placement import RunningServer
 from tests.support.world import TYPE, user
 from tests.unit.engine.contract_invariants import Invariants
 from tests.unit.engine.contract_requests import HOOKS, MINUTES, REQUESTS, Asker

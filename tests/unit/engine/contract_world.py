@@ -19,8 +19,8 @@ from climate_core.lease import model, states
 from climate_core.lease.changes import queueing
 from climate_core.operations.draft import Draft
 from climate_core.plugins.base import PollAgain
-from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import Nouns
+from climate_core.plugins.common_pool.server_placement import RunningServer, TargetHost
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.repair import cleanup
 from tests.support.world import NOON, TYPE, World

@@ -16,8 +16,8 @@ from climate_core.lease import model, usage
 from climate_core.operations import pool_forecast, server_preemption
 from climate_core.operations.draft import Draft
 from climate_core.operations.preemption import PREEMPTS
-from climate_core.plugins.common_pool.emptying import RunningServer
 from climate_core.plugins.common_pool.forecast import FutureDemand
+from climate_core.plugins.common_pool.server_placement import RunningServer
 from tests.support.house import SIZE, House
 
 

@@ -13,8 +13,12 @@ from climate_core import concurrency, exceptions
 from climate_core.calendar.windows import SearchBudget
 from climate_core.context import RequestContext
 from climate_core.plugins.base import ReservedResource
-from climate_core.plugins.common_pool.emptying import FreeRoom, RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import Forecast, FutureDemand
+from climate_core.plugins.common_pool.server_placement import (
+    FreeCapacity,
+    RunningServer,
+    TargetHost,
+)
 from tests.support.world import Things, World, user
 
 STOPPED = 'longer than its caller waits'
@@ -134,7 +138,7 @@ def test_search_through_the_calendar_stops(clock: Clock) -> None:
 def test_search_for_room_on_the_hosts_of_all_users_stops(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FreeRoom, 'take', clock.slow(FreeRoom.take))
+    monkeypatch.setattr(FreeCapacity, 'take', clock.slow(FreeCapacity.take))
     server = RunningServer(id='server', amounts={'VCPU': 2})
     claims = [FutureDemand(start=n, end=n + 9, servers=[server]) for n in range(100)]
     forecast = Forecast([TargetHost(name='host1', free={'VCPU': 1})], claims=claims)

@@ -7,14 +7,14 @@ import sys
 import pytest
 from stevedore import _cache, extension
 
-from climate_core.plugins.common_pool import emptying
+from climate_core.plugins.common_pool import server_placement
 from climate_core.plugins.loading import PluginError
 from climate_hosts.operations.making_room import strategy
 
 
 def test_strategy_is_found_by_its_name() -> None:
     for name in ('fewest_servers', 'least_memory', 'oldest_first'):
-        assert strategy(name) is getattr(emptying, name)
+        assert strategy(name) is getattr(server_placement, name)
 
 
 def test_unknown_strategy_is_told_with_those_that_there_are() -> None:
@@ -39,5 +39,8 @@ def test_strategy_of_another_package_is_found(
     monkeypatch.setattr(_cache, '_c', _cache.Cache(cache_dir=str(tmp_path / 'cache')))
     monkeypatch.setattr(extension.ExtensionManager, 'ENTRY_POINT_CACHE', {})
     found = strategy('by_name')
-    hosts = [emptying.CandidateHost(id=1, name='b'), emptying.CandidateHost(id=2, name='a')]
-    assert [each.id for each in emptying.choose(hosts, 2, [], found)] == [2, 1]
+    hosts = [
+        server_placement.CandidateHost(id=1, name='b'),
+        server_placement.CandidateHost(id=2, name='a'),
+    ]
+    assert [each.id for each in server_placement.choose_hosts(hosts, 2, [], found)] == [2, 1]

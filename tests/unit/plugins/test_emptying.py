@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from climate_core.calendar.windows import SearchBudget
-from climate_core.plugins.common_pool import emptying
-from climate_core.plugins.common_pool.emptying import (
+from climate_core.plugins.common_pool import server_placement
+from climate_core.plugins.common_pool.server_placement import (
     CandidateHost,
-    CannotMakeRoom,
-    FreeRoom,
+    CannotDrainHosts,
+    FreeCapacity,
     RunningServer,
     TargetHost,
 )
@@ -78,21 +78,21 @@ EMPTY = host(5)
 @pytest.mark.parametrize(
     ('strategy', 'expected'),
     [
-        (emptying.fewest_servers, [5, 3, 2, 1]),
-        (emptying.least_memory, [5, 1, 3, 2]),
-        (emptying.oldest_first, [5, 1, 2, 3]),
+        (server_placement.fewest_servers, [5, 3, 2, 1]),
+        (server_placement.least_memory, [5, 1, 3, 2]),
+        (server_placement.oldest_first, [5, 1, 2, 3]),
     ],
 )
-def test_order_of_a_strategy(strategy: emptying.Strategy, expected: list[int]) -> None:
+def test_order_of_a_strategy(strategy: server_placement.Strategy, expected: list[int]) -> None:
     hosts = [MANY, LARGE, YOUNG, BOUND, EMPTY]
     for count in range(1, 5):
-        found = emptying.choose(hosts, count, [target('x', 9)], strategy)
+        found = server_placement.choose_hosts(hosts, count, [target('x', 9)], strategy)
         assert [each.id for each in found] == expected[:count]
 
 
 def test_servers_of_unknown_age_are_the_last() -> None:
-    found = emptying.choose(
-        [host(1, server('a')), YOUNG], 1, [target('x', 9)], emptying.oldest_first
+    found = server_placement.choose_hosts(
+        [host(1, server('a')), YOUNG], 1, [target('x', 9)], server_placement.oldest_first
     )
     assert found == [YOUNG]
 
@@ -119,31 +119,31 @@ def test_servers_of_unknown_age_are_the_last() -> None:
 def test_what_cannot_be_emptied_is_told(
     hosts: Sequence[CandidateHost], targets: Sequence[TargetHost], spares: int, told: str
 ) -> None:
-    with pytest.raises(CannotMakeRoom, match=told):
-        emptying.choose(hosts, 1, targets, spares=spares)
+    with pytest.raises(CannotDrainHosts, match=told):
+        server_placement.choose_hosts(hosts, 1, targets, spares=spares)
 
 
 def test_hosts_fit_together_and_not_only_one_by_one() -> None:
     one, two = host(1, server('a', 2)), host(2, server('b', 2))
     with pytest.raises(
-        CannotMakeRoom, match='1 of 2 shared hosts can be emptied for it, and 2 must'
+        CannotDrainHosts, match='1 of 2 shared hosts can be emptied for it, and 2 must'
     ):
-        emptying.choose([one, two], 2, [target('x', 3)])
+        server_placement.choose_hosts([one, two], 2, [target('x', 3)])
     # One that has no room is passed by for the next one.
-    assert emptying.choose([one, two, EMPTY], 2, [target('x', 3)]) == [EMPTY, one]
+    assert server_placement.choose_hosts([one, two, EMPTY], 2, [target('x', 3)]) == [EMPTY, one]
 
 
 def test_largest_server_is_placed_first() -> None:
     full = host(1, server('small', 1), server('large', 4))
-    places = emptying.place([full], [target('x', 4), target('y', 1)])
+    places = server_placement.place_servers([full], [target('x', 4), target('y', 1)])
     assert places == {'large': 'x', 'small': 'y'}
 
 
 def test_servers_of_hosts_that_are_being_emptied_find_room_first() -> None:
     one, two = host(1, server('a', 2)), host(2, server('b', 2))
-    assert emptying.choose([two], 1, [target('x', 4)], moving=[one]) == [two]
-    with pytest.raises(CannotMakeRoom, match='no room'):
-        emptying.choose([two], 1, [target('x', 3)], moving=[one])
+    assert server_placement.choose_hosts([two], 1, [target('x', 4)], moving=[one]) == [two]
+    with pytest.raises(CannotDrainHosts, match='no room'):
+        server_placement.choose_hosts([two], 1, [target('x', 3)], moving=[one])
 
 
 def test_server_stays_in_its_zone() -> None:
@@ -152,14 +152,14 @@ def test_server_stays_in_its_zone() -> None:
         TargetHost(name='x', free={'VCPU': 9, 'MEMORY_MB': 90}, zone='west'),
         target('y', 9),
     )
-    assert emptying.place([bound], [west, unknown]) is None
+    assert server_placement.place_servers([bound], [west, unknown]) is None
     east = TargetHost(name='z', free={'VCPU': 9, 'MEMORY_MB': 90}, zone='east')
-    assert emptying.place([bound], [west, unknown, east]) == {'a': 'z'}
+    assert server_placement.place_servers([bound], [west, unknown, east]) == {'a': 'z'}
 
 
 def test_host_that_has_more_than_it_can_takes_nothing_from_others() -> None:
     full = host(1, server('a', 2))
-    assert emptying.place([full], [target('x', -5), target('y', 2)]) == {'a': 'y'}
+    assert server_placement.place_servers([full], [target('x', -5), target('y', 2)]) == {'a': 'y'}
 
 
 amounts = st.fixed_dictionaries({kind: st.integers(0, 4) for kind in KINDS})
@@ -183,7 +183,7 @@ def test_what_has_a_place_fits_there(
     # The first hosts have room themselves.
     targets = [TargetHost(name=f'host{number}', free=each) for number, each in enumerate(free)]
     moved = {each.id: each.amounts for one in hosts[:2] for each in one.servers}
-    places = emptying.place(hosts[:2], targets, spares)
+    places = server_placement.place_servers(hosts[:2], targets, spares)
     if places is None:
         return
     assert places.keys() == moved.keys()
@@ -200,7 +200,9 @@ def test_servers_of_one_size_find_all_the_room_that_there_is(
     count: int, vcpus: int, free: list[int]
 ) -> None:
     full = host(0, *(server(str(number), vcpus) for number in range(count)))
-    places = emptying.place([full], [target(f'x{n}', room) for n, room in enumerate(free)])
+    places = server_placement.place_servers(
+        [full], [target(f'x{n}', room) for n, room in enumerate(free)]
+    )
     assert (places is not None) == (sum(room // vcpus for room in free) >= count)
 
 
@@ -208,7 +210,7 @@ def test_servers_of_one_size_find_all_the_room_that_there_is(
 def test_servers_go_where_each_goes_if_all_hosts_are_compared(seed: int) -> None:
     """Also after hosts were freed and taken, and in copies of the same room."""
     dice = random.Random(seed)
-    room = FreeRoom([draw_host(dice, number) for number in range(dice.randint(1, 8))])
+    room = FreeCapacity([draw_host(dice, number) for number in range(dice.randint(1, 8))])
     rooms = [room, room.copy()]
     for step in range(20):
         room = dice.choice(rooms)
@@ -226,7 +228,7 @@ def test_servers_go_where_each_goes_if_all_hosts_are_compared(seed: int) -> None
 
 def test_equal_servers_check_each_host_once() -> None:
     hosts = [target(f'host{n:03}', 4, memory=n % 2 * 1000) for n in range(100)]
-    room, budget = FreeRoom(hosts), SearchBudget(1000)
+    room, budget = FreeCapacity(hosts), SearchBudget(1000)
     places = room.take([server(f'{n}') for n in range(200)], budget)
     assert places is not None
     assert len({*places.values()}) == 50

@@ -109,7 +109,7 @@ def test_secret_of_another_lease_does_not_open(made):
     copied = dataclasses.replace(own, params={**own.params, model.SEALED: sealed})
     lease = dataclasses.replace(mine, reservations=(copied,))
     with pytest.raises(exceptions.Transient):
-        specification.body(lease, copied, conf[ServerPlugin.resource_type].secret_keys)
+        specification.build_request(lease, copied, conf[ServerPlugin.resource_type].secret_keys)
 
 
 LARGE = {'metadata': {'a': 'b'}, 'networks': 'none', 'security_groups': [{'name': 'default'}]}

@@ -14,7 +14,7 @@ from climate_core.db import engine, history, leases, listing, outbox, reservatio
 from climate_core.db.secrets import Secret
 from climate_core.lease import views
 from climate_core.plugins.server.plugin import ServerPlugin
-from climate_core.plugins.volume import specification
+from climate_core.plugins.volume import plugin
 from tests.support.fakes import flavors
 from tests.unit.plugins.leased import END
 
@@ -181,10 +181,10 @@ def test_volume_is_not_created_without_metadata_that_no_key_opens(made):
     set_keys(made, [NEW])
     lease = made.lease(lease_id)
     with pytest.raises(exceptions.Transient, match='no key that opens its metadata'):
-        specification.body(lease, lease.reservations[0])
+        plugin.build_request(lease, lease.reservations[0])
     set_keys(made, [NEW, OLD])
     lease = made.lease(lease_id)
-    found = specification.body(lease, lease.reservations[0])
+    found = plugin.build_request(lease, lease.reservations[0])
     assert METADATA.items() <= found['metadata'].items()
 
 

@@ -10,7 +10,7 @@ from climate_core import exceptions
 from climate_core.cloud import flavors
 from climate_core.lease import model
 from climate_core.operations import pool_forecast
-from climate_core.plugins.server import room
+from climate_core.plugins.server import host_capacity
 from tests.support.leases import NOON
 
 SMALL = {
@@ -26,27 +26,31 @@ SMALL = {
 
 
 @pytest.fixture
-def common(monkeypatch: pytest.MonkeyPatch) -> room.CommonHostRoom:
-    monkeypatch.setattr(room, 'hosts_up', lambda _conn: {})
-    monkeypatch.setattr(room, 'read', lambda _conn, _up: ())
+def common(monkeypatch: pytest.MonkeyPatch) -> host_capacity.CommonHostCapacity:
+    monkeypatch.setattr(host_capacity, 'list_hosts_up', lambda _conn: {})
+    monkeypatch.setattr(host_capacity, 'read_hosts', lambda _conn, _up: ())
     monkeypatch.setattr(flavors, 'list_all', lambda _conn: [SMALL])
-    return room.CommonHostRoom(mock.Mock())
+    return host_capacity.CommonHostCapacity(mock.Mock())
 
 
-def test_server_of_which_nothing_is_known_is_refused(common: room.CommonHostRoom) -> None:
+def test_server_of_which_nothing_is_known_is_refused(
+    common: host_capacity.CommonHostCapacity,
+) -> None:
     with pytest.raises(exceptions.BadRequest, match='not known what the server takes'):
         common.demand('one', {'resource_id': 'one'}, {})
 
 
 @pytest.mark.parametrize('flavor', ['1', 'm1.small'])
 def test_server_within_a_stack_takes_what_its_flavor_says(
-    common: room.CommonHostRoom, flavor: str
+    common: host_capacity.CommonHostCapacity, flavor: str
 ) -> None:
     found = common.demand('one', {'server': {'flavorRef': flavor, 'imageRef': 'cirros'}}, {})
     assert found.amounts == {'VCPU': 1, 'MEMORY_MB': 512, 'DISK_GB': 1}
 
 
-def test_server_that_gave_way_takes_again_what_it_held(common: room.CommonHostRoom) -> None:
+def test_server_that_gave_way_takes_again_what_it_held(
+    common: host_capacity.CommonHostCapacity,
+) -> None:
     """One that was put into a lease has no specification, and holds nothing meanwhile."""
     params: dict[str, Any] = {model.HOLDS: {'vcpus': 2}}
     waits = pool_forecast.db.ToBeMade(NOON, NOON, {}, params, 'one')

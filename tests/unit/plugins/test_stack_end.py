@@ -115,7 +115,7 @@ def test_a_failure_says_why_and_is_tried_again(stacks, on_end, field):
     assert stacks.ended(case.reservation)
 
 
-N = end_steps.TRIES
+N = end_steps.MAX_TRIES
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.cloud import stacks as calls
-from climate_core.plugins.stack import preview, template_stack
+from climate_core.plugins.stack import template_stack, templates
 from tests.conformance.world import reservation_of
 from tests.support.fakes import heat
 from tests.unit.plugins.templated import TEMPLATE, wanted
@@ -338,7 +338,7 @@ def test_servers_of_a_preview_are_read_in_the_words_of_nova(properties, read):
     disk = {'size': '5', 'volume_type': 'ssd'}
     volume = {'resource_type': 'OS::Cinder::Volume', 'properties': disk}
     other = {'resource_type': 'OS::Heat::Value', 'properties': None}
-    assert preview.parts([other, [[server], volume]]) == {
+    assert templates.list_previewed_parts([other, [[server], volume]]) == {
         'virtual:instance': [{'server': read}],
         'virtual:volume': [{'volume': {'size': 5, 'volume_type': 'ssd'}}],
     }

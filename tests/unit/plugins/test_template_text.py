@@ -8,12 +8,12 @@ import pytest
 import yaml
 
 from climate_core import exceptions
-from climate_core.plugins.stack import template_text
+from climate_core.plugins.stack import templates
 
 
 def read(text, field='template'):
     """Return what is read."""
-    return template_text.read(text, field)
+    return templates.parse_template(text, field)
 
 
 def refused(text, field='template'):
@@ -77,14 +77,14 @@ def test_deep_text_does_not_end_the_process():
 @pytest.mark.parametrize('text', ['a: {}', '{{"a": {}}}'], ids=['yaml', 'json'])
 def test_how_deep_it_may_be(text):
     """With the outermost, which is one itself."""
-    within = template_text.DEEPEST - 1
+    within = templates.MAX_DEPTH - 1
     assert isinstance(read(text.format('[' * within + ']' * within)), dict)
     assert 'levels deep' in refused(text.format('[' * (within + 1) + ']' * (within + 1)))
 
 
 def test_an_object_that_is_too_deep():
     value = []
-    for _ in range(template_text.DEEPEST):
+    for _ in range(templates.MAX_DEPTH):
         value = [value]
     assert 'levels deep' in refused({'a': value})
 

@@ -13,7 +13,7 @@ from tests.conformance.world import reserved, settle
 from tests.support.fakes import cinder, nova
 from tests.unit.plugins.cases import attached, shelved, woken
 
-ON_END = [name for name, _ in end_steps.CHOICES]
+ON_END = [name for name, _ in end_steps.END_ACTIONS]
 #: Where the volume is when its end begins.
 PLACES: dict[str, Callable] = {
     'free': woken,

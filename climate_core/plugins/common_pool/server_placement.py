@@ -81,7 +81,7 @@ class TargetHost:
 Strategy = Callable[[CandidateHost], Any]
 
 
-class CannotMakeRoom(Exception):
+class CannotDrainHosts(Exception):
     """Too few hosts can be emptied; the message says why, for users.
 
     :param why: the same without how many can be and must be, for one host that was named
@@ -113,10 +113,10 @@ def oldest_first(candidate: CandidateHost) -> Any:
     return len(known) < len(times), max(known, default=0.0)
 
 
-def choose(
+def choose_hosts(
     candidates: Iterable[CandidateHost],
     count: int,
-    targets: 'Iterable[TargetHost] | FreeRoom',
+    targets: 'Iterable[TargetHost] | FreeCapacity',
     strategy: Strategy = fewest_servers,
     spares: int = 0,
     moving: Sequence[CandidateHost] = (),
@@ -131,7 +131,7 @@ def choose(
     :raises CannotMakeRoom: so many cannot be emptied
     """
     listed = sorted(candidates, key=lambda each: (strategy(each), each.id))
-    room = targets if isinstance(targets, FreeRoom) else FreeRoom(targets)
+    room = targets if isinstance(targets, FreeCapacity) else FreeCapacity(targets)
     movable = [each for each in listed if not any(one.obstacle for one in each.servers)]
     chosen = movable[:count]
     if len(chosen) == count and room.place([*moving, *chosen], spares) is not None:
@@ -145,15 +145,15 @@ def choose(
         else:
             chosen.append(each)
     if len(chosen) < count:
-        _refuse(listed, len(chosen), count, without_room)
+        _raise_cannot_drain(listed, len(chosen), count, without_room)
     return chosen
 
 
-def _refuse(
+def _raise_cannot_drain(
     listed: Sequence[CandidateHost], found: int, count: int, without_room: Sequence[CandidateHost]
 ) -> NoReturn:
     if not listed:
-        raise CannotMakeRoom('No host can be emptied for it: no shared host would do.')
+        raise CannotDrainHosts('No host can be emptied for it: no shared host would do.')
     reasons = []
     obstacles = collections.Counter(
         server.obstacle for each in listed for server in each.servers if server.obstacle
@@ -167,21 +167,21 @@ def _refuse(
     why = ' '.join(reasons)
     would_do = words.counted(len(listed), 'shared host')
     message = f'{found} of {would_do} can be emptied for it, and {count} must be. {why}'
-    raise CannotMakeRoom(message.rstrip(), why)
+    raise CannotDrainHosts(message.rstrip(), why)
 
 
-def place(
+def place_servers(
     chosen: Collection[CandidateHost], targets: Iterable[TargetHost], spares: int = 0
 ) -> dict[str, str] | None:
     """Find room for all servers of chosen hosts together, see :meth:`FreeRoom.place`."""
-    return FreeRoom(targets).place(chosen, spares)
+    return FreeCapacity(targets).place(chosen, spares)
 
 
 #: The availability zone of a server, and the traits that its host must have, and must not have.
 _Needs = tuple[str | None, frozenset[str], frozenset[str]]
 
 
-class FreeRoom:
+class FreeCapacity:
     """Track the capacity that hosts have free for servers.
 
     The hosts that may take a server are in the order of what they have free of the resource class
@@ -205,7 +205,7 @@ class FreeRoom:
             for kind, amount in self._free[name].items():
                 self._total[kind] = self._total.get(kind, 0) + max(amount, 0)
 
-    def copy(self) -> 'FreeRoom':
+    def copy(self) -> 'FreeCapacity':
         """Return the same room, which changes separately."""
         # The next copies need not sort these again.
         for (kind, _), server in self._searched.items():

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from climate_core.cloud import volumes
-from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import Nouns
-from climate_core.plugins.volume import specification
+from climate_core.plugins.common_pool.server_placement import RunningServer, TargetHost
+from climate_core.plugins.volume import plugin
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 _GIB: Final = 'GiB'
 #: Of a pool that has no limit; no volume is larger (cinder/db/constants.py MAX_INT).
 _UNLIMITED: Final = 2**31 - 1
-_UNKNOWN: Final = ('infinite', 'unknown')
+_UNKNOWN_CAPACITIES: Final = ('infinite', 'unknown')
 #: Of a pool that finds it itself and has nothing provisioned (cinder INITIAL_AUTO_MOSR).
-_FIRST_RATIO: Final = 20.0
+_INITIAL_RATIO: Final = 20.0
 
 
-class BackendRoom:
+class BackendCapacity:
     """The pools with what is free of them now.
 
     :param conn: the rights of the service
@@ -38,7 +38,7 @@ class BackendRoom:
         self.hosts = [
             TargetHost(
                 name=each['name'],
-                free={_GIB: free(each['capabilities'])},
+                free={_GIB: count_free_gib(each['capabilities'])},
                 traits=frozenset({str(each['capabilities'].get('volume_backend_name'))}),
             )
             for each in volumes.list_pools(conn)
@@ -61,7 +61,7 @@ class BackendRoom:
         self, volume_id: str, params: Mapping[str, Any], _amounts: Mapping[str, int]
     ) -> RunningServer:
         """Return what a volume takes that is to be made for a reservation, or within a stack."""
-        wanted = params[specification.KEY]
+        wanted = params[plugin.SPEC_KEY]
         backend = self._backends.get(wanted.get('volume_type') or self._default_type())
         # Of a name with an operator, as "<or> a <or> b", only Cinder knows what it means.
         required = frozenset({backend} if backend and ' ' not in backend else ())
@@ -77,7 +77,7 @@ class BackendRoom:
         return self._default
 
 
-def free(capabilities: Mapping[str, Any]) -> int:
+def count_free_gib(capabilities: Mapping[str, Any]) -> int:
     """Return how many GiB of new volumes a pool takes, as the CapacityFilter of Cinder counts it.
 
     Facts: cinder/scheduler/filters/capacity_filter.py, cinder/scheduler/sched_utils.py.
@@ -86,9 +86,9 @@ def free(capabilities: Mapping[str, Any]) -> int:
     reserved = float(capabilities.get('reserved_percentage') or 0) / 100
     if total is None or unused is None:
         return 0
-    if unused in _UNKNOWN:
+    if unused in _UNKNOWN_CAPACITIES:
         return _UNLIMITED
-    if total in _UNKNOWN:
+    if total in _UNKNOWN_CAPACITIES:
         return 0 if reserved else _UNLIMITED
     capacity = float(total) - math.floor(float(total) * reserved)
     allocated = capabilities.get('allocated_capacity_gb', 0)
@@ -98,5 +98,5 @@ def free(capabilities: Mapping[str, Any]) -> int:
     ratio = capabilities.get('max_over_subscription_ratio') or 1.0
     if ratio == 'auto':
         used = float(total) - float(unused)
-        ratio = 1 + provisioned / (used + 1) if provisioned else _FIRST_RATIO
+        ratio = 1 + provisioned / (used + 1) if provisioned else _INITIAL_RATIO
     return math.floor(capacity * float(ratio) - provisioned)

@@ -21,58 +21,61 @@ if TYPE_CHECKING:
     from climate_core.cloud import connections
 
 #: Statuses from which Nova shelves.
-SHELVED_FROM: Final = frozenset({'ACTIVE', 'SHUTOFF', 'PAUSED', 'SUSPENDED'})
-ASLEEP: Final = frozenset({'SHELVED', 'SHELVED_OFFLOADED'})
+SHELVABLE: Final = frozenset({'ACTIVE', 'SHUTOFF', 'PAUSED', 'SUSPENDED'})
+SHELVED: Final = frozenset({'SHELVED', 'SHELVED_OFFLOADED'})
 _GONE: Final = frozenset({'DELETED', 'SOFT_DELETED'})
 #: What the reason of our lock begins with.
-_OURS: Final = 'Climate: '
+_LOCK_PREFIX: Final = 'Climate: '
 #: What the reason begins with if the lock is of one lease.
-_OF_LEASE: Final = _OURS + 'the preemptible lease {} '
-_REASON: Final = (
-    _OF_LEASE + 'gave way to another one. The server is unshelved when there '
+_LEASE_LOCK_PREFIX: Final = _LOCK_PREFIX + 'the preemptible lease {} '
+_PREEMPTED_LOCK_REASON: Final = (
+    _LEASE_LOCK_PREFIX + 'gave way to another one. The server is unshelved when there '
     'is room again; to delete it take it out of the lease, or end that.'
 )
-_ENDS: Final = _OF_LEASE + 'ends. The server is unlocked in a minute.'
+_ENDING_LOCK_REASON: Final = _LEASE_LOCK_PREFIX + 'ends. The server is unlocked in a minute.'
 #: What counts as asked for while a server is locked because its lease ends.
-_HELD: Final = 'lock'
+_LOCK_REQUEST: Final = 'lock'
 #: Seconds after which no request of ours is on its way to Nova any more.
-_ON_ITS_WAY: Final = 60.0
+_IN_FLIGHT_SECONDS: Final = 60.0
 
 
-def is_ours(server: Mapping[str, Any], lease_id: str | None = None) -> bool:
+def is_locked_by_climate(server: Mapping[str, Any], lease_id: str | None = None) -> bool:
     """Tell whether a server is locked because its lease, or this very lease, gave way."""
     reason = str(server.get('locked_reason') or '')
-    begin = _OURS if lease_id is None else _OF_LEASE.format(lease_id)
+    begin = _LOCK_PREFIX if lease_id is None else _LEASE_LOCK_PREFIX.format(lease_id)
     return bool(server.get('locked')) and reason.startswith(begin)
 
 
 def find_obstacle(server: Mapping[str, Any]) -> str | None:
     """Return why a server cannot give way; None if it can."""
-    if server['status'] not in SHELVED_FROM or server.get('OS-EXT-STS:task_state'):
+    if server['status'] not in SHELVABLE or server.get('OS-EXT-STS:task_state'):
         return f'it is {server["status"]}'
     if server.get(servers.VOLUMES):
         return 'it has volumes'
     return None
 
 
-def give_up(context: EndContext, server: Mapping[str, Any]) -> PollAgain | None:
+def shelve_and_lock(context: EndContext, server: Mapping[str, Any]) -> PollAgain | None:
     """Take the next step until a server has left its host; None when it has."""
     status, task = server['status'], server.get('OS-EXT-STS:task_state')
     if status in _GONE:
         return None
-    if status not in ASLEEP:
-        unlocked_server = unlocked(context, server)
-        return end_steps.step(context.with_on_end('shelve'), unlocked_server) or context.wait()
-    if not is_ours(server):
+    if status not in SHELVED:
+        unlocked_server = ensure_unlocked(context, server)
+        return (
+            end_steps.take_end_step(context.with_on_end('shelve'), unlocked_server)
+            or context.wait()
+        )
+    if not is_locked_by_climate(server):
         _lock(context)
         return context.wait()
     if status == 'SHELVED_OFFLOADED' and task is None:
         return None
-    wait = end_steps.step(context.with_on_end('shelve'), {**server, 'locked': False})
-    return wait or _wait_until_off(end_steps.seeing(context, server), server)
+    wait = end_steps.take_end_step(context.with_on_end('shelve'), {**server, 'locked': False})
+    return wait or _wait_until_off(end_steps.observe_server(context, server), server)
 
 
-def wake(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
+def unshelve(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
     """Take the next step of the way back of a server that is shelved.
 
     One for which Nova finds no host is locked again until the next try.
@@ -81,19 +84,19 @@ def wake(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
     if task:
         return _wait_long(context, f'The server has been {server["status"]}, {task}')
     if context.progress.asked == 'unshelve':
-        if not is_ours(server):
+        if not is_locked_by_climate(server):
             _lock(context)
         raise context.failure('Nova finds no room for the server, which stays shelved until then.')
     rest = context.rest()
     if rest is not None:
         return rest
-    unlocked(context, server)
+    ensure_unlocked(context, server)
     return context.ask(
         'unshelve', lambda: servers.act(context.conn, context.resource_id, 'unshelve')
     )
 
 
-def hold(context: EndContext, server: Mapping[str, Any]) -> PollAgain | None:
+def keep_shelved(context: EndContext, server: Mapping[str, Any]) -> PollAgain | None:
     """Keep a server shelved at the end of its lease that was about to run again.
 
     A request to unshelve it may be on its way: the lock was undone before it, and it shows in Nova
@@ -104,22 +107,22 @@ def hold(context: EndContext, server: Mapping[str, Any]) -> PollAgain | None:
     status, task = server['status'], server.get('OS-EXT-STS:task_state')
     was_given_up = context.lease.preemptible and not context.has_run
     is_kept = context.on_end not in ('delete', 'nothing')
-    if not was_given_up or not is_kept or status not in ASLEEP or task:
+    if not was_given_up or not is_kept or status not in SHELVED or task:
         return None
     asked = context.progress.asked
-    if asked == _HELD:
-        return context.wait() if context.age < _ON_ITS_WAY else None
-    ending = _ENDS.format(context.lease.id)
+    if asked == _LOCK_REQUEST:
+        return context.wait() if context.age < _IN_FLIGHT_SECONDS else None
+    ending = _ENDING_LOCK_REASON.format(context.lease.id)
     # Any lock refuses the request, that of an administrator too. Once something else was asked
     # for, ours has been there for long enough.
     if asked is not None or (server.get('locked') and server.get('locked_reason') != ending):
         return None
-    return context.ask(_HELD, lambda: _lock(context, ending))
+    return context.ask(_LOCK_REQUEST, lambda: _lock(context, ending))
 
 
-def unlocked(context: StepContext, server: Mapping[str, Any]) -> Mapping[str, Any]:
+def ensure_unlocked(context: StepContext, server: Mapping[str, Any]) -> Mapping[str, Any]:
     """Undo our lock of a server, if there is one; return the server as it is then."""
-    if not is_ours(server):
+    if not is_locked_by_climate(server):
         return server
     servers.act(context.service, context.resource_id, 'unlock')
     return {**server, 'locked': False}
@@ -127,10 +130,12 @@ def unlocked(context: StepContext, server: Mapping[str, Any]) -> Mapping[str, An
 
 def list_locked(conn: 'connections.Connection') -> Iterator[str]:
     """Yield the ids of the servers that are locked because their lease gave way."""
-    yield from (str(each['id']) for each in servers.list_locked(conn) if is_ours(each))
+    yield from (
+        str(each['id']) for each in servers.list_locked(conn) if is_locked_by_climate(each)
+    )
 
 
-def unlock(
+def release_lock(
     conn: 'connections.Connection',
     server_id: str,
     lease_id: str | None = None,
@@ -145,7 +150,9 @@ def unlock(
     """
     with contextlib.suppress(errors.Gone):
         server = servers.get(conn, server_id)
-        if is_ours(server, lease_id) and (may_sleep or server['status'] not in ASLEEP):
+        if is_locked_by_climate(server, lease_id) and (
+            may_sleep or server['status'] not in SHELVED
+        ):
             servers.act(conn, server_id, 'unlock')
             return True
     return False
@@ -176,5 +183,5 @@ def _wait_long(context: StepContext, doing: str) -> PollAgain:
 
 
 def _lock(context: StepContext, reason: str | None = None) -> None:
-    told = {'locked_reason': reason or _REASON.format(context.lease.id)}
+    told = {'locked_reason': reason or _PREEMPTED_LOCK_REASON.format(context.lease.id)}
     servers.act(context.service, context.resource_id, 'lock', told)

@@ -1,26 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Repair a server whose task no process works on any more.
+"""Wait for the tasks and builds of Nova, and recover those that are lost.
 
-Nova sets ``task_state`` before it sends a message, and refuses what does not fit to it. When the
-message is lost, or the process that worked on it died, the task stays for ever. What an
-administrator does then is os-resetState, and what was asked for once more.
+Nova sets ``task_state`` before it sends a message, and rejects what conflicts with it. When the
+message is lost, or the process that worked on it died, the task stays forever. An administrator
+then uses os-resetState, and repeats the request.
+
+Nova lists a server with its tags as soon as it has answered, before there is a host for it
+(nova/objects/build_request.py ``_pass_exact_filters``).
 """
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from oslo_config import cfg
+from oslo_log import log
 
-from climate_core.cloud import servers
-from climate_core.plugins import stuck_action_repair
+from climate_core import exceptions
+from climate_core.cloud import errors, servers
+from climate_core.plugins import resource_spec, stuck_action_repair
 from climate_core.plugins.base import PollAgain
+from climate_core.plugins.server import host_capacity, specification
+from climate_core.plugins.step_context import StepContext
 
 if TYPE_CHECKING:
     from climate_core.cloud.services import Copy
     from climate_core.plugins.step_context import EndContext, StepContext
 
 #: Those of the end.
-END_OPTIONS: Final = (
+END_RECOVERY_OPTIONS: Final = (
     cfg.IntOpt(
         'lost_delete_minutes',
         default=10,
@@ -62,7 +69,7 @@ END_OPTIONS: Final = (
         'takes.',
     ),
 )
-OPTIONS: Final = (
+RECOVERY_OPTIONS: Final = (
     cfg.IntOpt(
         'lost_wake_up_seconds',
         default=40,
@@ -78,7 +85,7 @@ OPTIONS: Final = (
         'lost, if no host has it yet: it is deleted and made again. One that a host has is left '
         'to [DEFAULT] instance_build_timeout of Nova.',
     ),
-    *END_OPTIONS,
+    *END_RECOVERY_OPTIONS,
 )
 _DELETING: Final = frozenset({'deleting', 'soft-deleting'})
 #: What the tasks begin with that upload an image, those that copy one to a host, and those that
@@ -87,11 +94,11 @@ _UPLOADS: Final = ('image_', 'shelving')
 _COPIES: Final = (*_UPLOADS, 'unshelving', 'rebuild', 'rescuing', 'spawning')
 _MOVES: Final = ('resize_', 'migrating')
 #: What counts as asked for while Nova makes an image.
-IMAGE: Final = 'image'
+IMAGE_REQUEST: Final = 'image'
 #: What counts as asked for when the state of a server was reset whose end goes on.
-RESET: Final = 'reset_state'
+RESET_REQUEST: Final = 'reset_state'
 #: What counts as asked for when the state of a server was reset that did not start.
-GIVEN_UP: Final = 'give_up'
+ABANDONED_START: Final = 'give_up'
 
 
 def repeat_wake_up(context: 'StepContext') -> PollAgain:
@@ -117,7 +124,7 @@ def is_deleting(server: Mapping[str, Any]) -> bool:
     return server.get('OS-EXT-STS:task_state') in _DELETING
 
 
-def wait(context: 'StepContext', server: Mapping[str, Any]) -> PollAgain:
+def wait_for_task(context: 'StepContext', server: Mapping[str, Any]) -> PollAgain:
     """Wait for the task of a server that ends; repair it when it is lost.
 
     A server in BUILD never ran, so nothing of it is lost when it is deleted.
@@ -127,19 +134,21 @@ def wait(context: 'StepContext', server: Mapping[str, Any]) -> PollAgain:
     if is_deleting(server):
         minutes = context.options.lost_delete_minutes
         return stuck_action_repair.wait_or_repair(
-            context, doing, 60 * minutes, _delete(context, server['id'])
+            context, doing, 60 * minutes, _delete_step(context, server['id'])
         )
     options = context.options
     if status == 'UNKNOWN':
         return _wait_for_cell(context)
-    minutes = _limit(options, server)
+    minutes = _task_minutes(options, server)
     if status == 'BUILD':
         return stuck_action_repair.wait_or_repair(
-            context, doing, 60 * minutes, _give_up(context, server)
+            context, doing, 60 * minutes, _abandon_step(context, server)
         )
     # An image whose task was reset goes on being looked at; other actions are asked for again.
-    asked = None if context.progress.asked == IMAGE else RESET
-    return stuck_action_repair.wait_or_repair(context, doing, 60 * minutes, _reset(context, asked))
+    asked = None if context.progress.asked == IMAGE_REQUEST else RESET_REQUEST
+    return stuck_action_repair.wait_or_repair(
+        context, doing, 60 * minutes, _reset_step(context, asked)
+    )
 
 
 def wait_at_start(context: 'StepContext', server: Mapping[str, Any]) -> PollAgain:
@@ -150,7 +159,7 @@ def wait_at_start(context: 'StepContext', server: Mapping[str, Any]) -> PollAgai
     that nova-compute may still do so until then.
     """
     if is_deleting(server) or server['status'] == 'UNKNOWN':
-        return wait(context, server)
+        return wait_for_task(context, server)
     server_id, task = server['id'], server.get('OS-EXT-STS:task_state')
 
     def make() -> None:
@@ -161,15 +170,15 @@ def wait_at_start(context: 'StepContext', server: Mapping[str, Any]) -> PollAgai
         f'{_why_unbuilt(server)}, so its state was reset to error.',
         make,
         f'openstack server set --state error {server_id}',
-        asked=GIVEN_UP,
+        asked=ABANDONED_START,
     )
     doing = f'The server has been {server["status"]}{f", {task}" if task else ""}'
     return stuck_action_repair.wait_or_repair(
-        context, doing, 60 * _limit(context.options, server), repair
+        context, doing, 60 * _task_minutes(context.options, server), repair
     )
 
 
-def _limit(options: Any, server: Mapping[str, Any]) -> int:
+def _task_minutes(options: Any, server: Mapping[str, Any]) -> int:
     """Return after how many minutes the task or the build of a server counts as lost."""
     task = server.get('OS-EXT-STS:task_state') or ''
     if server['status'] == 'BUILD':
@@ -204,7 +213,7 @@ def wait_until_forgotten(context: 'EndContext', server: Mapping[str, Any]) -> Po
     minutes = context.options.lost_delete_minutes
     doing = f'The server has been {server["status"]}, and Nova has not forgotten it'
     return stuck_action_repair.wait_or_repair(
-        context, doing, 60 * minutes, _delete(context, server['id'])
+        context, doing, 60 * minutes, _delete_step(context, server['id'])
     )
 
 
@@ -226,10 +235,10 @@ def wait_for_image(context: 'EndContext', image: 'Copy') -> PollAgain:
     )
 
 
-def upload(context: 'EndContext', server: Mapping[str, Any]) -> str:
+def describe_upload(context: 'EndContext', server: Mapping[str, Any]) -> str:
     """Return a text that changes as long as the image does that a task makes, or made."""
     task = server.get('OS-EXT-STS:task_state') or ''
-    is_left = not task and context.progress.asked == IMAGE
+    is_left = not task and context.progress.asked == IMAGE_REQUEST
     if not (is_left or task.startswith(_UPLOADS)):
         return ''
     return servers.describe_images(
@@ -237,7 +246,7 @@ def upload(context: 'EndContext', server: Mapping[str, Any]) -> str:
     )
 
 
-def _delete(context: 'StepContext', server_id: str) -> stuck_action_repair.RepairStep:
+def _delete_step(context: 'StepContext', server_id: str) -> stuck_action_repair.RepairStep:
     def make() -> None:
         servers.act(context.service, server_id, 'os-resetState', {'state': 'error'})
         servers.delete(context.conn, server_id)
@@ -254,7 +263,9 @@ def _why_unbuilt(server: Mapping[str, Any]) -> str:
     return 'its host has not started it' if server.get('hostId') else 'no host has it'
 
 
-def _give_up(context: 'StepContext', server: Mapping[str, Any]) -> stuck_action_repair.RepairStep:
+def _abandon_step(
+    context: 'StepContext', server: Mapping[str, Any]
+) -> stuck_action_repair.RepairStep:
     server_id = context.resource_id
     return stuck_action_repair.RepairStep(
         'delete_unbuilt',
@@ -264,16 +275,85 @@ def _give_up(context: 'StepContext', server: Mapping[str, Any]) -> stuck_action_
     )
 
 
-def _reset(context: 'StepContext', asked: str | None) -> stuck_action_repair.RepairStep:
+def _reset_step(context: 'StepContext', asked: str | None) -> stuck_action_repair.RepairStep:
     server_id = context.resource_id
 
     def make() -> None:
         servers.act(context.service, server_id, 'os-resetState', {'state': 'active'})
 
     return stuck_action_repair.RepairStep(
-        RESET,
+        RESET_REQUEST,
         'its state was reset, and its end goes on.',
         make,
         f'openstack server set --state active {server_id}',
         asked=asked,
     )
+
+
+if TYPE_CHECKING:
+    from climate_core.lease.model import Reservation
+
+LOG = log.getLogger(__name__)
+
+#: What Nova says if there is no host (nova/exception.py NoValidHost).
+_NO_HOST: Final = 'No valid host'
+_BUILDING: Final = frozenset({'BUILD', 'UNKNOWN'})
+
+
+def check_build(context: StepContext, server: Mapping[str, Any]) -> str | None:
+    """Return what is waited for until a server that was made is RESERVED; None when it is.
+
+    One that a host builds is waited for until the end of the lease, since the host may go on with
+    it: Nova itself gives up a build, after [DEFAULT] instance_build_timeout. So is one in a cell
+    that does not answer (UNKNOWN). The user is told after
+    :data:`climate_core.plugins.step_context.LONG_WAIT_SECONDS`.
+
+    :raises climate_core.exceptions.Permanent: Nova could not make it
+    """
+    status = server['status']
+    if status == 'ERROR':
+        told = str((server.get('fault') or {}).get('message') or 'Nova does not say why')
+        kind = exceptions.NoCapacity if _NO_HOST in told else exceptions.Permanent
+        raise kind(
+            describe_build_failure(
+                context.reservation, told.strip() + _describe_shortage(context, told)
+            )
+        )
+    return f'The server has been {status}' if status in _BUILDING else None
+
+
+def is_build_unstarted(server: Mapping[str, Any]) -> bool:
+    """Tell whether no host has begun to build a server."""
+    return server['status'] == 'BUILD' and not server.get('hostId')
+
+
+def delete_unbuilt(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
+    """Delete a server that no host has begun to build, or wait until it is gone."""
+    context = context.seeing(server['status'], server.get('OS-EXT-STS:task_state'))
+    if is_deleting(server):
+        return wait_for_task(context, server)
+    servers.delete(context.conn, server['id'])
+    return context.wait()
+
+
+def _describe_shortage(context: StepContext, told: str) -> str:
+    """Return what the hosts have too little of, if Nova found none, which does not tell that."""
+    if _NO_HOST not in told:
+        return ''
+    wanted = resource_spec.merge_spec(context.lease, context.reservation, specification.SPEC_KEY)
+    try:
+        found = host_capacity.describe_shortage(context.service, wanted)
+    except errors.EXPECTED as exc:
+        LOG.info('What there is too little of for %s is not known: %s', wanted['name'], exc)
+        return ''
+    return f' {found}' if found else ''
+
+
+def describe_build_failure(reservation: 'Reservation', reason: str) -> str:
+    """Say which server could not be made, and why."""
+    name = reservation.params[specification.SPEC_KEY]['name']
+    held = reservation.amounts
+    size = f'{held.get("vcpus", 0)} VCPUs, {held.get("memory_mb", 0)} MB of memory'
+    if held.get('disk_gb'):
+        size += f', {held["disk_gb"]} GB of disk'
+    return f'The server {name} ({size}) could not be made: {reason}'

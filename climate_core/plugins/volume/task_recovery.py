@@ -19,7 +19,7 @@ from climate_core.plugins.base import PollAgain
 if TYPE_CHECKING:
     from climate_core.plugins.step_context import EndContext, StepContext
 
-OPTIONS: Final = (
+RECOVERY_OPTIONS: Final = (
     cfg.IntOpt(
         'lost_wake_up_seconds',
         default=40,
@@ -77,9 +77,9 @@ OPTIONS: Final = (
     ),
 )
 #: So many times a repeated wake-up is tried before one that Cinder refuses counts as begun.
-_REFUSED: Final = 3
+_MAX_WAKE_UPS: Final = 3
 #: How often what was asked of a volume may fail before a creation that is lost is given up.
-TRIES: Final = 3
+MAX_TRIES: Final = 3
 #: Statuses of work that leaves the data of the volume as it is, until it succeeds.
 _KEEPS_DATA: Final = ('extending', 'retyping', 'uploading', 'backing-up')
 #: Statuses of work that writes into the volume. What is in it when the work broke off is not
@@ -87,7 +87,7 @@ _KEEPS_DATA: Final = ('extending', 'retyping', 'uploading', 'backing-up')
 #: backup/manager.py _cleanup_one_volume).
 _WRITES_DATA: Final = ('downloading', 'restoring-backup', 'reverting')
 #: Statuses of work that a message to cinder-volume or cinder-backup begins.
-WORK: Final = (*_KEEPS_DATA, *_WRITES_DATA)
+WORK_STATUSES: Final = (*_KEEPS_DATA, *_WRITES_DATA)
 
 
 def wait_for_creation(context: 'StepContext', volume: Mapping[str, Any]) -> PollAgain:
@@ -97,8 +97,8 @@ def wait_for_creation(context: 'StepContext', volume: Mapping[str, Any]) -> Poll
     takes changes ``updated_at``, so a volume that stays as it is was begun, or is on no backend.
     """
     seconds = context.options.lost_wake_up_seconds
-    if volume['status'] != 'creating' or context.age >= _REFUSED * seconds:
-        return _begun(context, volume)
+    if volume['status'] != 'creating' or context.age >= _MAX_WAKE_UPS * seconds:
+        return _wait_for_started(context, volume)
 
     def make() -> None:
         volumes.act(context.conn, context.resource_id, 'os-wake_up')
@@ -111,7 +111,7 @@ def wait_for_creation(context: 'StepContext', volume: Mapping[str, Any]) -> Poll
     )
 
 
-def _begun(context: 'StepContext', volume: Mapping[str, Any]) -> PollAgain:
+def _wait_for_started(context: 'StepContext', volume: Mapping[str, Any]) -> PollAgain:
     """Wait for a creation that was begun; have a lost one begun anew.
 
     It is lost when its cinder-volume could not write down what became of it, or with a message to
@@ -125,12 +125,12 @@ def _begun(context: 'StepContext', volume: Mapping[str, Any]) -> PollAgain:
     repair = stuck_action_repair.RepairStep(
         'reset_status',
         'its status was reset to error, and it is created anew.',
-        lambda: _reset(context, 'error'),
+        lambda: _reset_status(context, 'error'),
         f'openstack volume set --state error {volume_id}',
         asked='reset_status',
         is_failure=True,
     )
-    if context.is_due(60 * minutes) and context.progress.failures >= TRIES:
+    if context.is_due(60 * minutes) and context.progress.failures >= MAX_TRIES:
         raise exceptions.Permanent(
             f'The volume could not be created: it has been {status} without a change for '
             f'{minutes} minutes again. The logs of cinder-volume and cinder-backup say why.'
@@ -140,10 +140,10 @@ def _begun(context: 'StepContext', volume: Mapping[str, Any]) -> PollAgain:
     )
 
 
-def creating(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
+def wait_for_cancelled_creation(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
     """Wait for a creation; break one off that does not end and whose volume was never there."""
     if context.has_run:
-        return working(context, volume)
+        return wait_for_work(context, volume)
     repair = stuck_action_repair.RepairStep(
         'force_delete',
         'it is deleted by force.',
@@ -153,7 +153,7 @@ def creating(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
     return _wait(context, volume, context.options.lost_create_minutes, repair)
 
 
-def working(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
+def wait_for_work(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
     """Wait for work that a user or an operator asked for; reset the status when it is lost.
 
     Cinder changes nothing of the volume while it uploads, extends or restores it, and a retype
@@ -167,7 +167,9 @@ def working(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
     repair = stuck_action_repair.RepairStep(
         'reset_status',
         f'its status was reset to {after}, and its end goes on.',
-        lambda: _reset(context, after, **({'migration_status': 'none'} if migrates else {})),
+        lambda: _reset_status(
+            context, after, **({'migration_status': 'none'} if migrates else {})
+        ),
         f'cinder reset-state --state {after} --reset-migration-status {volume_id}'
         if migrates
         else f'openstack volume set --state {after} {volume_id}',
@@ -183,7 +185,7 @@ def _after(context: 'EndContext', volume: Mapping[str, Any]) -> str:
     return 'in-use' if found else 'available'
 
 
-def unknown(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
+def wait_for_unknown_work(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
     """Wait for a volume in any other status; have an administrator told what to do at last.
 
     An unmanaging that is lost is asked for again: its data was to be kept beside Cinder.
@@ -199,7 +201,7 @@ def unknown(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
         )
 
     def make() -> None:
-        _reset(context, 'available')
+        _reset_status(context, 'available')
         volumes.act(context.service, volume_id, 'os-unmanage')
 
     repair = stuck_action_repair.RepairStep(
@@ -222,19 +224,19 @@ def delete_unmade(context: 'StepContext', volume: Mapping[str, Any]) -> PollAgai
     The owner deletes it: the service may not delete the owner's secrets.
     """
     if volume['status'] == 'deleting':
-        return deleting(context, volume)
+        return wait_for_deletion(context, volume)
     if volume['status'] == 'creating':
-        _reset(context, 'error')
+        _reset_status(context, 'error')
     volumes.delete(context.conn, context.resource_id)
     return context.wait()
 
 
-def deleting(context: 'StepContext', volume: Mapping[str, Any]) -> PollAgain:
+def wait_for_deletion(context: 'StepContext', volume: Mapping[str, Any]) -> PollAgain:
     """Wait for a deletion; ask for a lost one again."""
     volume_id = context.resource_id
 
     def make() -> None:
-        _reset(context, 'error')
+        _reset_status(context, 'error')
         volumes.delete(context.conn, volume_id)
 
     repair = stuck_action_repair.RepairStep(
@@ -246,12 +248,12 @@ def deleting(context: 'StepContext', volume: Mapping[str, Any]) -> PollAgain:
     return _wait(context, volume, context.options.lost_delete_minutes, repair)
 
 
-def detaching(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
+def wait_for_detachment(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
     """Wait for an attachment or a detachment; let a lost one be detached again."""
     repair = stuck_action_repair.RepairStep(
         'reset_status',
         'its status was reset, and it is detached again.',
-        lambda: _reset(context, 'in-use'),
+        lambda: _reset_status(context, 'in-use'),
         f'openstack volume set --state in-use {context.resource_id}',
     )
     return _wait(context, volume, context.options.lost_detach_minutes, repair)
@@ -295,7 +297,7 @@ def unreserve(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
     return _wait(context, volume, context.options.lost_detach_minutes, repair)
 
 
-def copying(
+def wait_for_copy(
     context: 'EndContext', volume: Mapping[str, Any], kind: volumes.CopyKind, copy: Copy
 ) -> PollAgain:
     """Wait for a copy; have a lost one made again.
@@ -310,7 +312,7 @@ def copying(
             volumes.disown_copy(context.conn, kind, copy.id)
             return
         if kind is volumes.CopyKind.BACKUP:
-            _reset(context, 'available')
+            _reset_status(context, 'available')
         volumes.reset_copy(context.service, kind, copy.id)
 
     repair = stuck_action_repair.RepairStep(
@@ -325,6 +327,6 @@ def copying(
     )
 
 
-def _reset(context: 'StepContext', status: str, **more: str) -> None:
+def _reset_status(context: 'StepContext', status: str, **more: str) -> None:
     argument = {'status': status, **more}
     volumes.act(context.service, context.resource_id, 'os-reset_status', argument)

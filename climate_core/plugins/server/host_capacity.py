@@ -13,20 +13,20 @@ from climate_core import exceptions
 from climate_core.cloud import flavors, hypervisors, placement
 from climate_core.lease import model
 from climate_core.plugins.common_pool import flavor_demand
-from climate_core.plugins.common_pool.emptying import RunningServer, TargetHost
 from climate_core.plugins.common_pool.forecast import Forecast, FutureDemand, NotExpected, Nouns
+from climate_core.plugins.common_pool.server_placement import RunningServer, TargetHost
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
 
-_CLASSES: Final[Mapping[str, str]] = {
+_RESOURCE_CLASSES: Final[Mapping[str, str]] = {
     amounts.VCPUS: 'VCPU',
     amounts.MEMORY_MB: 'MEMORY_MB',
     amounts.DISK_GB: 'DISK_GB',
 }
 
 
-class CommonHostRoom:
+class CommonHostCapacity:
     """The ordinary hosts with what is free of them now.
 
     :param conn: the rights of the service
@@ -39,9 +39,9 @@ class CommonHostRoom:
     def __init__(self, conn: 'connections.Connection') -> None:
         self._conn = conn
         self._flavors: dict[str, dict[str, Any]] | None = None
-        up = hosts_up(conn)
-        self.hosts = list(read(conn, up))
-        self.places = _places(up)
+        up = list_hosts_up(conn)
+        self.hosts = list(read_hosts(conn, up))
+        self.places = _find_hosts_of_servers(up)
 
     def demand(
         self, server_id: str, params: Mapping[str, Any], amounts: Mapping[str, int]
@@ -54,7 +54,7 @@ class CommonHostRoom:
             if 'server' not in params:
                 raise exceptions.BadRequest('It is not known what the server takes of its host.')
             return dataclasses.replace(self._inside(params), id=server_id)
-        needs = params.get(model.NEEDS) or {'amounts': by_class(amounts)}
+        needs = params.get(model.NEEDS) or {'amounts': amounts_by_class(amounts)}
         return RunningServer(
             id=server_id,
             amounts=needs['amounts'],
@@ -74,17 +74,17 @@ class CommonHostRoom:
             told = f'There is no flavor {wanted["flavorRef"]}.'
             raise exceptions.BadRequest(told, field='template')
         try:
-            return of_flavor(flavor, wanted)
+            return demand_of_flavor(flavor, wanted)
         except exceptions.BadRequest as exc:
             told = exc.message.removeprefix('flavor_id: ')
             raise exceptions.BadRequest(told, field='template') from exc
 
     def released(self, amounts: Mapping[str, int]) -> dict[str, int]:
         """Return what a host gets back of a server with these amounts."""
-        return by_class(amounts)
+        return amounts_by_class(amounts)
 
 
-def _places(up: Mapping[str, Any]) -> dict[str, str]:
+def _find_hosts_of_servers(up: Mapping[str, Any]) -> dict[str, str]:
     """Return the host of each server, but of those that Nova shows at several.
 
     It shows the servers of a nova-compute at each of its nodes.
@@ -98,13 +98,13 @@ def _places(up: Mapping[str, Any]) -> dict[str, str]:
     return {server: host for server, host in found.items() if server not in unclear}
 
 
-def by_class(found: Mapping[str, int]) -> dict[str, int]:
+def amounts_by_class(found: Mapping[str, int]) -> dict[str, int]:
     """Return amounts by resource classes; without what Placement does not count, as servers."""
-    named = {_CLASSES.get(name, name): amount for name, amount in found.items()}
+    named = {_RESOURCE_CLASSES.get(name, name): amount for name, amount in found.items()}
     return {name: amount for name, amount in named.items() if name.isupper()}
 
 
-def of_flavor(flavor: Mapping[str, Any], wanted: Mapping[str, Any]) -> RunningServer:
+def demand_of_flavor(flavor: Mapping[str, Any], wanted: Mapping[str, Any]) -> RunningServer:
     """Return what a server takes of its host, with an empty id.
 
     :param wanted: what else is said of it, as POST /servers takes it
@@ -113,10 +113,10 @@ def of_flavor(flavor: Mapping[str, Any], wanted: Mapping[str, Any]) -> RunningSe
     """
     if boots_from_volume(wanted):
         flavor = {**flavor, 'disk': 0}
-    demand = flavor_demand.read(flavor)
+    demand = flavor_demand.read_demand(flavor)
     return RunningServer(
         id='',
-        amounts=by_class(demand.piece),
+        amounts=amounts_by_class(demand.piece),
         required=demand.required,
         forbidden=demand.forbidden,
         # Administrators may add a host to it.
@@ -129,10 +129,10 @@ def boots_from_volume(wanted: Mapping[str, Any]) -> bool:
     return 'imageRef' not in wanted and 'block_device_mapping_v2' in wanted
 
 
-def needs(flavor: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+def describe_needs(flavor: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return what a server takes and needs of its host, as JSON types; None: it cannot be told."""
     try:
-        server = of_flavor(flavor, wanted)
+        server = demand_of_flavor(flavor, wanted)
     except exceptions.BadRequest:
         return None
     return {
@@ -143,7 +143,7 @@ def needs(flavor: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def hosts_up(conn: 'connections.Connection') -> dict[str, Any]:
+def list_hosts_up(conn: 'connections.Connection') -> dict[str, Any]:
     """Return the hosts that take servers by the ids of their providers: ``servers``, ``zone``."""
     services = hypervisors.list_services(conn)
     return {
@@ -153,7 +153,7 @@ def hosts_up(conn: 'connections.Connection') -> dict[str, Any]:
     }
 
 
-def read(conn: 'connections.Connection', up: Mapping[str, Any]) -> Iterator[TargetHost]:
+def read_hosts(conn: 'connections.Connection', up: Mapping[str, Any]) -> Iterator[TargetHost]:
     """Return the ordinary hosts with what is free of them.
 
     :param up: those that take servers
@@ -173,14 +173,14 @@ def read(conn: 'connections.Connection', up: Mapping[str, Any]) -> Iterator[Targ
         yield TargetHost(name=provider_id, free=free, zone=zone, traits=room.traits)
 
 
-def lacking(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> str:
+def describe_shortage(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> str:
     """Return what there is too little of for one more server; empty if there is enough.
 
     :param conn: the rights of the service
     :raises climate_core.exceptions.BadRequest: it cannot be told
     """
-    server = of_flavor(flavors.get(conn, wanted['flavorRef']), wanted)
-    forecast = Forecast(read(conn, hosts_up(conn)))
+    server = demand_of_flavor(flavors.get(conn, wanted['flavorRef']), wanted)
+    forecast = Forecast(read_hosts(conn, list_hosts_up(conn)))
     try:
         forecast.check(FutureDemand(start=0, end=1, servers=[dataclasses.replace(server, id='1')]))
     except NotExpected as exc:

@@ -1,28 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check the block devices of servers that are created for a lease, by the rules of Nova.
+"""Check the disks, networks and ports of servers that are created for a lease, by Nova's rules.
 
 Facts: nova/block_device.py ``from_api``; nova/compute/api.py ``_check_and_transform_bdm`` and
-``_validate_bdm``.
+``_validate_bdm``; nova/api/openstack/compute/servers.py ``_get_requested_networks``; nova/network/neutron.py
+``validate_networks`` and ``_check_external_network_attach``.
 """
 
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from oslo_config import cfg
 from oslo_utils import uuidutils
 
 from climate_core import exceptions
-from climate_core.cloud import errors, servers, volumes
+from climate_core.cloud import errors, neutron, servers, volumes
 from climate_core.plugins import resource_spec
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
 
-KEY: Final = 'block_device_mapping_v2'
+BLOCK_DEVICES_KEY: Final = 'block_device_mapping_v2'
 #: The property of an image with block devices of its own, one of which may be the root disk.
-_OF_IMAGE: Final = 'block_device_mapping'
+_IMAGE_DEVICES_KEY: Final = 'block_device_mapping'
 #: By its source_type: what checks the uuid of a block device, and the GiB that its volume needs.
-_SOURCES: Final[Mapping[str, resource_spec.SourceCheck]] = {
+_DEVICE_SOURCES: Final[Mapping[str, resource_spec.SourceCheck]] = {
     'image': (servers.check_image, servers.image_disk_gb),
     'snapshot': (volumes.check_snapshot, operator.itemgetter('size')),
     'volume': (volumes.check, lambda _: 0),
@@ -30,10 +32,10 @@ _SOURCES: Final[Mapping[str, resource_spec.SourceCheck]] = {
 #: What Nova accepts as ``disk_bus`` (nova/objects/fields.py DiskBus).
 BUSES: Final = ('fdc', 'ide', 'lxc', 'sata', 'scsi', 'uml', 'usb', 'virtio', 'xen')
 
-Device = Mapping[str, Any]
+BlockDevice = Mapping[str, Any]
 
 
-def check(
+def check_block_devices(
     conn: 'connections.Connection',
     wanted: Mapping[str, Any],
     flavor: Mapping[str, Any],
@@ -49,7 +51,7 @@ def check(
     :raises climate_core.exceptions.ClimateError: the user lacks a source, or Nova would reject a
         device for any user; naming the field
     """
-    devices = wanted.get(KEY, ())
+    devices = wanted.get(BLOCK_DEVICES_KEY, ())
     sources: list[Mapping[str, Any] | None] = []
     for number, device in enumerate(devices):
         where = f'{field}[{number}]'
@@ -59,25 +61,25 @@ def check(
     root = next((number for number, each in enumerate(devices) if _boot_index(each) == 0), None)
     if image is None and root is not None and devices[root].get('source_type') == 'image':
         image = sources[root]
-    check_together(devices, flavor, field, _OF_IMAGE in (image or {}))
+    check_devices_together(devices, flavor, field, _IMAGE_DEVICES_KEY in (image or {}))
     return image
 
 
-def is_on_host(wanted: Mapping[str, Any]) -> bool:
+def has_disk_on_host(wanted: Mapping[str, Any]) -> bool:
     """Return whether the root disk of a server is on the host, and as large as its flavor says."""
-    devices = wanted.get(KEY)
+    devices = wanted.get(BLOCK_DEVICES_KEY)
     return not devices or any(
         _boot_index(each) == 0 and each.get('destination_type') == 'local' for each in devices
     )
 
 
-def _boot_index(device: Device) -> int | None:
+def _boot_index(device: BlockDevice) -> int | None:
     index = device.get('boot_index')
     return None if index is None else int(index)
 
 
 def _check_device(
-    conn: 'connections.Connection', device: Device, field: str
+    conn: 'connections.Connection', device: BlockDevice, field: str
 ) -> Mapping[str, Any] | None:
     """Reject a device whose volume, snapshot, image or volume type the user lacks.
 
@@ -86,14 +88,14 @@ def _check_device(
     source, source_id = device.get('source_type'), device.get('uuid')
     found = None
     if source_id is not None:
-        if not isinstance(source, str) or source not in _SOURCES:
+        if not isinstance(source, str) or source not in _DEVICE_SOURCES:
             raise exceptions.BadRequest(
                 'source_type: must be image, snapshot or volume with a uuid.',
                 field=f'{field}.source_type',
             )
         if not uuidutils.is_uuid_like(source_id):
             raise exceptions.BadRequest('uuid: must be a UUID.', field=f'{field}.uuid')
-        get, needed_gb = _SOURCES[source]
+        get, needed_gb = _DEVICE_SOURCES[source]
         with errors.for_user(f'{field}.uuid'):
             found = get(conn, source_id)
         size, least = device.get('volume_size'), needed_gb(found)
@@ -108,7 +110,7 @@ def _check_device(
     return found
 
 
-def check_device(device: Device, field: str, has_image: bool, count: int) -> None:
+def check_device(device: BlockDevice, field: str, has_image: bool, count: int) -> None:
     """Reject a device that Nova rejects for any user.
 
     :param has_image: the servers have an ``imageRef``
@@ -117,7 +119,9 @@ def check_device(device: Device, field: str, has_image: bool, count: int) -> Non
     _raise_first(field, _device_faults(device, has_image, count))
 
 
-def _device_faults(device: Device, has_image: bool, count: int) -> Iterator[tuple[bool, str, str]]:
+def _device_faults(
+    device: BlockDevice, has_image: bool, count: int
+) -> Iterator[tuple[bool, str, str]]:
     bus = device.get('disk_bus')
     yield bool(bus) and bus not in BUSES, 'disk_bus', f'must be one of {", ".join(BUSES)}'
     if device.get('no_device'):
@@ -147,7 +151,7 @@ def _device_faults(device: Device, has_image: bool, count: int) -> Iterator[tupl
     yield is_new and 'volume_size' not in device, 'volume_size', 'must be the GiB of the volume'
 
 
-def _check_name(device: Device, field: str, image: Mapping[str, Any] | None) -> None:
+def _check_name(device: BlockDevice, field: str, image: Mapping[str, Any] | None) -> None:
     """Reject a volume with the name of the root disk, if that is the one of an image."""
     # An image may name its root disk otherwise.
     if image is None or {'root_device_name', 'mappings'} & image.keys():
@@ -158,8 +162,8 @@ def _check_name(device: Device, field: str, image: Mapping[str, Any] | None) -> 
     _raise_first(field, [(is_volume and name == 'vda', 'device_name', said)])
 
 
-def check_together(
-    devices: Sequence[Device], flavor: Mapping[str, Any], field: str, may_have_root: bool
+def check_devices_together(
+    devices: Sequence[BlockDevice], flavor: Mapping[str, Any], field: str, may_have_root: bool
 ) -> None:
     """Reject devices that Nova rejects together.
 
@@ -183,13 +187,13 @@ def check_together(
     ]
     swap = [each for each in local if each.get('guest_format') == 'swap']
     ephemeral = flavor['OS-FLV-EXT-DATA:ephemeral']
-    _check_size('ephemeral', 'GiB', ephemeral, field, _sizes(local, ephemeral, swap))
-    _check_size('swap', 'MiB', int(flavor['swap'] or 0), field, _sizes(swap, 0, ()))
+    _check_size('ephemeral', 'GiB', ephemeral, field, _sum_sizes(local, ephemeral, swap))
+    _check_size('swap', 'MiB', int(flavor['swap'] or 0), field, _sum_sizes(swap, 0, ()))
     if len(swap) > 1:
         raise exceptions.BadRequest(f'{field}: must have at most one swap disk.', field=field)
 
 
-def _sizes(devices: Sequence[Device], usual: int, without: Sequence[Device]) -> int:
+def _sum_sizes(devices: Sequence[BlockDevice], usual: int, without: Sequence[BlockDevice]) -> int:
     """Return the size of some devices together.
 
     :param usual: the size of a device that has none
@@ -210,3 +214,83 @@ def _raise_first(field: str, faults: Iterable[tuple[bool, str, str]]) -> None:
     for is_wrong, name, said in faults:
         if is_wrong:
             raise exceptions.BadRequest(f'{field}.{name}: {said}.', field=f'{field}.{name}')
+
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connections
+
+NETWORKS_KEY: Final = 'networks'
+EXTERNAL_NETWORKS_OPTION: Final = cfg.BoolOpt(
+    'external_networks',
+    default=False,
+    help='Whether the policy network:attach_external_network of Nova lets members attach servers '
+    'to external networks that are not shared with their project. Its default does not, and '
+    'Climate rejects servers on such networks when their lease is created.',
+)
+
+
+def check_networks(
+    conn: 'connections.Connection', wanted: Mapping[str, Any], field: str, allows_external: bool
+) -> None:
+    """Check the networks with the rights of the user.
+
+    :param wanted: the ``server`` of the request
+    :param field: where the networks stand
+    :param allows_external: see :data:`OPTION`
+    :raises climate_core.exceptions.ClimateError: the user lacks one, or Nova would reject it at
+        any time; naming the field
+    """
+    if wanted.get(NETWORKS_KEY) == 'auto':
+        with errors.for_user(field):
+            neutron.check_default_network(conn)
+    for number, interface in enumerate(_list_interfaces(wanted)):
+        where = f'{field}[{number}]'
+        _check_interface(interface, where, wanted.get('count', 1))
+        if 'port' in interface:
+            with errors.for_user(f'{where}.port'):
+                neutron.check_port(conn, interface['port'], allows_external)
+        else:
+            with errors.for_user(f'{where}.uuid'):
+                neutron.check_network(conn, interface['uuid'], allows_external)
+
+
+def check_ports_free(
+    conn: 'connections.Connection', wanted: Mapping[str, Any], field: str
+) -> None:
+    """Check what has to be right when the servers are created; raises as :func:`check`."""
+    for where, port_id in list_ports(wanted, field):
+        with errors.for_user(where):
+            neutron.check_port_unused(conn, port_id)
+
+
+def _list_interfaces(wanted: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    listed = wanted.get(NETWORKS_KEY, ())
+    return () if isinstance(listed, str) else listed
+
+
+def list_ports(wanted: Mapping[str, Any], field: str) -> Iterator[tuple[str, str]]:
+    """Yield the field and the id of each port."""
+    for number, interface in enumerate(_list_interfaces(wanted)):
+        if 'port' in interface:
+            yield f'{field}[{number}].port', interface['port']
+
+
+def _check_interface(interface: Mapping[str, Any], field: str, count: int) -> None:
+    """Reject what Nova rejects for any user.
+
+    :param count: number of servers
+    """
+    if ('uuid' in interface) == ('port' in interface):
+        raise exceptions.BadRequest('It must have one of uuid and port.', field=field)
+    for name in ('port', 'fixed_ip'):
+        if name in interface and count > 1:
+            raise exceptions.BadRequest(
+                f'Several servers cannot have the same {name}: leave it out, or ask for each '
+                'server in a reservation of its own.',
+                field=f'{field}.{name}',
+            )
+    if 'port' in interface and 'fixed_ip' in interface:
+        raise exceptions.BadRequest(
+            f'{field}.fixed_ip: must be left out with a port, which has addresses of its own.',
+            field=f'{field}.fixed_ip',
+        )
