@@ -55,7 +55,7 @@ class Done:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class MadeResource:
+class ProvisionedResource:
     """Name what its own service says was made for a reservation.
 
     :param is_ours: whether only Climate can have made it, also for a reservation that is purged
@@ -331,7 +331,7 @@ class ResourcePlugin(abc.ABC):
         """
         raise NotImplementedError
 
-    def choose_less(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
+    def choose_retained(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
         """Choose what a reservation that is awake gives back of its units; change nothing.
 
         :param most: so many pieces it keeps at most
@@ -340,12 +340,12 @@ class ResourcePlugin(abc.ABC):
         """
         raise NotImplementedError
 
-    def close_less(self, reservation: 'Reservation', left: Mapping[int, int]) -> None:
+    def close_released(self, reservation: 'Reservation', left: Mapping[int, int]) -> None:
         """Close what a reservation gives back, then check that it is not used.
 
         :meth:`reallocate` undoes it if the reservation has all of it after all.
 
-        :param left: as :meth:`choose_less` returned it
+        :param left: as :meth:`choose_retained` returned it
         :raises climate_core.exceptions.InvalidState: it is used by now
         """
         raise NotImplementedError
@@ -400,7 +400,7 @@ class ResourcePlugin(abc.ABC):
         """
         return {}
 
-    def list_made(self) -> Iterable[MadeResource]:
+    def list_made(self) -> Iterable[ProvisionedResource]:
         """Yield what was made for reservations of leases, with the service's own rights."""
         return ()
 

@@ -115,7 +115,7 @@ class CalendarPlugin(base.ResourcePlugin):
         params = reservation.params
         return [limits.encode({name: params[name] for name in params if name[:1] != '_'})]
 
-    def _check_promised(self, reservation: 'Reservation') -> None:
+    def _check_allocated(self, reservation: 'Reservation') -> None:
         """Raise Permanent if the calendar promises nothing to a reservation."""
         if not reservation.allocations:
             raise exceptions.Permanent(

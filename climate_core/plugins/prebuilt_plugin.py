@@ -113,7 +113,9 @@ class PrebuiltPlugin(base.ResourcePlugin):
         :param found: the resource, as its service shows it now
         """
 
-    def _usual_end(self, context: EndContext, usual: str) -> tuple[EndContext, str | None]:
+    def _replace_rejected_end(
+        self, context: EndContext, usual: str
+    ) -> tuple[EndContext, str | None]:
         """Replace an end action that its service rejects each time.
 
         The same request would be rejected again, and the resource would hold capacity for ever.
@@ -131,12 +133,12 @@ class PrebuiltPlugin(base.ResourcePlugin):
         )
         return context.with_on_end(usual), reason
 
-    def _end_unmade(self, context: EndContext) -> PollAgain | None:  # noqa: ARG002
+    def _end_uncreated(self, context: EndContext) -> PollAgain | None:  # noqa: ARG002
         """Take the next step of the end of a reservation whose resource is not created yet."""
         return None
 
     @abc.abstractmethod
-    def _asleep_since(self, found: Any) -> datetime.datetime | None:
+    def _reserved_since(self, found: Any) -> datetime.datetime | None:
         """Tell when a resource that waits for a lease changed last; None if it does not wait."""
 
     def _lost_reason(
@@ -160,12 +162,12 @@ class PrebuiltPlugin(base.ResourcePlugin):
         if parent_stacks.is_woken_by_heat(lease, reservation):
             return None
         if _is_first_try(lease, reservation):
-            wait = self._wake_unseen(self._step(lease, reservation))
+            wait = self._wake_without_read(self._step(lease, reservation))
             if wait is not None:
                 return wait
         return self._start(self._wake, lease, reservation)
 
-    def _wake_unseen(self, context: StepContext) -> PollAgain | None:  # noqa: ARG002
+    def _wake_without_read(self, context: StepContext) -> PollAgain | None:  # noqa: ARG002
         """Wake a resource that should wait for it, without a look at it before.
 
         Only for a service that refuses what the state of the resource does not allow.
@@ -240,10 +242,10 @@ class PrebuiltPlugin(base.ResourcePlugin):
             kept,
             now,
             options,
-            self._first_look(),
+            self._first_poll(),
         )
 
-    def _first_look(self) -> float:
+    def _first_poll(self) -> float:
         options = self.conf[self.resource_type]
         return (
             float(options[_FIRST_POLL_OPTION])
@@ -300,12 +302,12 @@ class PrebuiltPlugin(base.ResourcePlugin):
             Progress.load(reservation.progress, step_context.END, now),
             now,
             options,
-            self._first_look(),
+            self._first_poll(),
             prefix=options[self.prefix] if self.prefix else '',
         )
         try:
             if not reservation.is_made:
-                return self._end_unmade(context)
+                return self._end_uncreated(context)
             found = self.calls.get(conn, reservation.resource_id)
             foreign = self._describe_foreign(conn, lease, reservation, found)
             return None if foreign else step(context, found)
@@ -362,7 +364,7 @@ class PrebuiltPlugin(base.ResourcePlugin):
 
     def unleased_since(self, resource_id: str) -> datetime.datetime | None:
         try:
-            return self._asleep_since(self.calls.get(self.cloud.service(), resource_id))
+            return self._reserved_since(self.calls.get(self.cloud.service(), resource_id))
         except errors.Gone:
             return None
 
@@ -381,7 +383,7 @@ class HintedPlugin(PrebuiltPlugin):
     """Reserve resources that their service builds asleep because of a hint."""
 
     @abc.abstractmethod
-    def _look(self, context: 'RequestContext', resource_id: str) -> Any:
+    def _read_reservable(self, context: 'RequestContext', resource_id: str) -> Any:
         """Return a resource of the user's project; None if it is not, or about to be gone."""
 
     @abc.abstractmethod
@@ -434,7 +436,7 @@ class HintedPlugin(PrebuiltPlugin):
         """Return a resource of the project that can be reserved."""
         noun = self.title.lower()
         with errors.for_user('resource_id'):
-            found = self._look(context, wanted)
+            found = self._read_reservable(context, wanted)
             if found is None:
                 raise errors.Gone(f'There is no {noun} {wanted} in this project.')
         if not self._is_reservation(found, context):

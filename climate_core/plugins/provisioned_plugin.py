@@ -149,7 +149,7 @@ class ProvisionedPlugin(prebuilt_plugin.HintedPlugin):
         """Take the next step to a resource that is not there yet."""
         reservation = context.reservation
         if context.progress.asked == _RECREATE:
-            return self._remake(context)
+            return self._recreate_lost(context)
         if context.progress.asked != self.key:
             return context.rest() or context.intend(self.key)
         found = self._find_made(context)
@@ -197,14 +197,14 @@ class ProvisionedPlugin(prebuilt_plugin.HintedPlugin):
         unmade = f'{model.UNMADE}{uuidutils.generate_uuid()}'
         return dataclasses.replace(waited, seconds=NO_DELAY, resource_id=unmade)
 
-    def _remake(self, context: StepContext) -> PollAgain:
+    def _recreate_lost(self, context: StepContext) -> PollAgain:
         """Delete what a reservation has let go of; another is made when it is gone."""
         found = self._find_made(context)
         if found is None:
             return context.intend(self.key)
         return self._delete_lost(context, self.calls.get(context.conn, found))
 
-    def _end_unmade(self, context: EndContext) -> PollAgain | None:
+    def _end_uncreated(self, context: EndContext) -> PollAgain | None:
         """Find what became of a request for what is not wanted any more.
 
         :returns: None when nothing can come of it

@@ -130,7 +130,7 @@ class Progress:
         since = self.failing_since or now
         return dataclasses.replace(self, uses=uses, failing_since=since, failed_at=now)
 
-    def with_end_going_on(self, told: str | None, seconds: float, now: datetime.datetime) -> Self:
+    def with_end_continued(self, told: str | None, seconds: float, now: datetime.datetime) -> Self:
         """Forget that the end fails, unless what it waits for is the next try of what failed.
 
         What was accepted and did not come about a second time may fail as slowly again: that is
@@ -189,7 +189,7 @@ class StepContext:
     :param conn: the rights to work with: the owner's, or at the end perhaps the service's
     :param progress: what came of the looks before
     :param options: the section of the resource's type in climate.conf
-    :param first_look: seconds from a request to the first look at what came of it
+    :param first_poll: seconds from a request to the first look at what came of it
     """
 
     conn: 'connections.Connection'
@@ -199,7 +199,7 @@ class StepContext:
     progress: Progress
     now: datetime.datetime
     options: Any = None
-    first_look: float = FIRST_POLL_SECONDS
+    first_poll: float = FIRST_POLL_SECONDS
 
     @property
     def service(self) -> 'connections.Connection':
@@ -219,7 +219,7 @@ class StepContext:
         """Return the seconds for which the resource has been as it is."""
         return self.progress.age(self.now)
 
-    def seeing(self, *state: object) -> Self:
+    def observe(self, *state: object) -> Self:
         """Return the same look with what is seen of the resource."""
         seen = ' '.join(str(each) for each in state)
         return dataclasses.replace(self, progress=self.progress.with_state(seen, self.now))
@@ -298,7 +298,7 @@ class StepContext:
         return PollAgain(NO_DELAY, None, self.progress.with_intention(what).dump())
 
     def _later(self, progress: Progress, reason: str | None = None) -> PollAgain:
-        seconds = progress.next_poll(self.now, self.first_look)
+        seconds = progress.next_poll(self.now, self.first_poll)
         return PollAgain(seconds, reason, progress.dump())
 
 

@@ -91,13 +91,13 @@ class Reduction:
         with for_user():
             for each in chosen:
                 plugin = self.plugins[each.resource_type]
-                left = plugin.choose_less(each, fewer[each.id])
+                left = plugin.choose_retained(each, fewer[each.id])
                 less[each.id] = RetainedAllocation(left, plugin.cleaning(each))
         generations = self.database.write(self._announce, lease, less)
         try:
             with for_user():
                 for each in chosen:
-                    self.plugins[each.resource_type].close_less(each, less[each.id].left)
+                    self.plugins[each.resource_type].close_released(each, less[each.id].left)
             yield ClosedUnits(less, generations)
         except Exception:
             self._undo(lease_id, less)

@@ -16,7 +16,7 @@ from oslo_log import log
 from climate_core import exceptions
 from climate_core.cloud import neutron
 from climate_core.plugins import calendar_plugin
-from climate_core.plugins.base import MadeResource, PollAgain
+from climate_core.plugins.base import PollAgain, ProvisionedResource
 from climate_networks.domain import marks
 
 if TYPE_CHECKING:
@@ -68,11 +68,11 @@ class MadeInNeutronPlugin(calendar_plugin.CalendarPlugin):
     #: In Neutron.
     neutron_noun: ClassVar[str]
 
-    def list_made(self) -> Iterable[MadeResource]:
+    def list_made(self) -> Iterable[ProvisionedResource]:
         for each in neutron.list_tagged(self.cloud.service(), self.neutron_noun):
             made = marks.reservation_of(each)
             if made is not None:
-                yield MadeResource(each['id'], *made)
+                yield ProvisionedResource(each['id'], *made)
 
     def unleased_since(self, resource_id: str) -> datetime.datetime | None:
         return neutron.read_changed_at(self.cloud.service(), self.neutron_noun, resource_id)

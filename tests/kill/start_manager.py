@@ -189,7 +189,7 @@ def _run(
     log: pathlib.Path,
     tell: Connection,
     hook: type[Hook],
-    first_look: float = 0.02,
+    first_poll: float = 0.02,
     *words: str,
 ) -> None:
     _begin(log)
@@ -197,7 +197,7 @@ def _run(
     reconciliation._FIRST_SECONDS = 3600.0
     # The fake cloud takes a step at each look, and needs no time for it.
     step_context._FIRST_PAUSE_SECONDS = 0.02  # type: ignore[misc]
-    prebuilt_plugin.PrebuiltPlugin._first_look = lambda self: first_look  # type: ignore[method-assign]
+    prebuilt_plugin.PrebuiltPlugin._first_poll = lambda self: first_poll  # type: ignore[method-assign]
     lane_plugin.LOOK = departures.LOOK = room_steps._LOOK = 0.02  # type: ignore[misc]
     # What is to be prepared is so at once.
     start_preparation.random = types.SimpleNamespace(uniform=lambda least, _most: least)  # type: ignore[assignment]

@@ -190,7 +190,7 @@ STEPS: Mapping[str, Mapping[str, EndStep]] = {
 def observe_server(context: EndContext, server: Server) -> EndContext:
     """Return the same look with a server as Nova shows it."""
     task, moved = server.get('OS-EXT-STS:task_state'), server.get('updated')
-    return context.seeing(
+    return context.observe(
         server['status'], task, moved, task_recovery.describe_upload(context, server)
     )
 

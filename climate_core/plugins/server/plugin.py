@@ -124,7 +124,7 @@ class ServerPlugin(provisioned_plugin.ProvisionedPlugin):
         return servers.create(context.conn, wanted, {**told, **asked_by})
 
     def _watch(self, context: StepContext, server: Mapping[str, Any]) -> PollAgain | None:
-        context = context.seeing(server['status'], server.get('OS-EXT-STS:task_state'))
+        context = context.observe(server['status'], server.get('OS-EXT-STS:task_state'))
         doing = task_recovery.check_build(context, server)
         if doing and task_recovery.is_build_unstarted(server):
             command = f'openstack server delete {context.resource_id}'
@@ -138,7 +138,9 @@ class ServerPlugin(provisioned_plugin.ProvisionedPlugin):
     def _failed(self, reservation: 'Reservation', reason: str) -> str:
         return task_recovery.describe_build_failure(reservation, reason)
 
-    def _look(self, context: 'RequestContext', resource_id: str) -> dict[str, Any] | None:
+    def _read_reservable(
+        self, context: 'RequestContext', resource_id: str
+    ) -> dict[str, Any] | None:
         server = servers.get(self.cloud.user(context), resource_id, hints=True)
         there = server['tenant_id'] == context.project_id and server['status'] not in _GONE
         return server if there else None
@@ -188,7 +190,7 @@ class ServerPlugin(provisioned_plugin.ProvisionedPlugin):
         uses = [each['id'] for each in server.get(servers.VOLUMES, ())]
         return PollAgain(0.0, None, dataclasses.replace(kept, uses=uses).dump())
 
-    def _wake_unseen(self, context: StepContext) -> PollAgain | None:
+    def _wake_without_read(self, context: StepContext) -> PollAgain | None:
         # Nova wakes what is RESERVED, and nothing else: see nova_ext/api/wake_up.py.
         try:
             servers.act(context.conn, context.resource_id, _WAKE_UP, {})
@@ -198,7 +200,7 @@ class ServerPlugin(provisioned_plugin.ProvisionedPlugin):
 
     def _wake(self, context: StepContext, server: Mapping[str, Any]) -> PollAgain | None:
         status, task = server['status'], server.get('OS-EXT-STS:task_state')
-        context = context.seeing(status, task, server.get('updated'))
+        context = context.observe(status, task, server.get('updated'))
         if status in _GONE:
             raise errors.Gone(self.gone)
         if status == _RESERVED and task == _SENT:
@@ -240,7 +242,7 @@ class ServerPlugin(provisioned_plugin.ProvisionedPlugin):
             return context.wait()
 
     def _end(self, context: EndContext, server: Mapping[str, Any]) -> PollAgain | None:
-        context, instead = self._usual_end(context, context.options.on_end)
+        context, instead = self._replace_rejected_end(context, context.options.on_end)
         try:
             wait = shelving.keep_shelved(context, server)
             if wait is None:
@@ -255,7 +257,7 @@ class ServerPlugin(provisioned_plugin.ProvisionedPlugin):
         if wait is None:
             return None
         kept = Progress.load(wait.progress, END, context.now)
-        kept = kept.with_end_going_on(wait.reason, self._failing_seconds, context.now)
+        kept = kept.with_end_continued(wait.reason, self._failing_seconds, context.now)
         return dataclasses.replace(wait, reason=instead or wait.reason, progress=kept.dump())
 
     @property
@@ -307,7 +309,7 @@ class ServerPlugin(provisioned_plugin.ProvisionedPlugin):
     def list_unleased(self) -> Iterable[str]:
         return servers.list_ids(self.cloud.service(), status=_RESERVED)
 
-    def _asleep_since(self, server: Mapping[str, Any]) -> datetime.datetime | None:
+    def _reserved_since(self, server: Mapping[str, Any]) -> datetime.datetime | None:
         if server['status'] != _RESERVED or task_recovery.is_deleting(server):
             return None
         return datetime.datetime.fromisoformat(server.get('updated') or server['created'])

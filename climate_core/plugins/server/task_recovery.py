@@ -329,7 +329,7 @@ def is_build_unstarted(server: Mapping[str, Any]) -> bool:
 
 def delete_unbuilt(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
     """Delete a server that no host has begun to build, or wait until it is gone."""
-    context = context.seeing(server['status'], server.get('OS-EXT-STS:task_state'))
+    context = context.observe(server['status'], server.get('OS-EXT-STS:task_state'))
     if is_deleting(server):
         return wait_for_task(context, server)
     servers.delete(context.conn, server['id'])

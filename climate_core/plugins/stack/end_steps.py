@@ -56,7 +56,7 @@ def take_end_step(context: EndContext, stack: 'Stack') -> PollAgain | None:
     """
     if stack.status == 'DELETE_COMPLETE':
         return None
-    context = context.seeing(*observe_stack(context, stack))
+    context = context.observe(*observe_stack(context, stack))
     if stack.status == 'DELETE_IN_PROGRESS':
         return wait_for_action(context, stack, 'delete', lambda: ask_to_delete(context, stack))
     if context.on_end == 'delete' or stack.status == 'DELETE_FAILED' or not _stays(context, stack):

@@ -150,7 +150,7 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin):
     def _prepare(self, context: StepContext, stack: 'Stack') -> PollAgain | None:
         if stack.status == 'DELETE_COMPLETE':
             raise errors.Gone(self.gone)
-        context = context.seeing(*end_steps.observe_stack(context, stack))
+        context = context.observe(*end_steps.observe_stack(context, stack))
         if template_stack.is_unfilled(stack) and not stack.status.startswith('DELETE_'):
             return self._fill(context, stack)
         if stack.status == 'DELETE_IN_PROGRESS':
@@ -193,7 +193,7 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin):
             stacks.list_ids(conn, template_stack.UNFILLED) if stacks.HEAT.is_offered(conn) else ()
         )
 
-    def _asleep_since(self, stack: 'Stack') -> datetime.datetime | None:
+    def _reserved_since(self, stack: 'Stack') -> datetime.datetime | None:
         return stack.changed_at if template_stack.is_unfilled(stack) else None
 
     def discard(self, resource_id: str) -> None:
@@ -237,7 +237,7 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin):
             raise errors.Gone(self.gone)
         if stack.status == 'DELETE_FAILED':
             raise exceptions.Transient(f'The stack is half deleted: {stack.reason}')
-        context = context.seeing(*end_steps.observe_stack(context, stack))
+        context = context.observe(*end_steps.observe_stack(context, stack))
         if stack.status == 'DELETE_IN_PROGRESS':
             return _wait_for_deletion(context, stack)
         if stack.status == 'UPDATE_COMPLETE' and _was_taken(_WAKE, context, stack):

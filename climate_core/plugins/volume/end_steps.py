@@ -255,7 +255,7 @@ def take_end_step(context: EndContext, volume: Volume) -> PollAgain | None:
     :param volume: as Cinder shows it now
     """
     step = _step(volume, context.on_end, context.has_run)
-    context = context.seeing(volume['status'], volume.get('updated_at'))
+    context = context.observe(volume['status'], volume.get('updated_at'))
     try:
         return step(context, volume)
     except errors.Gone:

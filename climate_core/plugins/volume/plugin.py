@@ -197,7 +197,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
 
     def _watch(self, context: StepContext, volume: Mapping[str, Any]) -> PollAgain | None:
         status, volume_id = volume['status'], context.resource_id
-        context = context.seeing(status, volume.get('updated_at'))
+        context = context.observe(status, volume.get('updated_at'))
         if status in BROKEN:
             reason = volumes.read_failure_reason(context.conn, volume_id)
             kind = exceptions.NoCapacity if _NO_BACKEND in reason else exceptions.Permanent
@@ -214,7 +214,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
         own = dataclasses.replace(context.reservation, resource_id=volume['id'])
         context = dataclasses.replace(context, reservation=own)
         return task_recovery.delete_unmade(
-            context.seeing(volume['status'], volume.get('updated_at')), volume
+            context.observe(volume['status'], volume.get('updated_at')), volume
         )
 
     def _failed(self, reservation: 'Reservation', reason: str) -> str:
@@ -222,7 +222,9 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
         told = f'The volume {wanted["name"]} ({wanted["size"]} GiB) could not be made'
         return f'{told}: {reason}'
 
-    def _look(self, context: 'RequestContext', resource_id: str) -> dict[str, Any] | None:
+    def _read_reservable(
+        self, context: 'RequestContext', resource_id: str
+    ) -> dict[str, Any] | None:
         volume = volumes.get(self.cloud.user(context), resource_id)
         own = volumes.read_project(volume) in (None, context.project_id)
         return volume if own else None
@@ -248,7 +250,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
 
     def _wake(self, context: StepContext, volume: Mapping[str, Any]) -> PollAgain | None:
         status = volume['status']
-        context = context.seeing(status, volume.get('updated_at'))
+        context = context.observe(status, volume.get('updated_at'))
         if status in CREATING:
             return task_recovery.wait_for_creation(context, volume)
         if status in (RESERVED, *BROKEN):
@@ -279,7 +281,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
     def _end(self, context: EndContext, volume: Mapping[str, Any]) -> PollAgain | None:
         # What was to be kept with a snapshot is kept without one.
         usual = 'detach' if context.on_end == 'snapshot' else context.options.on_end
-        context, instead = self._usual_end(context, usual)
+        context, instead = self._replace_rejected_end(context, usual)
         try:
             wait = end_steps.take_end_step(context, volume)
         except errors.Refused as exc:
@@ -308,7 +310,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
             return ()
         return volumes.list_ids(conn, status=RESERVED)
 
-    def _asleep_since(self, volume: Mapping[str, Any]) -> datetime.datetime | None:
+    def _reserved_since(self, volume: Mapping[str, Any]) -> datetime.datetime | None:
         if volume['status'] != RESERVED:
             return None
         # Cinder writes UTC without saying so.

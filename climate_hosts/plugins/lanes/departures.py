@@ -151,7 +151,7 @@ class Departures:
         Nova forgets the slot of one that broke off. Whether its guest has left the host is not to
         be seen from here, so that is for an administrator to say.
         """
-        context = self._of(consumer_id).seeing('migration')
+        context = self._of(consumer_id).observe('migration')
         wait = stuck_action_repair.wait_for_operator(
             context,
             f'The server or migration {consumer_id} is gone, and has had a slot',
@@ -190,7 +190,7 @@ class Departures:
             # While a guest is copied its progress changes, and with it the time of the change.
             moved = server.get('progress'), server.get('updated')
             return task_recovery.wait_for_task(
-                context.seeing(server['status'], task, *moved), server
+                context.observe(server['status'], task, *moved), server
             )
         # One whose state was reset in the middle of a migration may still be where it was.
         was_reset = context.progress.asked == task_recovery.RESET_REQUEST

@@ -179,7 +179,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
 
         :param opened: the slots of those that are open, by their ids
         """
-        self._check_promised(reservation)
+        self._check_allocated(reservation)
         conn = self.cloud.service()
         aggregates = self._aggregates(lease, reservation)
         waits = []
@@ -274,10 +274,10 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
             return wait
         return evacuation.evacuate(conn, left, departures.list_projects(lease, reservation))
 
-    def choose_less(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
+    def choose_retained(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
         return self._reduction(reservation).choose(most)
 
-    def close_less(self, reservation: 'Reservation', left: Mapping[int, int]) -> None:
+    def close_released(self, reservation: 'Reservation', left: Mapping[int, int]) -> None:
         self._reduction(reservation).close(left, self._slots, reservation.id)
 
     def _reduction(self, reservation: 'Reservation') -> lane_reduction.LaneReduction:

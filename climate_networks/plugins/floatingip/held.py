@@ -95,5 +95,5 @@ class HeldFloatingIpPlugin(prebuilt_plugin.PrebuiltPlugin):
         # Those of leases are few among all that a cloud has.
         return neutron.find_existing(conn, 'floatingip', ids)
 
-    def _asleep_since(self, found: Mapping[str, Any]) -> datetime.datetime | None:  # noqa: ARG002
+    def _reserved_since(self, found: Mapping[str, Any]) -> datetime.datetime | None:  # noqa: ARG002
         return None

@@ -132,7 +132,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
         :raises climate_core.exceptions.Permanent: the calendar promises it nothing, or Neutron
             does not have the network any more
         """
-        self._check_promised(reservation)
+        self._check_allocated(reservation)
         made = _made(reservation)
         missing = [each for each in reservation.allocations if _address(each) not in made]
         not_free = made_in_neutron.NOT_FREE
@@ -193,7 +193,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
         self._delete([each for a, each in made.items() if a not in kept])
         return PollAgain(0.0, progress={_MADE: {a: each for a, each in made.items() if a in kept}})
 
-    def choose_less(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
+    def choose_retained(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
         """Choose what is given back: what is in Neutron no more, then what nobody uses.
 
         :raises climate_core.exceptions.InvalidState: more of them are associated, or have port
@@ -221,7 +221,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
         found = floatingips.find(self.cloud.service(), network_id, made)
         return {address: each for address, each in found.items() if each['id'] == made[address]}
 
-    def close_less(self, reservation: 'Reservation', left: Mapping[int, int]) -> None:
+    def close_released(self, reservation: 'Reservation', left: Mapping[int, int]) -> None:
         """Close nothing: the owner may associate an address until it is deleted."""
 
     def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:  # noqa: ARG002

@@ -179,7 +179,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
         :raises climate_core.exceptions.Permanent: the calendar promises it nothing, or Neutron
             does not know such a segment
         """
-        self._check_promised(reservation)
+        self._check_allocated(reservation)
         if reservation.progress and MADE in reservation.progress:
             return Done(reservation.progress)
         (allocation,) = reservation.allocations
