@@ -278,7 +278,7 @@ class ResourcePlugin(abc.ABC):
         What is not done by the start is left to :meth:`wake_up`. What raises ``Permanent`` cannot
         be held, and is rolled back next.
 
-        :returns: None or :class:`Done` when it is done, a :class:`Wait` when it is on its way
+        :returns: None or :class:`Done` when it is done, a :class:`PollAgain` when it is on its way
         """
         return None
 
@@ -293,7 +293,7 @@ class ResourcePlugin(abc.ABC):
     def find_uses(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:  # noqa: ARG002
         """Find which other resources a resource uses, before it waits for any at the start.
 
-        :returns: a :class:`Wait` with the progress that says it, for :meth:`blocks`; None if that
+        :returns: a :class:`PollAgain` with the progress that says it, for :meth:`blocks`; None if that
             is known, or there is nothing to know
         """
         return None
@@ -302,7 +302,7 @@ class ResourcePlugin(abc.ABC):
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
         """Bring the resource to life with the rights of the lease's owner.
 
-        :returns: None or :class:`Done` when it runs, a :class:`Wait` when it is on its way
+        :returns: None or :class:`Done` when it runs, a :class:`PollAgain` when it is on its way
         """
 
     def is_awake(self, lease: 'Lease', reservation: 'Reservation') -> bool:  # noqa: ARG002
@@ -318,7 +318,7 @@ class ResourcePlugin(abc.ABC):
 
         It wakes what is new and puts what is in ``released`` out of use, without ending anything.
 
-        :returns: None or :class:`Done` when it is done, a :class:`Wait` when it is on its way
+        :returns: None or :class:`Done` when it is done, a :class:`PollAgain` when it is on its way
         """
         return self.wake_up(lease, reservation)
 
@@ -327,7 +327,7 @@ class ResourcePlugin(abc.ABC):
 
         It is retried for ever. What :class:`Done` says is kept for the next :meth:`wake_up`.
 
-        :returns: None or :class:`Done` when it is done, a :class:`Wait` when it is on its way
+        :returns: None or :class:`Done` when it is done, a :class:`PollAgain` when it is on its way
         """
         raise NotImplementedError
 
@@ -356,7 +356,7 @@ class ResourcePlugin(abc.ABC):
 
         It is retried for ever.
 
-        :returns: None when it is done, a :class:`Wait` when it is on its way
+        :returns: None when it is done, a :class:`PollAgain` when it is on its way
         """
 
     def cleaning(self, reservation: 'Reservation') -> datetime.timedelta:  # noqa: ARG002

@@ -132,7 +132,7 @@ class RoomMaker:
     ) -> list[CandidateHost]:
         """Choose hosts to be emptied, beside those that are being emptied for the lease.
 
-        :raises climate_core.plugins.common_pool.server_placement.CannotDrainHosts: there are too few
+        :raises climate_core.plugins.common_pool.server_placement.CannotDrainHosts: too few
         """
         missing, would_do = self.allocation_service.count_shortage(lease, now)
         present = [

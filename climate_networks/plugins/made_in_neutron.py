@@ -102,7 +102,7 @@ def make(
 
     :param found: what has the address or the segment in Neutron
     :param known: as of :func:`is_ours`
-    :returns: what is there now; a :class:`Wait` for an earlier lease
+    :returns: what is there now; a :class:`PollAgain` for an earlier lease
     :raises climate_core.exceptions.Transient: the quota is full, or something else has it
     """
     try:

@@ -50,7 +50,7 @@ class Time:
 class Things(ResourcePlugin):
     """Things that sleep, are awake or gone, and a journal of every change.
 
-    ``answers`` holds what the next calls for a thing give: an exception, a Wait, or None for
+    ``answers`` holds what the next calls for a thing give: an exception, a PollAgain, or None for
     doing it.
     """
 

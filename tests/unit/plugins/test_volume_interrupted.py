@@ -8,6 +8,7 @@ import requests
 
 from climate_core import exceptions
 from climate_core.cloud import services
+from climate_core.plugins import base
 from climate_core.plugins.volume import end_steps
 from tests.conformance.world import reserved, settle
 from tests.support.fakes import cinder, nova
@@ -85,7 +86,7 @@ def finish(case, act):
         try:
             return act(case.lease, case.reservation)
         except exceptions.Transient:
-            return end_steps.Wait(1)
+            return base.PollAgain(1)
 
     settle(look)
 
