@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interface of a resource plugin.
 
-A plugin knows one type of resource. It never touches the database, never sleeps and remembers
-nothing: the engine calls it with a reservation, it looks at the resource, does the difference and
-says whether the resource is there. Being called twice is normal, so "already done" and "already
-gone" are success. ``tests/conformance`` is the suite that every plugin must pass.
+A plugin handles one type of resource. It never touches the database, never sleeps and stores
+nothing: the engine calls it with a reservation, it reads the resource, does the difference and
+returns whether that is complete. Repeated calls are normal, so "already done" and "already gone"
+are success. ``tests/conformance`` is the suite that every plugin must pass.
 
-Its methods raise :class:`climate_core.exceptions.Transient` if they are to be tried again later,
-and ``Permanent`` if that does not help; those that work for a request raise ``ClimateError``.
+Its methods raise :class:`climate_core.exceptions.Transient` if they are to be retried later, and
+``Permanent`` if a retry does not help; methods that serve a request raise ``ClimateError``.
 """
 
 import abc
@@ -30,14 +30,13 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PollAgain:
-    """The resource is on its way: look again in ``seconds``.
+    """The action is in progress: poll the resource again in ``seconds``.
 
-    :param reason: a sentence for the user if that takes strangely long
-    :param progress: what the next look gets as ``reservation.progress``, JSON types only; None
-        leaves it as it is. It is never shown. ``Transient`` and ``Permanent`` carry it as well
-    :param repair: the name of what was just repaired, for the metrics
-    :param resource_id: the id that the resource has from now on, if it was made for its lease just
-        now
+    :param reason: a sentence for the user if that takes unusually long
+    :param progress: what the next call gets as ``reservation.progress``, JSON types only; None
+        leaves it unchanged. It is never shown. ``Transient`` and ``Permanent`` carry it as well
+    :param repair: the name of a repair that was just done, for the metrics
+    :param resource_id: the id of a resource that was just created for its lease
     """
 
     seconds: float
@@ -49,16 +48,16 @@ class PollAgain:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Done:
-    """It is done, and the next call gets ``progress`` as ``reservation.progress``."""
+    """The action is complete; the next call gets ``progress`` as ``reservation.progress``."""
 
     progress: Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProvisionedResource:
-    """Name what its own service says was made for a reservation.
+    """Name a resource that was created for a reservation, as its own service reports.
 
-    :param is_ours: whether only Climate can have made it, also for a reservation that is purged
+    :param is_ours: whether only Climate can have created it, also for a purged reservation
     """
 
     resource_id: str
@@ -71,19 +70,19 @@ class ReservedResource:
     """The result of :meth:`ResourcePlugin.reserve`.
 
     :param resource_id: the id of the resource in its own service
-    :param params: what is kept with the reservation and shown in the API, JSON types only; what
-        has a name that begins with ``_`` is never shown
-    :param amounts: how much it holds, by unit, for limits and usage: ``servers``, ``vcpus``,
+    :param params: stored with the reservation and shown in the API, JSON types only; names that
+        begin with ``_`` are never shown
+    :param amounts: what it holds, by unit, for limits and usage: ``servers``, ``vcpus``,
         ``memory_mb``, ``disk_gb``, ``volumes``, ``gigabytes``, ``stacks``
-    :param made: whether :meth:`ResourcePlugin.make` has just made it, so that it is discarded if
-        no lease comes of it
+    :param made: whether :meth:`ResourcePlugin.make` has just created it, so that it is discarded
+        if its lease is not committed
     :param prepare: whether :meth:`ResourcePlugin.prepare` has something to do
-    :param prepare_before: how long before the start it does that; None: at once
+    :param prepare_before: how long before the start it does that; None: immediately
     :param parent_id: the id of the resource of the same lease that this one is a part of, as a
         server is of its stack
-    :param unit_kind: the kind of units that the calendar promises it, see
+    :param unit_kind: the kind of units that the calendar allocates to it, see
         :meth:`ResourcePlugin.wanted`; None: its own service holds its capacity
-    :param others: what the same part of the request asks for besides it
+    :param others: further resources of the same part of the request
     """
 
     resource_id: str
@@ -128,15 +127,15 @@ class ResourcePlugin(abc.ABC):
     #: JSON Schema properties that a reservation of this type takes besides ``resource_type``. What
     #: the API never shows of them is ``writeOnly``.
     schema: ClassVar[Mapping[str, Any]]
-    #: The service that is called for it, as [engine] service_share counts: one that hangs has only
-    #: a share of the threads. None: one of its own.
+    #: The service that is called for it, as [engine] service_share counts: a service that hangs
+    #: has only a share of the threads. None: a dedicated one.
     service: ClassVar[str | None] = None
     #: Names of those properties that must be given.
     required: ClassVar[Sequence[str]] = ()
-    #: Names of those that a user may change until the end begins; the plugin is not asked.
+    #: Names of those that a user may change until the end starts, without a call of the plugin.
     changeable: ClassVar[Sequence[str]] = ()
-    #: Names of those of them that may be changed only before the lease starts -> a sentence: what
-    #: the user can do afterwards.
+    #: Names of those that may be changed only before the lease starts -> what the user can do
+    #: afterwards, a sentence.
     until_start: ClassVar[Mapping[str, str]] = {}
     #: Whether leases of it can be preemptible: what runs in it can be stopped and woken again.
     preemptible: ClassVar[bool] = False
@@ -155,7 +154,7 @@ class ResourcePlugin(abc.ABC):
     #: Whether it reserves hosts or parts of them, which servers enter.
     has_lanes: ClassVar[bool] = False
 
-    #: What operators are told of a resource without a lease.
+    #: Shown to operators for a resource without a lease.
     orphaned: ClassVar[str] = 'it waits for no lease'
 
     #: Returns the time, UTC; tests turn it.
@@ -239,14 +238,14 @@ class ResourcePlugin(abc.ABC):
         return None
 
     def wanted(self, reservation: 'Reservation') -> AllocationRequest:
-        """Return what the calendar has to promise to a reservation with a ``unit_kind``. Pure.
+        """Return what the calendar has to allocate to a reservation with a ``unit_kind``. Pure.
 
         :raises climate_core.exceptions.BadRequest: it was changed to something without meaning
         """
         raise NotImplementedError
 
     def used_units(self, reservation: 'Reservation') -> Collection[int]:
-        """Return the units that a reservation still uses whose end has begun.
+        """Return the units that a reservation still uses after its end has started.
 
         :returns: their ids, as far as the last call of :meth:`end` found out
         """
@@ -259,10 +258,10 @@ class ResourcePlugin(abc.ABC):
         values: Mapping[str, Any],  # noqa: ARG002
         claimed: ReservedResource,
     ) -> ReservedResource:
-        """Make it, with the rights of the user, right before its lease is written.
+        """Create it, with the rights of the user, right before its lease is committed.
 
-        Being called again for the same lease finds what the first call made. If it was ``made``,
-        and the lease is not written in the end, :meth:`discard` is called.
+        Another call for the same lease finds what the first call created. If it was ``made``, and
+        the lease is not committed, :meth:`discard` is called.
 
         :param claimed: what :meth:`reserve` found
         """
@@ -273,12 +272,12 @@ class ResourcePlugin(abc.ABC):
         lease: 'Lease',  # noqa: ARG002
         reservation: 'Reservation',  # noqa: ARG002
     ) -> PollAgain | Done | None:
-        """Do what it needs between the write of its lease and the start, as the owner.
+        """Do what it needs between the commit of its lease and the start, as the owner.
 
-        What is not done by the start is left to :meth:`wake_up`. What raises ``Permanent`` cannot
-        be held, and is rolled back next.
+        What is not done by the start is left to :meth:`wake_up`. After ``Permanent`` it is rolled
+        back.
 
-        :returns: None or :class:`Done` when it is done, a :class:`PollAgain` when it is on its way
+        :returns: None or :class:`Done` when it is done, else a :class:`PollAgain`
         """
         return None
 
@@ -287,61 +286,61 @@ class ResourcePlugin(abc.ABC):
         return self.end(lease, reservation)
 
     def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:  # noqa: ARG002
-        """Tell whether another resource of the lease waits for one of ours that is not settled."""
+        """Return whether another resource of the lease waits for an unsettled one of this type."""
         return True
 
     def find_uses(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:  # noqa: ARG002
         """Find which other resources a resource uses, before it waits for any at the start.
 
-        :returns: a :class:`PollAgain` with the progress that says it, for :meth:`blocks`; None if that
-            is known, or there is nothing to know
+        :returns: a :class:`PollAgain` with the progress that records it, for :meth:`blocks`; None
+            if that is known, or there is nothing to find
         """
         return None
 
     @abc.abstractmethod
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
-        """Bring the resource to life with the rights of the lease's owner.
+        """Start the resource with the rights of the owner of the lease.
 
-        :returns: None or :class:`Done` when it runs, a :class:`PollAgain` when it is on its way
+        :returns: None or :class:`Done` when it runs, else a :class:`PollAgain`
         """
 
     def is_awake(self, lease: 'Lease', reservation: 'Reservation') -> bool:  # noqa: ARG002
-        """Tell whether :meth:`wake_up` would find nothing left to do; read only.
+        """Return whether :meth:`wake_up` would find nothing left to do; read only.
 
-        It is asked when that is likely, before a manager has claimed the start. A plugin that does
-        not tell is called as always.
+        It is called when that is likely, before a manager has claimed the start. If it returns
+        False, :meth:`wake_up` is called as usual.
         """
         return False
 
     def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
-        """Follow the calendar, which promises something else since the start of the lease.
+        """Follow the calendar, whose allocations changed after the start of the lease.
 
-        It wakes what is new and puts what is in ``released`` out of use, without ending anything.
+        It starts what is new and puts what is in ``released`` out of use, without ending anything.
 
-        :returns: None or :class:`Done` when it is done, a :class:`PollAgain` when it is on its way
+        :returns: None or :class:`Done` when it is done, else a :class:`PollAgain`
         """
         return self.wake_up(lease, reservation)
 
     def preempt(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
-        """Put out of use what another lease needs, of a lease that waits from then on.
+        """Put out of use what another lease needs; this lease is queued from then on.
 
-        It is retried for ever. What :class:`Done` says is kept for the next :meth:`wake_up`.
+        It is retried forever. What :class:`Done` carries is stored for the next :meth:`wake_up`.
 
-        :returns: None or :class:`Done` when it is done, a :class:`PollAgain` when it is on its way
+        :returns: None or :class:`Done` when it is done, else a :class:`PollAgain`
         """
         raise NotImplementedError
 
     def choose_retained(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
-        """Choose what a reservation that is awake gives back of its units; change nothing.
+        """Choose which of its units an active reservation retains; change nothing.
 
-        :param most: so many pieces it keeps at most
-        :returns: how many pieces of each unit it keeps, by the ids of the units
+        :param most: maximum number of pieces that it retains
+        :returns: the number of pieces of each unit that it retains, by the ids of the units
         :raises climate_core.exceptions.InvalidState: more of them are in use
         """
         raise NotImplementedError
 
     def close_released(self, reservation: 'Reservation', left: Mapping[int, int]) -> None:
-        """Close what a reservation gives back, then check that it is not used.
+        """Close what a reservation releases, then check that it is not used.
 
         :meth:`reallocate` undoes it if the reservation has all of it after all.
 
@@ -352,15 +351,15 @@ class ResourcePlugin(abc.ABC):
 
     @abc.abstractmethod
     def end(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
-        """Do the end action of the reservation and free its capacity; one not woken is freed.
+        """Do the end action of the reservation and release its capacity; also if it never started.
 
-        It is retried for ever.
+        It is retried forever.
 
-        :returns: None when it is done, a :class:`PollAgain` when it is on its way
+        :returns: None when it is done, else a :class:`PollAgain`
         """
 
     def cleaning(self, reservation: 'Reservation') -> datetime.timedelta:  # noqa: ARG002
-        """Return how long what the calendar promised is kept free when its end is done."""
+        """Return how long allocated units stay free after the end is complete."""
         return datetime.timedelta(0)
 
     def find_missing(
@@ -369,7 +368,7 @@ class ResourcePlugin(abc.ABC):
     ) -> Mapping[str, str]:
         """Find resources that are gone, with the service's own rights, one call for each page.
 
-        :returns: reservation id -> a sentence that says what happened to its resource
+        :returns: reservation id -> what happened to its resource, a sentence
         """
         return {}
 
@@ -396,12 +395,12 @@ class ResourcePlugin(abc.ABC):
     ) -> Mapping[str, str]:
         """Find resources that lost what ran in them when they were moved, with service rights.
 
-        :returns: reservation id -> a sentence that says what happened to its resource
+        :returns: reservation id -> what happened to its resource, a sentence
         """
         return {}
 
     def list_made(self) -> Iterable[ProvisionedResource]:
-        """Yield what was made for reservations of leases, with the service's own rights."""
+        """Yield what was created for reservations of leases, with the service's own rights."""
         return ()
 
     def list_unleased(self) -> Iterable[str]:
@@ -447,12 +446,12 @@ class ResourcePlugin(abc.ABC):
         raise exceptions.Permanent(f'Server {server_id} cannot have the mark "{mark}".')
 
     def unleased_since(self, resource_id: str) -> datetime.datetime | None:  # noqa: ARG002
-        """Tell when a resource changed for the last time, with the service's own rights.
+        """Return when a resource last changed, with the service's own rights.
 
-        :returns: None if it does not wait to be woken (any more), or its service cannot tell
+        :returns: None if it does not wait to be woken (any more), or that is not known
         """
         return None
 
     def discard(self, resource_id: str) -> None:
-        """Delete a resource that waits for a lease that is not there; one that is gone is fine."""
+        """Delete a resource that waits for a missing lease; a deleted resource is a success."""
         raise exceptions.Permanent(f'{self.title} {resource_id} cannot be deleted from here.')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reserve what the calendar promises: hosts, shares of hosts, and floating IPs."""
+"""Reserve what the calendar allocates: hosts, shares of hosts, networks and floating IPs."""
 
 import abc
 import datetime
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from climate_core.context import RequestContext
     from climate_core.lease.model import Allocation, Lease, Reservation
 
-#: Seconds until the next look at what an earlier lease has left.
+#: Seconds between two polls of what an earlier lease has left.
 POLL_SECONDS: Final = 1.0
-#: How many looks there are until a unit is expected to be free.
+#: Number of polls until a unit is expected to be free.
 _POLLS_UNTIL_FREE: Final = 60
 
-#: Whose a reservation is, among its params.
+#: The owner of a reservation, among its params.
 _PROJECT_KEY: Final = '_project_id'
 _DOMAIN_KEY: Final = '_domain_id'
 
@@ -42,9 +42,9 @@ def owner_params(context: 'RequestContext') -> dict[str, Any]:
 
 
 def admits_owner(params: Mapping[str, Any], unit: Unit) -> bool:
-    """Tell whether the owner of a reservation may be promised a unit.
+    """Return whether a unit may be allocated to the owner of a reservation.
 
-    One that says nothing of its owner was made before units could be for some.
+    Reservations without an owner are from releases before units could be restricted.
     """
     return (
         unit.access is None
@@ -58,14 +58,14 @@ class CalendarPlugin(base.ResourcePlugin):
 
     #: The kind of the units.
     unit_kind: ClassVar[str]
-    #: The property that says how much is wanted, which is blamed if there is not so much.
+    #: The property with the requested amount, which is the invalid field of a shortage.
     amount_field: ClassVar[str]
-    #: What the calendar promises, for people.
+    #: What the calendar allocates, for users.
     noun: ClassVar[str]
 
     @abc.abstractmethod
     def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a request says, and the usual where it says nothing."""
+        """Return the values of a request, with the defaults."""
 
     @abc.abstractmethod
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
@@ -73,13 +73,13 @@ class CalendarPlugin(base.ResourcePlugin):
 
     @abc.abstractmethod
     def _demand(self, params: Mapping[str, Any]) -> Demand:
-        """Return what the calendar is asked for.
+        """Return the demand on the calendar.
 
         :raises climate_core.exceptions.BadRequest: the params have no meaning together
         """
 
     def _claim(self, params: Mapping[str, Any]) -> ReservedResource:
-        """Return a claim of what is promised later; BadRequest as of :meth:`_demand`."""
+        """Return what the calendar allocates later; BadRequest as of :meth:`_demand`."""
         self._demand(params)
         # The calendar has no id for what it promises: a reservation is found by its own.
         resource_id = uuidutils.generate_uuid()
@@ -116,7 +116,7 @@ class CalendarPlugin(base.ResourcePlugin):
         return [limits.encode({name: params[name] for name in params if name[:1] != '_'})]
 
     def _check_allocated(self, reservation: 'Reservation') -> None:
-        """Raise Permanent if the calendar promises nothing to a reservation."""
+        """Raise Permanent if a reservation has no allocation."""
         if not reservation.allocations:
             raise exceptions.Permanent(
                 f'The calendar promises no {self.unit_kind} to this reservation: an operator must '
@@ -126,7 +126,7 @@ class CalendarPlugin(base.ResourcePlugin):
     def _wait_for_unit(
         self, lease: 'Lease', allocation: 'Allocation', told: str
     ) -> PollAgain | None:
-        """Wait for a unit that is promised from some time after the start of the lease on.
+        """Wait for a unit whose allocation starts later than the lease.
 
         :param told: the reason
         """

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make a resource for its lease, with the rights of the owner, as the owner would.
+"""Create a resource for its lease, with the rights of the owner, as the owner would.
 
-It waits for its lease as one of a user does, so that all that these have holds for it. That it is
-about to be asked for is written down first. It is looked up by a mark before it is asked for, so
-however often a manager dies there is one.
+It waits for its lease as a resource of a user does, with the same rules. The intention to create
+it is stored first, and it is searched by a mark before it is requested: however often a manager
+dies, there is only one.
 
-One that its service has lost is made again. First the reservation has none any more, so that
-nobody takes the deletion of this one for a loss.
+A resource that its service has lost is recreated. First the reservation is detached from it, so
+that its deletion is not recorded as a loss.
 """
 
 import abc
@@ -22,27 +22,27 @@ from climate_common import hints
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.lease import model
-from climate_core.plugins import prebuilt_plugin, resource_spec, stuck_action_repair
+from climate_core.plugins import prebuilt_plugin, resource_spec
 from climate_core.plugins.base import PollAgain, ReservedResource
 from climate_core.plugins.step_context import END, NO_DELAY, EndContext, Progress, StepContext
+from climate_core.plugins.stuck_action_repair import RepairStep, wait_or_repair
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
     from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
 
-#: What is written down before a resource is deleted that is made again.
+#: The intention that is stored before a lost resource is deleted and recreated.
 _RECREATE: Final = 'remake'
-#: Seconds after which nothing comes any more of a request whose answer nobody has seen.
+#: Seconds after which no resource comes of a request whose response was lost.
 IN_FLIGHT_SECONDS: Final = 60.0
 
 
 class ProvisionedPlugin(prebuilt_plugin.HintedPlugin):
-    """Reserve resources that are there, or have them made for the lease."""
+    """Reserve existing resources, or create them for the lease."""
 
     required = ()
-    #: The property of a reservation that says what is to be made; it is also written down before
-    #: that is asked for.
+    #: The property of a reservation with the specification; it is also the name of the intention.
     key: ClassVar[str]
     #: The status of a resource that can be reserved.
     waiting: ClassVar[str]
@@ -55,40 +55,40 @@ class ProvisionedPlugin(prebuilt_plugin.HintedPlugin):
         wanted: Mapping[str, Any],
         params: Mapping[str, Any],
     ) -> ReservedResource:
-        """Check what is said of resources, and claim each of them; see ``specified.claim``."""
+        """Check a specification and reserve its resources, see ``resource_spec.reserve_group``."""
 
     @abc.abstractmethod
     def _find(
         self, conn: 'connections.Connection', reservation: 'Reservation', all_projects: bool
     ) -> Iterator[str]:
-        """Yield the ids of what a mark, which any user may set, says was made for a reservation.
+        """Yield the ids of resources whose mark, which any user may set, names a reservation.
 
         :param all_projects: search all projects, which administrators may
         """
 
     @abc.abstractmethod
     def _create(self, context: StepContext, asked_by: Mapping[str, str]) -> str:
-        """Ask for what a reservation wants; return its id.
+        """Request the resource of a reservation; return its id.
 
         :param asked_by: the hints
-        :raises climate_core.exceptions.Permanent: its service refuses it
-        :raises climate_core.cloud.errors.Gone: something that it needs is not there
+        :raises climate_core.exceptions.Permanent: its service rejects it
+        :raises climate_core.cloud.errors.Gone: something that it needs does not exist
         """
 
     @abc.abstractmethod
     def _watch(self, context: StepContext, found: Mapping[str, Any]) -> PollAgain | None:
-        """Wait until what was made waits for its lease.
+        """Poll a created resource until it is reserved.
 
-        :raises climate_core.exceptions.Permanent: it could not be made
+        :raises climate_core.exceptions.Permanent: it could not be created
         """
 
     @abc.abstractmethod
     def _delete_lost(self, context: StepContext, found: Mapping[str, Any]) -> PollAgain:
-        """Delete what a reservation has let go of, or wait until it is gone."""
+        """Delete a resource that its reservation was detached from, or wait until it is gone."""
 
     @abc.abstractmethod
     def _failed(self, reservation: 'Reservation', reason: str) -> str:
-        """Say for users what could not be made, and why."""
+        """Return for users what could not be created, and why."""
 
     def reserve_for(
         self, context: 'RequestContext', lease_id: str, values: Mapping[str, Any]
@@ -146,7 +146,7 @@ class ProvisionedPlugin(prebuilt_plugin.HintedPlugin):
         return self.end(lease, dataclasses.replace(reservation, params=params))
 
     def _make(self, context: StepContext) -> PollAgain:
-        """Take the next step to a resource that is not there yet."""
+        """Take the next step to a resource that does not exist yet."""
         reservation = context.reservation
         if context.progress.asked == _RECREATE:
             return self._recreate_lost(context)
@@ -167,7 +167,7 @@ class ProvisionedPlugin(prebuilt_plugin.HintedPlugin):
         return PollAgain(NO_DELAY, None, progress, resource_id=found)
 
     def _find_made(self, context: StepContext) -> str | None:
-        """Return the id of what was made for a reservation in the project of its lease."""
+        """Return the id of what was created for a reservation in the project of its lease."""
         found = self._find(context.conn, context.reservation, context.as_service)
         if not context.as_service:
             return next(found, None)
@@ -181,33 +181,31 @@ class ProvisionedPlugin(prebuilt_plugin.HintedPlugin):
     def _wait_for_build(
         self, context: StepContext, doing: str, minutes: int, command: str
     ) -> PollAgain:
-        """Wait for what its service has not begun to make; let go of one that is lost.
+        """Wait for a build that its service has not started; detach a resource that is lost.
 
-        :param doing: what is waited for
-        :param minutes: after how many it counts as lost
-        :param command: what an operator types where the service may not delete it
+        :param doing: a description for users
+        :param minutes: until it counts as lost
+        :param command: for an operator, if the service may not delete it
         """
         told = 'it is deleted and made again.'
-        repair = stuck_action_repair.RepairStep(
-            'make_again', told, lambda: None, command, asked=_RECREATE
-        )
-        waited = stuck_action_repair.wait_or_repair(context, doing, 60 * minutes, repair)
+        repair = RepairStep('make_again', told, lambda: None, command, asked=_RECREATE)
+        waited = wait_or_repair(context, doing, 60 * minutes, repair)
         if waited.repair is None:
             return waited
         unmade = f'{model.UNMADE}{uuidutils.generate_uuid()}'
         return dataclasses.replace(waited, seconds=NO_DELAY, resource_id=unmade)
 
     def _recreate_lost(self, context: StepContext) -> PollAgain:
-        """Delete what a reservation has let go of; another is made when it is gone."""
+        """Delete a resource that its reservation was detached from, then create another one."""
         found = self._find_made(context)
         if found is None:
             return context.intend(self.key)
         return self._delete_lost(context, self.calls.get(context.conn, found))
 
     def _end_uncreated(self, context: EndContext) -> PollAgain | None:
-        """Find what became of a request for what is not wanted any more.
+        """Find the result of a request for a resource that is no longer wanted.
 
-        :returns: None when nothing can come of it
+        :returns: None when no resource can come of it
         """
         stored = context.reservation.progress or {}
         if stored.get('asked') not in (self.key, _RECREATE):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Repair what a service lost: a message that never arrived, a task whose process died.
+"""Repair actions that a service lost: the message never arrived, or its process died.
 
-An action counts as lost when the state of its resource has not changed for some time. The user is
-told that it lasts after :data:`step_context.LONG`, and at half that time when it counts as lost.
-Then the repair is made with the rights of the service, and again after as long.
+An action counts as lost when the state of its resource has not changed for some time. The user
+gets a reason after :data:`climate_core.plugins.step_context.LONG_WAIT_SECONDS`, and half-way to
+the time when it counts as lost. Then the repair is made with the rights of the service, and again
+after the same time.
 """
 
 import dataclasses
@@ -24,8 +25,8 @@ class RepairStep(NamedTuple):
     :param name: for the metrics, a few words with underscores
     :param told: a sentence for the user about what was done
     :param make: does it
-    :param command: what an operator types where the service may not do it
-    :param asked: what counts as asked for after it; None leaves that as it was
+    :param command: for an operator, if the service may not do it
+    :param asked: the recorded request after it; None leaves that unchanged
     :param is_failure: whether it counts as a failure that the repair is needed
     """
 
@@ -42,12 +43,12 @@ def wait_or_repair(
 ) -> PollAgain:
     """Wait for a resource whose state does not change; repair it when it counts as lost.
 
-    :param doing: what is waited for, "The server has been deleting"
-    :param seconds: after how long it counts as lost
-    :param tell: whether the user is told at half that time when it counts as lost
+    :param doing: a description for users, "The server has been deleting"
+    :param seconds: until it counts as lost
+    :param tell: whether the user gets a reason after half of that time
     :raises climate_core.exceptions.Transient: the service may not repair it, or it failed
     """
-    # The look at which it counts as lost comes in time.
+    # Poll in time for it to count as lost.
     left = max(1.0, seconds - context.progress.quiet(context.now))
     usual = context.wait(doing)
     usual = dataclasses.replace(usual, seconds=min(usual.seconds, left))
@@ -92,9 +93,9 @@ def wait_or_repair(
 def wait_for_operator(
     context: 'StepContext', doing: str, seconds: float, why: str, command: str
 ) -> PollAgain:
-    """Wait for a resource that only an administrator can repair; say how when it is lost.
+    """Wait for a resource that only an administrator can repair; name the command when it is lost.
 
-    :param why: what keeps the service from it
+    :param why: what prevents the service from it
     """
 
     def make() -> None:

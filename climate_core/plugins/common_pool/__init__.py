@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The room of the hosts that everybody uses, as Placement knows it. Pure."""
+"""The capacity of the shared hosts, as Placement reports it. Pure."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tell when servers will find room on the hosts that everybody uses. Pure.
+"""Forecast when the shared hosts will have sufficient capacity for servers. Pure.
 
-That is expected and never guaranteed: nothing is held, and any user can take the room first. It is
-conservative. What is not known to end stays for ever; servers must fit together, each on one host
-for the whole time; and those of leases that are made later must still find their room, too.
+A forecast is expected and never guaranteed: nothing is claimed, and any user can take the capacity
+first. It is conservative. A server without a known end stays forever; servers must fit together,
+each on one host for the whole time; and the servers of later leases must still fit, too.
 """
 
 import dataclasses
@@ -20,19 +20,19 @@ from climate_core.plugins.common_pool.server_placement import (
     TargetHost,
 )
 
-#: How many checks of servers and hosts a search for windows may take: a second or two.
+#: Maximum number of checks of servers and hosts in a search for windows: a second or two.
 MAX_SEARCH_STEPS: Final = 300_000
-#: Users are told of so many resource classes.
+#: Maximum number of resource classes in a message for users.
 _MAX_CLASSES_REPORTED: Final = 5
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Nouns:
-    """The words in which a forecast tells users of room.
+    """The words of a forecast for users.
 
-    :param host: what has room
+    :param host: what has capacity
     :param server: what takes it
-    :param unfit: of hosts on which it may not be, what they do
+    :param unfit: why other hosts do not take it
     """
 
     host: str = 'host'
@@ -66,25 +66,25 @@ class FutureDemand:
 
 
 class NotExpected(Exception):
-    """There will not be enough room in a window; the message says why, for users."""
+    """The capacity of a window will be insufficient; the message has the reason for users."""
 
 
 class _CapacityAtTime:
     """Track the free capacity of hosts at a moment that only moves forward.
 
-    :param room: the free capacity before the first claim starts
+    :param free: the free capacity before the first claim starts
     :param releases: what becomes free later, the latest first
     :ivar claims: how many claims have started
     """
 
-    def __init__(self, room: FreeCapacity, releases: Iterable[Release], claims: int = 0) -> None:
-        self.room = room
+    def __init__(self, free: FreeCapacity, releases: Iterable[Release], claims: int = 0) -> None:
+        self.free = free
         self.claims = claims
         self._releases = [*releases]
 
     def copy(self) -> '_CapacityAtTime':
         """Return the same capacity, which moves on separately."""
-        return _CapacityAtTime(self.room.copy(), self._releases, self.claims)
+        return _CapacityAtTime(self.free.copy(), self._releases, self.claims)
 
     def move(self, time: int) -> None:
         """Free what is freed until then.
@@ -94,24 +94,24 @@ class _CapacityAtTime:
         """
         while self._releases and self._releases[-1].at <= time:
             release = self._releases.pop()
-            self.room.add(release.host, release.amounts)
+            self.free.add(release.host, release.amounts)
 
     def place(self, claim: FutureDemand, budget: SearchBudget) -> Mapping[str, str] | None:
-        """Move to the start of a claim, and have it take its room.
+        """Move to the start of a claim, and subtract its capacity.
 
-        :returns: the host of each of its servers by the id; None: it has no room
+        :returns: the host of each of its servers by the id; None: capacity is insufficient
         """
         self.move(claim.start)
-        places = self.room.take(claim.servers, budget)
+        places = self.free.take(claim.servers, budget)
         if places is not None:
             self._free_later(claim, places)
         return places
 
     def repeat(self, claim: FutureDemand, places: Mapping[str, str]) -> None:
-        """Move to the start of a claim, and have it take its room on hosts that are known."""
+        """Move to the start of a claim, and subtract its capacity from known hosts."""
         self.move(claim.start)
         for host, amounts in self._free_later(claim, places).items():
-            self.room.subtract(host, amounts)
+            self.free.subtract(host, amounts)
 
     def _free_later(
         self, claim: FutureDemand, places: Mapping[str, str]
@@ -137,7 +137,7 @@ def _latest_first(release: Release) -> int:
 
 
 class Forecast:
-    """The room that hosts will have.
+    """The capacity that hosts will have.
 
     :param hosts: with what is free now; a host may have less than nothing
     :param releases: what becomes free later; of a host that is not listed nothing does
@@ -168,27 +168,27 @@ class Forecast:
         self._forget()
 
     def _forget(self) -> None:
-        """Forget where the claims have their room; :meth:`_place` finds it again."""
-        #: The host of each server of the first claims by the id; None: it has no room.
+        """Forget the hosts of the claims; :meth:`_place` finds them again."""
+        #: The host of each server of the first claims by the id; None: it does not fit.
         self._places: list[Mapping[str, str] | None] = []
         self._last = self._first.copy()
 
     def add(self, claim: FutureDemand) -> None:
-        """Have another claim take its room, as the one that was asked for last."""
+        """Add a claim, as the latest request."""
         insort(self._claims, claim, key=_start)
         self._forget()
 
     def check(self, asked: FutureDemand) -> None:
-        """Check that servers will find room together, beside the claims.
+        """Check that servers will fit together, beside the claims.
 
         :raises NotExpected: they will not
-        :raises climate_core.exceptions.ServiceUnavailable: nobody waits for the answer any more
+        :raises climate_core.exceptions.ServiceUnavailable: the caller no longer waits
         """
         capacity = self._first.copy()
         self._move(capacity, asked.start)
         if capacity.place(asked, self.budget) is None:
-            raise NotExpected(self._reason(asked, capacity.room.hosts))
-        if not self._leaves_room(asked, capacity, self.claim_budget):
+            raise NotExpected(self._reason(asked, capacity.free.hosts))
+        if not self._leaves_capacity(asked, capacity, self.claim_budget):
             raise NotExpected(
                 'There would be too little room left for another lease, which starts later.'
             )
@@ -196,7 +196,7 @@ class Forecast:
     def windows(
         self, servers: Sequence[RunningServer], length: int, earliest: int, latest: int
     ) -> Iterator[tuple[int, int]]:
-        """Yield the windows in which servers will find room together, the earliest first.
+        """Yield the windows in which servers will fit together, the earliest first.
 
         Of windows that follow each other without a break only the first. What there is after the
         budget is spent is not known.
@@ -214,22 +214,22 @@ class Forecast:
             asked = FutureDemand(start=start, end=start + length, servers=servers)
             later = capacity.copy()
             fits = later.place(asked, self.budget) is not None
-            fits = fits and self._leaves_room(asked, later, self.budget)
+            fits = fits and self._leaves_capacity(asked, later, self.budget)
             if fits and not follows:
                 yield start, start + length
             follows = fits
 
     def _moments(self, length: int, first: int, last: int) -> list[int]:
-        """Return when a window may begin to have room, or no room any more."""
+        """Return when the capacity of a window may become sufficient, or insufficient."""
         moments = {first, *(each.at for each in self._releases)}
         for each in self._claims:
-            # A window that starts after the first of these overlaps it; from its start on it has
-            # its room already.
+            # A window that starts after the first of these overlaps the claim; from its start on
+            # the claim has its hosts already.
             moments |= {each.start - length + 1, each.start, each.end}
         return sorted(each for each in moments if first <= each <= last)
 
     def _move(self, capacity: _CapacityAtTime, time: int) -> None:
-        """Move to a time; the claims that start until then have their room."""
+        """Move to a time; the claims that start until then have their hosts."""
         while capacity.claims < len(self._claims) and self._claims[capacity.claims].start <= time:
             places = self._place(capacity.claims)
             if places is not None:
@@ -238,16 +238,16 @@ class Forecast:
         capacity.move(time)
 
     def _place(self, number: int) -> Mapping[str, str] | None:
-        """Return where a claim has its room without what is asked for."""
+        """Return the hosts of a claim without the requested servers."""
         while len(self._places) <= number:
             claim = self._claims[len(self._places)]
             self._places.append(self._last.place(claim, self.claim_budget))
         return self._places[number]
 
-    def _leaves_room(
+    def _leaves_capacity(
         self, asked: FutureDemand, capacity: _CapacityAtTime, budget: SearchBudget
     ) -> bool:
-        """Tell whether all claims that start later still have room."""
+        """Return whether all claims that start later still fit."""
         # Until then something is on other hosts than without what is asked for.
         until = asked.end
         for number in range(capacity.claims, len(self._claims)):
@@ -255,7 +255,7 @@ class Forecast:
             if claim.start >= until:
                 break
             before, after = self._place(number), capacity.place(claim, budget)
-            # One that has no room anyway is no reason to refuse another one.
+            # A claim that does not fit anyway is no reason to reject the request.
             if after is None and before is not None:
                 return False
             if after != before:
@@ -264,7 +264,7 @@ class Forecast:
 
     def _reason(self, asked: FutureDemand, free: Sequence[TargetHost]) -> str:
         nouns = self._nouns
-        # Equal ones are looked at once.
+        # Equal servers are checked once.
         different = {
             (frozenset(each.amounts.items()), each.zone, each.required, each.forbidden): each
             for each in asked.servers

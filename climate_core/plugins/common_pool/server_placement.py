@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose the shared hosts to empty for a lease, and find room for their servers. Pure.
+"""Choose the shared hosts to drain for a lease, and hosts for their servers. Pure.
 
-A host is only chosen if none of its servers is of a kind that cannot move, and if all servers of
-all chosen hosts fit on other hosts together. Nova decides itself where each server goes, so room
-is wanted for some more.
+A host is only chosen if all of its servers can move, and if all servers of all chosen hosts fit
+together on other hosts. Nova chooses the host of each server itself, so capacity for spare servers
+is required.
 """
 
 import collections
@@ -43,7 +43,7 @@ class RunningServer:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateHost:
-    """A shared host that could be emptied.
+    """A shared host that could be drained.
 
     :param id: of its unit
     :param servers: those that run there
@@ -69,7 +69,7 @@ class TargetHost:
     traits: frozenset[str] | None = frozenset()
 
     def takes(self, server: RunningServer) -> bool:
-        """Tell whether a server may come here, if there is room for it."""
+        """Return whether a server may run here if the capacity is sufficient."""
         if server.zone not in (None, self.zone):
             return False
         if self.traits is None:
@@ -77,14 +77,14 @@ class TargetHost:
         return server.required <= self.traits and not server.forbidden & self.traits
 
 
-#: Returns the sort key of candidates: the smallest is emptied first.
+#: Returns the sort key of candidates: the smallest is drained first.
 Strategy = Callable[[CandidateHost], Any]
 
 
 class CannotDrainHosts(Exception):
-    """Too few hosts can be emptied; the message says why, for users.
+    """Too few hosts can be drained; the message has the reason for users.
 
-    :param why: the same without how many can be and must be, for one host that was named
+    :param why: the reason without the numbers of hosts, for one named host
     """
 
     def __init__(self, message: str = '', why: str = '') -> None:
@@ -121,36 +121,36 @@ def choose_hosts(
     spares: int = 0,
     moving: Sequence[CandidateHost] = (),
 ) -> list[CandidateHost]:
-    """Choose hosts to be emptied.
+    """Choose hosts to drain.
 
-    :param count: so many of them
-    :param targets: where their servers may go, unless they are chosen themselves
-    :param spares: so many more servers must find room, each as large as the largest of those that
-        are moved
-    :param moving: hosts that are being emptied, whose servers must find room, too
-    :raises CannotMakeRoom: so many cannot be emptied
+    :param count: number of hosts
+    :param targets: hosts for their servers, unless they are chosen themselves
+    :param spares: number of spare servers that must fit, too, each as large as the largest server
+        that is moved
+    :param moving: hosts that are being drained, whose servers must fit, too
+    :raises CannotDrainHosts: fewer can be drained
     """
     listed = sorted(candidates, key=lambda each: (strategy(each), each.id))
-    room = targets if isinstance(targets, FreeCapacity) else FreeCapacity(targets)
+    free = targets if isinstance(targets, FreeCapacity) else FreeCapacity(targets)
     movable = [each for each in listed if not any(one.obstacle for one in each.servers)]
     chosen = movable[:count]
-    if len(chosen) == count and room.place([*moving, *chosen], spares) is not None:
+    if len(chosen) == count and free.place([*moving, *chosen], spares) is not None:
         return chosen
-    chosen, without_room = [], list[CandidateHost]()
+    chosen, unplaceable = [], list[CandidateHost]()
     for each in movable:
         if len(chosen) == count:
             break
-        if room.place([*moving, *chosen, each], spares) is None:
-            without_room.append(each)
+        if free.place([*moving, *chosen, each], spares) is None:
+            unplaceable.append(each)
         else:
             chosen.append(each)
     if len(chosen) < count:
-        _raise_cannot_drain(listed, len(chosen), count, without_room)
+        _raise_cannot_drain(listed, len(chosen), count, unplaceable)
     return chosen
 
 
 def _raise_cannot_drain(
-    listed: Sequence[CandidateHost], found: int, count: int, without_room: Sequence[CandidateHost]
+    listed: Sequence[CandidateHost], found: int, count: int, unplaceable: Sequence[CandidateHost]
 ) -> NoReturn:
     if not listed:
         raise CannotDrainHosts('No host can be emptied for it: no shared host would do.')
@@ -161,8 +161,8 @@ def _raise_cannot_drain(
     if obstacles:
         told = '; '.join(f'{number} {why}' for why, number in sorted(obstacles.items()))
         reasons.append(f'Servers cannot be moved: {told}.')
-    if without_room:
-        names = words.counted(len(without_room), 'host')
+    if unplaceable:
+        names = words.counted(len(unplaceable), 'host')
         reasons.append(f'There is no room elsewhere for the servers of {names}.')
     why = ' '.join(reasons)
     would_do = words.counted(len(listed), 'shared host')
@@ -173,7 +173,7 @@ def _raise_cannot_drain(
 def place_servers(
     chosen: Collection[CandidateHost], targets: Iterable[TargetHost], spares: int = 0
 ) -> dict[str, str] | None:
-    """Find room for all servers of chosen hosts together, see :meth:`FreeRoom.place`."""
+    """Find hosts for all servers of chosen hosts together, see :meth:`FreeCapacity.place`."""
     return FreeCapacity(targets).place(chosen, spares)
 
 
@@ -206,7 +206,7 @@ class FreeCapacity:
                 self._total[kind] = self._total.get(kind, 0) + max(amount, 0)
 
     def copy(self) -> 'FreeCapacity':
-        """Return the same room, which changes separately."""
+        """Return the same capacity, which changes separately."""
         # The next copies need not sort these again.
         for (kind, _), server in self._searched.items():
             self._order(kind, server)
@@ -246,7 +246,7 @@ class FreeCapacity:
         self._free[name] = free
 
     def place(self, chosen: Collection[CandidateHost], spares: int = 0) -> dict[str, str] | None:
-        """Find room for all servers of chosen hosts together on others. Nothing is taken.
+        """Find other hosts for all servers of chosen hosts together; subtract nothing.
 
         :returns: see :meth:`take`
         """
@@ -263,7 +263,7 @@ class FreeCapacity:
         budget: SearchBudget,
         leaving: Collection[str] = (),
     ) -> dict[str, str] | None:
-        """Find room for servers together, the largest first, and take it.
+        """Find hosts for servers together, the largest first, and subtract their capacity.
 
         Each goes where the least is left of what it needs most of, as far as that is enough.
 
@@ -303,7 +303,7 @@ class FreeCapacity:
     def _find(
         self, server: RunningServer, scarcest: str, budget: SearchBudget, leaving: Collection[str]
     ) -> Iterator[str]:
-        """Yield hosts that have room for a server, each as soon as the one before has none."""
+        """Yield hosts on which a server fits, each as soon as it does not fit on the last one."""
         needed = server.amounts.items()
         order = self._order(scarcest, server)
         first = bisect_left(order, (server.amounts.get(scarcest, 0), ''))
@@ -320,11 +320,11 @@ class FreeCapacity:
             if last is None:
                 return
             yield last[1]
-            # No host before this one had room, and it is before them now.
+            # It fitted on no host before this one, which is before them now.
             first = bisect_left(order, last)
 
     def _count(self, server: RunningServer, name: str, most: int) -> int:
-        """Return how many servers as this one, which fits, a host has room for."""
+        """Return how many servers like this one, which fits, a host can take."""
         free = self._free[name]
         return min([most, *(free[kind] // n for kind, n in server.amounts.items() if n)])
 
@@ -382,7 +382,7 @@ def _group_equal(groups: Iterable[list[RunningServer]]) -> list[list[RunningServ
 
 
 def _are_equal(one: RunningServer, other: RunningServer) -> bool:
-    """Tell whether the same hosts have room for two servers."""
+    """Return whether two servers fit on the same hosts."""
     return (
         one.amounts == other.amounts
         and one.zone == other.zone

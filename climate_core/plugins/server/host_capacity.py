@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The room for servers on the hosts that everybody uses, as Nova and Placement tell it now.
+"""The free capacity of the shared hosts for servers, as Nova and Placement report it now.
 
-Two calls to Placement tell it of all hosts. Hosts of pools are not among them.
+Two calls to Placement return it for all hosts. Hosts of pools are not among them.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ _RESOURCE_CLASSES: Final[Mapping[str, str]] = {
 
 
 class CommonHostCapacity:
-    """The ordinary hosts with what is free of them now.
+    """The ordinary hosts with their free capacity.
 
     :param conn: the rights of the service
     :ivar hosts: the hosts
@@ -46,9 +46,9 @@ class CommonHostCapacity:
     def demand(
         self, server_id: str, params: Mapping[str, Any], amounts: Mapping[str, int]
     ) -> RunningServer:
-        """Return what a server takes that is to be made for a reservation, or within a stack.
+        """Return the demand of a server that a reservation or a stack will create.
 
-        :raises climate_core.exceptions.BadRequest: what it takes is not known
+        :raises climate_core.exceptions.BadRequest: its demand is not known
         """
         if not amounts and model.NEEDS not in params:
             if 'server' not in params:
@@ -80,14 +80,14 @@ class CommonHostCapacity:
             raise exceptions.BadRequest(told, field='template') from exc
 
     def released(self, amounts: Mapping[str, int]) -> dict[str, int]:
-        """Return what a host gets back of a server with these amounts."""
+        """Return what a server with these amounts releases on its host."""
         return amounts_by_class(amounts)
 
 
 def _find_hosts_of_servers(up: Mapping[str, Any]) -> dict[str, str]:
-    """Return the host of each server, but of those that Nova shows at several.
+    """Return the host of each server, except servers that Nova shows at several hosts.
 
-    It shows the servers of a nova-compute at each of its nodes.
+    Nova shows the servers of a nova-compute at each of its nodes.
     """
     found: dict[str, str] = {}
     unclear: set[str] = set()
@@ -105,11 +105,10 @@ def amounts_by_class(found: Mapping[str, int]) -> dict[str, int]:
 
 
 def demand_of_flavor(flavor: Mapping[str, Any], wanted: Mapping[str, Any]) -> RunningServer:
-    """Return what a server takes of its host, with an empty id.
+    """Return the demand of a server of a flavor, with an empty id.
 
-    :param wanted: what else is said of it, as POST /servers takes it
-
-    :raises climate_core.exceptions.BadRequest: that cannot be told
+    :param wanted: the rest of the specification, as POST /servers takes it
+    :raises climate_core.exceptions.BadRequest: the demand cannot be computed
     """
     if boots_from_volume(wanted):
         flavor = {**flavor, 'disk': 0}
@@ -125,12 +124,12 @@ def demand_of_flavor(flavor: Mapping[str, Any], wanted: Mapping[str, Any]) -> Ru
 
 
 def boots_from_volume(wanted: Mapping[str, Any]) -> bool:
-    """Tell whether the root disk of a server takes nothing of its host."""
+    """Return whether the root disk of a server is not on its host."""
     return 'imageRef' not in wanted and 'block_device_mapping_v2' in wanted
 
 
 def describe_needs(flavor: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what a server takes and needs of its host, as JSON types; None: it cannot be told."""
+    """Return the demand of a server as JSON types; None: it cannot be computed."""
     try:
         server = demand_of_flavor(flavor, wanted)
     except exceptions.BadRequest:
@@ -154,30 +153,30 @@ def list_hosts_up(conn: 'connections.Connection') -> dict[str, Any]:
 
 
 def read_hosts(conn: 'connections.Connection', up: Mapping[str, Any]) -> Iterator[TargetHost]:
-    """Return the ordinary hosts with what is free of them.
+    """Return the ordinary hosts with their free capacity.
 
     :param up: those that take servers
     """
-    rooms = placement.read_ordinary_capacities(conn)
+    capacities = placement.read_ordinary_capacities(conn)
     for provider_id in placement.list_ordinary_roots(conn):
         if provider_id not in up:
             continue
-        room, zone = rooms.get(provider_id), up[provider_id]['zone']
-        if room is None:
-            # It has no memory left. What else is free there is of no use until a lease frees some.
+        found, zone = capacities.get(provider_id), up[provider_id]['zone']
+        if found is None:
+            # It has no free memory, so nothing else counts until a lease releases some.
             yield TargetHost(name=provider_id, free={}, zone=zone, traits=None)
             continue
-        # What several of its providers have no server can take as a whole.
-        whole = room.used.keys() - room.divided
-        free = {kind: room.capacity[kind] - room.used[kind] for kind in whole}
-        yield TargetHost(name=provider_id, free=free, zone=zone, traits=room.traits)
+        # No server can use as a whole what several of its providers have.
+        whole = found.used.keys() - found.divided
+        free = {kind: found.capacity[kind] - found.used[kind] for kind in whole}
+        yield TargetHost(name=provider_id, free=free, zone=zone, traits=found.traits)
 
 
 def describe_shortage(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> str:
-    """Return what there is too little of for one more server; empty if there is enough.
+    """Return which capacity one more server lacks; empty if it is sufficient.
 
     :param conn: the rights of the service
-    :raises climate_core.exceptions.BadRequest: it cannot be told
+    :raises climate_core.exceptions.BadRequest: it cannot be computed
     """
     server = demand_of_flavor(flavors.get(conn, wanted['flavorRef']), wanted)
     forecast = Forecast(read_hosts(conn, list_hosts_up(conn)))

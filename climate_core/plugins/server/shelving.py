@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The servers of a preemptible lease that gives way: shelved then, and woken when it has room.
+"""Shelve the servers of a preempted lease, and unshelve them when it has capacity again.
 
-Only a server that is shelved and off its host leaves its capacity to others: of one that is
-suspended Placement still has the claim. It is shelved with the rights of its owner, whose image it
-becomes, and then locked with those of the service, so that its owner does not unshelve it
-meanwhile. The reason of the lock says that it is ours, to every manager that comes later.
+Only a server that is shelved and offloaded releases its capacity: the claim of a suspended server
+stays in Placement. A server is shelved with the rights of its owner, who owns the image, and then
+locked with those of the service, so that its owner does not unshelve it. The reason of the lock
+marks it as Climate's for every manager.
 """
 
 import contextlib
@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from climate_core.cloud import errors, servers
-from climate_core.plugins import stuck_action_repair
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.server import end_steps
 from climate_core.plugins.step_context import EndContext, StepContext
+from climate_core.plugins.stuck_action_repair import wait_for_operator
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 SHELVABLE: Final = frozenset({'ACTIVE', 'SHUTOFF', 'PAUSED', 'SUSPENDED'})
 SHELVED: Final = frozenset({'SHELVED', 'SHELVED_OFFLOADED'})
 _GONE: Final = frozenset({'DELETED', 'SOFT_DELETED'})
-#: What the reason of our lock begins with.
+#: Start of the reason of Climate's locks.
 _LOCK_PREFIX: Final = 'Climate: '
-#: What the reason begins with if the lock is of one lease.
+#: Start of the reason if the lock is of one lease.
 _LEASE_LOCK_PREFIX: Final = _LOCK_PREFIX + 'the preemptible lease {} '
 _PREEMPTED_LOCK_REASON: Final = (
     _LEASE_LOCK_PREFIX + 'gave way to another one. The server is unshelved when there '
     'is room again; to delete it take it out of the lease, or end that.'
 )
 _ENDING_LOCK_REASON: Final = _LEASE_LOCK_PREFIX + 'ends. The server is unlocked in a minute.'
-#: What counts as asked for while a server is locked because its lease ends.
+#: The recorded request while a server is locked because its lease ends.
 _LOCK_REQUEST: Final = 'lock'
-#: Seconds after which no request of ours is on its way to Nova any more.
+#: Seconds after which no request of Climate to Nova is in progress any more.
 _IN_FLIGHT_SECONDS: Final = 60.0
 
 
 def is_locked_by_climate(server: Mapping[str, Any], lease_id: str | None = None) -> bool:
-    """Tell whether a server is locked because its lease, or this very lease, gave way."""
+    """Return whether a server is locked because its lease, or this lease, was preempted."""
     reason = str(server.get('locked_reason') or '')
     begin = _LOCK_PREFIX if lease_id is None else _LEASE_LOCK_PREFIX.format(lease_id)
     return bool(server.get('locked')) and reason.startswith(begin)
@@ -56,7 +56,7 @@ def find_obstacle(server: Mapping[str, Any]) -> str | None:
 
 
 def shelve_and_lock(context: EndContext, server: Mapping[str, Any]) -> PollAgain | None:
-    """Take the next step until a server has left its host; None when it has."""
+    """Take the next step until a server is offloaded; None when it is."""
     status, task = server['status'], server.get('OS-EXT-STS:task_state')
     if status in _GONE:
         return None
@@ -76,9 +76,9 @@ def shelve_and_lock(context: EndContext, server: Mapping[str, Any]) -> PollAgain
 
 
 def unshelve(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
-    """Take the next step of the way back of a server that is shelved.
+    """Take the next step to unshelve a server.
 
-    One for which Nova finds no host is locked again until the next try.
+    A server for which Nova finds no host is locked again until the next try.
     """
     task = server.get('OS-EXT-STS:task_state')
     if task:
@@ -97,12 +97,12 @@ def unshelve(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
 
 
 def keep_shelved(context: EndContext, server: Mapping[str, Any]) -> PollAgain | None:
-    """Keep a server shelved at the end of its lease that was about to run again.
+    """Keep a server shelved that was about to be unshelved when its lease ended.
 
-    A request to unshelve it may be on its way: the lock was undone before it, and it shows in Nova
-    only when nova-api takes it. With our lock nova-api refuses it; one that it took before shows.
+    A request to unshelve it may be in progress: the lock was undone before it, and Nova shows it
+    only when nova-api accepts it. The lock of Climate makes nova-api reject it.
 
-    :returns: None if there is no such request any more
+    :returns: None if no such request is in progress
     """
     status, task = server['status'], server.get('OS-EXT-STS:task_state')
     was_given_up = context.lease.preemptible and not context.has_run
@@ -113,15 +113,15 @@ def keep_shelved(context: EndContext, server: Mapping[str, Any]) -> PollAgain | 
     if asked == _LOCK_REQUEST:
         return context.wait() if context.age < _IN_FLIGHT_SECONDS else None
     ending = _ENDING_LOCK_REASON.format(context.lease.id)
-    # Any lock refuses the request, that of an administrator too. Once something else was asked
-    # for, ours has been there for long enough.
+    # Any lock rejects the request, that of an administrator too. Once something else was
+    # requested, the lock of Climate has existed for long enough.
     if asked is not None or (server.get('locked') and server.get('locked_reason') != ending):
         return None
     return context.ask(_LOCK_REQUEST, lambda: _lock(context, ending))
 
 
 def ensure_unlocked(context: StepContext, server: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Undo our lock of a server, if there is one; return the server as it is then."""
+    """Undo the lock of Climate, if there is one; return the server as it is then."""
     if not is_locked_by_climate(server):
         return server
     servers.act(context.service, context.resource_id, 'unlock')
@@ -129,10 +129,8 @@ def ensure_unlocked(context: StepContext, server: Mapping[str, Any]) -> Mapping[
 
 
 def list_locked(conn: 'connections.Connection') -> Iterator[str]:
-    """Yield the ids of the servers that are locked because their lease gave way."""
-    yield from (
-        str(each['id']) for each in servers.list_locked(conn) if is_locked_by_climate(each)
-    )
+    """Yield the ids of the servers that are locked because their lease was preempted."""
+    yield from (str(each['id']) for each in servers.list_locked(conn) if is_locked_by_climate(each))
 
 
 def release_lock(
@@ -141,11 +139,11 @@ def release_lock(
     lease_id: str | None = None,
     may_sleep: bool = True,
 ) -> bool:
-    """Undo our lock of a server, or only that of one lease; one that is gone is fine.
+    """Undo the lock of Climate, or only that of one lease; a deleted server is a success.
 
-    :param may_sleep: whether that of a server that is shelved is undone, too. One that runs needs
-        no lock. It may be just about to be shelved: :func:`give_up` unlocks it itself then, and
-        locks it when it is shelved
+    :param may_sleep: whether the lock of a shelved server is undone, too. A running server needs
+        no lock. It may be about to be shelved: :func:`shelve_and_lock` unlocks it then, and locks
+        it when it is shelved
     :returns: whether there was such a lock
     """
     with contextlib.suppress(errors.Gone):
@@ -159,9 +157,9 @@ def release_lock(
 
 
 def _wait_until_off(context: EndContext, server: Mapping[str, Any]) -> PollAgain:
-    """Wait for Nova to take a server off its host; tell an administrator when that is too long.
+    """Wait for Nova to offload a server; require an administrator when that takes too long.
 
-    Nova does so by itself ([DEFAULT] shelved_offload_time) where the service may not ask for it.
+    Nova does so by itself ([DEFAULT] shelved_offload_time) if the service may not request it.
     """
     task = server.get('OS-EXT-STS:task_state')
     doing = f'The server has been {server["status"]}{f", {task}" if task else ""}'
@@ -170,14 +168,14 @@ def _wait_until_off(context: EndContext, server: Mapping[str, Any]) -> PollAgain
     seconds = 60 * context.options.lost_task_minutes
     why = 'the policy os_compute_api:os-shelve:shelve_offload of Nova is against it'
     command = f'openstack server shelve --offload {context.resource_id}'
-    return stuck_action_repair.wait_for_operator(context, doing, seconds, why, command)
+    return wait_for_operator(context, doing, seconds, why, command)
 
 
 def _wait_long(context: StepContext, doing: str) -> PollAgain:
-    """Wait for what Nova copies to or from a host; tell an administrator when it is lost."""
+    """Wait for what Nova copies to or from a host; require an administrator when it is lost."""
     seconds = 60 * context.options.lost_upload_minutes
     command = f'openstack server event list {context.resource_id}, and repair what it says'
-    return stuck_action_repair.wait_for_operator(
+    return wait_for_operator(
         context, doing, seconds, 'its data may be in its image alone', command
     )
 

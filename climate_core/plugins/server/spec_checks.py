@@ -2,8 +2,8 @@
 """Check the disks, networks and ports of servers that are created for a lease, by Nova's rules.
 
 Facts: nova/block_device.py ``from_api``; nova/compute/api.py ``_check_and_transform_bdm`` and
-``_validate_bdm``; nova/api/openstack/compute/servers.py ``_get_requested_networks``; nova/network/neutron.py
-``validate_networks`` and ``_check_external_network_attach``.
+``_validate_bdm``; nova/api/openstack/compute/servers.py ``_get_requested_networks``;
+nova/network/neutron.py ``validate_networks`` and ``_check_external_network_attach``.
 """
 
 import operator

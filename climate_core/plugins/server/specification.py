@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the specification of servers that are made for a lease, in the words of POST /servers.
+"""Read the specification of servers that are created for a lease, as POST /servers takes it.
 
-Each server is a reservation, see :mod:`climate_core.plugins.resource_spec`. What is secret is sealed
-with a key of the operator, and only the first of several servers has it. Facts: Compute API
+Each server is a reservation, see :mod:`climate_core.plugins.resource_spec`. Secrets are sealed
+with a key of the operator, and only the first of several servers stores them. Facts: Compute API
 reference, ``POST /servers`` at microversion 2.90.
 """
 
@@ -178,15 +178,15 @@ def reserve_servers(
     keys: Sequence[str],
     allows_external: bool,
 ) -> ReservedResource:
-    """Check what is said of servers with the rights of the user, and claim each of them.
+    """Check the specification of servers with the rights of the user; return their reservations.
 
     :param service: the rights of the service, for what users may not see of their flavor
     :param wanted: the ``server`` of the request
-    :param params: what each reservation keeps besides
+    :param params: what each reservation stores besides
     :param keys: those of the operator, with which secrets are sealed
-    :param allows_external: see :data:`.network_interfaces.OPTION`
-    :raises climate_core.exceptions.ClimateError: something of it is not there, or cannot be kept;
-        naming the field
+    :param allows_external: see :data:`.spec_checks.EXTERNAL_NETWORKS_OPTION`
+    :raises climate_core.exceptions.ClimateError: something of it does not exist, or cannot be
+        stored; naming the field
     """
     flavor = _check(conn, wanted, allows_external)
     held = _amounts(flavor, wanted)
@@ -272,8 +272,8 @@ def _check_fits(flavor: Mapping[str, Any], image: Mapping[str, Any], is_on_host:
     for name, least, unit in needs:
         if flavor[name] < least:
             raise exceptions.BadRequest(
-                f'{SPEC_KEY}.flavorRef: must have at least {least} {unit} of {name}, which the image '
-                f'needs, not {flavor[name]}.',
+                f'{SPEC_KEY}.flavorRef: must have at least {least} {unit} of {name}, which the '
+                f'image needs, not {flavor[name]}.',
                 field=f'{SPEC_KEY}.flavorRef',
             )
 

@@ -16,11 +16,12 @@ from oslo_config import cfg
 from oslo_log import log
 
 from climate_core import exceptions
-from climate_core.cloud import errors, servers
-from climate_core.plugins import resource_spec, stuck_action_repair
+from climate_core.cloud import errors, images, servers
+from climate_core.plugins import resource_spec
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.server import host_capacity, specification
 from climate_core.plugins.step_context import StepContext
+from climate_core.plugins.stuck_action_repair import RepairStep, wait_for_operator, wait_or_repair
 
 if TYPE_CHECKING:
     from climate_core.cloud.services import Copy
@@ -110,13 +111,9 @@ def repeat_wake_up(context: 'StepContext') -> PollAgain:
     def make() -> None:
         servers.act(context.conn, context.resource_id, 'wake_up', {})
 
-    repair = stuck_action_repair.RepairStep(
-        'wake_up', 'it was asked for again.', make, 'climate-manage repair'
-    )
+    repair = RepairStep('wake_up', 'it was asked for again.', make, 'climate-manage repair')
     doing = 'No nova-compute has begun to start the server'
-    return stuck_action_repair.wait_or_repair(
-        context, doing, context.options.lost_wake_up_seconds, repair
-    )
+    return wait_or_repair(context, doing, context.options.lost_wake_up_seconds, repair)
 
 
 def is_deleting(server: Mapping[str, Any]) -> bool:
@@ -133,22 +130,16 @@ def wait_for_task(context: 'StepContext', server: Mapping[str, Any]) -> PollAgai
     doing = f'The server has been {f"{status}, {task}" if task else status}'
     if is_deleting(server):
         minutes = context.options.lost_delete_minutes
-        return stuck_action_repair.wait_or_repair(
-            context, doing, 60 * minutes, _delete_step(context, server['id'])
-        )
+        return wait_or_repair(context, doing, 60 * minutes, _delete_step(context, server['id']))
     options = context.options
     if status == 'UNKNOWN':
         return _wait_for_cell(context)
     minutes = _task_minutes(options, server)
     if status == 'BUILD':
-        return stuck_action_repair.wait_or_repair(
-            context, doing, 60 * minutes, _abandon_step(context, server)
-        )
+        return wait_or_repair(context, doing, 60 * minutes, _abandon_step(context, server))
     # An image whose task was reset goes on being looked at; other actions are asked for again.
     asked = None if context.progress.asked == IMAGE_REQUEST else RESET_REQUEST
-    return stuck_action_repair.wait_or_repair(
-        context, doing, 60 * minutes, _reset_step(context, asked)
-    )
+    return wait_or_repair(context, doing, 60 * minutes, _reset_step(context, asked))
 
 
 def wait_at_start(context: 'StepContext', server: Mapping[str, Any]) -> PollAgain:
@@ -165,7 +156,7 @@ def wait_at_start(context: 'StepContext', server: Mapping[str, Any]) -> PollAgai
     def make() -> None:
         servers.act(context.service, server_id, 'os-resetState', {'state': 'error'})
 
-    repair = stuck_action_repair.RepairStep(
+    repair = RepairStep(
         'give_up_start',
         f'{_why_unbuilt(server)}, so its state was reset to error.',
         make,
@@ -173,9 +164,7 @@ def wait_at_start(context: 'StepContext', server: Mapping[str, Any]) -> PollAgai
         asked=ABANDONED_START,
     )
     doing = f'The server has been {server["status"]}{f", {task}" if task else ""}'
-    return stuck_action_repair.wait_or_repair(
-        context, doing, 60 * _task_minutes(context.options, server), repair
-    )
+    return wait_or_repair(context, doing, 60 * _task_minutes(context.options, server), repair)
 
 
 def _task_minutes(options: Any, server: Mapping[str, Any]) -> int:
@@ -195,7 +184,7 @@ def _task_minutes(options: Any, server: Mapping[str, Any]) -> int:
 
 def _wait_for_cell(context: 'StepContext') -> PollAgain:
     """Wait for a server in a cell that does not answer: Nova does nothing with it until then."""
-    return stuck_action_repair.wait_for_operator(
+    return wait_for_operator(
         context,
         'The server has been UNKNOWN',
         60 * context.options.lost_task_minutes,
@@ -212,9 +201,7 @@ def wait_until_forgotten(context: 'EndContext', server: Mapping[str, Any]) -> Po
     """
     minutes = context.options.lost_delete_minutes
     doing = f'The server has been {server["status"]}, and Nova has not forgotten it'
-    return stuck_action_repair.wait_or_repair(
-        context, doing, 60 * minutes, _delete_step(context, server['id'])
-    )
+    return wait_or_repair(context, doing, 60 * minutes, _delete_step(context, server['id']))
 
 
 def wait_for_image(context: 'EndContext', image: 'Copy') -> PollAgain:
@@ -223,16 +210,14 @@ def wait_for_image(context: 'EndContext', image: 'Copy') -> PollAgain:
     nova-compute ends the task before it knows that the image is complete, and when it is started
     anew (nova/compute/manager.py ``_init_instance``).
     """
-    repair = stuck_action_repair.RepairStep(
+    repair = RepairStep(
         'delete_image',
         'it was deleted and is made again.',
         lambda: servers.delete_image(context.conn, image.id),
         f'openstack image delete {image.id}',
     )
     doing = f'The image {image.id} of the server has been {image.status}'
-    return stuck_action_repair.wait_or_repair(
-        context, doing, 60 * context.options.lost_upload_minutes, repair
-    )
+    return wait_or_repair(context, doing, 60 * context.options.lost_upload_minutes, repair)
 
 
 def describe_upload(context: 'EndContext', server: Mapping[str, Any]) -> str:
@@ -246,12 +231,12 @@ def describe_upload(context: 'EndContext', server: Mapping[str, Any]) -> str:
     )
 
 
-def _delete_step(context: 'StepContext', server_id: str) -> stuck_action_repair.RepairStep:
+def _delete_step(context: 'StepContext', server_id: str) -> RepairStep:
     def make() -> None:
         servers.act(context.service, server_id, 'os-resetState', {'state': 'error'})
         servers.delete(context.conn, server_id)
 
-    return stuck_action_repair.RepairStep(
+    return RepairStep(
         'delete',
         'its state was reset and it is deleted again.',
         make,
@@ -263,11 +248,9 @@ def _why_unbuilt(server: Mapping[str, Any]) -> str:
     return 'its host has not started it' if server.get('hostId') else 'no host has it'
 
 
-def _abandon_step(
-    context: 'StepContext', server: Mapping[str, Any]
-) -> stuck_action_repair.RepairStep:
+def _abandon_step(context: 'StepContext', server: Mapping[str, Any]) -> RepairStep:
     server_id = context.resource_id
-    return stuck_action_repair.RepairStep(
+    return RepairStep(
         'delete_unbuilt',
         f'{_why_unbuilt(server)}, so it is deleted.',
         lambda: servers.delete(context.conn, server_id),
@@ -275,13 +258,13 @@ def _abandon_step(
     )
 
 
-def _reset_step(context: 'StepContext', asked: str | None) -> stuck_action_repair.RepairStep:
+def _reset_step(context: 'StepContext', asked: str | None) -> RepairStep:
     server_id = context.resource_id
 
     def make() -> None:
         servers.act(context.service, server_id, 'os-resetState', {'state': 'active'})
 
-    return stuck_action_repair.RepairStep(
+    return RepairStep(
         RESET_REQUEST,
         'its state was reset, and its end goes on.',
         make,
@@ -295,20 +278,20 @@ if TYPE_CHECKING:
 
 LOG = log.getLogger(__name__)
 
-#: What Nova says if there is no host (nova/exception.py NoValidHost).
+#: The message of Nova if there is no host (nova/exception.py NoValidHost).
 _NO_HOST: Final = 'No valid host'
 _BUILDING: Final = frozenset({'BUILD', 'UNKNOWN'})
 
 
 def check_build(context: StepContext, server: Mapping[str, Any]) -> str | None:
-    """Return what is waited for until a server that was made is RESERVED; None when it is.
+    """Return what a created server waits for until it is RESERVED; None when it is.
 
-    One that a host builds is waited for until the end of the lease, since the host may go on with
-    it: Nova itself gives up a build, after [DEFAULT] instance_build_timeout. So is one in a cell
-    that does not answer (UNKNOWN). The user is told after
+    A server that a host builds is polled until the end of the lease, since the host may continue
+    it: Nova itself abandons a build, after [DEFAULT] instance_build_timeout. So is a server in a
+    cell that does not answer (UNKNOWN). The user gets a reason after
     :data:`climate_core.plugins.step_context.LONG_WAIT_SECONDS`.
 
-    :raises climate_core.exceptions.Permanent: Nova could not make it
+    :raises climate_core.exceptions.Permanent: Nova could not create it
     """
     status = server['status']
     if status == 'ERROR':
@@ -323,12 +306,12 @@ def check_build(context: StepContext, server: Mapping[str, Any]) -> str | None:
 
 
 def is_build_unstarted(server: Mapping[str, Any]) -> bool:
-    """Tell whether no host has begun to build a server."""
+    """Return whether no host has started to build a server."""
     return server['status'] == 'BUILD' and not server.get('hostId')
 
 
 def delete_unbuilt(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
-    """Delete a server that no host has begun to build, or wait until it is gone."""
+    """Delete a server that no host has started to build, or wait until it is gone."""
     context = context.observe(server['status'], server.get('OS-EXT-STS:task_state'))
     if is_deleting(server):
         return wait_for_task(context, server)
@@ -337,7 +320,7 @@ def delete_unbuilt(context: StepContext, server: Mapping[str, Any]) -> PollAgain
 
 
 def _describe_shortage(context: StepContext, told: str) -> str:
-    """Return what the hosts have too little of, if Nova found none, which does not tell that."""
+    """Return which capacity the hosts lack, if Nova found no host: Nova does not report it."""
     if _NO_HOST not in told:
         return ''
     wanted = resource_spec.merge_spec(context.lease, context.reservation, specification.SPEC_KEY)
@@ -350,7 +333,7 @@ def _describe_shortage(context: StepContext, told: str) -> str:
 
 
 def describe_build_failure(reservation: 'Reservation', reason: str) -> str:
-    """Say which server could not be made, and why."""
+    """Return which server could not be created, and why."""
     name = reservation.params[specification.SPEC_KEY]['name']
     held = reservation.amounts
     size = f'{held.get("vcpus", 0)} VCPUs, {held.get("memory_mb", 0)} MB of memory'

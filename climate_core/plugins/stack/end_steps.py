@@ -22,10 +22,11 @@ from oslo_log import log
 
 from climate_core.cloud import errors, stacks
 from climate_core.lease.events import start
-from climate_core.plugins import parent_stacks, stuck_action_repair
+from climate_core.plugins import parent_stacks
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.stack import template_stack
 from climate_core.plugins.step_context import EndContext, StepContext
+from climate_core.plugins.stuck_action_repair import RepairStep, wait_or_repair
 
 if TYPE_CHECKING:
     from climate_core.cloud.stacks import Stack
@@ -249,7 +250,7 @@ def wait_for_action(
     options = context.options
     slow = snapshot or stack.status == 'SNAPSHOT_IN_PROGRESS'
     minutes = options.lost_snapshot_minutes if slow else options.lost_action_minutes
-    repair = stuck_action_repair.RepairStep(
+    repair = RepairStep(
         action,
         'Heat was asked to go on with another engine.',
         request,
@@ -264,4 +265,4 @@ def wait_for_action(
         if snapshot
         else describe_progress(stack)
     )
-    return stuck_action_repair.wait_or_repair(context, what, 60 * minutes, repair)
+    return wait_or_repair(context, what, 60 * minutes, repair)

@@ -38,7 +38,7 @@ _TOO_DEEP: Final = f'it is more than {MAX_DEPTH} levels deep'
 
 
 def parse_template(given: Any, field: str) -> Mapping[Any, Any]:
-    """Return what a template or an environment says.
+    """Return the content of a template or an environment.
 
     :param given: an object, or a text of one
     :param field: the name of the request's field, for the error
@@ -71,8 +71,8 @@ class _Loader(getattr(yaml, 'CSafeLoader', yaml.SafeLoader)):  # type: ignore[mi
             long = sum(_is_long_number(name) for name, _ in node.value)
             if long > _MAX_LONG_NUMBERS:
                 raise ValueError(
-                    f'a mapping must have {_MAX_LONG_NUMBERS} names at most that are numbers of more '
-                    f'than {_LONG_NUMBER_LENGTH} digits'
+                    f'a mapping must have {_MAX_LONG_NUMBERS} names at most that are numbers of '
+                    f'more than {_LONG_NUMBER_LENGTH} digits'
                 )
         return super().construct_mapping(node, deep)
 
@@ -167,11 +167,11 @@ _VOLUME_TYPE: Final = 'OS::Cinder::Volume'
 
 
 def list_previewed_parts(resources: Iterable[Any]) -> dict[str, list[dict[str, Any]]]:
-    """Return what is made with a stack and needs room, by type.
+    """Return the servers and volumes that a stack will create, by type.
 
     :param resources: those of a preview
-    :returns: for each server and volume what a reservation keeps that has it made; of one that is
-        not known yet only :data:`climate_core.lease.model.UNKNOWN`
+    :returns: for each what a reservation stores whose plugin creates it; if it is not known yet,
+        only :data:`climate_core.lease.model.UNKNOWN`
     """
     found: dict[str, list[dict[str, Any]]] = {}
     for each in _flatten(resources):

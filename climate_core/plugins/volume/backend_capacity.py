@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The room for volumes in the pools of the storage backends, as Cinder tells it now.
+"""The free capacity of the pools of the storage backends, as Cinder reports it now.
 
-Three calls tell it of all pools and volume types. A pool is as its cinder-volume has reported it
-last. Of what a type wants its ``volume_backend_name`` is looked at.
+Three calls return all pools and volume types. A pool is as its cinder-volume last reported it. Of
+the requirements of a type only ``volume_backend_name`` is checked.
 """
 
 import math
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from climate_core.cloud import connections
 
 _GIB: Final = 'GiB'
-#: Of a pool that has no limit; no volume is larger (cinder/db/constants.py MAX_INT).
+#: GiB of a pool without a limit; no volume is larger (cinder/db/constants.py MAX_INT).
 _UNLIMITED: Final = 2**31 - 1
 _UNKNOWN_CAPACITIES: Final = ('infinite', 'unknown')
-#: Of a pool that finds it itself and has nothing provisioned (cinder INITIAL_AUTO_MOSR).
+#: Ratio of a pool that computes it and has nothing provisioned (cinder INITIAL_AUTO_MOSR).
 _INITIAL_RATIO: Final = 20.0
 
 
 class BackendCapacity:
-    """The pools with what is free of them now.
+    """The pools with their free capacity.
 
     :param conn: the rights of the service
     """
@@ -54,13 +54,13 @@ class BackendCapacity:
 
     @property
     def places(self) -> Mapping[str, str]:
-        """Return nothing: each volume would have to be asked for its pool."""
+        """Return nothing: finding the pool of each volume would take a call."""
         return {}
 
     def demand(
         self, volume_id: str, params: Mapping[str, Any], _amounts: Mapping[str, int]
     ) -> RunningServer:
-        """Return what a volume takes that is to be made for a reservation, or within a stack."""
+        """Return the demand of a volume that a reservation or a stack will create."""
         wanted = params[plugin.SPEC_KEY]
         backend = self._backends.get(wanted.get('volume_type') or self._default_type())
         # Of a name with an operator, as "<or> a <or> b", only Cinder knows what it means.
@@ -68,7 +68,7 @@ class BackendCapacity:
         return RunningServer(id=volume_id, amounts={_GIB: wanted['size']}, required=required)
 
     def released(self, amounts: Mapping[str, int]) -> dict[str, int]:
-        """Return what a pool gets back of a volume with these amounts."""
+        """Return what a volume with these amounts releases in its pool."""
         return {_GIB: amounts.get('gigabytes', 0)}
 
     def _default_type(self) -> str:
@@ -78,7 +78,7 @@ class BackendCapacity:
 
 
 def count_free_gib(capabilities: Mapping[str, Any]) -> int:
-    """Return how many GiB of new volumes a pool takes, as the CapacityFilter of Cinder counts it.
+    """Return the GiB that a pool has for new volumes, as the CapacityFilter of Cinder counts them.
 
     Facts: cinder/scheduler/filters/capacity_filter.py, cinder/scheduler/sched_utils.py.
     """

@@ -84,11 +84,11 @@ def reserve_volumes(
     wanted: Mapping[str, Any],
     params: Mapping[str, Any],
 ) -> ReservedResource:
-    """Check what is said of volumes with the rights of the user, and claim each of them.
+    """Check the specification of volumes with the rights of the user; return their reservations.
 
     :param wanted: the ``volume`` of the request
-    :param params: what each reservation keeps besides
-    :raises climate_core.exceptions.ClimateError: something of it is not there; naming the field
+    :param params: what each reservation stores besides
+    :raises climate_core.exceptions.ClimateError: something of it does not exist; naming the field
     """
     if 'volume_type' in wanted:
         with errors.for_user(f'{SPEC_KEY}.volume_type'):
@@ -118,7 +118,7 @@ def reserve_volumes(
 def build_request(lease: 'Lease', reservation: 'Reservation') -> dict[str, Any]:
     """Return what Cinder is to make a volume from.
 
-    :raises climate_core.exceptions.Transient: see :func:`.specified.to_create`
+    :raises climate_core.exceptions.Transient: see :func:`.resource_spec.read_unsealed_spec`
     """
     kept = resource_spec.read_unsealed_spec(lease, reservation, SPEC_KEY)
     return {**kept, 'metadata': {**kept.get('metadata', {}), hints.MADE_FOR: reservation.id}}
@@ -132,7 +132,8 @@ if TYPE_CHECKING:
 LOG = log.getLogger(__name__)
 
 _DELETING = frozenset({'deleting', 'error_deleting'})
-#: What Cinder says if no pool has room (cinder/message/message_field.py NO_BACKEND_AVAILABLE).
+#: The message of Cinder if no pool has capacity
+#: (cinder/message/message_field.py NO_BACKEND_AVAILABLE).
 _NO_BACKEND = 'Could not find any available weighted backend'
 
 
@@ -297,7 +298,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
         return dataclasses.replace(wait, reason=instead or wait.reason)
 
     def _lost_reason(self, reservation: 'Reservation', volume: Mapping[str, Any]) -> str | None:
-        # What is made for a lease is watched until it is, and may find room later.
+        # A volume that is created for a lease is polled until it exists; capacity may come later.
         is_watched = SPEC_KEY in reservation.params
         if is_watched or volume['status'] != 'error' or volumes.has_backend(volume):
             return None

@@ -13,8 +13,8 @@ from oslo_config import cfg
 from climate_core import exceptions
 from climate_core.cloud import volumes
 from climate_core.cloud.services import Copy
-from climate_core.plugins import stuck_action_repair
 from climate_core.plugins.base import PollAgain
+from climate_core.plugins.stuck_action_repair import RepairStep, wait_for_operator, wait_or_repair
 
 if TYPE_CHECKING:
     from climate_core.plugins.step_context import EndContext, StepContext
@@ -103,12 +103,8 @@ def wait_for_creation(context: 'StepContext', volume: Mapping[str, Any]) -> Poll
     def make() -> None:
         volumes.act(context.conn, context.resource_id, 'os-wake_up')
 
-    repair = stuck_action_repair.RepairStep(
-        'wake_up', 'it was asked for again.', make, 'climate-manage repair'
-    )
-    return stuck_action_repair.wait_or_repair(
-        context, 'The volume has been creating', seconds, repair, tell=False
-    )
+    repair = RepairStep('wake_up', 'it was asked for again.', make, 'climate-manage repair')
+    return wait_or_repair(context, 'The volume has been creating', seconds, repair, tell=False)
 
 
 def _wait_for_started(context: 'StepContext', volume: Mapping[str, Any]) -> PollAgain:
@@ -122,7 +118,7 @@ def _wait_for_started(context: 'StepContext', volume: Mapping[str, Any]) -> Poll
     status, options, volume_id = volume['status'], context.options, context.resource_id
     is_placed = status != 'creating' or volumes.is_placed(context.service, volume_id)
     minutes = options.lost_copy_minutes if is_placed else options.lost_build_minutes
-    repair = stuck_action_repair.RepairStep(
+    repair = RepairStep(
         'reset_status',
         'its status was reset to error, and it is created anew.',
         lambda: _reset_status(context, 'error'),
@@ -135,16 +131,14 @@ def _wait_for_started(context: 'StepContext', volume: Mapping[str, Any]) -> Poll
             f'The volume could not be created: it has been {status} without a change for '
             f'{minutes} minutes again. The logs of cinder-volume and cinder-backup say why.'
         )
-    return stuck_action_repair.wait_or_repair(
-        context, f'The volume has been {status}', 60 * minutes, repair
-    )
+    return wait_or_repair(context, f'The volume has been {status}', 60 * minutes, repair)
 
 
 def wait_for_cancelled_creation(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
     """Wait for a creation; break one off that does not end and whose volume was never there."""
     if context.has_run:
         return wait_for_work(context, volume)
-    repair = stuck_action_repair.RepairStep(
+    repair = RepairStep(
         'force_delete',
         'it is deleted by force.',
         lambda: volumes.act(context.service, context.resource_id, 'os-force_delete'),
@@ -164,7 +158,7 @@ def wait_for_work(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain
     after = _after(context, volume)
     # Cinder deletes no volume in the middle of a migration (volume/api.py API.delete).
     migrates = status == 'retyping'
-    repair = stuck_action_repair.RepairStep(
+    repair = RepairStep(
         'reset_status',
         f'its status was reset to {after}, and its end goes on.',
         lambda: _reset_status(
@@ -192,7 +186,7 @@ def wait_for_unknown_work(context: 'EndContext', volume: Mapping[str, Any]) -> P
     """
     status, volume_id, options = volume['status'], context.resource_id, context.options
     if status != 'unmanaging':
-        return stuck_action_repair.wait_for_operator(
+        return wait_for_operator(
             context,
             f'The volume has been {status}',
             60 * options.lost_copy_minutes,
@@ -204,7 +198,7 @@ def wait_for_unknown_work(context: 'EndContext', volume: Mapping[str, Any]) -> P
         _reset_status(context, 'available')
         volumes.act(context.service, volume_id, 'os-unmanage')
 
-    repair = stuck_action_repair.RepairStep(
+    repair = RepairStep(
         'unmanage',
         'its status was reset, and Cinder is to let go of it again.',
         make,
@@ -239,7 +233,7 @@ def wait_for_deletion(context: 'StepContext', volume: Mapping[str, Any]) -> Poll
         _reset_status(context, 'error')
         volumes.delete(context.conn, volume_id)
 
-    repair = stuck_action_repair.RepairStep(
+    repair = RepairStep(
         'delete',
         'its status was reset and it is deleted again.',
         make,
@@ -250,7 +244,7 @@ def wait_for_deletion(context: 'StepContext', volume: Mapping[str, Any]) -> Poll
 
 def wait_for_detachment(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
     """Wait for an attachment or a detachment; let a lost one be detached again."""
-    repair = stuck_action_repair.RepairStep(
+    repair = RepairStep(
         'reset_status',
         'its status was reset, and it is detached again.',
         lambda: _reset_status(context, 'in-use'),
@@ -263,11 +257,9 @@ def _wait(
     context: 'StepContext',
     volume: Mapping[str, Any],
     minutes: int,
-    repair: stuck_action_repair.RepairStep,
+    repair: RepairStep,
 ) -> PollAgain:
-    return stuck_action_repair.wait_or_repair(
-        context, f'The volume has been {volume["status"]}', 60 * minutes, repair
-    )
+    return wait_or_repair(context, f'The volume has been {volume["status"]}', 60 * minutes, repair)
 
 
 def leave_unused(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
@@ -277,7 +269,7 @@ def leave_unused(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
         free = {'status': 'available', 'attach_status': 'detached'}
         volumes.act(context.service, context.resource_id, 'os-reset_status', free)
 
-    repair = stuck_action_repair.RepairStep(
+    repair = RepairStep(
         'reset_status',
         'nobody uses it, so its status was reset.',
         make,
@@ -288,7 +280,7 @@ def leave_unused(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
 
 def unreserve(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
     """Wait for an attachment of the old kind; take back one that is not completed."""
-    repair = stuck_action_repair.RepairStep(
+    repair = RepairStep(
         'unreserve',
         'it was taken back.',
         lambda: volumes.act(context.conn, context.resource_id, 'os-unreserve'),
@@ -315,16 +307,14 @@ def wait_for_copy(
             _reset_status(context, 'available')
         volumes.reset_copy(context.service, kind, copy.id)
 
-    repair = stuck_action_repair.RepairStep(
+    repair = RepairStep(
         'reset_copy',
         'it is left as it is, and made again.' if is_left else 'its status was reset.',
         make,
         f'openstack volume {kind} set --state error {copy.id}',
     )
     doing = f'The {kind} {copy.id} has been {copy.status}'
-    return stuck_action_repair.wait_or_repair(
-        context, doing, 60 * context.options.lost_copy_minutes, repair
-    )
+    return wait_or_repair(context, doing, 60 * context.options.lost_copy_minutes, repair)
 
 
 def _reset_status(context: 'StepContext', status: str, **more: str) -> None:
