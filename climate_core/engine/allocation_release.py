@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give back what the calendar promised to reservations that an event has ended.
+"""Release the allocations of reservations that an event has ended.
 
-A unit is given back when its reservation holds it no more, and kept for as long as the reservation
-uses it: also after its end, until its servers are gone and it is cleaned.
+A unit is released when its reservation no longer holds it, and retained as long as the reservation
+uses it: also after its end, until its servers are deleted and it is cleaned.
 """
 
 import dataclasses
@@ -25,13 +25,13 @@ LOG = log.getLogger(__name__)
 
 _R = states.ReservationStatus
 
-#: How much longer than until the next look a unit is kept that is still used.
+#: How long after the next poll a unit is retained that is still used.
 _RETAINED_AFTER_POLL = datetime.timedelta(seconds=60)
 
 
 @dataclasses.dataclass(eq=False)
 class AllocationReleaser:
-    """Release, or keep, the units of the reservations of a lease.
+    """Release, or retain, the units of the reservations of a lease.
 
     :param plugins: resource type -> plugin
     """
@@ -47,7 +47,7 @@ class AllocationReleaser:
         next_poll: datetime.datetime,
         now: datetime.datetime,
     ) -> None:
-        """Release what reservations hold no more; keep what they use until after the next look."""
+        """Release what reservations no longer hold; retain what they use until the next poll."""
         held = {each.id for each in after.live}
         freed = [each for each in before.live if each.id not in held]
         self._release(session, [each for each in freed if each.unit_kind is not None], now)
@@ -63,7 +63,7 @@ class AllocationReleaser:
         after: model.Lease,
         now: datetime.datetime,
     ) -> None:
-        """Release what a preempted lease had, which does not count with what it gets later."""
+        """Release the allocations of a preempted lease; they are not part of its later ones."""
         if not before.is_being_preempted or after.status not in states.UNGRANTED:
             return
         waiting = {each.id for each in after.live if each.status == _R.PENDING}
@@ -76,15 +76,15 @@ class AllocationReleaser:
         """Undo what was done after the end of reservations, after the claim of an event was lost.
 
         A start that is superseded by the end of its lease may open a host after the end has closed
-        it, and what gives way may be locked after the end has unlocked it. A lock of another
-        lease, which has the resource by now, is left alone. If a manager dies before this,
+        it, and a preempted server may be locked after the end has unlocked it. The lock of another
+        lease, which has the resource by now, is left. If a manager dies before this,
         :mod:`climate_hosts.sync.lanes` closes the one later, and
         :mod:`climate_core.repair.reconciliation` unlocks the other.
         """
         kept = {each.key for each in lease.live if not _is_ending(lease, each)}
         for each in lease.reservations:
             plugin = self.plugins.get(each.resource_type)
-            # What a lease gave up is in a reservation that is over, beside the one that waits.
+            # A preempted lease has an ended reservation of it beside the queued one.
             if plugin is None or each.key in kept:
                 continue
             try:
@@ -95,13 +95,13 @@ class AllocationReleaser:
             except attempts.EXPECTED_ERRORS as exc:
                 LOG.warning('%s is not ended again: %s', each.id, exc)
             except Exception:
-                # A mistake of one plugin keeps what others hold from being ended.
+                # An unexpected error of one plugin must not keep the others from their end.
                 LOG.exception('%s is not ended again', each.id)
 
     def _release(
         self, session: orm.Session, freed: Iterable[model.Reservation], now: datetime.datetime
     ) -> None:
-        """Release what was promised, from when it is cleaned."""
+        """Release allocations, from when their units are cleaned."""
         by_time: dict[datetime.timedelta, dict[str, Collection[int]]] = defaultdict(dict)
         for each in freed:
             plugin = self.plugins.get(each.resource_type)
@@ -113,9 +113,9 @@ class AllocationReleaser:
     def _keep(
         self, session: orm.Session, lease: model.Lease, next_poll: datetime.datetime
     ) -> None:
-        """Keep the units that reservations still use that are being ended, until they are empty.
+        """Retain the units that ending reservations still use, until they are empty.
 
-        A unit is kept until a while after the next look, so that few looks write.
+        A unit is retained until some time after the next poll, so that few polls write.
         """
         late: dict[datetime.datetime, dict[str, Collection[int]]] = defaultdict(dict)
         for each in lease.live:

@@ -23,7 +23,7 @@ def order_by_rank(
 ) -> Iterator[Sequence[model.Reservation]]:
     """Yield the reservations of one rank after the other.
 
-    :param plugins: resource type -> plugin; a type without one has the rank of most
+    :param plugins: resource type -> plugin; a type without a plugin has the default rank
     :param ascending: the lowest rank first, as at the start; False: the highest, as at the end
     """
 
@@ -44,8 +44,7 @@ def find_blocking(
 ) -> Sequence[transitions.Outcome]:
     """Return the outcomes of the reservations that block this one and are not done.
 
-    :param tried: what was tried of the ranks before, not what only waited for others: a
-        reservation that waits for such a one waits for those others, too, or for none
+    :param tried: what was tried of the ranks before, without reservations that only waited
     """
 
     def blocks(own: model.Reservation) -> bool:
@@ -55,14 +54,14 @@ def find_blocking(
     return [o for own, o in tried if o.result is not transitions.Result.DONE and blocks(own)]
 
 
-#: The expected failures of plugins and cloud calls. That a resource is gone
-#: (``cloud.errors.Gone``) is not among them: only the plugin knows whether that is a success.
+#: The expected failures of plugins and cloud calls. ``cloud.errors.Gone`` is not among them: only
+#: the plugin knows whether a missing resource is a success.
 EXPECTED_ERRORS = (exceptions.Transient, exceptions.Permanent, exceptions.ClimateError)
 
-#: Seconds before the end of a lease in which a start that failed is not tried again.
+#: Seconds before the end of a lease in which a failed start is not retried.
 TOO_LATE_SECONDS = 2.0
 
-#: Characters of a reason, since the message of another service may be very long.
+#: Maximum number of characters of a reason: messages of other services may be very long.
 _MAX_REASON_LENGTH = 1000
 
 
@@ -75,9 +74,9 @@ def decide_retry(
 ) -> transitions.Outcome:
     """Decide whether and when to retry after an expected failure.
 
-    A start is retried until the lease is about to be over, with waits that grow shorter again
-    towards the end, unless the failure is permanent. What frees capacity is retried for ever;
-    after a permanent failure rarely, for an operator may repair it.
+    A start is retried until shortly before the end of the lease, with waits that grow shorter
+    again towards the end, unless the failure is permanent. What releases capacity is retried
+    forever; after a permanent failure rarely, since an operator may repair it.
     """
     permanent = isinstance(exc, exceptions.Permanent)
     handler = events.get_handler(event.event_type)
@@ -101,9 +100,10 @@ def decide_blocked(
     until_end: bool,
     now: datetime.datetime,
 ) -> transitions.Outcome | None:
-    """Decide about what comes after others that are not done.
+    """Decide about a reservation that comes after others that are not done.
 
-    What is woken when the lease is about to be over would be ended as if it had been used.
+    A resource that is woken shortly before the end of the lease would be ended as if it had been
+    used.
 
     :param outcomes: of the others
     :param until_end: whether it is tried until the end of the lease, as a start
@@ -127,12 +127,12 @@ def _is_too_late(lease: model.Lease, now: datetime.datetime) -> bool:
 
 
 def _fail_too_late(why: str) -> transitions.Outcome:
-    told = f'It could not be started before the end of the lease: {why}'
-    return transitions.Outcome(transitions.Result.FAILED, reason=told)
+    message = f'It could not be started before the end of the lease: {why}'
+    return transitions.Outcome(transitions.Result.FAILED, reason=message)
 
 
 def decide_bug(exc: Exception, event: model.Event, backoff: Backoff) -> transitions.Outcome:
-    """Decide what follows from a bug of a plugin: permanent, as for a start, or retried."""
+    """Decide what follows from an unexpected error: permanent, as for a start, or retried."""
     if events.get_handler(event.event_type).bug_is_permanent:
         return transitions.Outcome(transitions.Result.FAILED, reason=describe_failure(exc))
     return transitions.Outcome(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hold the claims of this process and renew them.
 
-A claim that is not renewed expires, and any manager takes the event up, the same one restarted
-like the others.
+A claim that is not renewed expires, and any manager resumes the event, also the same manager after
+a restart.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from climate_core.engine.event_steps import Superseded
 from climate_core.lease import model, states
 from climate_core.threads import Backoff, Worker
 
-#: Seconds in which a claim needs no look before its event is worked on.
+#: Seconds after the claim in which it needs no confirmation before services are called.
 _CONFIRMED_SECONDS: Final = 1.0
 
 
@@ -42,7 +42,7 @@ class EventClaim:
 
     @property
     def info(self) -> dict[str, str | None]:
-        """Return what is told of it at points and in the log."""
+        """Return its fields for test points and the log."""
         return {
             'event_id': self.event_id,
             'event_type': self.event_type,
@@ -89,7 +89,7 @@ class Claims(Worker):
         with self._changed:
             is_first = all(claim.renew_at < each.renew_at for each in self._held)
             self._held.add(claim)
-        # For the others it wakes up early enough.
+        # For the other claims it wakes up early enough.
         if is_first:
             self.nudge()
 
@@ -99,17 +99,14 @@ class Claims(Worker):
             self._held.discard(claim)
 
     def confirm(self, claim: EventClaim) -> bool:
-        """Tell whether a claim is still ours; the database is asked if it is older than a second.
-
-        What a lease was at its claim may be another one since.
-        """
+        """Return whether a claim is still held; read the database if it is older than a second."""
         now = time.monotonic()
         if not claim.lost and now > claim.renew_at - self._ttl / 3 + _CONFIRMED_SECONDS:
             self._renew(claim, now)
         return not claim.lost
 
     def give_back(self, claim: EventClaim) -> None:
-        """End a claim, so that the event is due again; :meth:`drop` is to follow."""
+        """End a claim, so that the event is due again; :meth:`drop` must follow."""
         self._database.write(due_events.renew, claim.event_id, claim.generation, 0.0)
 
     def renew(self, now: float) -> None:
@@ -131,7 +128,7 @@ def find_claimed_event(lease: model.Lease | None, claim: EventClaim) -> model.Ev
     """Return the event of a claim.
 
     :param lease: as it was read, locked
-    :raises ClaimLost: it has gone on without us
+    :raises ClaimLost: another manager continues the event
     """
     for event in lease.events if lease is not None else ():
         claimed = event.status == states.EventStatus.IN_PROGRESS

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work on many events with few threads, and write for many of them at once.
+"""Work on many events with few threads, and write many of them in one transaction.
 
-Most of what a transaction costs is the same for one event and for sixteen. So no thread waits for
-one: what is to be written while others write is left to them, and they write it together when they
-are done, while its thread calls services for the next event. For that more events are claimed than
-there are threads. Alone, an event is written at once.
+Most costs of a transaction are the same for one event and for sixteen. So no thread waits for a
+transaction: events that become ready while other threads write join the next group of these,
+while their threads call services for other events. For that more events are claimed than there are
+threads. A single event is written immediately.
 """
 
 import dataclasses
@@ -35,19 +35,19 @@ from climate_core.engine.event_steps import (
 
 LOG = log.getLogger(__name__)
 
-#: The most events that are claimed in one transaction, and so many are finished in it as well: the
-#: rows of their leases are locked until the commit.
+#: Maximum number of events that are claimed, and of those that are finished, in one transaction:
+#: the rows of their leases are locked until the commit.
 _MAX_GROUP_SIZE: Final = 16
-#: How many transactions there may be at once: rows that others have locked hold up one of them.
+#: Maximum number of concurrent transactions: rows that others have locked block only one of them.
 _MAX_TRANSACTIONS: Final = 2
 
-#: Told what came of the work on an event: its result, or what was raised.
+#: Called with the result of the work on an event, or with what was raised.
 Ended = Callable[[DueEvent, WorkResult | None, BaseException | None], None]
 
 
 @dataclasses.dataclass(eq=False, slots=True)
 class _Job:
-    """The work on an event, and what came of its last step.
+    """The work on an event, and the outcome of its last step.
 
     :param has_called: whether services may have been called for it
     """
@@ -71,9 +71,9 @@ class _End:
 class EventPool:
     """Work on events.
 
-    :param work: begins the work on an event. Of one that is looked at early the first step calls
-        services, of any other it claims the event
-    :param workers: how many threads
+    :param work: starts the work on an event. The first step of an early poll calls services, that
+        of any other event claims it
+    :param workers: number of threads
     :param bulkhead: how many events, and threads, each service may have
     """
 
@@ -93,7 +93,7 @@ class EventPool:
         self._stopping = self._closed = False
         self._running = 0
         self._writing = 0
-        #: What has not begun, what is to call services, what is to be written, and what is left.
+        #: Work that has not started, that will call services, that will write, and that is left.
         self._new: deque[_Job] = deque()
         self._ready: dict[str, _Job] = {}
         self._writes: list[_Job] = []
@@ -102,7 +102,7 @@ class EventPool:
 
     @property
     def places(self) -> int:
-        """Return how many events may be worked on at the same time."""
+        """Return the maximum number of events in progress."""
         return self.bulkhead.places
 
     @property
@@ -124,7 +124,7 @@ class EventPool:
             self._add_thread()
 
     def stop(self) -> None:
-        """Call services for no other event: others may begin what waits for a thread."""
+        """Call services for no other event: other managers may start what waits for a thread."""
         with self._lock:
             self._stopping = True
             waiting = [each for each in self._ready.values() if not each.has_called]
@@ -136,7 +136,7 @@ class EventPool:
                 self._add_thread()
 
     def close(self) -> None:
-        """Begin no other step: what is left is taken up when its claim expires."""
+        """Start no other step: what is left is resumed when its claim expires."""
         with self._lock:
             self._closed = True
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -147,7 +147,7 @@ class EventPool:
         try:
             self._pool.submit(self._run)
         except RuntimeError:
-            # The system has no more threads; those that run take what there is.
+            # The system has no more threads; the running ones take the work.
             if not self._running:
                 raise
             LOG.exception('There is no other thread for events')
@@ -155,7 +155,7 @@ class EventPool:
         self._running += 1
 
     def _help(self) -> None:
-        """Have another thread look at what waits for a service."""
+        """Let another thread check what waits for a service."""
         with self._lock:
             if self._ready:
                 self._add_thread()
@@ -183,7 +183,7 @@ class EventPool:
             if self._new or self._writes or self._ready:
                 self._add_thread()
             return turn
-        # Of those that wait for a service this thread takes one, and another thread another.
+        # This thread takes one event that waits for a service, and another thread the next one.
         found = self._callable()
         job, another = next(found, None), next(found, None)
         if job is None:
@@ -196,7 +196,7 @@ class EventPool:
 
     def _callable(self) -> Iterator[_Job]:
         """Find the events for which a thread may call services."""
-        # Of many that call the same services only the first finds out that these have no room.
+        # Services without a free thread are checked once, not for each event that calls them.
         full: set[Collection[str]] = set()
         for job in self._ready.values():
             services = job.due.services
@@ -217,7 +217,7 @@ class EventPool:
             _report_end(each, _End(False))
 
     def _begin(self, jobs: Sequence[_Job], writes: list[_Job]) -> None:
-        """Begin the work on events, and write their claims with what others have to write."""
+        """Start the work on events, and write their claims together with other writes."""
         try:
             self._go_on(jobs, writes)
             self._write(writes)
@@ -236,7 +236,7 @@ class EventPool:
         _report_end(job, reached)
 
     def _write(self, jobs: list[_Job]) -> None:
-        """Write for events, and go on with each until its next step."""
+        """Write for events, and continue each until its next step."""
         while jobs:
             group, jobs = _split_by_lease(jobs)
             writes = [each.write for each in group if each.write is not None]
@@ -249,7 +249,7 @@ class EventPool:
             self._go_on(group, jobs)
 
     def _go_on(self, jobs: Sequence[_Job], writes: list[_Job]) -> None:
-        """Go on with events until their next steps, and put them where these are done."""
+        """Continue events until their next steps, and queue these."""
         reached = [(each, _run_step(each)) for each in jobs]
         with self._lock:
             for job, what in reached:
@@ -270,14 +270,14 @@ class EventPool:
 
 
 def _run_step(job: _Job) -> Step | _End:
-    """Go on with an event until its next step."""
+    """Continue an event until its next step."""
     context.of_event(job.due.id, job.due.lease_id)
     outcome, job.outcome = job.outcome, NO_OUTCOME
     try:
         return advance(job.work, outcome)
     except StopIteration as end:
         return _End(end.value)
-    except BaseException as exc:  # noqa: BLE001 - whoever is told logs it
+    except BaseException as exc:  # noqa: BLE001 - the caller logs it
         return _End(error=exc)
 
 
@@ -287,11 +287,11 @@ def _report_end(job: _Job, reached: Step | _End) -> None:
     try:
         job.ended(job.due, reached.result, reached.error)
     except Exception:
-        LOG.exception('The end of the work on an event was not taken in')
+        LOG.exception('Could not record the end of the work on an event')
 
 
 def _split_by_lease(jobs: Sequence[_Job]) -> tuple[list[_Job], list[_Job]]:
-    """Return the first event of each lease, and the others: these are to read what it writes."""
+    """Return the first event of each lease, and the others, which read what it writes."""
     first: dict[str, _Job] = {}
     others = [each for each in jobs if first.setdefault(each.due.lease_id, each) is not each]
     return list(first.values()), others

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finish a start in one transaction once its resource is awake.
+"""Finish a start in one transaction once its resource is active.
 
-Between a look at a resource and the next one nobody works on its event. The notification that the
-resource is awake brings that look forward; it only reads, so it is made without a claim, and the
-transaction that finishes the start is fenced like a claim. What a lease was after the look before
-is kept here to know which lease a notification is about, and which resource to look at; whether it
-is still so the database judges.
+Between two polls of a resource no manager works on its event. The notification that the resource
+is active brings the next poll forward; it only reads, so it takes no claim, and the transaction
+that finishes the start is fenced like a claim. The leases as they were after the last poll are
+cached, to find the lease of a notification and the resource to poll; the transaction verifies that
+they are unchanged.
 """
 
 import collections
@@ -25,16 +25,16 @@ from climate_core.plugins.base import ResourcePlugin
 
 LOG = log.getLogger(__name__)
 
-#: How many leases are kept; one that was forgotten is claimed before it is looked at.
+#: Maximum number of cached leases; a lease that was dropped is claimed before it is polled.
 _MAX_STARTS = 2000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FinishedStart:
-    """A start of which nothing is left to do.
+    """A start with nothing left to do.
 
-    :param lease: as it was before the look
-    :param event: the one of the start, as if it had been claimed
+    :param lease: as it was before the poll
+    :param event: of the start, as if it had been claimed
     """
 
     lease: model.Lease
@@ -42,7 +42,7 @@ class FinishedStart:
     outcomes: Mapping[str, transitions.Outcome]
 
     def settle(self, lease: model.Lease | None, clock: Clock) -> transitions.Change | None:
-        """Return what the lease is now; None if it is not what it was.
+        """Return the change of the lease; None if the lease has changed since the poll.
 
         :param lease: as it was read, locked
         """
@@ -57,7 +57,7 @@ class FinishedStart:
 
 
 class FastStarts:
-    """Keep the leases that wait for one resource, and find out that it is awake.
+    """Cache the leases that wait for one resource, and check whether it is active.
 
     :param plugins: resource type -> plugin
     :param enter: see :class:`climate_core.engine.executor.EventExecutor`
@@ -73,14 +73,14 @@ class FastStarts:
         self._enter = enter
         self._clock = clock
         self._lock = threading.Lock()
-        #: Leases by their ids, with the event of their start, and the ids by what each waits for.
+        #: Leases by their ids, with the event of their start, and the ids by the resources.
         self._kept: collections.OrderedDict[str, tuple[model.Event, model.Lease]] = (
             collections.OrderedDict()
         )
         self._ids: dict[model.Key, str] = {}
 
     def keep(self, lease: model.Lease, event: model.Event) -> None:
-        """Keep a lease whose start goes on later, unless it has more than one resource."""
+        """Cache a lease whose start continues later, unless it has more than one resource."""
         handler = events.get_handler(event.event_type)
         goes_on = event.status == states.EventStatus.UNDONE
         if not (handler.done_when_active and goes_on and len(lease.reservations) == 1):
@@ -92,7 +92,7 @@ class FastStarts:
                 self._drop(next(iter(self._kept)))
 
     def forget(self, lease_id: str) -> None:
-        """Keep a lease no more whose events others work on."""
+        """Drop a lease whose events are in progress elsewhere."""
         with self._lock:
             self._drop(lease_id)
 
@@ -105,7 +105,7 @@ class FastStarts:
     def find_early_poll(self, resource_type: str, resource_id: str) -> DueEvent | None:
         """Return the start that waits for a resource, see :mod:`climate_core.db.due_events`.
 
-        :returns: None if it is not known, or if others may work on it by now
+        :returns: None if it is not known, or if it may be in progress by now
         """
         with self._lock:
             lease_id = self._ids.get((resource_type, resource_id))
@@ -121,7 +121,7 @@ class FastStarts:
         return due_events.bring_forward(DueEvent(*values), event.updated_at, 1, now)
 
     def find(self, due: DueEvent) -> FinishedStart | None:
-        """Look at the resource of a start; None unless it is known to be awake."""
+        """Poll the resource of a start; None unless it is active."""
         with self._lock:
             found = self._drop(due.lease_id)
         if found is None:
@@ -151,16 +151,16 @@ class FastStarts:
         try:
             return plugin.is_awake(lease, reservation)
         except (errors.Gone, *attempts.EXPECTED_ERRORS) as exc:
-            LOG.info('%s is looked at again: %s', reservation.id, exc)
+            LOG.info('Could not poll %s early; the start polls it again: %s', reservation.id, exc)
         except Exception:
-            LOG.exception('%s is looked at again', reservation.id)
+            LOG.exception('Could not poll %s early; the start polls it again', reservation.id)
         return False
 
 
 def _find_unclaimed(
     lease: model.Lease | None, event_id: str, generation: int
 ) -> model.Event | None:
-    """Return an event of a lease that nobody has claimed since it had this generation."""
+    """Return an event of a lease that is unclaimed since it had this generation."""
     for event in lease.events if lease is not None else ():
         if (event.id, event.generation) == (event_id, generation):
             return event if event.status == states.EventStatus.UNDONE else None

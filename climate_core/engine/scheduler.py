@@ -46,7 +46,7 @@ class Pool(Protocol):
 
     @property
     def places(self) -> int:
-        """Return how many events may be worked on at the same time."""
+        """Return the maximum number of events in progress."""
 
     def begin(self, batch: Sequence[due_events.DueEvent], ended: Ended) -> None:
         """Work on events; ``ended`` is called once for each of them."""
@@ -61,8 +61,8 @@ class Pool(Protocol):
 class Scheduler(Worker):
     """Hand events that are due to threads.
 
-    The database is asked when the next event is due that it told of, or an earlier one that an
-    event leaves behind, and when something may be due that nobody has told.
+    The database is queried when the next event is due that it returned, or an earlier one that an
+    event leaves behind, and after the longest sleep for events that no nudge announced.
 
     :param idle_seconds: the longest sleep
     """
@@ -78,28 +78,28 @@ class Scheduler(Worker):
         self._pool, self._bulkhead = pool, pool.bulkhead
         self._bulkhead.freed.append(self._wake)
         self._window = pool.places * 4
-        #: Events that are worked on, by their ids.
+        #: Events in progress, by their ids.
         self._in_flight: dict[str, due_events.DueEvent] = {}
-        #: Whether the database is to be asked now, and otherwise when, by the monotonic clock.
-        self._unknown = True
-        self._ask_at = math.inf
-        #: Not before this, while something that is due waits for a place.
-        self._again_at = 0.0
-        #: Events that are due and not begun, by their ids, and whether the database has more.
+        #: Whether to query the database now, and otherwise when, by the monotonic clock.
+        self._must_query = True
+        self._query_at = math.inf
+        #: No query before this time while a due event waits for a place.
+        self._no_query_before = 0.0
+        #: Due events that have not started, by their ids, and whether the database has more.
         self._waiting: dict[str, due_events.DueEvent] = {}
         self._has_more = False
-        #: Whether another manager was faster since it was asked.
-        self._beaten = False
-        #: Whether something was begun since it was asked.
-        self._has_begun = False
-        #: Events that were due, and others by then, while they were worked on.
-        self._busy: set[str] = set()
+        #: Whether another manager was faster since the last query.
+        self._lost_claim = False
+        #: Whether an event was started since the last query.
+        self._has_started = False
+        #: Events in progress that were due again with another generation, and early polls.
+        self._due_again: set[str] = set()
         self._early: dict[str, due_events.DueEvent] = {}
         database.listen(due_events.DUE, self.nudge)
 
     @property
     def free_places(self) -> int:
-        """Return on how many more events work may begin now."""
+        """Return how many more events may start now."""
         return self._pool.places - len(self._in_flight)
 
     def stop(self) -> None:
@@ -115,81 +115,81 @@ class Scheduler(Worker):
         return all_ended
 
     def nudge(self) -> None:
-        self._unknown = True
+        self._must_query = True
         self._wake()
 
     def expect(self, due_at: datetime.datetime) -> None:
-        """Ask the database when something is due that was written, and not before that."""
+        """Query the database when an event is due that was written, and not before that."""
         if due_at <= self._clock.now():
             self.nudge()
             return
-        self._ask_by(due_at)
+        self._query_by(due_at)
         self._wake()
 
-    def _ask_by(self, due_at: datetime.datetime) -> None:
+    def _query_by(self, due_at: datetime.datetime) -> None:
         at = time.monotonic() + (due_at - self._clock.now()).total_seconds()
         with self._changed:
-            self._ask_at = min(self._ask_at, at)
+            self._query_at = min(self._query_at, at)
 
     def poll_early(self, due: due_events.DueEvent) -> None:
         """Work on an event at its ``next_at``, though the database has a later one."""
         with self._changed:
             kept = self._early.get(due.id)
-            # Threads tell of them in any order; what is older now is a claim that fails.
+            # Threads report them in any order; the claim of an older generation would fail.
             if kept is None or kept.generation <= due.generation:
                 self._early[due.id] = due
         self._wake()
 
     def poll(self) -> float | None:
-        """Start work on what is due; return the seconds until there is something again."""
+        """Start due events; return the seconds until the next one."""
         now = self._clock.now()
         self._begin(now)
-        if self._may_ask() and time.monotonic() >= self._next_question():
-            self._ask()
+        if self._may_query() and time.monotonic() >= self._next_query_at():
+            self._query()
             now = self._clock.now()
             self._begin(now)
         # The end of an event wakes it.
-        return self._seconds_to_sleep(now) if self._may_ask() else None
+        return self._seconds_to_sleep(now) if self._may_query() else None
 
     def _wake(self) -> None:
         super().nudge()
 
-    def _may_ask(self) -> bool:
-        """Tell whether an answer may change what is begun next."""
+    def _may_query(self) -> bool:
+        """Return whether a query may change what starts next."""
         return self.free_places > 0 or bool(self._waiting)
 
-    def _next_question(self) -> float:
-        """Return when to ask the database, by the monotonic clock."""
-        has_more = self._has_more and (self._has_begun or not self._waiting)
-        at = 0.0 if self._unknown or has_more else self._ask_at
-        return max(at, self._again_at) if self._waiting else at
+    def _next_query_at(self) -> float:
+        """Return when to query the database, by the monotonic clock."""
+        has_more = self._has_more and (self._has_started or not self._waiting)
+        at = 0.0 if self._must_query or has_more else self._query_at
+        return max(at, self._no_query_before) if self._waiting else at
 
     def _seconds_to_sleep(self, begun_at: datetime.datetime) -> float:
-        """Return the seconds until the next question, or until an early look may begin.
+        """Return the seconds until the next query, or until an early poll may start.
 
-        :param begun_at: when those whose time had come were begun; what is left of them waits for
-            a place, or for the question
+        :param begun_at: when due events were started; the rest of them waits for a place, or for
+            the query
         """
-        seconds = max(0.0, self._next_question() - time.monotonic())
+        seconds = max(0.0, self._next_query_at() - time.monotonic())
         with self._changed:
             early = [each.next_at for each in self._early.values() if each.next_at > begun_at]
         if not early:
             return seconds
         return min(seconds, max(0.0, (min(early) - self._clock.now()).total_seconds()))
 
-    def _ask(self) -> None:
-        """Ask the database what is due, and when there is more."""
-        self._unknown, self._ask_at = False, math.inf
+    def _query(self) -> None:
+        """Read the due events, and when the next one is due."""
+        self._must_query, self._query_at = False, math.inf
         began, services = time.monotonic(), self._bulkhead.services
-        # Of more than all managers take at once they choose different ones.
-        window = self._window * (_LOST_CLAIM_FACTOR if self._beaten else 1)
-        self._beaten = False
+        # If more are due than all managers take, the managers choose different ones.
+        window = self._window * (_LOST_CLAIM_FACTOR if self._lost_claim else 1)
+        self._lost_claim = False
         try:
             now, rows = self._database.read(
                 due_events.read_due, window, services, self._bulkhead.full(), self._has_more
             )
         except BaseException:
-            self._unknown = True
+            self._must_query = True
             raise
         due: list[due_events.DueEvent] = []
         seconds = None
@@ -204,30 +204,32 @@ class Scheduler(Worker):
                 each.id: each for each in shuffle_equals(due) if not self._is_begun(each)
             }
             self._has_more = len(due) >= window
-            self._has_begun = False
-            self._again_at = asked + max(_MIN_QUERY_SECONDS, _QUERY_TIME_FACTOR * (asked - began))
-            self._ask_at = min(self._ask_at, asked + limit_sleep(seconds, self._idle_seconds))
+            self._has_started = False
+            self._no_query_before = asked + max(
+                _MIN_QUERY_SECONDS, _QUERY_TIME_FACTOR * (asked - began)
+            )
+            self._query_at = min(self._query_at, asked + limit_sleep(seconds, self._idle_seconds))
 
     def _is_begun(self, due: due_events.DueEvent) -> bool:
-        """Tell whether an event is worked on; it may be due again after that if it has changed."""
+        """Return whether an event is in progress; if it has changed it may be due again after."""
         begun = self._in_flight.get(due.id)
         if begun is not None and begun.generation != due.generation:
-            self._busy.add(due.id)
+            self._due_again.add(due.id)
         return begun is not None
 
     def _begin(self, now: datetime.datetime) -> None:
-        """Begin what is due and has a place: what may be looked at early comes last."""
+        """Start due events for which there is a place; early polls come last."""
         if self._waiting:
             self._submit_all(list(self._waiting.values()))
-        # What is due and not begun yet is not kept waiting by looks at what is.
-        if not self._early or self._unknown or (self._has_more and self._has_begun):
+        # Early polls do not delay due events that have not started.
+        if not self._early or self._must_query or (self._has_more and self._has_started):
             return
         with self._changed:
             early = [each for each in self._early.values() if each.next_at <= now]
         self._submit_all(sorted(early, key=operator.attrgetter('next_at')))
 
     def _submit_all(self, found: Iterable[due_events.DueEvent]) -> None:
-        # Of many that call the same services only the first finds out that these have no room.
+        # Services without a free place are checked once, not for each event that calls them.
         full: set[frozenset[str]] = set()
         begun: list[due_events.DueEvent] = []
         for due in found:
@@ -240,19 +242,19 @@ class Scheduler(Worker):
             elif not self._bulkhead.has_capacity(due):
                 full.add(due.services)
         if begun:
-            self._has_begun = True
+            self._has_started = True
             self._pool.begin(begun, self._ended)
 
     def _take(self, due: due_events.DueEvent) -> bool | None:
         """Take an event from those that wait.
 
-        :returns: whether it was to be looked at early, though it may be due by now; None: it is
-            not to be begun
+        :returns: whether it is an early poll, though it may be due by now; None: it must not
+            start
         """
         with self._changed:
             begun, early = self._in_flight.get(due.id), self._early.get(due.id)
             if begun is not None:
-                # What was told before the work on it began is seen by that, and only that.
+                # The work in progress includes what was reported before it started.
                 if early is not None and early.generation <= begun.generation:
                     del self._early[due.id]
                 return None
@@ -267,24 +269,24 @@ class Scheduler(Worker):
         self, due: due_events.DueEvent, result: WorkResult | None, error: BaseException | None
     ) -> None:
         if error is not None:
-            told = '%s of lease %s was interrupted; it is resumed when its claim expires'
-            LOG.error(told, due.event_type, due.lease_id, exc_info=error)
+            message = '%s of lease %s was interrupted; it is resumed when its claim expires'
+            LOG.error(message, due.event_type, due.lease_id, exc_info=error)
         self._bulkhead.end(due.id)
         with self._changed:
             del self._in_flight[due.id]
-            was_due = due.id in self._busy
-            self._busy.discard(due.id)
-            # An early look comes to nothing when there is nothing left to look at.
+            was_due = due.id in self._due_again
+            self._due_again.discard(due.id)
+            # An early poll has no result when there is nothing left to poll.
             if result is True and not due.is_early:
                 # Another manager was faster, perhaps with the next ones, too.
-                self._beaten = True
+                self._lost_claim = True
                 self._waiting.clear()
             if isinstance(result, datetime.datetime):
-                # It sleeps for less; the database is not asked before that.
-                self._ask_by(result)
+                # It sleeps for less; the database is not queried before that.
+                self._query_by(result)
             if error is not None or was_due or result is True:
-                self._unknown = True
-            # The next one that waits may begin.
+                self._must_query = True
+            # The next event that waits may start.
             self._wake()
 
 
@@ -311,12 +313,10 @@ class QueueWorker(Worker):
     """
 
     name = 'queue'
-    # A bug in a plugin must not end the manager.
+    # An unexpected error of a plugin must not end the manager.
     expected_errors = (Exception,)
-    failure_message = (
-        'It is not known which leases need not wait any more; they are tried again later'
-    )
-    #: The longest sleep: nothing is polled.
+    failure_message = 'It is not known which leases need not wait any more; they are tried again later'
+    #: Seconds of the longest sleep: nothing is polled.
     _IDLE_SECONDS = 3600.0
 
     def __init__(self, database: Database, look: Callable[[], float | None]) -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask for the tokens of owners shortly before their leases start, and tell what will not work.
+"""Request the tokens of owners shortly before their leases start, and report rejected trusts.
 
-At the start nothing is sent then but the wake-up. Each manager does so for itself, at a moment
-that chance chooses, since each has its own tokens. A start does not wait for it and does not need
-it: what is not prepared in time asks for its token itself.
+Then only the wake-up is sent at the start. Each manager does so at a random moment, since it has
+its own tokens. A start does not wait for it and does not need it: without a prepared token it
+requests one itself.
 """
 
 import dataclasses
@@ -27,14 +27,14 @@ from climate_core.threads import Worker
 
 LOG = log.getLogger(__name__)
 
-#: What starts sooner than in so many seconds asks for its token itself.
+#: A lease that starts within this number of seconds requests its token itself.
 _TOO_SOON_SECONDS: Final = 2.0
-#: Owners of whom no more are prepared at a time: those whose leases start first.
+#: Maximum number of prepared owners: those whose leases start first.
 _MAX_OWNERS: Final = 300
-#: Leases that are told of one trust at a time.
+#: Maximum number of leases of one trust that are changed at a time.
 _MAX_LEASES_NOTIFIED: Final = 100
-#: Seconds in which the first look at the database comes, at a moment that chance chooses, after
-#: the start of a manager or a hint; and the least seconds from one look to the next.
+#: Maximum number of seconds until the first read of the database, at a random moment after the
+#: start of a manager or a hint; and the least seconds between two reads.
 _FIRST_READ_SECONDS: Final = 2.0
 _MIN_READ_SECONDS: Final = 10.0
 
@@ -43,9 +43,9 @@ _MIN_READ_SECONDS: Final = 10.0
 class _Owner:
     """An owner whose lease starts; times are those of the monotonic clock.
 
-    :param ask_at: when to ask for the token
+    :param ask_at: when to request the token
     :param starts_at: when the first of their leases starts
-    :param may_be_told: whether a lease of theirs may say that its start will fail
+    :param may_be_told: whether a lease of theirs may have the reason that its start will fail
     """
 
     ask_at: float
@@ -54,20 +54,20 @@ class _Owner:
 
 
 class StartPreparation(Worker):
-    """Ask for tokens, one at a time and at most ten in a second.
+    """Request tokens, one at a time and at most ten in a second.
 
-    The database is asked at long intervals for all that starts until the next time, and when
-    others have written something; what this manager writes it is told.
+    The database is read at long intervals for all leases that start until the next read, and when
+    other managers have written something; :meth:`expect` adds the leases of this manager.
 
-    :param token: has a token for a trust that is good for so many seconds; tells whether it asked
-        Keystone. It raises what :meth:`climate_core.cloud.Cloud.prepare` does
+    :param token: caches a token for a trust that is valid for a number of seconds; returns whether
+        it called Keystone. It raises what :meth:`climate_core.cloud.Cloud.prepare` does
     :param types: the types of resources that are woken with the rights of the owner
-    :param seconds: how long before the start this begins
-    :param idle_seconds: how long the managers do not tell each other of what is due later
+    :param seconds: how long before the start this happens
+    :param idle_seconds: how long the managers do not notify each other of later events
     """
 
     name = 'preparation'
-    # A bug in it must not end the manager.
+    # An unexpected error must not end the manager.
     expected_errors = (Exception,)
     failure_message = 'Some leases are not prepared for their starts; they start all the same'
     spacing = 0.1
@@ -106,7 +106,7 @@ class StartPreparation(Worker):
             self.nudge()
 
     def look_again(self) -> None:
-        """Read soon what starts: something was written that this manager does not know."""
+        """Read soon which leases start: another manager has written something."""
         self._read_within(random.uniform(0.0, _FIRST_READ_SECONDS))  # nosec B311 # spreads load, no secret
         self.nudge()
 
@@ -120,9 +120,9 @@ class StartPreparation(Worker):
             with self._changed:
                 owner = self._owners.pop(trust_id, None)
             if owner is None:
-                # Others whose leases start before it have its place since.
+                # Owners whose leases start earlier have replaced it.
                 continue
-            # The next one comes after the pause.
+            # The next owner comes after the pause.
             if self.stopping or self._prepare(trust_id, owner):
                 break
         with self._changed:
@@ -135,7 +135,7 @@ class StartPreparation(Worker):
             self._read_at = min(self._read_at, at)
 
     def _read(self) -> None:
-        """Read what starts until the next time."""
+        """Read which leases start until the next read."""
         now = self._was_read_at = self._monotonic()
         with self._changed:
             self._read_at = now + self._period
@@ -144,11 +144,11 @@ class StartPreparation(Worker):
         for each in found:
             self._plan(each.trust_id, each.seconds, each.may_be_told)
         if len(found) == _MAX_OWNERS:
-            # There are more, and room for them when these have started.
+            # There are more, which are read when these have started.
             self._read_within(found[-1].seconds)
 
     def _plan(self, trust_id: str, left: float, may_be_told: bool = False) -> bool:
-        """Plan to ask for a token within the time that is left; tell whether that is news.
+        """Plan to request a token within the time that is left; return whether that is new.
 
         :param left: seconds until a lease with this trust starts
         """
@@ -169,7 +169,7 @@ class StartPreparation(Worker):
         return True
 
     def _prepare(self, trust_id: str, owner: _Owner) -> bool:
-        """Have a token of a trust; tell whether Keystone was asked."""
+        """Cache a token of a trust; return whether Keystone was called."""
         left = owner.starts_at - self._monotonic()
         try:
             was_asked = self._token(trust_id, max(0.0, left) + self._seconds)
@@ -181,17 +181,17 @@ class StartPreparation(Worker):
             LOG.info('There is no token for a lease that starts in %d seconds: %s', left, exc)
             self._look_at_trouble_again()
             return True
-        # What was kept says nothing of what Keystone thinks now.
+        # A cached token does not show whether Keystone accepts the trust now.
         if was_asked and owner.may_be_told:
             self._tell(trust_id, None)
         return was_asked
 
     def _look_at_trouble_again(self) -> None:
-        """Read again what starts: this finds what has no token yet."""
+        """Read again soon: this finds the owners without a token."""
         self._read_within(self._seconds / 4)
 
     def _tell(self, trust_id: str, reason: str | None) -> None:
-        """Write to the leases that start soon why they will not; None: they will."""
+        """Record in the leases of a trust why their start will fail; None: remove the reason."""
         found = self._database.read(
             events.find_leases_to_notify,
             self._types,

@@ -338,8 +338,8 @@ def test_event_that_is_worked_on_is_due_again_only_if_it_was_changed(
     assert set(loop._waiting) == left
     go_on.set()
     assert stop(loop)
-    assert loop._unknown is is_changed
-    assert not loop._busy
+    assert loop._must_query is is_changed
+    assert not loop._due_again
 
 
 @pytest.mark.parametrize(('later', 'looks'), [(0, 1), (1, 2)])
@@ -419,7 +419,7 @@ def test_early_look_that_comes_to_nothing_drops_nothing_that_is_due(world: World
     go_on.set()
     assert stop(loop)
     assert results == [True]
-    assert (len(loop._waiting), loop._beaten) == (2, False)
+    assert (len(loop._waiting), loop._lost_claim) == (2, False)
 
 
 def test_look_waits_for_no_thread(world: World) -> None:
