@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the plugins that climate.conf names and make one of each."""
+"""Load and create the plugins of climate.conf."""
 
 import collections
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from climate_core.cloud import Cloud
 
 NAMESPACE = 'climate.resource.plugins'
-#: What comes with a plugin: another form of the same name on the wire.
+#: Type of resource -> the plugin of another form of the same type on the wire.
 _OTHER_FORMS: Final[Mapping[str, type[ResourcePlugin]]] = {
     resource_types.SERVER: SizesPlugin,
     resource_types.FLOATING_IP: HeldFloatingIpPlugin,
@@ -66,7 +66,7 @@ def with_forms(plugins: Iterable[type[ResourcePlugin]]) -> list[type[ResourcePlu
 
 
 def load_plugins(conf: cfg.ConfigOpts, cloud: 'Cloud') -> dict[str, ResourcePlugin]:
-    """Make the plugins of ``[manager] plugins``, by the type of resource they are for.
+    """Create the plugins of ``[manager] plugins``, by their types of resource.
 
     Registers the options of each in a section named after its type; raises :exc:`PluginError`.
     """

@@ -30,35 +30,35 @@ if TYPE_CHECKING:
 STACK_TYPE: Final = 'virtual:stack'
 #: The property that makes a reservation a member: the id of its root stack.
 STACK_ID_KEY: Final = 'stack_id'
-#: The property of a reservation that says it.
+#: The schema of this property.
 STACK_ID_SCHEMA: Final[Mapping[str, Any]] = {STACK_ID_KEY: {'type': 'string', 'format': 'uuid'}}
-#: End actions of a stack that leave it there.
+#: End actions that keep a stack.
 KEEPING_END_ACTIONS = frozenset({'suspend', 'snapshot', 'nothing'})
-#: Those that leave it suspended.
+#: End actions that keep it suspended.
 SUSPENDING_END_ACTIONS = frozenset({'suspend', 'snapshot'})
 
 _S = states.ReservationStatus
 _SERVER_TYPE: Final = 'virtual:instance'
-#: How many stacks that end are remembered, and for how many seconds: their members end together.
+#: Maximum number of cached stacks at their end, and seconds: their members end together.
 _MAX_CACHED_STACKS: Final = 1000
 _CACHE_SECONDS: Final = 10.0
 
 
 def find_parent_stack(lease: model.Lease, member: model.Reservation) -> model.Reservation | None:
-    """Return the reservation of the stack that a member belongs to: the last one there was."""
+    """Return the latest reservation of the stack that a member belongs to."""
     stack = STACK_TYPE, member.params.get(STACK_ID_KEY)
     found = [r for r in lease.reservations if (r.resource_type, r.resource_id) == stack]
     return max(found, key=lambda each: (each.live, each.created_at), default=None)
 
 
 def is_woken_by_heat(lease: model.Lease, member: model.Reservation) -> bool:
-    """Tell whether a member is woken with its stack, so that its own plugin need not."""
+    """Return whether a member is woken with its stack, not by its own plugin."""
     stack = find_parent_stack(lease, member)
     return stack is not None and stack.status in (_S.PENDING, _S.ACTIVE)
 
 
 class ParentStacks:
-    """The stacks of members at their end, each looked at once for all its members."""
+    """The stacks of members at their end, each read once for all of its members."""
 
     def __init__(self, cloud: 'Cloud') -> None:
         self._cloud = cloud
@@ -73,7 +73,7 @@ class ParentStacks:
 
         A server is suspended if its stack should be and is not.
 
-        :param conn: the rights to look at the stack
+        :param conn: the rights to read the stack
         """
         stack = find_parent_stack(lease, member)
         if stack is None or not _is_kept(lease, stack):
@@ -117,7 +117,7 @@ def list_reserved_members(conn: 'connections.Connection', all_projects: bool) ->
 def are_all_members_reserved(
     conn: 'connections.Connection', lease: model.Lease, stack: model.Reservation
 ) -> bool:
-    """Tell whether a stack has members, and none of them is awake."""
+    """Return whether a stack has members, and all of them are reserved."""
     members = {
         r.resource_id for r in lease.live if r.params.get(STACK_ID_KEY) == stack.resource_id
     }
@@ -125,9 +125,9 @@ def are_all_members_reserved(
 
 
 def _is_kept(lease: model.Lease, stack: model.Reservation) -> bool:
-    """Tell whether the end of the lease was the end of a stack, and was to leave it there.
+    """Return whether the end of the lease was the end of a stack, with a keeping end action.
 
-    That it was never noted as awake says nothing: one that woke half-way is kept, too.
+    A stack that was never recorded as active may have started in part: it is kept, too.
     """
     taken_out = bool(lease.events_of(model.END_RESERVATION, reservation_id=stack.id))
     ended = stack.status == _S.DELETED and not stack.missing_resources and not taken_out

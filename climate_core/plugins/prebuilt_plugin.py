@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A resource whose own service holds its capacity while it sleeps.
+"""A resource whose own service holds its capacity while it is reserved.
 
-That is what servers, volumes and stacks have in common: it is there before its lease, it is woken
-with the rights of the lease's owner and ended with them, or with the service's if the owner left
-none. Each look takes one step; what was asked for is kept with the reservation between the looks.
+That is what servers, volumes and stacks have in common: it exists before its lease, it is woken
+with the rights of the lease's owner and ended with them, or with those of the service if the owner
+left none. Each poll takes one step; requests are recorded with the reservation between the polls.
 """
 
 import abc
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 LOG = log.getLogger(__name__)
 
-#: Up to so many reservations are looked up one by one, more by listing.
+#: Maximum number of reservations that are read one by one; more are listed.
 _MAX_SINGLE_READS = 10
-#: The name of an option, see :func:`first_look_option`.
+#: The name of an option, see :func:`first_poll_option`.
 _FIRST_POLL_OPTION = 'first_look_seconds'
 
 
 def on_end_option(
     choices: Sequence[tuple[str, str]], resource: str, never_woken: str | None = None
 ) -> cfg.StrOpt:
-    """Return the option of the end action that a reservation has if it says none."""
+    """Return the option of the default end action of a reservation."""
     return cfg.StrOpt(
         'on_end',
         default='delete',
@@ -51,7 +51,7 @@ def on_end_option(
 
 
 def first_poll_option(service: str, section: str) -> cfg.FloatOpt:
-    """Return the option of the first look at what came of a request.
+    """Return the option of the first poll after a request.
 
     :param section: the one with the options of the notifications of the service
     """
@@ -76,7 +76,7 @@ def end_action_schema(choices: Sequence[tuple[str, str]]) -> dict[str, Any]:
 
 
 class PrebuiltPlugin(base.ResourcePlugin):
-    """Reserve resources of one type that sleep until they are woken.
+    """Reserve resources of one type that exist, reserved, until they are woken.
 
     A subclass gives the class attributes, and what is done in which state of a resource; all that
     it does may raise Gone if the resource is no more. What is final reads the resource
@@ -90,9 +90,9 @@ class PrebuiltPlugin(base.ResourcePlugin):
     #: The calls to its service: a module of ``cloud``, with ``get``, ``read_project``,
     #: ``delete``, ``list_ids`` and ``check_all_visible``.
     calls: ClassVar[Any]
-    #: Says that a resource is no more, without a full stop.
+    #: Reason for a resource that no longer exists, without a full stop.
     gone: ClassVar[str]
-    #: The name of the option that says what the name of a copy begins with; of what can be copied.
+    #: The name of the option with the prefix of the names of copies, if there are any.
     prefix: ClassVar[str] = ''
 
     def __init__(self, conf: cfg.ConfigOpts, cloud: 'Cloud') -> None:
@@ -108,7 +108,7 @@ class PrebuiltPlugin(base.ResourcePlugin):
 
     @abc.abstractmethod
     def _end(self, context: EndContext, found: Any) -> PollAgain | None:
-        """Take the next step of the end; it is tried again after each exception.
+        """Take the next step of the end; it is retried after each exception.
 
         :param found: the resource, as its service shows it now
         """
@@ -139,14 +139,14 @@ class PrebuiltPlugin(base.ResourcePlugin):
 
     @abc.abstractmethod
     def _reserved_since(self, found: Any) -> datetime.datetime | None:
-        """Tell when a resource that waits for a lease changed last; None if it does not wait."""
+        """Return when a reserved resource last changed; None if it is not reserved."""
 
     def _lost_reason(
         self,
         reservation: 'Reservation',  # noqa: ARG002
         found: Any,  # noqa: ARG002
     ) -> str | None:
-        """Return why a resource that its service shows is lost all the same; None if it is not."""
+        """Return why an existing resource is lost nevertheless; None if it is not."""
         return None
 
     @property
@@ -168,11 +168,11 @@ class PrebuiltPlugin(base.ResourcePlugin):
         return self._start(self._wake, lease, reservation)
 
     def _wake_without_read(self, context: StepContext) -> PollAgain | None:  # noqa: ARG002
-        """Wake a resource that should wait for it, without a look at it before.
+        """Wake a resource that should be reserved, without reading it before.
 
-        Only for a service that refuses what the state of the resource does not allow.
+        Only for a service that rejects what the state of the resource does not allow.
 
-        :returns: None if it was refused: what it needs is seen by a look
+        :returns: None if it was rejected: reading the resource shows what it needs
         """
         return None
 
@@ -276,7 +276,7 @@ class PrebuiltPlugin(base.ResourcePlugin):
         try:
             return self._next(step, conn, lease, reservation)
         except exceptions.Permanent as exc:
-            # It holds capacity as long as it is there.
+            # It holds capacity as long as it exists.
             raise exceptions.Transient(str(exc), exc.progress) from exc
 
     @final
@@ -320,23 +320,23 @@ class PrebuiltPlugin(base.ResourcePlugin):
         return self.compare_pages()(reservations)
 
     def compare_pages(self) -> Callable[[Sequence['Reservation']], Mapping[str, str]]:
-        # What is made after the listing is looked up.
+        # Resources that are created after the listing are read one by one.
         listed = functools.cache(lambda: set(self.calls.list_ids(self.cloud.service())))
         return functools.partial(self._find_missing, listed)
 
     def _find_missing(
         self, listed: Callable[[], set[str]], reservations: Sequence['Reservation']
     ) -> Mapping[str, str]:
-        # What is to be made is not missing.
+        # A resource that was not created yet is not missing.
         reservations = [each for each in reservations if each.is_made]
         if not reservations:
             return {}
         conn = self.cloud.service()
-        # Without the right to see every project each resource would look gone.
+        # Without the right to list all projects every resource would appear deleted.
         self.calls.check_all_visible(conn)
         ids = [each.resource_id for each in reservations]
         seen = self._seen(conn, ids, listed) if len(ids) > _MAX_SINGLE_READS else set()
-        # A listing by pages can miss what is created meanwhile: look it up.
+        # A listing by pages can miss what is created concurrently: read it.
         unseen = [each for each in reservations if each.resource_id not in seen]
         reasons = {each.id: self._read_lost_reason(conn, each) for each in unseen}
         return {each: reason for each, reason in reasons.items() if reason is not None}
@@ -347,9 +347,9 @@ class PrebuiltPlugin(base.ResourcePlugin):
         ids: Collection[str],  # noqa: ARG002
         listed: Callable[[], set[str]],
     ) -> set[str]:
-        """Return which of many resources are there, perhaps with others.
+        """Return which of many resources exist, perhaps with others.
 
-        :param listed: lists all of them when it is called first
+        :param listed: lists all of them at its first call
         """
         return listed()
 
@@ -380,15 +380,15 @@ def _is_first_try(lease: 'Lease', reservation: 'Reservation') -> bool:
 
 
 class HintedPlugin(PrebuiltPlugin):
-    """Reserve resources that their service builds asleep because of a hint."""
+    """Reserve resources that their service creates reserved because of a hint."""
 
     @abc.abstractmethod
     def _read_reservable(self, context: 'RequestContext', resource_id: str) -> Any:
-        """Return a resource of the user's project; None if it is not, or about to be gone."""
+        """Return a resource of the user's project; None if it is not, or is being deleted."""
 
     @abc.abstractmethod
     def _is_reservation(self, found: Any, context: 'RequestContext') -> bool:
-        """Tell whether a resource waits for a lease, or is being built to."""
+        """Return whether a resource is reserved, or is being created so."""
 
     @staticmethod
     @abc.abstractmethod

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers and volumes that are made for a lease from the specification in its request.
+"""Read and store the specifications of servers and volumes that a lease creates.
 
-Each of them is a reservation; those of one part of the request are a group. Each stores the short
+Each resource is a reservation; those of one part of the request are a group. Each stores the short
 values of the specification. Its objects and lists, as metadata and block devices, are stored once,
-with the first of the group, whose row stays as long as the lease. Nothing is asked here.
+with the first of the group, whose row stays as long as the lease. No service is called here.
 """
 
 import dataclasses
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
 
-#: The property of a reservation that says for which one a resource was made.
+#: The property with the reservation for which a resource was created.
 MADE_FOR: Final = 'made_for'
-#: Names in the params of a reservation the digest of its specification; never shown.
+#: The key of the digest of its specification in the params of a reservation; never shown.
 DIGEST_KEY: Final = '_said'
 HOLDS: Final = model.HOLDS
 
@@ -73,18 +73,18 @@ def metadata_schema(most: int, key_pattern: str) -> dict[str, Any]:
 
 
 def made_for_schema(service: str, noun: str) -> dict[str, Any]:
-    """Return the property of a reservation whose resource is made by a service."""
+    """Return the property of a reservation whose resource a service creates."""
     told = f'The reservation for which the lease service makes the {noun}. {service} says it; '
     return {MADE_FOR: {**UUID_SCHEMA, 'description': f'{told}users leave it out.'}}
 
 
 def is_requested(values: Mapping[str, Any], key: str, status: str) -> bool:
-    """Tell whether a part of a request asks for what is to be made.
+    """Return whether a part of a request has the specification of new resources.
 
-    :param key: the property that says what to make, which is also what it is called
-    :param status: that of a resource which is there and can be reserved
-    :raises climate_core.exceptions.BadRequest: it says neither what is there nor what to make, or
-        both
+    :param key: the property with the specification, which is also the noun for users
+    :param status: that of an existing resource which can be reserved
+    :raises climate_core.exceptions.BadRequest: it has neither an existing resource nor a
+        specification, or both
     """
     if key in values and 'resource_id' in values:
         raise exceptions.BadRequest(
@@ -106,12 +106,12 @@ def reserve_group(
     held: Mapping[str, int],
     hidden: tuple[str, ...] = (),
 ) -> ReservedResource:
-    """Claim each resource that a part of a request asks for.
+    """Reserve the resources of a part of a request.
 
-    :param wanted: what the request says of them, with ``name`` and perhaps ``count``
-    :param params: what each reservation keeps besides
+    :param wanted: their specification, with ``name`` and perhaps ``count``
+    :param params: what each reservation stores besides
     :param held: what each will hold, by unit
-    :param hidden: what is not kept of what the request says
+    :param hidden: the fields of the specification that are not stored
     :raises climate_core.exceptions.BadRequest: the names of several are too long
     """
     shown = {name: each for name, each in wanted.items() if name not in (*hidden, 'count')}
@@ -136,7 +136,7 @@ def reserve_group(
 def read_unsealed_spec(lease: 'Lease', reservation: 'Reservation', key: str) -> dict[str, Any]:
     """Return the whole specification of a reservation, to create its resource.
 
-    :raises climate_core.exceptions.Transient: no key of the operator opens its metadata
+    :raises climate_core.exceptions.Transient: no key of the operator unseals its metadata
     """
     found = merge_spec(lease, reservation, key)
     if isinstance(found.get('metadata'), sealing.Unopened):
@@ -160,7 +160,7 @@ def merge_spec(lease: 'Lease', reservation: 'Reservation', key: str) -> dict[str
 
 
 def request_keys(values: Mapping[str, Any], said: Iterable[str]) -> list[Hashable]:
-    """Return the keys of what a request asks for; see ``ResourcePlugin.request_keys``.
+    """Return the keys of a requested resource; see ``ResourcePlugin.request_keys``.
 
     :param said: the digests of the specification; empty if it has none
     """
@@ -172,13 +172,13 @@ def request_keys(values: Mapping[str, Any], said: Iterable[str]) -> list[Hashabl
 
 
 def check_made_for(context: 'RequestContext', lease: 'Lease | None') -> None:
-    """Reject a resource that another one than the lease service created for a reservation.
+    """Reject a resource that was not created by the lease service for a reservation.
 
     :param lease: that the resource is to join; None: it is not one that exists
     :raises climate_core.exceptions.InvalidState: the request has no token of the lease's trust
     """
     trust_id = context.trust_id
-    # While releases are mixed an API of the one before asks for Nova.
+    # During an upgrade an API of the release before may ask for Nova.
     known = trust_id != UNKNOWN_TRUST or not context.by_service
     if lease is None or trust_id is None or (known and trust_id != lease.trust_id):
         raise exceptions.InvalidState(
@@ -206,7 +206,7 @@ def reservation_keys(reservation: 'Reservation', key: str) -> list[Hashable]:
 def compute_digests(
     conf: 'cfg.ConfigOpts', lease_id: str, said: Mapping[str, Any], field: str
 ) -> Sequence[str]:
-    """Return the digests of what a request says, see :func:`climate_common.sealing.digests`.
+    """Return the digests of a specification, see :func:`climate_common.sealing.digests`.
 
     :raises climate_core.exceptions.BadRequest: it is too long or too deep, naming the field
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choose the rights with which a plugin works, and accept amounts that a service reports.
 
-The service that builds a resource says what it holds. If the lease service asked for that, each
+The service that builds a resource reports what it holds. If the lease service requested that, each
 would wait for the other: all threads of nova-api for the lease service (the check of the hints),
 and the lease service for nova-api.
 """
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 LOG = log.getLogger(__name__)
 
-#: The property of a reservation that says what it holds.
+#: The property with the amounts of a reservation.
 _AMOUNTS_KEY: Final = 'amounts'
-#: The most that one resource holds of a unit.
+#: Maximum amount of a unit that one resource holds.
 _MAX_AMOUNT: Final = 2**31 - 1
 
 
@@ -44,7 +44,7 @@ def amounts_schema(*units: str) -> dict[str, Any]:
 def reported_amounts(
     context: 'RequestContext', values: Mapping[str, Any]
 ) -> dict[str, int] | None:
-    """Return what a resource holds, by unit; None if that was not said.
+    """Return what a resource holds, by unit; None if that was not reported.
 
     :param values: a reservation of the request; it has passed the schema
     :raises climate_core.exceptions.BadRequest: the request does not come from a service
@@ -97,7 +97,7 @@ def connect_as_owner(cloud: 'Cloud', lease: 'Lease') -> 'connections.Connection'
 
 
 def connect_at_end(cloud: 'Cloud', lease: 'Lease') -> 'connections.Connection':
-    """Return the owner's connection; the service's own if the owner left us none.
+    """Return the owner's connection; that of the service if the owner left none.
 
     :raises climate_core.exceptions.Transient: Keystone does not answer
     """

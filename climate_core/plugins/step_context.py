@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from climate_core import exceptions
 from climate_core.plugins.base import PollAgain
 
-#: The phases of a reservation; what was remembered in one is forgotten in the other.
+#: The phases of a reservation; the progress of a phase is not used in the other.
 START: Final = 'start'
 END: Final = 'end'
 
 #: An end action is replaced after this number of rejected requests, and this number of seconds
-#: from the first one: a mistake in a policy must not delete what the user wanted to keep.
+#: from the first one: an error in a policy must not delete what the user wanted to keep.
 MAX_REJECTIONS: Final = 3
 REJECTED_SECONDS: Final = 3600.0
 
-#: Seconds from a request to the first look at what came of it, unless an option says it.
+#: Seconds from a request to the first poll of its result, unless an option sets it.
 FIRST_POLL_SECONDS: Final = 0.5
 #: Seconds of the first pause after a failure, and of the longest wait.
 _FIRST_PAUSE_SECONDS: Final = 0.5
@@ -68,7 +68,7 @@ class Progress:
     def load(
         cls, stored: Mapping[str, Any] | None, phase: str, now: datetime.datetime
     ) -> 'Progress':
-        """Read what :meth:`dump` returned; begin anew if that is of another phase."""
+        """Load what :meth:`dump` returned; return new progress if that is of another phase."""
         if not stored or stored.get('phase') != phase:
             return cls(phase, now)
         values = {f.name: stored[f.name] for f in dataclasses.fields(cls) if f.name in stored}
@@ -83,26 +83,26 @@ class Progress:
         return {k: v.isoformat() if k in _TIME_FIELDS else v for k, v in values.items()}
 
     def with_state(self, state: str, now: datetime.datetime) -> Self:
-        """Note what is seen of the resource; if that has changed, it is so since now."""
+        """Record the state of the resource; if it has changed, it dates from now."""
         if state == self.state:
             return self
         since = now if self.state is not None else self.since
         return dataclasses.replace(self, state=state, since=since)
 
     def with_request(self, what: str, now: datetime.datetime) -> Self:
-        """Note that something was asked for, and accepted."""
+        """Record a request that was accepted."""
         return dataclasses.replace(self, asked=what, asked_at=now, since=now)
 
     def with_intention(self, what: str | None) -> Self:
-        """Note that something is about to be asked for; None if it was not accepted."""
+        """Record a request that will be sent; None if it was not accepted."""
         return dataclasses.replace(self, asked=what)
 
     def put_off(self, now: datetime.datetime) -> Self:
-        """Note that a request is to be repeated later; what was seen stays as old as it is."""
+        """Record that a request is repeated later; the state keeps its age."""
         return dataclasses.replace(self, asked_at=now)
 
     def with_failure(self, reason: str, now: datetime.datetime) -> Self:
-        """Note that what was asked for did not come about."""
+        """Record that a request had no effect."""
         return dataclasses.replace(
             self,
             asked=None,
@@ -113,7 +113,7 @@ class Progress:
         )
 
     def with_rejection(self, on_end: str, reason: str, now: datetime.datetime) -> Self:
-        """Note that a request of an end action was rejected as it was."""
+        """Record that the request of an end action was rejected."""
         before = self.rejected if on_end in (self.rejected or ()) else ()
         rejected = [*(before or ()), on_end][-MAX_REJECTIONS:]
         since = (self.rejected_since if before else None) or now
@@ -126,19 +126,19 @@ class Progress:
         return (now - self.rejected_since).total_seconds() >= REJECTED_SECONDS
 
     def with_failing_end(self, uses: Sequence[str], now: datetime.datetime) -> Self:
-        """Note that the end fails, and what the resource uses now."""
+        """Record that the end fails, and what the resource uses now."""
         since = self.failing_since or now
         return dataclasses.replace(self, uses=uses, failing_since=since, failed_at=now)
 
     def with_end_continued(self, told: str | None, seconds: float, now: datetime.datetime) -> Self:
-        """Forget that the end fails, unless what it waits for is the next try of what failed.
+        """Forget that the end fails, unless it waits for the next try of what failed.
 
-        What was accepted and did not come about a second time may fail as slowly again: that is
-        remembered until the end.
+        A request that was accepted without effect twice may fail as slowly again: that stays
+        recorded until the end.
 
         :param told: why it waits
-        :param seconds: after how long without a failure an end goes on of which something was
-            accepted and did not come about once
+        :param seconds: seconds without a failure after which an end counts as continued if one
+            request was accepted without effect
         """
         failed_at = self.failed_at or self.failing_since
         if failed_at is None or (told is not None and told == self.reason):
@@ -149,18 +149,18 @@ class Progress:
         return dataclasses.replace(self, uses=None, failing_since=None, failed_at=None)
 
     def age(self, now: datetime.datetime) -> float:
-        """Return the seconds for which the resource has been as it is."""
+        """Return the seconds since the state of the resource changed."""
         return max(0.0, (now - self.since).total_seconds())
 
     def quiet(self, now: datetime.datetime) -> float:
-        """Return the seconds in which nothing changed and nothing was asked for."""
+        """Return the seconds since the last change or request."""
         last = max(self.since, self.asked_at or self.since)
         return max(0.0, (now - last).total_seconds())
 
     def next_poll(self, now: datetime.datetime, first: float = FIRST_POLL_SECONDS) -> float:
-        """Return the seconds to wait before the next look; they grow by half with each look.
+        """Return the seconds until the next poll; they grow by half with each poll.
 
-        :param first: those after a request
+        :param first: seconds after a request
         """
         return min(_MAX_WAIT_SECONDS, first + self.quiet(now) / 2)
 
@@ -176,20 +176,20 @@ if TYPE_CHECKING:
     from climate_core.cloud import Cloud, connections
     from climate_core.lease.model import Lease, Reservation
 
-#: Seconds after which the user is told that something has not changed.
+#: Seconds without a change after which the user gets a reason.
 LONG_WAIT_SECONDS: Final = 600.0
-#: Seconds until the next look when only the database has to know something first.
+#: Seconds until the next poll when only the progress has to be stored first.
 NO_DELAY: Final = 0.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepContext:
-    """One look at one reservation.
+    """One poll of one reservation.
 
-    :param conn: the rights to work with: the owner's, or at the end perhaps the service's
-    :param progress: what came of the looks before
+    :param conn: the connection to use: of the owner, or at the end perhaps of the service
+    :param progress: the results of earlier polls
     :param options: the section of the resource's type in climate.conf
-    :param first_poll: seconds from a request to the first look at what came of it
+    :param first_poll: seconds from a request to the first poll of its result
     """
 
     conn: 'connections.Connection'
@@ -207,7 +207,7 @@ class StepContext:
 
     @property
     def as_service(self) -> bool:
-        """Return whether the service's rights are used because the owner's are gone."""
+        """Return whether the rights of the service replace missing rights of the owner."""
         return self.conn is self.service
 
     @property
@@ -216,32 +216,32 @@ class StepContext:
 
     @property
     def age(self) -> float:
-        """Return the seconds for which the resource has been as it is."""
+        """Return the seconds since the state of the resource changed."""
         return self.progress.age(self.now)
 
     def observe(self, *state: object) -> Self:
-        """Return the same look with what is seen of the resource."""
+        """Return the same context with the state of the resource."""
         seen = ' '.join(str(each) for each in state)
         return dataclasses.replace(self, progress=self.progress.with_state(seen, self.now))
 
     def is_due(self, seconds: float) -> bool:
-        """Tell whether nothing changed and nothing was asked for in so many seconds."""
+        """Return whether this number of seconds passed since the last change or request."""
         return self.progress.quiet(self.now) >= seconds
 
     def note(self, asked: str | None) -> Self:
-        """Return the same look with another last request."""
+        """Return the same context with another last request."""
         return dataclasses.replace(self, progress=self.progress.with_intention(asked))
 
     def count_failure(self) -> Self:
-        """Return the same look with one more failure; what was seen stays as old as it is."""
+        """Return the same context with one more failure; the state keeps its age."""
         failures = self.progress.failures + 1
         progress = dataclasses.replace(self.progress, failures=failures)
         return dataclasses.replace(self, progress=progress)
 
     def wait(self, doing: str | None = None) -> PollAgain:
-        """Return the wait until the next look.
+        """Return the wait until the next poll.
 
-        :param doing: what is waited for, which the user is told when it takes long
+        :param doing: a description for the user, who gets it when the wait is long
         """
         reason = (
             f'{doing} for a long time already.'
@@ -251,34 +251,34 @@ class StepContext:
         return self._later(self.progress, reason)
 
     def put_off(self, doing: str | None = None) -> PollAgain:
-        """Return a wait after a request that the service does not take now."""
+        """Return a wait after a request that the service cannot accept now."""
         return dataclasses.replace(self, progress=self.progress.put_off(self.now)).wait(doing)
 
     def rest(self) -> PollAgain | None:
-        """Return what is left of the pause after a failure; None if that is over."""
+        """Return the rest of the pause after a failure; None if it has ended."""
         seconds = self.progress.rest(self.now)
         return PollAgain(seconds, self.progress.reason, self.progress.dump()) if seconds else None
 
     def failure(self, reason: str) -> exceptions.Transient:
-        """Make the exception for something that was asked for and did not come about."""
+        """Return the exception for a request without effect."""
         failed = self.progress.with_failure(reason, self.now)
         return exceptions.Transient(reason, failed.dump())
 
     def again(self, what: str, failed: Callable[[], str]) -> PollAgain | None:
-        """Return the pause before the next try of what did not come about, if there is any.
+        """Return the pause before the next try of a request without effect, if there is any.
 
-        :param failed: says what went wrong, for the exception if it went wrong just now
+        :param failed: returns the reason for the exception, if it has just failed
         """
         if self.progress.asked == what:
             raise self.failure(failed())
         return self.rest()
 
     def once(self, what: str, failed: Callable[[], str], request: Callable[[], None]) -> PollAgain:
-        """Ask for something; after a failure tell that as :meth:`again`, pause, and ask again."""
+        """Send a request; after a failure raise it as :meth:`again`, pause, and retry."""
         return self.again(what, failed) or self.ask(what, request)
 
     def ask(self, what: str, request: Callable[[], None]) -> PollAgain:
-        """Ask for something whatever became of it before; a refusal is a failure, too."""
+        """Send a request whatever its earlier results; a rejection is a failure, too."""
         try:
             request()
         except exceptions.Permanent as exc:
@@ -304,7 +304,7 @@ class StepContext:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EndContext(StepContext):
-    """One look at the end of one reservation, which has the end action that it has now.
+    """One poll at the end of one reservation, with its present end action.
 
     :param prefix: what the name of an image, a copy or a snapshot begins with
     """
@@ -316,18 +316,18 @@ class EndContext(StepContext):
         return str(self.reservation.params.get('on_end', 'delete'))
 
     def with_on_end(self, on_end: str) -> Self:
-        """Return the same look with another end action."""
+        """Return the same context with another end action."""
         params = {**self.reservation.params, 'on_end': on_end}
         reservation = dataclasses.replace(self.reservation, params=params)
         return dataclasses.replace(self, reservation=reservation)
 
     @property
     def has_run(self) -> bool:
-        """Return whether it was ever noted as awake, also if it is not active any more."""
+        """Return whether it was ever recorded as active, also if it no longer is."""
         return self.reservation.status == 'active' or self.reservation.woken_at is not None
 
 
-#: What is done at the end with a resource as its service shows it; None when it is done.
+#: A step of the end of a resource, as its service shows it; None when the end is complete.
 EndStep = Callable[[EndContext, Mapping[str, Any]], PollAgain | None]
 
 
@@ -336,9 +336,9 @@ def keep_resource(context: EndContext, found: Mapping[str, Any]) -> None:
 
 
 def require_operator(reason: str) -> EndStep:
-    """Return a step that leaves a resource to a person.
+    """Return a step that leaves a resource to an operator.
 
-    :param reason: says what they have to do; ``{status}`` in it is that of the resource
+    :param reason: what the operator has to do; ``{status}`` in it is that of the resource
     """
 
     def step(context: EndContext, found: Mapping[str, Any]) -> PollAgain:  # noqa: ARG001
