@@ -48,11 +48,11 @@ class AllocationReleaser:
         now: datetime.datetime,
     ) -> None:
         """Release what reservations no longer hold; retain what they use until the next poll."""
-        held = {each.id for each in after.live}
-        freed = [each for each in before.live if each.id not in held]
-        self._release(session, [each for each in freed if each.unit_kind is not None], now)
+        held = {r.id for r in after.live}
+        freed = [r for r in before.live if r.id not in held]
+        self._release(session, [r for r in freed if r.unit_kind is not None], now)
         self._give_up(session, before, after, now)
-        if any(each.amounts for each in freed):
+        if any(r.amounts for r in freed):
             signal(session, reservations.FREED)
         self._keep(session, after, next_poll)
 
@@ -66,10 +66,10 @@ class AllocationReleaser:
         """Release the allocations of a preempted lease; they are not part of its later ones."""
         if not before.is_being_preempted or after.status not in states.UNGRANTED:
             return
-        waiting = {each.id for each in after.live if each.status == _R.PENDING}
-        given_up = [each for each in before.live if each.id in waiting]
-        self._release(session, given_up, now)
-        db_calendar.mark_released(session, [each.id for each in given_up])
+        queued = {r.id for r in after.live if r.status == _R.PENDING}
+        preempted = [r for r in before.live if r.id in queued]
+        self._release(session, preempted, now)
+        db_calendar.mark_released(session, [r.id for r in preempted])
         signal(session, reservations.FREED)
 
     def end_superseded(self, lease: model.Lease) -> None:
@@ -81,32 +81,32 @@ class AllocationReleaser:
         :mod:`climate_hosts.sync.lanes` closes the one later, and
         :mod:`climate_core.repair.reconciliation` unlocks the other.
         """
-        kept = {each.key for each in lease.live if not _is_ending(lease, each)}
-        for each in lease.reservations:
-            plugin = self.plugins.get(each.resource_type)
+        kept = {r.key for r in lease.live if not _is_ending(lease, r)}
+        for reservation in lease.reservations:
+            plugin = self.plugins.get(reservation.resource_type)
             # A preempted lease has an ended reservation of it beside the queued one.
-            if plugin is None or each.key in kept:
+            if plugin is None or reservation.key in kept:
                 continue
             try:
-                if each.unit_kind is not None:
-                    plugin.end(lease, each)
+                if reservation.unit_kind is not None:
+                    plugin.end(lease, reservation)
                 elif lease.preemptible:
-                    plugin.unlock(each.resource_id, lease.id)
+                    plugin.unlock(reservation.resource_id, lease.id)
             except attempts.EXPECTED_ERRORS as exc:
-                LOG.warning('%s is not ended again: %s', each.id, exc)
+                LOG.warning('%s is not ended again: %s', reservation.id, exc)
             except Exception:
                 # An unexpected error of one plugin must not keep the others from their end.
-                LOG.exception('%s is not ended again', each.id)
+                LOG.exception('%s is not ended again', reservation.id)
 
     def _release(
         self, session: orm.Session, freed: Iterable[model.Reservation], now: datetime.datetime
     ) -> None:
         """Release allocations, from when their units are cleaned."""
         by_time: dict[datetime.timedelta, dict[str, Collection[int]]] = defaultdict(dict)
-        for each in freed:
-            plugin = self.plugins.get(each.resource_type)
-            cleaning = plugin.cleaning(each) if plugin else datetime.timedelta(0)
-            by_time[cleaning][each.id] = plugin.used_units(each) if plugin else ()
+        for reservation in freed:
+            plugin = self.plugins.get(reservation.resource_type)
+            cleaning = plugin.cleaning(reservation) if plugin else datetime.timedelta(0)
+            by_time[cleaning][reservation.id] = plugin.used_units(reservation) if plugin else ()
         for cleaning, of_reservations in by_time.items():
             self.calendar.release(session, of_reservations, now, cleaning)
 
@@ -118,14 +118,14 @@ class AllocationReleaser:
         A unit is retained until some time after the next poll, so that few polls write.
         """
         late: dict[datetime.datetime, dict[str, Collection[int]]] = defaultdict(dict)
-        for each in lease.live:
-            plugin = self.plugins.get(each.resource_type)
-            if plugin is None or not each.allocations or not _is_leaving(lease, each):
+        for reservation in lease.live:
+            plugin = self.plugins.get(reservation.resource_type)
+            if not (plugin and reservation.allocations and _is_leaving(lease, reservation)):
                 continue
-            used, cleaning = plugin.used_units(each), plugin.cleaning(each)
-            ends = (one.end for one in each.allocations if one.unit_id in used)
+            used, cleaning = plugin.used_units(reservation), plugin.cleaning(reservation)
+            ends = (a.end for a in reservation.allocations if a.unit_id in used)
             if any(end <= next_poll + cleaning for end in ends):
-                late[next_poll + cleaning + _RETAINED_AFTER_POLL][each.id] = used
+                late[next_poll + cleaning + _RETAINED_AFTER_POLL][reservation.id] = used
         for until, of_reservations in late.items():
             self.calendar.extend(session, of_reservations, until)
 

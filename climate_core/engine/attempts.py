@@ -109,7 +109,7 @@ def decide_blocked(
     :param until_end: whether it is tried until the end of the lease, as a start
     :returns: that it waits, or that it failed, too; None if it may be tried
     """
-    waits = [each.seconds for each in outcomes if each.result is not transitions.Result.FAILED]
+    waits = [o.seconds for o in outcomes if o.result is not transitions.Result.FAILED]
     if waits:
         return transitions.Outcome(transitions.Result.WAIT, min(waits))
     if not until_end:

@@ -17,7 +17,7 @@ from climate_core.plugins.base import ResourcePlugin
 
 def list_services(plugins: Mapping[str, ResourcePlugin]) -> Services:
     """Return the services that are called for events, with their types of resources."""
-    types: dict[str, set[str]] = {each.service: set() for each in events.TABLE if each.service}
+    types: dict[str, set[str]] = {h.service: set() for h in events.TABLE if h.service}
     for resource_type, plugin in plugins.items():
         types.setdefault(_service_of(plugin), set()).add(resource_type)
     return Services(types)
@@ -63,12 +63,12 @@ class _ServiceCounter:
         before = self._at.pop(event_id, ())
         if services is not None:
             self._at[event_id] = services
-        for each in before:
-            self._counts[each] -= 1
-        for each in services or ():
-            self._counts[each] += 1
-        for each in {*before, *(services or ())}:
-            self._observer(each, self._counts[each])
+        for service in before:
+            self._counts[service] -= 1
+        for service in services or ():
+            self._counts[service] += 1
+        for service in {*before, *(services or ())}:
+            self._observer(service, self._counts[service])
         return before
 
 
@@ -101,12 +101,12 @@ class ServiceBulkhead:
     def has_capacity(self, due: DueEvent) -> bool:
         """Return whether the work on another event may start."""
         with self._lock:
-            return all(self._events.has_capacity(each) for each in due.services)
+            return all(self._events.has_capacity(service) for service in due.services)
 
     def full(self) -> set[str]:
         """Return the services for which no other event may start."""
         with self._lock:
-            return {each for each in self.services.names if not self._events.has_capacity(each)}
+            return {s for s in self.services.names if not self._events.has_capacity(s)}
 
     def begin(self, due: DueEvent) -> None:
         """Count an event that starts."""
@@ -116,7 +116,7 @@ class ServiceBulkhead:
     def has_thread(self, due: DueEvent) -> bool:
         """Return whether another thread may call services for an event."""
         with self._lock:
-            return all(self._threads.has_capacity(each) for each in due.services)
+            return all(self._threads.has_capacity(service) for service in due.services)
 
     def take_thread(self, due: DueEvent) -> None:
         """Count the thread that is about to call services for an event."""

@@ -87,7 +87,7 @@ class Claims(Worker):
     def hold(self, claim: EventClaim) -> None:
         """Keep a claim alive until it is dropped."""
         with self._changed:
-            is_first = all(claim.renew_at < each.renew_at for each in self._held)
+            is_first = all(claim.renew_at < held.renew_at for held in self._held)
             self._held.add(claim)
         # For the other claims it wakes up early enough.
         if is_first:

@@ -127,7 +127,7 @@ class EventPool:
         """Call services for no other event: other managers may start what waits for a thread."""
         with self._lock:
             self._stopping = True
-            waiting = [each for each in self._ready.values() if not each.has_called]
+            waiting = [job for job in self._ready.values() if not job.has_called]
             for job in waiting:
                 del self._ready[job.due.id]
             self._left += [*self._new, *waiting]
@@ -184,8 +184,8 @@ class EventPool:
                 self._add_thread()
             return turn
         # This thread takes one event that waits for a service, and another thread the next one.
-        found = self._callable()
-        job, another = next(found, None), next(found, None)
+        callable_jobs = self._callable()
+        job, another = next(callable_jobs, None), next(callable_jobs, None)
         if job is None:
             return None
         if another is not None:
@@ -212,9 +212,9 @@ class EventPool:
         return taken
 
     def _leave(self, jobs: Sequence[_Job]) -> None:
-        for each in jobs:
-            each.work.close()
-            _report_end(each, _End(False))
+        for job in jobs:
+            job.work.close()
+            _report_end(job, _End(False))
 
     def _begin(self, jobs: Sequence[_Job], writes: list[_Job]) -> None:
         """Start the work on events, and write their claims together with other writes."""
@@ -239,18 +239,18 @@ class EventPool:
         """Write for events, and continue each until its next step."""
         while jobs:
             group, jobs = _split_by_lease(jobs)
-            writes = [each.write for each in group if each.write is not None]
+            writes = [job.write for job in group if job.write is not None]
             try:
                 outcomes = event_steps.write_group(self._database, writes)
             except BaseException as exc:  # noqa: BLE001 - it is raised where they are written
                 outcomes = [(None, exc)] * len(group)
-            for each, outcome in zip(group, outcomes, strict=True):
-                each.outcome = outcome
+            for job, outcome in zip(group, outcomes, strict=True):
+                job.outcome = outcome
             self._go_on(group, jobs)
 
     def _go_on(self, jobs: Sequence[_Job], writes: list[_Job]) -> None:
         """Continue events until their next steps, and queue these."""
-        reached = [(each, _run_step(each)) for each in jobs]
+        reached = [(job, _run_step(job)) for job in jobs]
         with self._lock:
             for job, what in reached:
                 self._put(job, what, writes)
@@ -293,5 +293,5 @@ def _report_end(job: _Job, reached: Step | _End) -> None:
 def _split_by_lease(jobs: Sequence[_Job]) -> tuple[list[_Job], list[_Job]]:
     """Return the first event of each lease, and the others, which read what it writes."""
     first: dict[str, _Job] = {}
-    others = [each for each in jobs if first.setdefault(each.due.lease_id, each) is not each]
+    others = [job for job in jobs if first.setdefault(job.due.lease_id, job) is not job]
     return list(first.values()), others

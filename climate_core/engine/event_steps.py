@@ -49,9 +49,9 @@ def write_group(database: Database, writes: Sequence[Write]) -> list[Outcome[Any
 
 def _call_all(session: orm.Session, writes: Sequence[Write]) -> list[Outcome[Any]]:
     """Return the results of the functions of a group, or that they were superseded."""
-    found = leases.lock_all(session, {each.lease_id for each in writes})
+    locked = leases.lock_all(session, {write.lease_id for write in writes})
     with rows.deferred_writes(session):
-        return [_call_fenced(session, each, found.get(each.lease_id)) for each in writes]
+        return [_call_fenced(session, write, locked.get(write.lease_id)) for write in writes]
 
 
 def _call_fenced(session: orm.Session, write: Write, lease: Lease | None) -> Outcome[Any]:

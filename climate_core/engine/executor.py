@@ -109,18 +109,18 @@ class EventExecutor:
 
     def _finish_awake(self, due: DueEvent) -> Generator[Step, Any, WorkResult | None]:
         """Finish a start whose resource is active; None if it has to be claimed."""
-        found = self.fast_starts.find(due)
-        if found is None:
+        finished = self.fast_starts.find(due)
+        if finished is None:
             return None
         info = {'event_id': due.id, 'event_type': due.event_type, 'lease_id': due.lease_id}
         test_hooks.reached('finish.before', **info)
-        after = yield Write(due.lease_id, functools.partial(self._save_awake, found))
+        after = yield Write(due.lease_id, functools.partial(self._save_awake, finished))
         if after is None:
             return None
         test_hooks.reached('finish.after', **info)
         if self.observer:
             self.observer.claimed(due, self.clock.now())
-        return self._finished(after, due.id, _next_times(found.lease))
+        return self._finished(after, due.id, _next_times(finished.lease))
 
     def _claim(self, due: DueEvent) -> Generator[Step, Any, _StartedEvent | None]:
         """Claim and start an event in one transaction."""
@@ -185,23 +185,23 @@ class EventExecutor:
         return min(filter(None, new), default=False)
 
     def _save_awake(
-        self, found: FinishedStart, session: orm.Session, lease: model.Lease | None
+        self, finished: FinishedStart, session: orm.Session, lease: model.Lease | None
     ) -> model.Lease | None:
         """Finish a start with nothing left to do; None if the lease has changed."""
-        change = found.settle(lease, self.clock)
+        change = finished.settle(lease, self.clock)
         if change is None or lease is None:
             return None
-        return self._save(session, lease, change, found.event.id, found.event.event_type)
+        return self._save(session, lease, change, finished.event.id, finished.event.event_type)
 
     def _begin(
         self, due: DueEvent, session: orm.Session, lease: model.Lease | None
     ) -> _StartedEvent | None:
         """Claim and start an event; None if another manager has it, or it is not due."""
-        found = next((e for e in lease.events if e.id == due.id), None) if lease else None
+        stored = next((e for e in lease.events if e.id == due.id), None) if lease else None
         # Whether the claims of a group succeeded is known later; if not, all of it is repeated.
-        if lease is None or found is None or found.generation != due.generation:
+        if lease is None or stored is None or stored.generation != due.generation:
             return None
-        if due.is_early and found.status != states.EventStatus.UNDONE:
+        if due.is_early and stored.status != states.EventStatus.UNDONE:
             return None
         claim = self.claims.claim(session, due)
         if claim is None:
@@ -209,7 +209,7 @@ class EventExecutor:
         known = _next_times(lease)
         # It was read before it was claimed.
         event = dataclasses.replace(
-            found,
+            stored,
             status=states.EventStatus.IN_PROGRESS,
             generation=claim.generation,
         )
@@ -249,7 +249,7 @@ class EventExecutor:
         """Save the outcome of an event, and release what its lease holds no more."""
         now = self.clock.now()
         after = store.save(session, lease, change, now, _event_cause(event_id, event_type))
-        left = next(each for each in after.events if each.id == event_id)
+        left = next(event for event in after.events if event.id == event_id)
         next_poll = max(now, left.next_at or now)
         self.allocations.update(session, lease, after, next_poll, now)
         return after
@@ -274,18 +274,19 @@ class EventExecutor:
             # Plugins get the outcomes of the ranks before theirs.
             lease = transitions.apply_outcomes(work.lease, outcomes, handler.done_status, now)
             before = tuple(tried)
-            for each in rank:
-                blocked = self._blocked(each, before, lease, handler)
+            for reservation in rank:
+                blocked = self._blocked(reservation, before, lease, handler)
                 if blocked is not None and handler.ascending:
-                    each = self._with_uses(claim, lease, each)
-                    blocked = self._blocked(each, before, lease, handler)
+                    reservation = self._with_uses(claim, lease, reservation)
+                    blocked = self._blocked(reservation, before, lease, handler)
                 if blocked is not None:
-                    outcomes[each.id] = dataclasses.replace(blocked, progress=each.progress)
+                    outcome = dataclasses.replace(blocked, progress=reservation.progress)
                 else:
-                    call = functools.partial(self._call_plugin, claim, handler, lease, each)
-                    outcomes[each.id] = self._try(claim, lease, call, each)
-                    kept = outcomes[each.id].progress or each.progress
-                    tried.append((dataclasses.replace(each, progress=kept), outcomes[each.id]))
+                    call = functools.partial(self._call_plugin, claim, handler, lease, reservation)
+                    outcome = self._try(claim, lease, call, reservation)
+                    progress = outcome.progress or reservation.progress
+                    tried.append((dataclasses.replace(reservation, progress=progress), outcome))
+                outcomes[reservation.id] = outcome
         return outcomes
 
     def _with_uses(
@@ -298,8 +299,8 @@ class EventExecutor:
         if not self.enter(claim.event_id, plugin):
             return reservation
         call = functools.partial(plugin.find_uses, lease, reservation)
-        found = self._try(claim, lease, call, reservation)
-        return dataclasses.replace(reservation, progress=found.progress or reservation.progress)
+        outcome = self._try(claim, lease, call, reservation)
+        return dataclasses.replace(reservation, progress=outcome.progress or reservation.progress)
 
     def _blocked(
         self,
@@ -392,4 +393,4 @@ def _event_cause(event_id: str, event_type: str) -> history.Cause:
 
 def _next_times(lease: model.Lease) -> dict[str, datetime.datetime | None]:
     """Return when each event of a lease is due, by their ids."""
-    return {each.id: each.next_at for each in lease.events}
+    return {event.id: event.next_at for event in lease.events}

@@ -97,10 +97,10 @@ class FastStarts:
             self._drop(lease_id)
 
     def _drop(self, lease_id: str) -> tuple[model.Event, model.Lease] | None:
-        found = self._kept.pop(lease_id, None)
-        if found is not None:
-            self._ids.pop(found[1].reservations[0].key, None)
-        return found
+        dropped = self._kept.pop(lease_id, None)
+        if dropped is not None:
+            self._ids.pop(dropped[1].reservations[0].key, None)
+        return dropped
 
     def find_early_poll(self, resource_type: str, resource_id: str) -> DueEvent | None:
         """Return the start that waits for a resource, see :mod:`climate_core.db.due_events`.
@@ -109,10 +109,10 @@ class FastStarts:
         """
         with self._lock:
             lease_id = self._ids.get((resource_type, resource_id))
-            found = self._kept.get(lease_id) if lease_id is not None else None
-        if found is None:
+            cached = self._kept.get(lease_id) if lease_id is not None else None
+        if cached is None:
             return None
-        event, lease = found
+        event, lease = cached
         now = self._clock.now()
         if event.next_at is None or event.next_at <= now:
             return None
@@ -123,10 +123,10 @@ class FastStarts:
     def find(self, due: DueEvent) -> FinishedStart | None:
         """Poll the resource of a start; None unless it is active."""
         with self._lock:
-            found = self._drop(due.lease_id)
-        if found is None:
+            dropped = self._drop(due.lease_id)
+        if dropped is None:
             return None
-        lease = found[1]
+        lease = dropped[1]
         event = _find_unclaimed(lease, due.id, due.generation)
         if event is None:
             return None

@@ -172,7 +172,7 @@ class Scheduler(Worker):
         """
         seconds = max(0.0, self._next_query_at() - time.monotonic())
         with self._changed:
-            early = [each.next_at for each in self._early.values() if each.next_at > begun_at]
+            early = [event.next_at for event in self._early.values() if event.next_at > begun_at]
         if not early:
             return seconds
         return min(seconds, max(0.0, (min(early) - self._clock.now()).total_seconds()))
@@ -201,7 +201,7 @@ class Scheduler(Worker):
         asked = time.monotonic()
         with self._changed:
             self._waiting = {
-                each.id: each for each in shuffle_equals(due) if not self._is_begun(each)
+                event.id: event for event in shuffle_equals(due) if not self._is_begun(event)
             }
             self._has_more = len(due) >= window
             self._has_started = False
@@ -225,14 +225,14 @@ class Scheduler(Worker):
         if not self._early or self._must_query or (self._has_more and self._has_started):
             return
         with self._changed:
-            early = [each for each in self._early.values() if each.next_at <= now]
+            early = [event for event in self._early.values() if event.next_at <= now]
         self._submit_all(sorted(early, key=operator.attrgetter('next_at')))
 
-    def _submit_all(self, found: Iterable[due_events.DueEvent]) -> None:
+    def _submit_all(self, due_events: Iterable[due_events.DueEvent]) -> None:
         # Services without a free place are checked once, not for each event that calls them.
         full: set[frozenset[str]] = set()
         begun: list[due_events.DueEvent] = []
-        for due in found:
+        for due in due_events:
             if self.stopping or self.free_places <= 0:
                 break
             if due.services in full and due.id not in self._in_flight:

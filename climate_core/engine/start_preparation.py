@@ -98,7 +98,7 @@ class StartPreparation(Worker):
     def expect(self, lease: model.Lease) -> None:
         """Prepare the start of a lease that this manager has written."""
         start = lease.event(model.START)
-        types = {each.resource_type for each in lease.reservations}
+        types = {reservation.resource_type for reservation in lease.reservations}
         if not (start and start.open and lease.trust_id) or types.isdisjoint(self._types):
             return
         left = (start.time - self._clock.now()).total_seconds()
@@ -115,7 +115,7 @@ class StartPreparation(Worker):
             self._read()
         now = self._monotonic()
         with self._changed:
-            due = {name: each for name, each in self._owners.items() if each.ask_at <= now}
+            due = {name: owner for name, owner in self._owners.items() if owner.ask_at <= now}
         for trust_id in sorted(due, key=lambda name: due[name].starts_at):
             with self._changed:
                 owner = self._owners.pop(trust_id, None)
@@ -126,7 +126,7 @@ class StartPreparation(Worker):
             if self.stopping or self._prepare(trust_id, owner):
                 break
         with self._changed:
-            first = min((each.ask_at for each in self._owners.values()), default=math.inf)
+            first = min((owner.ask_at for owner in self._owners.values()), default=math.inf)
         return max(0.0, min(first, self._read_at) - self._monotonic())
 
     def _read_within(self, seconds: float) -> None:
@@ -140,12 +140,12 @@ class StartPreparation(Worker):
         with self._changed:
             self._read_at = now + self._period
         until = self._period + self._seconds
-        found = self._database.read(events.read_upcoming_starts, self._types, until, _MAX_OWNERS)
-        for each in found:
-            self._plan(each.trust_id, each.seconds, each.may_be_told)
-        if len(found) == _MAX_OWNERS:
+        starting = self._database.read(events.read_upcoming_starts, self._types, until, _MAX_OWNERS)
+        for start in starting:
+            self._plan(start.trust_id, start.seconds, start.may_be_told)
+        if len(starting) == _MAX_OWNERS:
             # There are more, which are read when these have started.
-            self._read_within(found[-1].seconds)
+            self._read_within(starting[-1].seconds)
 
     def _plan(self, trust_id: str, left: float, may_be_told: bool = False) -> bool:
         """Plan to request a token within the time that is left; return whether that is new.
@@ -192,7 +192,7 @@ class StartPreparation(Worker):
 
     def _tell(self, trust_id: str, reason: str | None) -> None:
         """Record in the leases of a trust why their start will fail; None: remove the reason."""
-        found = self._database.read(
+        lease_ids = self._database.read(
             events.find_leases_to_notify,
             self._types,
             trust_id,
@@ -200,7 +200,7 @@ class StartPreparation(Worker):
             reason is None,
             _MAX_LEASES_NOTIFIED,
         )
-        for lease_id in found:
+        for lease_id in lease_ids:
             if self.stopping:
                 return
             info = {'event_type': model.START, 'lease_id': lease_id}

@@ -50,9 +50,9 @@ class LeasePurger(PeriodicWorker):
         :returns: the seconds until there may be more
         """
         before = self._clock.now() - self._age
-        found = self._database.write(store.purge_batch, before, self._after, BATCH_SIZE)
-        if found is not None:
-            removed, self._after = found
+        page = self._database.write(store.purge_batch, before, self._after, BATCH_SIZE)
+        if page is not None:
+            removed, self._after = page
             self._removed += removed
             return _BATCH_PAUSE_SECONDS
         if self._removed:
@@ -88,10 +88,10 @@ def delete_retired_trust(
     except exceptions.Permanent as exc:
         if database.write(db_trusts.count_rejection, trust_id) == 1:
             refused()
-            told = (
+            message = (
                 'Keystone does not let the service delete the trust %s, which no lease needs: %s'
             )
-            LOG.warning(told, trust_id, exc)
+            LOG.warning(message, trust_id, exc)
         return False
     database.write(db_trusts.delete, trust_id)
     return True

@@ -131,7 +131,7 @@ STACKS = NotificationSource(
 )
 SOURCES = (SERVERS, VOLUMES, STACKS)
 #: The types whose resources are checked after notifications.
-CHECKED = frozenset(each.resource_type for each in SOURCES)
+CHECKED = frozenset(source.resource_type for source in SOURCES)
 #: The types whose reservations are of hosts.
 _OF_HOSTS = {resource_types.HOST, resource_types.CAPACITY}
 
@@ -241,14 +241,16 @@ def create_listeners(
     """
     endpoints: dict[str, list[NotificationEndpoint | ComputeEndpoint]] = defaultdict(list)
     for source in SOURCES:
-        found = checks.get(source.resource_type)
-        if found is not None:
-            heard = NotificationEndpoint(source, found, early_looks, poll_early)
-            endpoints[source.group].append(heard)
+        source_checks = checks.get(source.resource_type)
+        if source_checks is not None:
+            endpoint = NotificationEndpoint(source, source_checks, early_looks, poll_early)
+            endpoints[source.group].append(endpoint)
     if _OF_HOSTS & set(types):
         endpoints[SERVERS.group].append(ComputeEndpoint(look_at_hosts))
     return [
-        _listener(conf, group, heard) for group, heard in endpoints.items() if conf[group].enabled
+        _listener(conf, group, endpoint)
+        for group, endpoint in endpoints.items()
+        if conf[group].enabled
     ]
 
 

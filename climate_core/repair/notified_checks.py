@@ -111,8 +111,10 @@ class NotifiedChecks(Worker):
         with self._lock:
             if key not in self._waiting and len(self._waiting) >= _MAX_QUEUED:
                 if not self._is_full:
-                    told = 'Too many notifications about a %s: the reconciliation checks the rest'
-                    LOG.warning(told, self._plugin.title)
+                    message = (
+                        'Too many notifications about a %s: the reconciliation checks the rest'
+                    )
+                    LOG.warning(message, self._plugin.title)
                 self._is_full = True
                 return True
             self._waiting[key] = _QueuedCheck(time.monotonic())
@@ -124,7 +126,7 @@ class NotifiedChecks(Worker):
         now = time.monotonic()
         taken: dict[Suspicion, dict[str, _QueuedCheck]] = defaultdict(dict)
         with self._lock:
-            due = [key for key, each in self._waiting.items() if each.at <= now]
+            due = [key for key, check in self._waiting.items() if check.at <= now]
             for key in due[:_BATCH_SIZE]:
                 if not self._limit.take():
                     break
@@ -136,17 +138,17 @@ class NotifiedChecks(Worker):
             # The bound is reached, and its period is longer.
             return _RECHECK_SECONDS
         with self._lock:
-            first = min((each.at for each in self._waiting.values()), default=None)
+            first = min((check.at for check in self._waiting.values()), default=None)
         return None if first is None else max(0.0, first - time.monotonic())
 
     def _check(self, suspicion: Suspicion, asked: Mapping[str, _QueuedCheck]) -> None:
         """Check resources; what is found to be as before is checked once more."""
-        found: set[str] = set()
+        changed: set[str] = set()
         try:
             held = self._database.read(
                 reservations.find_holders, self._plugin.resource_type, sorted(asked)
             )
-            found = self._note(suspicion, held) if held else set()
+            changed = self._note(suspicion, held) if held else set()
         except _CHECK_ERRORS as exc:
             LOG.warning(_UNCHECKED + ': %s', self._plugin.title, ', '.join(asked), exc)
         except Exception:
@@ -154,7 +156,7 @@ class NotifiedChecks(Worker):
         again = _QueuedCheck(time.monotonic() + _RECHECK_SECONDS, is_last=True)
         with self._lock:
             for resource_id, waiting in asked.items():
-                if resource_id not in found and not waiting.is_last:
+                if resource_id not in changed and not waiting.is_last:
                     self._waiting.setdefault((suspicion, resource_id), again)
 
     def _note(self, suspicion: Suspicion, held: Sequence[Reservation]) -> set[str]:
@@ -164,11 +166,13 @@ class NotifiedChecks(Worker):
         else:
             reasons = self._plugin.find_moved(held)
         by_lease: dict[str, dict[str, str]] = defaultdict(dict)
-        for each in held:
-            if each.id in reasons:
-                by_lease[each.lease_id][each.id] = reasons[each.id]
-        for lease_id, told in by_lease.items():
-            if _RECORD[suspicion](self._database, lease_id, told):
-                LOG.warning('Lease %s: %s', lease_id, ' '.join(sorted(set(told.values()))))
+        for reservation in held:
+            if reservation.id in reasons:
+                by_lease[reservation.lease_id][reservation.id] = reasons[reservation.id]
+        for lease_id, by_reservation in by_lease.items():
+            if _RECORD[suspicion](self._database, lease_id, by_reservation):
+                LOG.warning(
+                    'Lease %s: %s', lease_id, ' '.join(sorted(set(by_reservation.values())))
+                )
                 self._nudge_engine()
-        return {each.resource_id for each in held if each.id in reasons}
+        return {reservation.resource_id for reservation in held if reservation.id in reasons}

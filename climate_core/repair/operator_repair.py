@@ -92,10 +92,10 @@ class OperatorRepair:
         :param lease_id: only this lease
         """
         by_lease: dict[str, list[monitoring.Stuck]] = defaultdict(list)
-        for found in self._database.read(monitoring.find_stuck, thresholds, lease_id):
-            by_lease[found.lease_id].append(found)
-        for each, findings in by_lease.items():
-            yield from self._unstick(each, findings)
+        for finding in self._database.read(monitoring.find_stuck, thresholds, lease_id):
+            by_lease[finding.lease_id].append(finding)
+        for stuck_id, findings in by_lease.items():
+            yield from self._unstick(stuck_id, findings)
 
     def _unstick(
         self, lease_id: str, findings: Sequence[monitoring.Stuck]
@@ -107,12 +107,12 @@ class OperatorRepair:
                 self._database.write(stuck_leases.unstick, lease_id, findings, self._cause.user_id)
             )
 
-        wanted = any(found.kind in stuck_leases.REMEDIES for found in findings)
+        wanted = any(finding.kind in stuck_leases.REMEDIES for finding in findings)
         trouble = self._do(unstick) if wanted else None
-        for found in findings:
-            action = stuck_leases.REMEDIES.get(found.kind)
-            about = f'{found.event_type}: ' if found.event_type else ''
-            wrong = f'{found.kind}: {about}{found.reason}'
+        for finding in findings:
+            action = stuck_leases.REMEDIES.get(finding.kind)
+            about = f'{finding.event_type}: ' if finding.event_type else ''
+            wrong = f'{finding.kind}: {about}{finding.reason}'
             yield RepairResult(lease_id, wrong, action, bool(done and action), trouble)
 
     def lost(self, lease_id: str | None = None) -> Iterator[RepairResult]:
@@ -125,12 +125,12 @@ class OperatorRepair:
         for held, reason in self._lost(lease_id):
             by_lease[held.lease_id][held.id] = reason
             wrong[held.lease_id].append(f'{held.resource_type} {held.resource_id}: {reason}')
-        for each, reasons in by_lease.items():
-            trouble = self._do(
-                lost_resources.mark_lost, self._database, each, reasons, self._cause
+        for losing_id, reasons in by_lease.items():
+            trouble = self._do(lost_resources.mark_lost, self._database, losing_id, reasons, self._cause)
+            description = '; '.join(wrong[losing_id])
+            yield RepairResult(
+                losing_id, description, 'mark it as lost', self._yes and not trouble, trouble
             )
-            told = '; '.join(wrong[each])
-            yield RepairResult(each, told, 'mark it as lost', self._yes and not trouble, trouble)
 
     def _lost(self, lease_id: str | None) -> Iterator[tuple[Reservation, str]]:
         for plugin in self._plugins.values():

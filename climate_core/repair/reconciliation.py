@@ -101,21 +101,21 @@ class Reconciler(PeriodicWorker):
         by_lease: dict[str, dict[str, str]] = defaultdict(dict)
         for held, reason in find_missing_resources(self._database, plugin):
             by_lease[held.lease_id][held.id] = reason
-        for lease_id, told in by_lease.items():
-            if lost_resources.mark_lost(self._database, lease_id, told):
-                LOG.warning('Lease %s lost resources: %s', lease_id, told)
+        for lease_id, reasons in by_lease.items():
+            if lost_resources.mark_lost(self._database, lease_id, reasons):
+                LOG.warning('Lease %s lost resources: %s', lease_id, reasons)
                 self._nudge()
 
     def _verify_reported(self, plugin: ResourcePlugin) -> None:
-        for told in verify_reported(self._database, plugin):
-            LOG.error('A service reported a wrong resource or wrong amounts: %s', told)
+        for correction in verify_reported(self._database, plugin):
+            LOG.error('A service reported a wrong resource or wrong amounts: %s', correction)
             self._nudge()
 
     def _unheld(self, plugin: ResourcePlugin) -> None:
-        found = set(find_orphans(self._database, plugin))
-        for resource_id in sorted(found - self._reported):
+        orphans = set(find_orphans(self._database, plugin))
+        for resource_id in sorted(orphans - self._reported):
             LOG.warning('%s %s has no lease: %s', plugin.title, resource_id, plugin.orphaned)
-        self._reported = found
+        self._reported = orphans
 
     def _unlock(self, plugin: ResourcePlugin) -> None:
         for resource_id in undo_locks(self._database, plugin):
@@ -176,11 +176,11 @@ def find_orphans(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
         yield from sorted(database.read(reservations.find_unheld, plugin.resource_type, chunk))
     made = iter(plugin.list_made())
     while part := list(islice(made, _CHUNK_SIZE)):
-        reservation_ids = {(each.reservation_id, each.is_ours) for each in part}
-        left = database.read(
-            reservations.find_unheld_created, plugin.resource_type, reservation_ids
+        reservation_ids = {(resource.reservation_id, resource.is_ours) for resource in part}
+        left = database.read(reservations.find_unheld_created, plugin.resource_type, reservation_ids)
+        yield from sorted(
+            resource.resource_id for resource in part if resource.reservation_id in left
         )
-        yield from sorted(each.resource_id for each in part if each.reservation_id in left)
 
 
 def find_lost(
@@ -196,8 +196,8 @@ def find_lost(
     by_lease = defaultdict[str, list[tuple[Reservation, str]]](list)
     for held, reason in find_missing_resources(database, plugin, lease_id):
         by_lease[held.lease_id].append((held, reason))
-    for each, gone in by_lease.items():
-        noted = database.read(lost_resources.filter_lost, each, [held.id for held, _ in gone])
+    for losing_id, gone in by_lease.items():
+        noted = database.read(lost_resources.filter_lost, losing_id, [held.id for held, _ in gone])
         yield from ((held, reason) for held, reason in gone if held.id in noted)
 
 
@@ -237,7 +237,9 @@ def verify_reported(database: Database, plugin: ResourcePlugin) -> Iterator[str]
         reservations.read_reported_page, plugin.resource_type, after, _REPORTED_PAGE_SIZE
     ):
         yield from _verify_page(
-            database, plugin, [each for each in page if REPORTED in each.params]
+            database,
+            plugin,
+            [reservation for reservation in page if REPORTED in reservation.params],
         )
         after = page[-1].id
 
@@ -246,7 +248,7 @@ def _verify_page(
     database: Database, plugin: ResourcePlugin, page: Sequence[Reservation]
 ) -> Iterator[str]:
     """Verify reservations; yield what was wrong."""
-    holders = database.read(leases.find_holders, [each.key for each in page])
+    holders = database.read(leases.find_holders, [reservation.key for reservation in page])
     read = []
     for held in page:
         lease = holders.get(held.key)
@@ -323,11 +325,13 @@ def update_marks(
     if not plugin.has_lanes:
         return {}
     wanted: dict[str, str] = {}
-    for each in _open_reservations(database, plugin.resource_type):
-        lease = database.read(leases.find, each.lease_id)
+    for reservation in _open_reservations(database, plugin.resource_type):
+        lease = database.read(leases.find, reservation.lease_id)
         if lease is not None and lease.deleted_at is None:
-            wanted |= plugin.find_matched(lease, lease.get_reservation(each.id))
-    marked = {one: mark for one, mark in wanted.items() if before.get(one) == mark}
+            wanted |= plugin.find_matched(lease, lease.get_reservation(reservation.id))
+    marked = {
+        server_id: mark for server_id, mark in wanted.items() if before.get(server_id) == mark
+    }
     for server_id in sorted(wanted.keys() - marked.keys()):
         with contextlib.suppress(*errors.EXPECTED):
             plugin.set_mark(server_id, wanted[server_id])
@@ -346,8 +350,8 @@ def _open_reservations(database: Database, resource_type: str) -> Iterator[Reser
     """Yield the active reservations of a type with open matching."""
     after = ''
     while page := database.read(reservations.read_held_page, resource_type, after):
-        for each in page:
-            is_active = each.status == states.ReservationStatus.ACTIVE
-            if is_active and each.params.get('matching') == lanes.OPEN:
-                yield each
+        for reservation in page:
+            is_active = reservation.status == states.ReservationStatus.ACTIVE
+            if is_active and reservation.params.get('matching') == lanes.OPEN:
+                yield reservation
         after = page[-1].id
