@@ -12,8 +12,8 @@ from climate_core.db import allocations, sql, tables
 from climate_hosts.db import hosts as db
 from climate_hosts.domain import hosts
 
-_UNIT, _HOST, _ALLOCATION = tables.UNITS, tables.HOSTS, tables.ALLOCATIONS
-_RESERVATION, _LEASE = tables.RESERVATIONS, tables.LEASES
+_UNIT, _HOST = tables.UNITS, tables.HOSTS
+_ALLOCATION, _LEASE, _RESERVATION = tables.ALLOCATIONS, tables.LEASES, tables.RESERVATIONS
 
 
 class WatchedHost(NamedTuple):

@@ -9,7 +9,7 @@ from sqlalchemy import orm
 
 from climate_core.db import sql, tables
 
-_ALLOCATION, _RESERVATION = tables.ALLOCATIONS, tables.RESERVATIONS
+_ALLOCATION, _LEASE, _RESERVATION = tables.ALLOCATIONS, tables.LEASES, tables.RESERVATIONS
 
 
 class TakenLane(NamedTuple):

@@ -14,7 +14,7 @@ from climate_core.db import calendar, rows, sql, tables
 from climate_core.db.engine import Stale, signal
 from climate_hosts.domain import hosts
 
-_UNIT, _POOL = tables.UNITS, tables.HOST_POOLS
+_UNIT, _HOST, _POOL = tables.UNITS, tables.HOSTS, tables.HOST_POOLS
 
 
 def access(session: orm.Session, pool: str) -> dict[str, Any] | None:

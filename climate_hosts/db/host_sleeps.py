@@ -15,7 +15,7 @@ from climate_core.db.sql import microseconds
 from climate_core.lease import usage
 from climate_hosts.domain import power
 
-_HOST, _SLEEP = tables.HOSTS, tables.HOST_SLEEPS
+_UNIT, _HOST, _SLEEP = tables.UNITS, tables.HOSTS, tables.HOST_SLEEPS
 
 _SECOND: Final = 1_000_000
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

@@ -21,9 +21,8 @@ from climate_hosts.db import host_pools
 from climate_hosts.domain import hosts
 from climate_hosts.domain.power import PowerState
 
-_UNIT, _HOST, _ALLOCATION = tables.UNITS, tables.HOSTS, tables.ALLOCATIONS
-_LEASE, _RESERVATION, _PROPERTY = tables.LEASES, tables.RESERVATIONS, tables.HOST_PROPERTIES
-_POOL = tables.HOST_POOLS
+_UNIT, _HOST, _POOL = tables.UNITS, tables.HOSTS, tables.HOST_POOLS
+_ALLOCATION, _LEASE, _RESERVATION = tables.ALLOCATIONS, tables.LEASES, tables.RESERVATIONS
 
 _LIVE = [str(status) for status in states.LIVE]
 
