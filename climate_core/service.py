@@ -46,13 +46,13 @@ from climate_core.repair.reconciliation import Reconciler
 from climate_core.rpc import client, server
 from climate_core.threads import Background, Backoff, MessageServer, Worker
 from climate_hosts.cloud.power import base as power_base
+from climate_hosts.metrics import PowerCollector
 from climate_hosts.operations.host_emptier import HostEmptier
 from climate_hosts.operations.hosts import HostOperations
-from climate_hosts.power_metrics import PowerCollector
-from climate_hosts.sync.power import HostPower
-from climate_hosts.sync.refresh import HostRefresher
-from climate_hosts.sync.shared_hosts import SharedHosts
-from climate_hosts.sync.watch import HostWatch
+from climate_hosts.watch.power import HostPower
+from climate_hosts.watch.refresh import HostRefresher
+from climate_hosts.watch.shared_hosts import SharedHosts
+from climate_hosts.watch.watch import HostWatch
 from climate_networks.operations.floatingips import FloatingIpOperations
 from climate_networks.operations.networks import NetworkOperations
 
@@ -249,7 +249,7 @@ class ManagerService:
             yield watcher
             host_workers: list[Worker] = [watcher, refresher]
             if conf.power.driver:
-                driver, connect = power_base.load(conf), self.cloud.service
+                driver, connect = power_base.load_driver(conf), self.cloud.service
 
                 def handle_wake_failure() -> None:
                     self.metrics.not_woken()

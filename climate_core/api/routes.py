@@ -43,8 +43,7 @@ from climate_core.policies import plugins as plugin_rules
 from climate_core.policies import reservations as reservation_rules
 from climate_core.policies import usage as usage_rules
 from climate_hosts import policies as host_rules
-from climate_hosts.api import host_schemas, host_usage, hosts
-from climate_hosts.api import host_usage_schemas as host_usage_schema
+from climate_hosts.api import host_schemas, hosts
 from climate_networks.api import floatingip_schemas, floatingips, network_schemas, networks
 from climate_networks.policies import floatingips as floatingip_rules
 from climate_networks.policies import networks as network_rules
@@ -150,11 +149,11 @@ ROUTES: Table = {
     },
     '/v1/os-hosts/usage': {
         'GET': Route(
-            host_usage.get,
+            hosts.show_usage,
             200,
             host_rules.GET_USAGE,
-            response_schema=host_usage_schema.USAGE,
-            query=host_usage_schema.QUERY,
+            response_schema=host_schemas.USAGE,
+            query=host_schemas.USAGE_QUERY,
         ),
     },
     '/v1/os-hosts/properties': {

@@ -21,7 +21,7 @@ from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.plugins import loading
 from climate_core.repair import listener
 from climate_hosts.cloud import placement_check
-from climate_hosts.sync import checks as host_checks
+from climate_hosts.watch import checks as host_checks
 from climate_networks.sync import address_checks, segment_checks
 
 #: The errors of a database that does not answer.

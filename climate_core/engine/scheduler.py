@@ -315,7 +315,9 @@ class QueueWorker(Worker):
     name = 'queue'
     # An unexpected error of a plugin must not end the manager.
     expected_errors = (Exception,)
-    failure_message = 'It is not known which leases need not wait any more; they are tried again later'
+    failure_message = (
+        'It is not known which leases need not wait any more; they are tried again later'
+    )
     #: Seconds of the longest sleep: nothing is polled.
     _IDLE_SECONDS = 3600.0
 

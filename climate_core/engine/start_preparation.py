@@ -140,7 +140,9 @@ class StartPreparation(Worker):
         with self._changed:
             self._read_at = now + self._period
         until = self._period + self._seconds
-        starting = self._database.read(events.read_upcoming_starts, self._types, until, _MAX_OWNERS)
+        starting = self._database.read(
+            events.read_upcoming_starts, self._types, until, _MAX_OWNERS
+        )
         for start in starting:
             self._plan(start.trust_id, start.seconds, start.may_be_told)
         if len(starting) == _MAX_OWNERS:

@@ -13,7 +13,7 @@ from typing import Any
 from climate_core import notifications
 from climate_core.lease import events, states
 from climate_core.lease import usage as hours
-from climate_hosts import power_notifications as power_notices
+from climate_hosts import notifications as power_notices
 from climate_hosts.domain import power
 
 _TIME = '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{6}$'

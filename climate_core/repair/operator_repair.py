@@ -126,7 +126,9 @@ class OperatorRepair:
             by_lease[held.lease_id][held.id] = reason
             wrong[held.lease_id].append(f'{held.resource_type} {held.resource_id}: {reason}')
         for losing_id, reasons in by_lease.items():
-            trouble = self._do(lost_resources.mark_lost, self._database, losing_id, reasons, self._cause)
+            trouble = self._do(
+                lost_resources.mark_lost, self._database, losing_id, reasons, self._cause
+            )
             description = '; '.join(wrong[losing_id])
             yield RepairResult(
                 losing_id, description, 'mark it as lost', self._yes and not trouble, trouble

@@ -177,7 +177,9 @@ def find_orphans(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
     made = iter(plugin.list_made())
     while part := list(islice(made, _CHUNK_SIZE)):
         reservation_ids = {(resource.reservation_id, resource.is_ours) for resource in part}
-        left = database.read(reservations.find_unheld_created, plugin.resource_type, reservation_ids)
+        left = database.read(
+            reservations.find_unheld_created, plugin.resource_type, reservation_ids
+        )
         yield from sorted(
             resource.resource_id for resource in part if resource.reservation_id in left
         )

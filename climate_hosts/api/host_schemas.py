@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON Schemas of hosts."""
+"""JSON Schemas of hosts, their pools and their usage."""
 
 from typing import Any
 
 from climate_common import limits
-from climate_core.api.schemas import common, paging, registered
+from climate_core.api.schemas import common, paging, registered, usage
 from climate_hosts.domain import power
 
 _NAME, _FLAG = limits.NAME_SCHEMA, registered.FLAG
@@ -177,3 +177,24 @@ _POOL: dict[str, Any] = common.closed(
 POOL_NAME = _NAME
 POOL: dict[str, Any] = common.envelope('pool', _POOL)
 POOLS: dict[str, Any] = common.envelope('pools', {'type': 'array', 'items': _POOL})
+
+
+_USAGE: dict[str, Any] = common.closed(
+    {
+        'hypervisor_hostname': {'type': 'string'},
+        'start': usage.SHOWN['properties']['start'],
+        'end': usage.SHOWN['properties']['end'],
+        'asleep_hours': {
+            'type': 'number',
+            'minimum': 0,
+            'description': 'How many hours of the period it was switched off.',
+        },
+        'saved_kwh': {
+            'type': ['number', 'null'],
+            'description': 'The energy that it did not need; null where it is not known.',
+        },
+    },
+    ('hypervisor_hostname', 'start', 'end', 'asleep_hours', 'saved_kwh'),
+)
+USAGE: dict[str, Any] = common.envelope('usage', {'type': 'array', 'items': _USAGE})
+USAGE_QUERY: dict[str, dict[str, Any]] = {name: usage.QUERY[name] for name in ('start', 'end')}

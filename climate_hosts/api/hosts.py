@@ -7,14 +7,17 @@ from typing import Any, Final
 import webob
 from sqlalchemy import orm
 
+from climate_common import dates
 from climate_core import exceptions
 from climate_core.api import extra_properties, paging, policy, registered, render, validation
+from climate_core.api.handlers import usage as lease_usage
 from climate_core.api.request import Backend, Request, answer
 from climate_core.policies import plugins as plugin_rules
 from climate_hosts import policies as rules
 from climate_hosts.api import host_schemas as schema
-from climate_hosts.db import host_pools
+from climate_hosts.db import host_power
 from climate_hosts.db import hosts as db
+from climate_hosts.domain import power
 
 #: One entry for all hosts of the cloud, for callers who may not see hosts or where no pool has
 #: any: nova-scheduler takes one of them when a server is reserved. Heat's OS::Blazar::Lease takes
@@ -46,7 +49,7 @@ def list_(backend: Backend, request: Request) -> webob.Response:
         marker=asked.get('marker', 0),
         limit=paging.limit(backend, request),
     )
-    found, more = backend.database.read(db.page, query)
+    found, more = backend.database.read(db.list_page, query)
     if not found and not backend.database.read(db.exist):
         return answer(200, {'hosts': [SHARED]})
     hidden = extra_properties.HOSTS.hidden(backend, request.context)
@@ -97,7 +100,7 @@ def allocations(backend: Backend, request: Request) -> webob.Response:
     query = db.HostQuery(marker=asked.get('marker', 0), limit=paging.limit(backend, request))
 
     def read(session: orm.Session) -> tuple[list[dict[str, Any]], bool]:
-        found, more = db.page(session, query)
+        found, more = db.list_page(session, query)
         ids = [each.id for each in found]
         filters = (asked.get('lease_id'), asked.get('reservation_id'))
         promised = db.promised(session, ids, *(each and each.lower() for each in filters))
@@ -139,15 +142,13 @@ def update_property(backend: Backend, request: Request, property_name: str) -> w
 def pools(backend: Backend, request: Request) -> webob.Response:
     """List the pools of hosts, and who may use them."""
     policy.authorize(backend.enforcer, request.context, rules.GET_POOLS, {})
-    return answer(
-        200, {'pools': [render.pool(p) for p in backend.database.read(host_pools.list_all)]}
-    )
+    return answer(200, {'pools': [render.pool(p) for p in backend.database.read(db.list_pools)]})
 
 
 def show_pool(backend: Backend, request: Request, pool_name: str) -> webob.Response:
     """Show one pool of hosts, and which projects may use it."""
     policy.authorize(backend.enforcer, request.context, rules.GET_POOLS, {})
-    return answer(200, {'pool': render.pool(backend.database.read(host_pools.get, pool_name))})
+    return answer(200, {'pool': render.pool(backend.database.read(db.get_pool, pool_name))})
 
 
 def update_pool(backend: Backend, request: Request, pool_name: str) -> webob.Response:
@@ -159,7 +160,7 @@ def update_pool(backend: Backend, request: Request, pool_name: str) -> webob.Res
     values = request.read(schema.UPDATE_POOL)
     _check_pool(pool_name)
     backend.manager.set_host_pool(request.context, pool_name, values)
-    return answer(200, {'pool': render.pool(backend.database.read(host_pools.get, pool_name))})
+    return answer(200, {'pool': render.pool(backend.database.read(db.get_pool, pool_name))})
 
 
 def delete_pool(backend: Backend, request: Request, pool_name: str) -> webob.Response:
@@ -211,3 +212,27 @@ def _normal(body: Mapping[str, Any]) -> dict[str, Any]:
     if flags:
         normal['available'] = flags.get('reservable', not flags.get('disabled'))
     return {**normal, 'extra': given}
+
+
+def show_usage(backend: Backend, request: Request) -> webob.Response:
+    """Show for how many hours of a period each host slept, and the energy that saved.
+
+    Hosts that are in no pool any more are shown, too. The energy is known where the operator has
+    set ``[power] watts``.
+    """
+    policy.authorize(backend.enforcer, request.context, rules.GET_USAGE, {})
+    watts = backend.conf.power.watts
+    with backend.database.reader() as session:
+        period = lease_usage.period(session, request.parameters)
+        found = host_power.read_sleep_hours(session, period)
+    shown = [
+        {
+            'hypervisor_hostname': name,
+            'start': dates.serialize(period.begin),
+            'end': dates.serialize(period.end),
+            'asleep_hours': round(hours, 6),
+            'saved_kwh': power.saved_kwh(hours, watts),
+        }
+        for name, hours in found.items()
+    ]
+    return answer(200, {'usage': shown})

@@ -7,7 +7,10 @@ what makes it sees the state.
 """
 
 import contextlib
+import dataclasses
 import datetime
+from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -15,8 +18,9 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.db import allocations, outbox, rows, sql, tables
-from climate_hosts import power_notifications as notices
-from climate_hosts.db import host_failures
+from climate_core.db.sql import microseconds
+from climate_core.lease import usage
+from climate_hosts import notifications as notices
 from climate_hosts.db import hosts as db
 from climate_hosts.domain import hosts, power
 from climate_hosts.domain.power import PowerHost, PowerState
@@ -25,7 +29,7 @@ _UNIT, _HOST, _SLEEP = tables.UNITS, tables.HOSTS, tables.HOST_SLEEPS
 _ALLOCATION, _RESERVATION = tables.ALLOCATIONS, tables.RESERVATIONS
 
 #: The reason of a host that did not wake.
-LATE: Final = 'It was switched on at {}, and its nova-compute is not up.'
+WAKE_TIMED_OUT: Final = 'It was switched on at {}, and its nova-compute is not up.'
 
 #: When what is promised of a host begins, or began.
 _NEED = (
@@ -40,7 +44,7 @@ _NEED = (
 )
 
 
-def every(session: orm.Session) -> tuple[list[PowerHost], datetime.datetime]:
+def list_all(session: orm.Session) -> tuple[list[PowerHost], datetime.datetime]:
     """Read all hosts, and the time; one statement where there is any."""
     query = sa.select(
         _UNIT.c.id,
@@ -76,7 +80,7 @@ def _read(row: sa.RowMapping) -> PowerHost:
     )
 
 
-def fall_asleep(session: orm.Session, host_id: int, idle: datetime.timedelta) -> bool:
+def start_sleep(session: orm.Session, host_id: int, idle: datetime.timedelta) -> bool:
     """Write that a host is put to sleep, if nothing is promised of it for so long."""
     host = _lock(session, host_id)
     if host is None or host.power is not None or host.kept_on or not host.available:
@@ -91,20 +95,20 @@ def fall_asleep(session: orm.Session, host_id: int, idle: datetime.timedelta) ->
     return True
 
 
-def stay(session: orm.Session, host_id: int) -> None:
+def cancel_sleep(session: orm.Session, host_id: int) -> None:
     """Write that a host is awake that was being put to sleep, and cannot be."""
     host = _lock(session, host_id)
     if host is not None and host.power is PowerState.FALLING_ASLEEP:
         _change(session, host, None, sql.read_time(session))
 
 
-def is_in(session: orm.Session, host_id: int, state: PowerState | None) -> bool:
+def has_state(session: orm.Session, host_id: int, state: PowerState | None) -> bool:
     """Tell whether a host is in a state; None: whether it is awake."""
     query = sa.select(_HOST.c.power).where(_HOST.c.unit_id == host_id)
     return session.scalar(query) == state
 
 
-def sleep(session: orm.Session, host_id: int) -> bool:
+def mark_asleep(session: orm.Session, host_id: int) -> bool:
     """Write that a host sleeps; tell whether it did not before."""
     host = _lock(session, host_id)
     if host is None or host.power is not PowerState.FALLING_ASLEEP:
@@ -116,7 +120,7 @@ def sleep(session: orm.Session, host_id: int) -> bool:
     return True
 
 
-def wake(session: orm.Session, host_id: int, kept_on: bool = False) -> bool:
+def mark_waking(session: orm.Session, host_id: int, kept_on: bool = False) -> bool:
     """Write that a host is woken; tell whether it was not before.
 
     :param kept_on: whether it stays awake from now on, because a person switched it on
@@ -131,7 +135,7 @@ def wake(session: orm.Session, host_id: int, kept_on: bool = False) -> bool:
     return True
 
 
-def awake(session: orm.Session, host_id: int) -> float | None:
+def mark_awake(session: orm.Session, host_id: int) -> float | None:
     """Write that a host is awake, and how long that took if it slept; return the seconds.
 
     :returns: None if it was not being woken
@@ -145,12 +149,12 @@ def awake(session: orm.Session, host_id: int) -> float | None:
     # One that was woken before it was off tells nothing of how long it takes.
     slept = _SLEEP.c.unit_id == host_id, _SLEEP.c.end == host.power_since
     if session.scalar(sa.select(_SLEEP.c.start).where(*slept).limit(1)) is not None:
-        measured = power.measured(host.wake_seconds, seconds)
+        measured = power.smooth_wake_seconds(host.wake_seconds, seconds)
     _change(session, host, None, now, wake_seconds=measured)
     return seconds
 
 
-def fail(session: orm.Session, host_id: int, reason: str) -> bool:
+def mark_wake_failed(session: orm.Session, host_id: int, reason: str) -> bool:
     """Write that a host did not wake, so that others are promised in its place.
 
     :returns: whether anything was written
@@ -158,10 +162,10 @@ def fail(session: orm.Session, host_id: int, reason: str) -> bool:
     host = _lock(session, host_id)
     if host is None or host.power is not PowerState.WAKING:
         return False
-    if not host_failures.fail(session, host_id, reason):
+    if not db.mark_failed(session, host_id, reason):
         return False
     now = sql.read_time(session)
-    outbox.add_notifications(session, [notices.failed(host, reason, now)], now)
+    outbox.add_notifications(session, [notices.wake_failed(host, reason, now)], now)
     return True
 
 
@@ -180,4 +184,51 @@ def _change(
 ) -> None:
     asleep = {'asleep': state is not None}
     db.update(session, host.id, asleep, {'power': state, 'power_since': now, **more})
-    outbox.add_notifications(session, [notices.changed(host, state, now)], now)
+    outbox.add_notifications(session, [notices.state_changed(host, state, now)], now)
+
+
+_SECOND: Final = 1_000_000
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PowerCounts:
+    """The numbers that the metrics show of the power of hosts.
+
+    :param hosts: how many are in each power state
+    :param asleep_seconds: how long all hosts slept together, since ever
+    """
+
+    hosts: Mapping[str, int]
+    asleep_seconds: float
+
+
+def read_sleep_hours(session: orm.Session, period: usage.Span) -> dict[str, float]:
+    """Add up for how many hours of a period each host slept, by its name; one statement."""
+    query = sa.select(_SLEEP.c.hypervisor_hostname, _SLEEP.c.start, _SLEEP.c.end).where(
+        _SLEEP.c.start < period.end,
+        sa.or_(_SLEEP.c.end.is_(None), _SLEEP.c.end > period.begin),
+    )
+    found: dict[str, float] = defaultdict(float)
+    for name, start, end in session.execute(query):
+        within = usage.Span(start, end or period.end).within(period)
+        found[name] += within.hours if within else 0.0
+    return dict(sorted(found.items()))
+
+
+def count_states(session: orm.Session) -> PowerCounts:
+    """Count hosts and their sleep, in three statements."""
+    by_state = sa.select(_HOST.c.power, sa.func.count()).group_by(_HOST.c.power)
+    hosts = {state or power.AWAKE: number for state, number in session.execute(by_state)}
+    start, end = microseconds(_SLEEP.c.start), microseconds(_SLEEP.c.end)
+    is_open = _SLEEP.c.end.is_(None)
+    ended, begun, sleeping = session.execute(
+        sa.select(
+            sa.func.sum(end - start),
+            sa.func.sum(sa.case((is_open, start))),
+            sa.func.count(sa.case((is_open, 1))),
+        )
+    ).one()
+    now = (sql.read_time(session) - _EPOCH) // datetime.timedelta(microseconds=1)
+    total = int(ended or 0) + sleeping * now - int(begun or 0)
+    return PowerCounts(hosts, total / _SECOND)

@@ -46,7 +46,7 @@ _COLUMNS = (
 )
 
 
-class Unneeded(NamedTuple):
+class UnneededHost(NamedTuple):
     """A shared host that no lease has.
 
     :param seconds: for so long it is kept all the same, for example to be cleaned
@@ -57,7 +57,7 @@ class Unneeded(NamedTuple):
     seconds: float
 
 
-def available(session: orm.Session) -> list[SharedHost]:
+def list_available(session: orm.Session) -> list[SharedHost]:
     """Read those that serve ordinary servers, and that leases may get; one statement."""
     query = sa.select(*_COLUMNS).where(
         _HOST.c.takes_ordinary.is_(True),
@@ -67,7 +67,7 @@ def available(session: orm.Session) -> list[SharedHost]:
     return [SharedHost(*row) for row in session.execute(query.order_by(_HOST.c.unit_id))]
 
 
-def emptied(session: orm.Session, lease_id: str | None = None) -> list[SharedHost]:
+def list_evacuating(session: orm.Session, lease_id: str | None = None) -> list[SharedHost]:
     """Read those whose servers leave them, for one lease or for any; one statement.
 
     Those for older leases come first.
@@ -83,7 +83,7 @@ def emptied(session: orm.Session, lease_id: str | None = None) -> list[SharedHos
     return [SharedHost(*row) for row in session.execute(query)]
 
 
-def unneeded(session: orm.Session, host_id: int | None = None) -> list[Unneeded]:
+def list_unneeded(session: orm.Session, host_id: int | None = None) -> list[UnneededHost]:
     """Read those that are kept from ordinary servers though no lease has them, or is to have them.
 
     One statement, and one for the time.
@@ -120,6 +120,6 @@ def unneeded(session: orm.Session, host_id: int | None = None) -> list[Unneeded]
     if host_id is not None:
         query = query.where(_HOST.c.unit_id == host_id)
     return [
-        Unneeded(host_id, name, 0.0 if end is None else (end - now).total_seconds())
+        UnneededHost(host_id, name, 0.0 if end is None else (end - now).total_seconds())
         for host_id, name, end in session.execute(query)
     ]

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts of the pools, their states, and why one takes no promises: pure.
+"""Hosts of the pools, their states, and why one takes no allocations: pure.
 
-A host is one node of a nova-compute. What Nova and Placement say of it are its details; what the
-operator adds are its extra properties. Both are flat, so that a filter can name each of them.
+A host is one node of a nova-compute. What Nova and Placement report of it are its details;
+what the operator adds are its extra properties. Both are flat, so that a filter can name
+each of them. Whether a host has failed follows from its service in Nova, with the time
+since when: nothing has to be remembered.
 """
 
 import dataclasses
 import enum
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
-from climate_core.lease.unit_properties import Node
+from climate_common import dates
+from climate_core import exceptions
+from climate_core.lease import unit_properties
+from climate_core.lease.unit_properties import NODE_FACTS, Node
 from climate_hosts.domain.power import AWAKE, PowerState
 
 #: The kind of the units of hosts.
@@ -174,3 +179,145 @@ class Host(Node):
             getattr(self, each.name) == getattr(known, each.name)
             for each in dataclasses.fields(Node)
         )
+
+
+#: What the API shows of a host, or its clients send, by other means than an extra property.
+OWN_FIELDS: Final = frozenset(
+    {
+        *NODE_FACTS,
+        'id',
+        'name',
+        'pool',
+        'reservable',
+        'disabled',
+        'disabled_reason',
+        'capacity',
+        'lanes',
+        'shared',
+        'power',
+        'kept_on',
+        'empty',
+        'cpu_info',
+        'status',
+        'state',
+        'trust_id',
+        'created_at',
+        'updated_at',
+        'values',
+    }
+)
+
+
+def check_disabled_reason(reason: str | None, available: bool) -> None:
+    """Refuse a reason for which a host is disabled if it is not.
+
+    :raises climate_core.exceptions.BadRequest: naming the field
+    """
+    if available and reason:
+        raise exceptions.BadRequest(
+            'disabled_reason: goes with disabled: true, or with a host that is disabled.',
+            field='disabled_reason',
+        )
+
+
+def check_not_evacuating(host: Host) -> None:
+    """Refuse to change a host while its servers leave it for a lease.
+
+    :raises climate_core.exceptions.HostChanging: they do
+    """
+    if host.emptied_for is not None:
+        raise exceptions.HostChanging(
+            f'Host {host.hypervisor_hostname} is being emptied for lease {host.emptied_for}. Wait '
+            'for that, or end the lease.'
+        )
+
+
+def draining_error(host: Host) -> exceptions.HostChanging:
+    """Return the error for a host whose servers leave it so that it is in its pool."""
+    return exceptions.HostChanging(
+        f'Host {host.hypervisor_hostname} is being emptied, and is enrolled after that. Wait for '
+        'it, or delete the host to give it up.'
+    )
+
+
+def check_awake(host: Host) -> None:
+    """Refuse to take out a host that sleeps: nobody would switch it on afterwards.
+
+    One that did not wake in time may be taken out.
+
+    :raises climate_core.exceptions.HostChanging: it does
+    """
+    if host.power is not None and not has_failed_to_wake(host):
+        raise exceptions.HostChanging(
+            f'Host {host.hypervisor_hostname} is {host.power_state}. Keep it on first with '
+            f'"openstack lease host set {host.hypervisor_hostname} --keep-on", and wait until it '
+            'is awake.'
+        )
+
+
+def has_failed_to_wake(host: Host) -> bool:
+    """Tell whether a host did not wake in time, also one that is being taken out since then."""
+    return host.power is PowerState.WAKING and (host.failed or host.is_leaving)
+
+
+def check_extra(extra: Mapping[str, Any]) -> None:
+    """Refuse extra properties whose names are no names, or those of something else.
+
+    :raises climate_core.exceptions.BadRequest: naming the field
+    """
+    unit_properties.check_extra_names(extra, OWN_FIELDS, 'comes from Nova or Placement')
+
+
+def find_failure(
+    service: Mapping[str, Any] | None, name: str, now: datetime, seconds: float
+) -> str | None:
+    """Return why a host has failed; None if it has not, or not yet.
+
+    :param service: as ``/os-services`` shows it at microversion 2.69 or later; None if Nova has
+        none. One in a cell that does not answer has no state, which says nothing
+    :param name: of the service, for people
+    :param seconds: for how long a service must have been silent
+    """
+    if service is None:
+        return f'Nova has no nova-compute on {name} any more.'
+    if service.get('forced_down'):
+        return f'The nova-compute on {name} is forced down.'
+    seen = service.get('updated_at')
+    if service.get('state') != 'down' or not seen:
+        return None
+    since = datetime.fromisoformat(seen).replace(tzinfo=UTC)
+    if (now - since).total_seconds() < seconds:
+        return None
+    return f'The nova-compute on {name} is down since {dates.sentence(since)}.'
+
+
+def is_service_up(service: Mapping[str, Any] | None) -> bool:
+    """Tell whether a host is certain to be there."""
+    return service is not None and service.get('state') == 'up' and not service.get('forced_down')
+
+
+def find_outage(
+    services: Mapping[str, Mapping[str, Any]], names: Collection[str], share: float
+) -> str | None:
+    """Return the reason to believe that Nova failed, and not its hosts; None if it did not.
+
+    One that is silent counts at once, and not only when it has failed: in an outage all of them
+    fall silent within seconds, and the first must not be replaced before the last has failed. One
+    that is forced down does not count: the operator who did that knows the host.
+
+    :param services: as Nova shows them, by their names
+    :param names: of the services whose hosts have not failed yet; a service may have several
+    :param share: how many of them may look down; two are always needed
+    :returns: None if it is not so
+    """
+    every = {*names}
+    down = {each for each in every if _looks_down(services.get(each))}
+    if len(down) < 2 or len(down) <= share * len(every):
+        return None
+    return f'{len(down)} of {len(every)} nova-computes of the pools look down at once'
+
+
+def _looks_down(service: Mapping[str, Any] | None) -> bool:
+    if service is None:
+        return True
+    return service.get('state') == 'down' and not service.get('forced_down')

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 #: What is shown of a host that has no power state.
 AWAKE: Final = 'awake'
 #: The reason of a nova-compute that is disabled because its host sleeps.
-REASON: Final = 'climate: the host sleeps until a lease needs it'
+DISABLED_REASON: Final = 'climate: the host sleeps until a lease needs it'
 
 
 class PowerState(enum.StrEnum):
@@ -156,7 +156,7 @@ def _wake_more(
     return [each.id for each in asleep[: max(0, lacking)]]
 
 
-def measured(before: int | None, seconds: float) -> int:
+def smooth_wake_seconds(before: int | None, seconds: float) -> int:
     """Return how long a host takes to wake, after it took so long.
 
     It grows at once and falls slowly, so that one quick start does not make the next one late.

@@ -11,7 +11,7 @@ from climate_core.db import leases
 from climate_core.lease import states
 from climate_hosts.db import hosts as db
 from climate_hosts.domain import hosts
-from climate_hosts.sync import shared_hosts
+from climate_hosts.watch import shared_hosts
 
 _TAKEN: Final = 'Another lease has just got a host that was to be emptied. Try again.'
 _LOST: Final = 'A host that was emptied for the lease is not kept for it any more.'

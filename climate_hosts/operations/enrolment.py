@@ -3,7 +3,7 @@
 
 The row of a host says what is being done with it, before it is done: one that is being enrolled or
 taken out (:mod:`climate_hosts.operations.host_removal`) takes no promises. Its aggregate in
-Placement follows the row, see :mod:`climate_hosts.sync.pool_aggregate`. So two requests at
+Placement follows the row, see :mod:`climate_hosts.watch.pool_aggregate`. So two requests at
 once, or one after another that was cut off, end with a host that is in a pool as a whole or not at
 all. Lanes are kept when a host leaves: nova-compute remembers them, and refuses every server of
 its host for minutes when one is gone.
@@ -28,10 +28,10 @@ from climate_hosts.cloud import lane_providers
 from climate_hosts.db import hosts as db
 from climate_hosts.db import shared_hosts as db_shared
 from climate_hosts.db.shared_hosts import SharedHost
-from climate_hosts.domain import host_request, hosts
+from climate_hosts.domain import hosts
 from climate_hosts.operations import movable
-from climate_hosts.sync import pool_aggregate
-from climate_hosts.sync.refresh import learn_one
+from climate_hosts.watch import pool_aggregate
+from climate_hosts.watch.refresh import learn_one
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -127,7 +127,7 @@ def _check_half_enrolled(host: hosts.Host) -> None:
     if host.is_half_enrolled:
         return
     if host.is_emptied:
-        raise host_request.being_emptied(host)
+        raise hosts.draining_error(host)
     doing = 'is being taken out of' if host.is_leaving else 'is in'
     raise exceptions.HostExists(
         f'{host.hypervisor_hostname} is host {host.id}, which {doing} the pool {host.pool} '
@@ -165,7 +165,9 @@ def _check_movable(
 ) -> None:
     """Refuse a host whose servers cannot be moved, or do not fit on other hosts."""
     host = SharedHost(0, node['hypervisor_hostname'], node['service']['host'], node['id'])
-    moving = [each for each in database.read(db_shared.emptied) if each.provider_id != node['id']]
+    moving = [
+        each for each in database.read(db_shared.list_evacuating) if each.provider_id != node['id']
+    ]
     try:
         server_placement.choose_hosts(
             [movable.candidate(conn, host)],

@@ -68,7 +68,9 @@ class HostEmptier(Worker):
         :returns: in how many seconds there is more
         """
         found = [
-            each for each in self._database.read(db_shared.emptied) if each.emptied_for is None
+            each
+            for each in self._database.read(db_shared.list_evacuating)
+            if each.emptied_for is None
         ]
         if not found:
             return None

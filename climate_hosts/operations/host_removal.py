@@ -15,11 +15,11 @@ from climate_core import exceptions
 from climate_core.cloud import errors, placement
 from climate_core.db import allocations
 from climate_core.db.engine import Database
-from climate_hosts.cloud import host_holds, lane_providers
+from climate_hosts.cloud import host_claims, lane_providers
 from climate_hosts.db import hosts as db
-from climate_hosts.domain import host_request, hosts
+from climate_hosts.domain import hosts
 from climate_hosts.operations.enrolment import check_empty
-from climate_hosts.sync import pool_aggregate
+from climate_hosts.watch import pool_aggregate
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 def take_out(database: Database, conn: 'connections.Connection', host: hosts.Host) -> None:
     """Take a host out of its pool; ``HostOperations.delete_host`` says what is raised."""
-    host_request.check_awake(host)
-    if host_request.has_not_woken(host):
+    hosts.check_awake(host)
+    if hosts.has_failed_to_wake(host):
         with contextlib.suppress(errors.Gone):
-            host_holds.release(conn, host.provider_id)
+            host_claims.release(conn, host.provider_id)
     # Ordinary servers may have come to one that was given back, or that never was in a pool.
     must_be_empty = not host.is_new and (host.is_kept or _is_marked(conn, host))
     if must_be_empty and host.is_leaving:
@@ -78,8 +78,8 @@ def _retire(session: orm.Session, host_id: int) -> hosts.Host:
     :returns: the host as it was
     """
     host = db.get(session, host_id, lock=True)
-    host_request.check_not_emptied(host)
-    host_request.check_awake(host)
+    hosts.check_not_evacuating(host)
+    hosts.check_awake(host)
     promised = allocations.find_last_allocation(session, host_id)
     if promised is not None:
         count, end = promised

@@ -24,11 +24,11 @@ from climate_core.db import extra_properties
 from climate_core.db.engine import Database
 from climate_core.operations.operator_registration import require_services
 from climate_core.operations.services import ServiceConnector
-from climate_hosts.db import host_failures, host_pools
+from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
-from climate_hosts.domain import host_request, hosts
+from climate_hosts.domain import hosts
 from climate_hosts.operations import enrolment, host_removal
-from climate_hosts.sync.refresh import learn_one
+from climate_hosts.watch.refresh import learn_one
 
 LOG = log.getLogger(__name__)
 
@@ -68,8 +68,8 @@ class HostOperations:
         :raises climate_core.exceptions.HostInUse: it has servers, or one came meanwhile, or they
             cannot be moved; the host takes ordinary servers as before
         """
-        host_request.check_extra(values.get('extra', {}))
-        host_request.check_reason(values.get('disabled_reason'), values.get('available', True))
+        hosts.check_extra(values.get('extra', {}))
+        hosts.check_disabled_reason(values.get('disabled_reason'), values.get('available', True))
         enrolment.check_empty_request(values)
         with require_services():
             conn = self.cloud.service()
@@ -96,7 +96,7 @@ class HostOperations:
                     'it again.',
                     field=name,
                 )
-        host_request.check_extra(extra)
+        hosts.check_extra(extra)
         host = self.database.write(_change, host_id, values)
         try:
             conn = self.cloud.service()
@@ -143,7 +143,7 @@ class HostOperations:
         access = Access(
             frozenset(values.get('project_ids', ())), frozenset(values.get('domain_ids', ()))
         )
-        self.database.write(host_pools.set_access, name, access.dump(), values.get('generation'))
+        self.database.write(db.set_pool_access, name, access.dump(), values.get('generation'))
 
     def delete_host_pool(self, context: RequestContext, name: str) -> None:  # noqa: ARG002
         """Delete a pool, and its list of projects.
@@ -151,7 +151,7 @@ class HostOperations:
         :raises climate_core.exceptions.HostPoolNotFound: there is none
         :raises climate_core.exceptions.HostPoolInUse: it has hosts
         """
-        self.database.write(host_pools.delete, name)
+        self.database.write(db.delete_pool, name)
 
 
 def _change(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> hosts.Host:
@@ -161,7 +161,7 @@ def _change(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> ho
     # A host that its operator disables stays disabled when its nova-compute is up again.
     kept = None if host.failed and 'available' in values else host.disabled_reason
     reason = values.get('disabled_reason', kept)
-    host_request.check_reason(values.get('disabled_reason'), available)
+    hosts.check_disabled_reason(values.get('disabled_reason'), available)
     extra = {**host.extra, **values.get('extra', {})}
     extra = {name: value for name, value in extra.items() if value is not None}
     unit = {
@@ -170,7 +170,7 @@ def _change(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> ho
         'properties': host.properties(extra),
     }
     if unit['pool'] != host.pool:
-        unit['access'] = host_pools.access(session, unit['pool'])
+        unit['access'] = db.lock_pool_access(session, unit['pool'])
     if host.takes_ordinary:
         reason = reason or hosts.DISABLED
     told = {'extra': extra, 'disabled_reason': None if available else reason}
@@ -189,7 +189,9 @@ def _change(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> ho
 
 def _may_have_left(session: orm.Session, host: hosts.Host) -> bool:
     """Tell whether servers may be there of leases that gave a host up, because it had failed."""
-    return host.failed or any(each.released for each in host_failures.having(session, [host.id]))
+    return host.failed or any(
+        each.released for each in host_reservations.list_reserved(session, [host.id])
+    )
 
 
 def _check_settled(host: hosts.Host) -> None:
@@ -200,13 +202,13 @@ def _check_settled(host: hosts.Host) -> None:
             f'Host {name} is being taken out of its pool. Delete it again to finish that; to have '
             'it in a pool, enrol it afterwards.'
         )
-    host_request.check_not_emptied(host)
+    hosts.check_not_evacuating(host)
     if host.is_returning:
         raise exceptions.HostChanging(
             f'Host {name} is being given back to ordinary servers. Try again.'
         )
     if host.is_emptied:
-        raise host_request.being_emptied(host)
+        raise hosts.draining_error(host)
     if host.is_new:
         raise exceptions.HostChanging(
             f'Host {name} is not enrolled yet. Wait for the request that does so, or repeat it; '

@@ -137,10 +137,10 @@ class RoomMaker:
         missing, would_do = self.allocation_service.count_shortage(lease, now)
         present = [
             each
-            for each in self.database.read(db_shared.available)
+            for each in self.database.read(db_shared.list_available)
             if each.id in would_do and each.id not in without
         ]
-        emptied = self.database.read(db_shared.emptied)
+        emptied = self.database.read(db_shared.list_evacuating)
         count = max(0, missing - sum(each.emptied_for == lease.id for each in emptied))
         if count > len(present) or not count:
             return server_placement.choose_hosts(

@@ -3,7 +3,7 @@
 
 Each look compares: a host must be kept from ordinary servers, and each server on it must be moved.
 Nova knows what is being moved, so a manager that dies leaves nothing to repair. No server is
-stopped or deleted. Hosts that are not needed any more :mod:`climate_hosts.sync.shared_hosts`
+stopped or deleted. Hosts that are not needed any more :mod:`climate_hosts.watch.shared_hosts`
 gives back, whatever became of the lease.
 """
 
@@ -35,7 +35,7 @@ from climate_hosts.db import shared_hosts as db_shared
 from climate_hosts.db.shared_hosts import SharedHost
 from climate_hosts.operations import emptied_hosts, movable
 from climate_hosts.operations.making_room import UNTIL, RoomMaker
-from climate_hosts.sync import pool_aggregate
+from climate_hosts.watch import pool_aggregate
 
 LOG = log.getLogger(__name__)
 
@@ -152,7 +152,7 @@ class _DrainPass:
         self._closed: dict[str, str] = dict(progress.get(_CLOSED, {}))
 
     def run(self) -> PollAgain | None:
-        emptied = self._database.read(db_shared.emptied)
+        emptied = self._database.read(db_shared.list_evacuating)
         taken = [each for each in emptied if each.emptied_for == self._lease.id]
         missing, _ = self._maker.allocation_service.count_shortage(self._lease, self._now)
         if not missing:

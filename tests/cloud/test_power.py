@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import requests
 
-from climate_hosts.domain.power import REASON
+from climate_hosts.domain.power import DISABLED_REASON
 from tests.cloud.booking import Booking
 from tests.cloud.hearing import Hearing
 from tests.cloud.people import CONF, STATE, Person, at, cloud, configured, wait_for
@@ -162,7 +162,7 @@ def test_hosts_sleep_until_a_lease_or_a_person_wants_them(
     # Nobody needs them now: also the one that is promised for later sleeps.
     wait_for(lambda: {each.power for each in enrolled(admin).values()} == {'asleep'}, 'all asleep')
     assert {row['Power'] for row in shown(admin, 'list').values()} == {'asleep'}
-    assert {*computes(admin).values()} == {('down', 'disabled', REASON)}
+    assert {*computes(admin).values()} == {('down', 'disabled', DISABLED_REASON)}
     wait_for(lambda: measured('asleep') == len(POOL), 'hosts that sleep in the metrics')
 
     # Its lease wakes the one, before it begins.

@@ -335,8 +335,8 @@ def test_preempt_closes_and_shelves_and_the_next_start_wakes(world):
 def test_start_waits_for_a_host_that_is_not_awake(world):
     host = world.hosts.read()
     database = world.engine.database
-    database.write(host_power.fall_asleep, host.id, datetime.timedelta(0))
-    database.write(host_power.fall_asleep, world.hosts.ids[1], datetime.timedelta(0))
+    database.write(host_power.start_sleep, host.id, datetime.timedelta(0))
+    database.write(host_power.start_sleep, world.hosts.ids[1], datetime.timedelta(0))
     lease = world.lease()
     (name,) = world.hosts_of(lease)
     wait = world.wake_up(lease)
@@ -344,15 +344,15 @@ def test_start_waits_for_a_host_that_is_not_awake(world):
     assert wait.reason == f'Host {name} is being switched on.'
     assert world.kept() == {}
     for each in world.hosts.ids:
-        database.write(host_power.sleep, each)
-        database.write(host_power.wake, each)
-        database.write(host_power.awake, each)
+        database.write(host_power.mark_asleep, each)
+        database.write(host_power.mark_waking, each)
+        database.write(host_power.mark_awake, each)
     assert world.wake_up(lease) is None
     assert set(world.kept()) == {name}
 
 
 def test_host_that_is_awake_is_promised_first(world):
     database = world.engine.database
-    database.write(host_power.fall_asleep, world.hosts.ids[0], datetime.timedelta(0))
+    database.write(host_power.start_sleep, world.hosts.ids[0], datetime.timedelta(0))
     lease = world.lease()
     assert world.hosts_of(lease) == {world.hosts.read(1).hypervisor_hostname}

@@ -15,8 +15,8 @@ from climate_core.operations.services import Services
 from climate_core.plugins import loading
 from climate_hosts.cloud import lane_providers
 from climate_hosts.db import hosts as db
+from climate_hosts.db.hosts import iterate_all
 from climate_hosts.operations.hosts import HostOperations
-from climate_hosts.sync.refresh import every
 from tests.support.fakes import leases
 
 
@@ -84,7 +84,9 @@ class Pool:
 
     def kept(self):
         """Return the names of the hosts with a taken lane -> the reservation that has it."""
-        found = {host.hypervisor_hostname: host.lane_ids[0] for host in every(self._database)}
+        found = {
+            host.hypervisor_hostname: host.lane_ids[0] for host in iterate_all(self._database)
+        }
         kept = {
             name: lane_providers.read_access(self.conn, each).aggregates
             for name, each in found.items()
@@ -96,7 +98,7 @@ class Pool:
         rooms = placement.read_host_capacities(self.conn)
         return {
             host.hypervisor_hostname
-            for host in every(self._database)
+            for host in iterate_all(self._database)
             if rooms[host.provider_id].open_lanes
         }
 
@@ -110,7 +112,7 @@ class Pool:
 
     def allocations(self):
         """Return the names of the hosts that are promised from now on."""
-        found = {host.id: host.hypervisor_hostname for host in every(self._database)}
+        found = {host.id: host.hypervisor_hostname for host in iterate_all(self._database)}
         with self._database.reader() as session:
             column = tables.ALLOCATIONS.c
             query = sa.select(column.unit_id).where(column.end > sql.now(session))

@@ -36,8 +36,8 @@ from climate_hosts.operations import reduction, room_steps
 from climate_hosts.operations.hosts import HostOperations
 from climate_hosts.plugins.lanes import departures
 from climate_hosts.plugins.lanes import plugin as lane_plugin
-from climate_hosts.sync import power as host_power
-from climate_hosts.sync import watch as host_watch
+from climate_hosts.watch import power as host_power
+from climate_hosts.watch import watch as host_watch
 
 #: Seconds for which creates that come at once wait for each other.
 _PATIENCE = 60.0

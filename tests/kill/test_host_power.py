@@ -4,7 +4,7 @@
 import pytest
 
 from climate_core.cloud import hypervisors, placement
-from climate_hosts.domain.power import REASON, PowerState
+from climate_hosts.domain.power import DISABLED_REASON, PowerState
 from tests.kill.deaths import WRITE, check_no_error, check_told_once, die
 from tests.kill.pools import Pool
 from tests.support.databases import ENGINES
@@ -65,7 +65,7 @@ def test_putting_a_host_to_sleep(stage):
     )
     stage.until(lambda: pool.power is PowerState.ASLEEP)
     assert pool.switched() == ['power off']
-    assert (pool.service(), len(pool.consumers())) == (('disabled', REASON), 1)
+    assert (pool.service(), len(pool.consumers())) == (('disabled', DISABLED_REASON), 1)
     for state in ('falling_asleep', 'asleep'):
         check_told_once(stage, f'host.power.{state}')
 

@@ -8,7 +8,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.cloud import placement
-from climate_hosts.sync.repair import HostRepair
+from climate_hosts.watch.repair import HostRepair
 from tests.kill.deaths import (
     EVENT,
     WRITE,

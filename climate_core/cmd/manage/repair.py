@@ -28,8 +28,8 @@ from climate_core.plugins.base import ResourcePlugin
 from climate_core.repair import operator_repair, reconciliation, stuck_leases
 from climate_core.rpc.client import TOPIC, open_transport
 from climate_hosts.db import hosts
-from climate_hosts.sync import flavor_repair
-from climate_hosts.sync import repair as host_repair
+from climate_hosts.watch import flavor_repair
+from climate_hosts.watch import repair as host_repair
 
 LOG = log.getLogger(__name__)
 

@@ -130,7 +130,9 @@ def ensure_unlocked(context: StepContext, server: Mapping[str, Any]) -> Mapping[
 
 def list_locked(conn: 'connections.Connection') -> Iterator[str]:
     """Yield the ids of the servers that are locked because their lease was preempted."""
-    yield from (str(each['id']) for each in servers.list_locked(conn) if is_locked_by_climate(each))
+    yield from (
+        str(each['id']) for each in servers.list_locked(conn) if is_locked_by_climate(each)
+    )
 
 
 def release_lock(

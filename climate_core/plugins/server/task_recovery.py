@@ -16,7 +16,7 @@ from oslo_config import cfg
 from oslo_log import log
 
 from climate_core import exceptions
-from climate_core.cloud import errors, images, servers
+from climate_core.cloud import errors, servers
 from climate_core.plugins import resource_spec
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.server import host_capacity, specification

@@ -23,12 +23,14 @@ from oslo_config import cfg
 from oslo_utils import netutils
 
 from climate_hosts.cloud.power.base import (
+    BadOption,
     BadPowerSettings,
+    Machine,
+    MachinesFile,
     PowerDriver,
     PowerTrouble,
     check_in_time,
 )
-from climate_hosts.cloud.power.machines import BadOption, Machine, MachinesFile
 
 #: Seconds until ipmitool is ended; a controller that is not there takes it 15 at most.
 _TIMEOUT: Final = 30

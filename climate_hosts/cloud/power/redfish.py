@@ -16,8 +16,14 @@ import sushy
 from oslo_config import cfg
 from sushy import auth, exceptions
 
-from climate_hosts.cloud.power.base import PowerDriver, PowerTrouble, check_in_time
-from climate_hosts.cloud.power.machines import BadOption, Machine, MachinesFile
+from climate_hosts.cloud.power.base import (
+    BadOption,
+    Machine,
+    MachinesFile,
+    PowerDriver,
+    PowerTrouble,
+    check_in_time,
+)
 
 _CONNECT_SECONDS: Final = 10
 _READ_SECONDS: Final = 30

@@ -16,8 +16,8 @@ from climate_core.db import usage as db_usage
 from climate_core.lease import usage
 from climate_hosts.db import hosts as db
 from climate_hosts.operations import emptied_hosts, room_steps
-from climate_hosts.sync.refresh import HostRefresher
-from climate_hosts.sync.shared_hosts import SharedHosts
+from climate_hosts.watch.refresh import HostRefresher
+from climate_hosts.watch.shared_hosts import SharedHosts
 from tests.functional.nova.host_leases import HostLeasesTest
 from tests.functional.nova.hosts import Crash
 from tests.support import quotas
@@ -152,7 +152,7 @@ class TestBestEffort(BestEffortTest):
         with pytest.raises(exceptions.HostChanging, match='given back'):
             self.operations.update_host(self.context, self.host().id, {'available': False})
         refresher = HostRefresher(self.conf, self.world.database, self.cloud)
-        with self.assertNoLogs('climate_hosts.sync.refresh', 'WARNING'):
+        with self.assertNoLogs('climate_hosts.watch.refresh', 'WARNING'):
             refresher.refresh()
         self.cloud.before = lambda method, url: None
         self.assert_given_back()

@@ -10,7 +10,7 @@ from climate_core.cloud import flavors, placement
 from climate_core.plugins.common_pool import flavor_demand
 from climate_core.plugins.server.host_capacity import CommonHostCapacity
 from climate_hosts.plugins.capacity.plugin import CapacityPlugin
-from climate_hosts.sync.refresh import HostRefresher
+from climate_hosts.watch.refresh import HostRefresher
 from tests.functional.nova.host_leases import HostLeasesTest
 
 _CLASSES = {'vcpus': 'VCPU', 'memory_mb': 'MEMORY_MB', 'disk_gb': 'DISK_GB'}

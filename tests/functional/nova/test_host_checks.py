@@ -7,8 +7,8 @@ import tempfile
 from climate_common import lanes
 from climate_hosts.cloud import lane_providers
 from climate_hosts.db import hosts as db
-from climate_hosts.sync import checks as host_checks
-from climate_hosts.sync.refresh import HostRefresher
+from climate_hosts.watch import checks as host_checks
+from climate_hosts.watch.refresh import HostRefresher
 from tests.functional.nova.hosts import HostsTest
 
 LOADED = 'available_filters = nova.scheduler.filters.all_filters\n'
@@ -91,7 +91,7 @@ class TestHostChecks(HostsTest):
         for host in self.COMPUTES:
             self.set_ratio('VCPU', 4.0, host)
         refresher = HostRefresher(self.conf, self.database, self.cloud)
-        with self.assertNoLogs('climate_hosts.sync.refresh', 'WARNING'):
+        with self.assertNoLogs('climate_hosts.watch.refresh', 'WARNING'):
             refresher.refresh()
         for host in self.COMPUTES:
             assert self.database.read(db.find, host).capacity['vcpus'] == 8

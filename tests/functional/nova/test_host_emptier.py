@@ -10,7 +10,7 @@ from climate_core import exceptions
 from climate_hosts.db import hosts as db
 from climate_hosts.domain.hosts import State
 from climate_hosts.operations.host_emptier import HostEmptier
-from climate_hosts.sync.repair import HostRepair
+from climate_hosts.watch.repair import HostRepair
 from tests.functional.nova.host_leases import HostLeasesTest
 from tests.functional.nova.hosts import Crash
 from tests.support.world import user

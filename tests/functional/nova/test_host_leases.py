@@ -14,8 +14,8 @@ from climate_hosts.operations import reduction as operations
 from climate_hosts.plugins.capacity.plugin import CapacityPlugin
 from climate_hosts.plugins.host.plugin import HostPlugin
 from climate_hosts.plugins.lanes.plugin import lane_of
-from climate_hosts.sync.refresh import HostRefresher
-from climate_hosts.sync.repair import HostRepair
+from climate_hosts.watch.refresh import HostRefresher
+from climate_hosts.watch.repair import HostRepair
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
 from tests.functional.nova.hosts import Crash
 from tests.support import quotas

@@ -7,7 +7,7 @@ from climate_common import lanes
 from climate_hosts.cloud import lane_providers
 from climate_hosts.plugins.capacity.plugin import CapacityPlugin
 from climate_hosts.plugins.lanes.plugin import lane_of
-from climate_hosts.sync.repair import HostRepair
+from climate_hosts.watch.repair import HostRepair
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
 
 START = '2026-12-01 13:00'

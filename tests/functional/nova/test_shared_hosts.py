@@ -7,9 +7,9 @@ from climate_common import lanes
 from climate_core import exceptions
 from climate_core.cloud import placement
 from climate_hosts.db import hosts as db
-from climate_hosts.sync.checks import find as find_wrong
-from climate_hosts.sync.refresh import HostRefresher
-from climate_hosts.sync.repair import HostRepair
+from climate_hosts.watch.checks import find as find_wrong
+from climate_hosts.watch.refresh import HostRefresher
+from climate_hosts.watch.repair import HostRepair
 from tests.functional.nova.host_leases import HostLeasesTest
 
 
@@ -75,7 +75,7 @@ class TestLent(HostLeasesTest):
     def test_what_nova_and_placement_say_is_read_anew(self):
         self.set_ratio('VCPU', 4.0)
         refresher = HostRefresher(self.conf, self.world.database, self.cloud)
-        with self.assertNoLogs('climate_hosts.sync.refresh', 'WARNING'):
+        with self.assertNoLogs('climate_hosts.watch.refresh', 'WARNING'):
             refresher.refresh()
         assert self.host().capacity['vcpus'] == 8
 

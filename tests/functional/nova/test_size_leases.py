@@ -12,7 +12,7 @@ from climate_core import exceptions
 from climate_core.cloud import flavors
 from climate_core.lease import views
 from climate_hosts.plugins.capacity.sizes import SizesPlugin
-from climate_hosts.sync import flavor_repair
+from climate_hosts.watch import flavor_repair
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
 
 SIZES = {'vcpus': 1, 'memory_mb': 512, 'disk_gb': 1}

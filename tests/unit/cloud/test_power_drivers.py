@@ -13,8 +13,8 @@ import sushy
 
 from climate_core import conf as config
 from climate_hosts.cloud.power import base
+from climate_hosts.cloud.power.base import Machine, MachinesFile
 from climate_hosts.cloud.power.ipmi import IpmiDriver
-from climate_hosts.cloud.power.machines import Machine, MachinesFile
 from climate_hosts.cloud.power.notify import NotifyDriver
 from climate_hosts.cloud.power.redfish import RedfishDriver, RedfishMachine
 from tests.support import ipmi, redfish
@@ -229,9 +229,9 @@ def test_driver_that_is_not_installed_is_refused():
     conf = config.load([], [])
     conf.set_override('driver', 'horses', group='power')
     with pytest.raises(base.BadPowerSettings, match=r'\[power\] driver: horses cannot be loaded'):
-        base.load(conf)
+        base.load_driver(conf)
     conf.set_override('driver', 'notify', group='power')
-    assert isinstance(base.load(conf), NotifyDriver)
+    assert isinstance(base.load_driver(conf), NotifyDriver)
 
 
 class TestRedfish:

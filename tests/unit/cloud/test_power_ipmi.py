@@ -8,8 +8,8 @@ import pytest
 
 from climate_core import conf as config
 from climate_hosts.cloud.power import base
+from climate_hosts.cloud.power.base import MachinesFile
 from climate_hosts.cloud.power.ipmi import IpmiDriver, IpmiMachine
-from climate_hosts.cloud.power.machines import MachinesFile
 from tests.support import ipmi
 
 
@@ -187,7 +187,7 @@ def test_driver_is_found_by_its_name(file):
     conf = config.load([], [])
     conf.set_override('machines_file', str(file), group='power')
     conf.set_override('driver', 'ipmi', group='power')
-    assert isinstance(base.load(conf), IpmiDriver)
+    assert isinstance(base.load_driver(conf), IpmiDriver)
 
 
 def read(tmp_path, text):

@@ -21,7 +21,7 @@ from climate_core.db import history, sql, tables, trusts
 from climate_core.db.engine import Database
 from climate_core.lease import model
 from climate_core.repair import operator_repair
-from climate_hosts.sync import flavor_repair
+from climate_hosts.watch import flavor_repair
 from tests.conformance.fake_servers import FakeServers
 from tests.support.fakes import cloud_server, leases, nova, settings
 from tests.support.hosts import EnrolledHosts

@@ -109,7 +109,7 @@ def test_listing_of_hosts_has_pages_and_filters(any_world: World) -> None:
         (db.HostQuery(service_name='cn1', available=True), ids, False),
         (db.HostQuery(available=False), [], False),
     ):
-        page, is_more = database.read(db.page, query)
+        page, is_more = database.read(db.list_page, query)
         assert ([each.id for each in page], is_more) == (found, more)
 
 

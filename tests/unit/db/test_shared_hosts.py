@@ -13,7 +13,7 @@ from climate_core.lease.unit_properties import Node
 from climate_hosts.db import hosts as db
 from climate_hosts.db import shared_hosts
 from climate_hosts.domain.hosts import State
-from climate_hosts.sync.shared_hosts import SharedHosts
+from climate_hosts.watch.shared_hosts import SharedHosts
 from tests.support.hosts import START, promise
 from tests.support.world import World
 
@@ -56,14 +56,17 @@ def test_hosts_that_no_lease_needs_are_found(any_world: World) -> None:
     out(world, 'failed', state=State.FAILED, disabled_reason='down')
     leased = add(world, 'leased')
     promise(world.database, leased)
-    found = world.database.read(shared_hosts.unneeded)
+    found = world.database.read(shared_hosts.list_unneeded)
     assert {each.id for each in found} == wanted
     assert {each.seconds for each in found} == {0.0}
-    assert [each.id for each in world.database.read(shared_hosts.unneeded, leased)] == []
-    assert [each.id for each in world.database.read(shared_hosts.available)] == [shared]
-    (mine,) = world.database.read(shared_hosts.emptied, ids['IN_PROGRESS'])
+    assert [each.id for each in world.database.read(shared_hosts.list_unneeded, leased)] == []
+    assert [each.id for each in world.database.read(shared_hosts.list_available)] == [shared]
+    (mine,) = world.database.read(shared_hosts.list_evacuating, ids['IN_PROGRESS'])
     assert (mine.id, mine.name, mine.emptied_for) == (emptied, 'emptied', ids['IN_PROGRESS'])
-    assert {each.id for each in world.database.read(shared_hosts.emptied)} > {emptied, timed_out}
+    assert {each.id for each in world.database.read(shared_hosts.list_evacuating)} > {
+        emptied,
+        timed_out,
+    }
 
 
 def test_host_is_kept_while_it_is_cleaned(any_world: World) -> None:
@@ -72,7 +75,7 @@ def test_host_is_kept_while_it_is_cleaned(any_world: World) -> None:
     with any_world.database.writer() as session:
         mine = sa.update(tables.RESERVATIONS).where(tables.RESERVATIONS.c.lease_id == lease.id)
         rows.change(session, mine.values(status='deleted'))
-    (found,) = any_world.database.read(shared_hosts.unneeded)
+    (found,) = any_world.database.read(shared_hosts.list_unneeded)
     until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=found.seconds)
     assert until == pytest.approx(START + datetime.timedelta(hours=2), abs=HOUR)
 

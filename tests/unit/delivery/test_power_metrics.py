@@ -11,9 +11,9 @@ from climate_core.db import tables
 from climate_core.db.engine import Database
 from climate_core.delivery.metrics import Metrics
 from climate_core.lease import usage
-from climate_hosts.db import host_sleeps
+from climate_hosts.db import host_power
 from climate_hosts.domain import power
-from climate_hosts.power_metrics import PowerCollector
+from climate_hosts.metrics import PowerCollector
 from tests.support.databases import ENGINES, mariadb, new_database, postgresql
 from tests.support.fakes import leases
 from tests.support.leases import NOON
@@ -61,7 +61,7 @@ def test_hours_asleep_in_a_period(
     database: Database, begin: float, end: float, hours: dict[str, float]
 ) -> None:
     period = usage.Span(NOON + begin * HOUR, NOON + end * HOUR)
-    assert database.read(host_sleeps.hours, period) == pytest.approx(hours)
+    assert database.read(host_power.read_sleep_hours, period) == pytest.approx(hours)
 
 
 def test_metrics_have_the_hours_asleep_where_hosts_sleep(database: Database) -> None:

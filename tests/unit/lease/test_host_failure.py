@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from climate_hosts.domain import host_failure
+from climate_hosts.domain import hosts
 from tests.support.leases import NOON
 
 FORCED = 'The nova-compute on cn1 is forced down.'
@@ -30,8 +30,8 @@ GONE = 'Nova has no nova-compute on cn1 any more.'
 def test_failure_is_why_a_nova_compute_is_down(
     service: dict[str, Any] | None, failed: str | None, up: bool
 ) -> None:
-    assert host_failure.failure(service, 'cn1', NOON, 300) == failed
-    assert host_failure.is_up(service) is up
+    assert hosts.find_failure(service, 'cn1', NOON, 300) == failed
+    assert hosts.is_service_up(service) is up
 
 
 UP, DOWN = {'state': 'up'}, {'state': 'down'}
@@ -60,5 +60,5 @@ def test_outage_is_when_many_are_down_at_once(
     found = {f'cn{number}': each for number, each in enumerate(services) if each is not None}
     # Several nodes of a service fall silent with it.
     names = [f'cn{number}' for number in range(len(services))] * 2
-    told = host_failure.outage(found, names, share)
+    told = hosts.find_outage(found, names, share)
     assert told == (down and f'{down} nova-computes of the pools look down at once')

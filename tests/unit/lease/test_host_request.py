@@ -4,15 +4,15 @@
 import pytest
 
 from climate_core import exceptions
-from climate_hosts.domain import host_request
+from climate_hosts.domain import hosts
 from climate_hosts.domain.hosts import State
 from tests.unit.lease.samples import host
 
 
 def test_host_that_is_emptied_for_a_lease_is_not_changed() -> None:
-    host_request.check_not_emptied(host(state=State.EMPTYING))
+    hosts.check_not_evacuating(host(state=State.EMPTYING))
     with pytest.raises(exceptions.HostChanging, match='cn1 is being emptied for lease lease1'):
-        host_request.check_not_emptied(host(emptied_for='lease1'))
+        hosts.check_not_evacuating(host(emptied_for='lease1'))
 
 
 @pytest.mark.parametrize(
@@ -26,15 +26,15 @@ def test_host_that_is_emptied_for_a_lease_is_not_changed() -> None:
     ],
 )
 def test_extra_property_with_a_wrong_name_is_refused(extra, said) -> None:
-    host_request.check_extra({'a' * 64: 1, 'gpu:model-2.x': 'y'})
+    hosts.check_extra({'a' * 64: 1, 'gpu:model-2.x': 'y'})
     with pytest.raises(exceptions.BadRequest, match=said) as caught:
-        host_request.check_extra(extra)
+        hosts.check_extra(extra)
     assert caught.value.field == next(iter(extra))
 
 
 def test_reason_for_a_host_that_is_not_disabled_is_refused() -> None:
-    host_request.check_reason('disk', available=False)
-    host_request.check_reason(None, available=True)
+    hosts.check_disabled_reason('disk', available=False)
+    hosts.check_disabled_reason(None, available=True)
     with pytest.raises(exceptions.BadRequest, match='goes with disabled: true') as caught:
-        host_request.check_reason('disk', available=True)
+        hosts.check_disabled_reason('disk', available=True)
     assert caught.value.field == 'disabled_reason'

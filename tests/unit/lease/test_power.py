@@ -136,7 +136,7 @@ def test_host_that_is_needed_is_none_of_those_that_are_spare() -> None:
 def test_time_to_wake_grows_at_once_and_falls_slowly(
     before: int | None, seconds: float, known: int
 ) -> None:
-    assert power.measured(before, seconds) == known
+    assert power.smooth_wake_seconds(before, seconds) == known
 
 
 def test_host_is_late_when_it_takes_longer_than_it_was_given() -> None:

@@ -20,8 +20,8 @@ from climate_hosts.cloud import lane_providers
 from climate_hosts.db import hosts as db
 from climate_hosts.domain.hosts import STAYING, State
 from climate_hosts.operations import enrolment, host_removal, movable
-from climate_hosts.sync import pool_aggregate
-from climate_hosts.sync.refresh import HostRefresher
+from climate_hosts.watch import pool_aggregate
+from climate_hosts.watch.refresh import HostRefresher
 from tests.support.fakes import hypervisors
 from tests.support.fakes import placement as fake_placement
 

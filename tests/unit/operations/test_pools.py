@@ -11,7 +11,6 @@ from climate_core import exceptions
 from climate_core.calendar.model import Access
 from climate_core.context import RequestContext
 from climate_core.lease.unit_properties import Node
-from climate_hosts.db import host_pools
 from climate_hosts.db import hosts as db
 from climate_hosts.domain.hosts import Pool
 from climate_hosts.plugins.capacity.sizes import SizesPlugin
@@ -37,7 +36,7 @@ def enrol(world: World, name: str, pool: str) -> int:
 
 def restrict(world: World, *project_ids: str, domain_ids: Any = (), pool: str = 'gpu') -> None:
     value = Access(frozenset(project_ids), frozenset(domain_ids)).dump()
-    world.database.write(host_pools.set_access, pool, value)
+    world.database.write(db.set_pool_access, pool, value)
 
 
 @pytest.fixture(params=WANTED, ids=lambda plugin: plugin.resource_type)
@@ -126,13 +125,13 @@ def test_host_that_changes_its_pool_is_for_those_of_the_new_one(
     restrict(any_world, 'p2')
 
     def move(session: Any) -> None:
-        unit = {'pool': 'gpu', 'access': host_pools.access(session, 'gpu')}
+        unit = {'pool': 'gpu', 'access': db.lock_pool_access(session, 'gpu')}
         db.update(session, host_id, unit, {})
 
     any_world.database.write(move)
     with pytest.raises(exceptions.NotEnough):
         lease()
-    assert any_world.database.read(host_pools.list_all) == [
+    assert any_world.database.read(db.list_pools) == [
         Pool('default', 0),
         Pool('gpu', 1, ['p2'], [], 1),
     ]
@@ -143,10 +142,10 @@ def test_pool_is_deleted_when_it_has_no_hosts(any_world: World) -> None:
     host_id = enrol(any_world, 'cn1', 'gpu')
     restrict(any_world, 'p2')
     with pytest.raises(exceptions.HostPoolInUse, match='gpu has 1 host:'):
-        database.write(host_pools.delete, 'gpu')
+        database.write(db.delete_pool, 'gpu')
     database.write(db.delete, host_id)
-    database.write(host_pools.delete, 'gpu')
+    database.write(db.delete_pool, 'gpu')
     with pytest.raises(exceptions.HostPoolNotFound, match='no pool gpu'):
-        database.write(host_pools.delete, 'gpu')
+        database.write(db.delete_pool, 'gpu')
     enrol(any_world, 'cn1', 'gpu')
-    assert database.read(host_pools.get, 'gpu') == Pool('gpu', 1)
+    assert database.read(db.get_pool, 'gpu') == Pool('gpu', 1)

@@ -8,10 +8,10 @@ from climate_core.cloud import hypervisors, placement, volumes
 from climate_core.db import tables
 from climate_core.db.engine import Database
 from climate_core.lease.unit_properties import Node
-from climate_hosts.cloud import host_holds
+from climate_hosts.cloud import host_claims
 from climate_hosts.db import hosts as db
 from climate_hosts.domain.power import PowerState
-from climate_hosts.sync.power import HostPower
+from climate_hosts.watch.power import HostPower
 from tests.support import machines
 from tests.support.leases import NOON
 from tests.support.machines import FakeMachines
@@ -40,8 +40,8 @@ class Records:
         self.hypervisors, self.held = {}, set()
         self.servers, self.with_volumes = set(), set()
         for module, name, function in (
-            (host_holds, 'take', self._take),
-            (host_holds, 'release', lambda _conn, each: self.held.discard(each)),
+            (host_claims, 'take', self._take),
+            (host_claims, 'release', lambda _conn, each: self.held.discard(each)),
             (hypervisors, 'list_services', lambda _conn: self.services()),
             (hypervisors, 'set_status', self._set_status),
             (placement, 'read_host_capacities', lambda _conn: self._rooms()),

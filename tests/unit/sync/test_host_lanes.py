@@ -10,9 +10,9 @@ from climate_common import lanes
 from climate_core.cloud import placement
 from climate_core.db import tables
 from climate_hosts.cloud import lane_providers
-from climate_hosts.sync import lanes as host_lanes
-from climate_hosts.sync.refresh import HostRefresher
-from climate_hosts.sync.repair import HostRepair
+from climate_hosts.watch import lanes as host_lanes
+from climate_hosts.watch.refresh import HostRefresher
+from climate_hosts.watch.repair import HostRepair
 from tests.support.hosts import promise
 from tests.support.leases import NOON
 

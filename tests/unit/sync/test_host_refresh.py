@@ -5,7 +5,7 @@ import pytest
 
 from climate_core.cloud import placement
 from climate_hosts.db import hosts as db
-from climate_hosts.sync.refresh import HostRefresher
+from climate_hosts.watch.refresh import HostRefresher
 from tests.support.fakes import leases
 from tests.support.fakes import placement as fake_placement
 

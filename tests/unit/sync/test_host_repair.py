@@ -7,7 +7,7 @@ from climate_core import exceptions
 from climate_core.cloud import placement
 from climate_hosts.cloud import lane_providers
 from climate_hosts.db import hosts as db
-from climate_hosts.sync import repair as host_repair
+from climate_hosts.watch import repair as host_repair
 from tests.support.fakes import hypervisors
 
 

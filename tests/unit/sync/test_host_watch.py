@@ -10,9 +10,9 @@ from climate_core.db import leases as db_leases
 from climate_core.db import tables
 from climate_core.db.engine import TransactionRejected
 from climate_core.delivery.metrics import Metrics
-from climate_hosts.db import host_failures, host_power
+from climate_hosts.db import host_power, host_reservations
 from climate_hosts.plugins.host.plugin import HostPlugin
-from climate_hosts.sync.watch import HostWatch
+from climate_hosts.watch.watch import HostWatch
 from tests.support.fakes import hypervisors, leases
 from tests.support.hosts import promise
 
@@ -205,12 +205,12 @@ class TestHostsThatSleep:
 
     @pytest.fixture(autouse=True)
     def _asleep(self, hosts):
-        hosts.database.write(host_power.fall_asleep, hosts.ids[0], datetime.timedelta(0))
+        hosts.database.write(host_power.start_sleep, hosts.ids[0], datetime.timedelta(0))
         silence(hosts)
 
     def test_they_are_left_alone(self, hosts, watch):
         watch._leaves_sleeping = True
-        for step in (host_power.sleep, host_power.wake):
+        for step in (host_power.mark_asleep, host_power.mark_waking):
             watch.watch()
             assert hosts.read().available
             hosts.database.write(step, hosts.ids[0])
@@ -226,9 +226,9 @@ class TestHostsThatSleep:
     def test_one_that_does_not_wake_is_replaced(self, hosts, watch):
         watch._leaves_sleeping = True
         lease = promise(hosts.database, hosts.ids[0])
-        hosts.database.write(host_power.sleep, hosts.ids[0])
-        hosts.database.write(host_power.wake, hosts.ids[0])
-        hosts.database.write(host_power.fail, hosts.ids[0], 'It was switched on.')
+        hosts.database.write(host_power.mark_asleep, hosts.ids[0])
+        hosts.database.write(host_power.mark_waking, hosts.ids[0])
+        hosts.database.write(host_power.mark_wake_failed, hosts.ids[0], 'It was switched on.')
         watch.watch()
         found = hosts.database.read(db_leases.get, lease.id)
         (mine,) = found.reservations[0].allocations
@@ -237,7 +237,7 @@ class TestHostsThatSleep:
         hosts.hypervisor().update(state='up')
         watch.watch()
         assert hosts.read().failed
-        hosts.database.write(host_power.awake, hosts.ids[0])
+        hosts.database.write(host_power.mark_awake, hosts.ids[0])
         watch.watch()
         assert hosts.read().available
 
@@ -265,7 +265,7 @@ def test_first_host_that_is_enrolled_during_a_look_is_looked_at_at_once(hosts, w
     for number in hosts.ids:
         hosts.operations.delete_host(hosts.context, number)
     monkeypatch.setattr(watch, 'nudge', lambda: nudges.append(1))
-    hosts.ids = enrol_after(hosts, monkeypatch, host_failures.every)
+    hosts.ids = enrol_after(hosts, monkeypatch, host_reservations.list_watched)
     assert watch.poll() >= 600
     assert hosts.ids
     assert nudges

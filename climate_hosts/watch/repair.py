@@ -15,10 +15,10 @@ from climate_core.cloud import placement
 from climate_core.db.engine import Database
 from climate_core.repair.operator_repair import RepairResult, repair_remote
 from climate_hosts.cloud import lane_providers
+from climate_hosts.db.hosts import iterate_all
 from climate_hosts.domain.hosts import Host
-from climate_hosts.sync import lanes as host_lanes
-from climate_hosts.sync import lost_lanes, pool_aggregate
-from climate_hosts.sync.refresh import every
+from climate_hosts.watch import lanes as host_lanes
+from climate_hosts.watch import lost_lanes, pool_aggregate
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -46,7 +46,7 @@ class HostRepair:
         """Compare, and repair each thing that is wrong."""
         # A row is written before its host is put into the aggregate.
         members = {each.id: each.name for each in placement.list_pool(self._conn)}
-        present = {host.provider_id: host for host in every(self._database)}
+        present = {host.provider_id: host for host in iterate_all(self._database)}
         for provider_id in sorted(members.keys() - present.keys()):
             yield self._give_back(provider_id, f'no pool has the host {members[provider_id]}')
         for provider_id, host in sorted(present.items()):

@@ -7,19 +7,19 @@ from prometheus_client import core
 
 from climate_core.db.engine import Database
 from climate_core.delivery.metrics import CachedCollector
-from climate_hosts.db import host_sleeps
+from climate_hosts.db import host_power
 from climate_hosts.domain import power
 
 
-class PowerCollector(CachedCollector[host_sleeps.PowerCounts]):
+class PowerCollector(CachedCollector[host_power.PowerCounts]):
     """Count the hosts that sleep, and for how long they did."""
 
     def __init__(self, database: Database, seconds: float) -> None:
         super().__init__(seconds)
         self._database = database
 
-    def count(self) -> host_sleeps.PowerCounts:
-        return self._database.read(host_sleeps.count)
+    def count(self) -> host_power.PowerCounts:
+        return self._database.read(host_power.count_states)
 
     def collect(self) -> Iterator[core.Metric]:
         found = self.read()

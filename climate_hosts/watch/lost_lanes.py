@@ -21,7 +21,7 @@ from climate_core.lease.history import Cause
 from climate_core.lease.transitions import Change
 from climate_core.repair import stuck_leases
 from climate_hosts.cloud import lane_providers
-from climate_hosts.db import host_lanes
+from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
 from climate_hosts.domain.hosts import Host
 
@@ -53,7 +53,7 @@ def _record(
     if lane_ids != [*host.lane_ids]:
         db.update(session, host.id, {}, {'lane_ids': lane_ids})
     now = sql.read_time(session)
-    for each in host_lanes.taken(session, [host.id], live=True):
+    for each in host_reservations.list_reserved_lanes(session, [host.id], live=True):
         lease = leases.find(session, each.lease_id, lock=True) if each.lane in lost else None
         # A start that is still going on looks again by itself.
         if lease is not None and lease.status == states.LeaseStatus.ACTIVE:

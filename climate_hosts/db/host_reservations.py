@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the hosts of the pools for the watch, and the reservations that have them."""
+"""Read which reservations have the hosts of the pools, and lanes of them."""
 
 import datetime
 from collections.abc import Collection
@@ -9,7 +9,6 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core.db import allocations, sql, tables
-from climate_hosts.db import hosts as db
 from climate_hosts.domain import hosts
 
 _UNIT, _HOST = tables.UNITS, tables.HOSTS
@@ -38,7 +37,7 @@ class WatchedHost(NamedTuple):
         return self.state == hosts.State.FAILED
 
 
-class HostHolder(NamedTuple):
+class ReservedHost(NamedTuple):
     """A live reservation that has a host, or released it while its lease ran."""
 
     unit_id: int
@@ -49,7 +48,7 @@ class HostHolder(NamedTuple):
     released: bool
 
 
-def every(session: orm.Session) -> tuple[list[WatchedHost], datetime.datetime]:
+def list_watched(session: orm.Session) -> tuple[list[WatchedHost], datetime.datetime]:
     """Read all hosts, and the time."""
     query = sa.select(
         _UNIT.c.id,
@@ -67,21 +66,21 @@ def every(session: orm.Session) -> tuple[list[WatchedHost], datetime.datetime]:
     return [WatchedHost(*row[:-1]) for row in found], now
 
 
-def having(session: orm.Session, unit_ids: Collection[int]) -> list[HostHolder]:
+def list_reserved(session: orm.Session, unit_ids: Collection[int]) -> list[ReservedHost]:
     """Read the live reservations that have hosts, or released them; one statement."""
-    return _having(session, _ALLOCATION.c.unit_id.in_(sorted(unit_ids)))
+    return _list_reserved(session, _ALLOCATION.c.unit_id.in_(sorted(unit_ids)))
 
 
-def incomplete(session: orm.Session, resource_types: Collection[str]) -> list[HostHolder]:
+def list_incomplete(session: orm.Session, resource_types: Collection[str]) -> list[ReservedHost]:
     """Read the live reservations that lack something, with the hosts that they have."""
     lacking = (
         _RESERVATION.c.resource_type.in_(sorted(resource_types)),
         _RESERVATION.c.missing_resources.is_(True),
     )
-    return [each for each in _having(session, *lacking) if not each.released]
+    return [each for each in _list_reserved(session, *lacking) if not each.released]
 
 
-def _having(session: orm.Session, *where: sa.ColumnElement[bool]) -> list[HostHolder]:
+def _list_reserved(session: orm.Session, *where: sa.ColumnElement[bool]) -> list[ReservedHost]:
     query = (
         sa.select(
             _ALLOCATION.c.unit_id,
@@ -96,33 +95,48 @@ def _having(session: orm.Session, *where: sa.ColumnElement[bool]) -> list[HostHo
         .where(_RESERVATION.c.hold == 1, *where)
         .order_by(_RESERVATION.c.id, _ALLOCATION.c.unit_id)
     )
-    return [HostHolder(*row) for row in session.execute(query)]
+    return [ReservedHost(*row) for row in session.execute(query)]
 
 
-def fail(session: orm.Session, host_id: int, reason: str) -> bool:
-    """Set the state of a host to FAILED, unless it takes no promises for another reason.
-
-    :returns: whether anything was written
-    """
-    host = db.get(session, host_id, lock=True)
-    if not host.available and (not host.failed or host.disabled_reason == reason):
-        return False
-    failed = {'state': hosts.State.FAILED, 'disabled_reason': reason}
-    db.update(session, host_id, {'available': False}, failed)
-    return True
-
-
-def recover(session: orm.Session, host_id: int) -> bool:
-    """Let a host that failed take promises again; tell whether anything was written."""
-    host = db.get(session, host_id, lock=True)
-    if not host.failed:
-        return False
-    enrolled = {'state': hosts.State.ENROLLED, 'disabled_reason': None}
-    db.update(session, host_id, {'available': True}, enrolled)
-    return True
-
-
-def name(session: orm.Session, host_id: int) -> str:
+def get_name(session: orm.Session, host_id: int) -> str:
     """Read the name of a host."""
     query = sa.select(_HOST.c.hypervisor_hostname).where(_HOST.c.unit_id == host_id)
     return str(session.scalar(query))
+
+
+class ReservedLane(NamedTuple):
+    """A lane that a reservation has, or had, since a time that has come.
+
+    :param lane: its number among those of the host
+    """
+
+    unit_id: int
+    lane: int
+    reservation_id: str
+    lease_id: str
+
+
+def list_reserved_lanes(
+    session: orm.Session, unit_ids: Collection[int], live: bool, started: bool = True
+) -> list[ReservedLane]:
+    """Read which reservations have lanes of hosts; one statement.
+
+    :param live: those that are not over; else those that are
+    :param started: only those whose time has come; else those as well whose lanes may be prepared
+    """
+    now = sql.now(session)
+    query = (
+        sa.select(
+            _ALLOCATION.c.unit_id,
+            _ALLOCATION.c.lane,
+            _RESERVATION.c.id,
+            _RESERVATION.c.lease_id,
+        )
+        .join_from(_ALLOCATION, _RESERVATION, _ALLOCATION.c.reservation_id == _RESERVATION.c.id)
+        .where(
+            _ALLOCATION.c.unit_id.in_(sorted(unit_ids)),
+            *([_ALLOCATION.c.start <= now] if started else []),
+            _RESERVATION.c.hold == 1 if live else _RESERVATION.c.hold.is_(None),
+        )
+    )
+    return [ReservedLane(*row) for row in session.execute(query)]

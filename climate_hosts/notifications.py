@@ -14,7 +14,7 @@ PREFIX: Final = 'host.power.'
 FAILED: Final = f'{PREFIX}failed'
 
 
-def changed(
+def state_changed(
     host: Host, state: power.PowerState | None, now: datetime.datetime
 ) -> tuple[str, dict[str, Any]]:
     """Write that a host comes into a power state; None: it is awake."""
@@ -22,7 +22,7 @@ def changed(
     return f'{PREFIX}{name}', _payload(host, name, None, now)
 
 
-def failed(host: Host, reason: str, now: datetime.datetime) -> tuple[str, dict[str, Any]]:
+def wake_failed(host: Host, reason: str, now: datetime.datetime) -> tuple[str, dict[str, Any]]:
     """Write that a host did not wake in time."""
     return FAILED, _payload(host, str(power.PowerState.WAKING), reason, now)
 

@@ -6,7 +6,6 @@ out of the aggregate of the pools in Placement is put back into it.
 """
 
 import contextlib
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,10 +18,11 @@ from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
 from climate_core.lease import unit_properties
 from climate_core.threads import PeriodicWorker
 from climate_hosts.db import hosts as db
+from climate_hosts.db.hosts import iterate_all
 from climate_hosts.domain import hosts
-from climate_hosts.sync import lanes as host_lanes
-from climate_hosts.sync import pool_aggregate
-from climate_hosts.sync import rooms as host_rooms
+from climate_hosts.watch import lanes as host_lanes
+from climate_hosts.watch import pool_aggregate
+from climate_hosts.watch import rooms as host_rooms
 
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud, connections
@@ -76,7 +76,7 @@ class HostRefresher(PeriodicWorker):
     """Look at all hosts of the pools now and then, in a thread of its own.
 
     Four requests in all, one more if there are shared hosts that no lease has, one or two for each
-    host that Placement has left out, see :mod:`climate_hosts.sync.rooms`, and one for each
+    host that Placement has left out, see :mod:`climate_hosts.watch.rooms`, and one for each
     provider of a host that differs; none where no pool has a host. Several managers doing it at
     once is harmless.
     """
@@ -108,7 +108,7 @@ class HostRefresher(PeriodicWorker):
         if not self._database.read(db.exist):
             return
         conn = self._cloud.service()
-        present = {host.id: host for host in every(self._database)}
+        present = {host.id: host for host in iterate_all(self._database)}
         found_rooms = host_rooms.read(conn, present.values())
         rooms, outside = found_rooms.inside, found_rooms.outside
         units = {
@@ -154,7 +154,7 @@ class HostRefresher(PeriodicWorker):
         """Tell what is wrong with a host, and repair what can be.
 
         One that is new is left to its enrolment: nothing is lost that was not made. One that is
-        given back is left to :mod:`climate_hosts.sync.shared_hosts`.
+        given back is left to :mod:`climate_hosts.watch.shared_hosts`.
 
         :param room: what Placement has of it if it keeps ordinary servers off it
         :param outside: what Placement has of hosts that take ordinary servers
@@ -181,13 +181,3 @@ class HostRefresher(PeriodicWorker):
             )
         elif room.has_only_ordinary and host.emptied_for is None and host.power is None:
             yield f'Host {name} has servers that came by no lease'
-
-
-def every(database: Database) -> Iterator[hosts.Host]:
-    """Yield all hosts, page by page."""
-    query = db.HostQuery()
-    more = True
-    while more:
-        page, more = database.read(db.page, query)
-        yield from page
-        query = dataclasses.replace(query, marker=page[-1].id) if page else query

@@ -15,7 +15,7 @@ from climate_common import lanes
 from climate_core.cloud import errors
 from climate_core.db.engine import Database
 from climate_hosts.cloud import lane_providers
-from climate_hosts.db import host_lanes
+from climate_hosts.db import host_reservations
 from climate_hosts.domain.hosts import Host
 
 if TYPE_CHECKING:
@@ -42,12 +42,16 @@ def close_open(
     }
     if not mine:
         return
-    live = database.read(host_lanes.taken, {unit_id for unit_id, _ in mine}, True)
+    live = database.read(
+        host_reservations.list_reserved_lanes, {unit_id for unit_id, _ in mine}, True
+    )
     stray = mine.keys() - {(each.unit_id, each.lane) for each in live}
     if not stray:
         return
     over: dict[tuple[int, int], set[str]] = {key: set() for key in stray}
-    for each in database.read(host_lanes.taken, {unit_id for unit_id, _ in stray}, False):
+    for each in database.read(
+        host_reservations.list_reserved_lanes, {unit_id for unit_id, _ in stray}, False
+    ):
         if (each.unit_id, each.lane) in stray:
             over[each.unit_id, each.lane].add(each.reservation_id)
     for (unit_id, number), reservation_ids in sorted(over.items()):
@@ -82,7 +86,11 @@ def find_unexplained(
         except errors.Gone:
             continue
         # Read after the lane was looked at: the reservation that had it then is known by now.
-        live = database.read(host_lanes.taken, [host.id], True, started=False) if found else []
+        live = (
+            database.read(host_reservations.list_reserved_lanes, [host.id], True, started=False)
+            if found
+            else []
+        )
         own = {
             aggregate(each.reservation_id)
             for each in live

@@ -16,9 +16,9 @@ from climate_common import lanes
 from climate_core.cloud import hypervisors, placement
 from climate_core.db.engine import Database
 from climate_hosts.db import hosts as db
+from climate_hosts.db.hosts import iterate_all
 from climate_hosts.domain.hosts import Host, State
-from climate_hosts.sync import rooms as host_rooms
-from climate_hosts.sync.refresh import every
+from climate_hosts.watch import rooms as host_rooms
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -45,7 +45,7 @@ def find(
     """
     if not database.read(db.exist):
         return None
-    everything = list(every(database))
+    everything = list(iterate_all(database))
     present = [host for host in everything if host.is_kept]
     rooms = host_rooms.read(conn, everything)
     return [

@@ -24,7 +24,7 @@ from climate_core.threads import Worker
 from climate_hosts.db import hosts as db
 from climate_hosts.db import shared_hosts as db_shared
 from climate_hosts.domain import hosts
-from climate_hosts.sync import pool_aggregate
+from climate_hosts.watch import pool_aggregate
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -65,7 +65,7 @@ class SharedHosts(Worker):
         :returns: in how many seconds there may be more
         """
         seconds = []
-        for host in self._database.read(db_shared.unneeded):
+        for host in self._database.read(db_shared.list_unneeded):
             if host.seconds:
                 seconds.append(max(host.seconds, _LOOK))
                 continue
@@ -76,7 +76,7 @@ class SharedHosts(Worker):
                 seconds.append(_LOOK)
         return min(seconds, default=None)
 
-    def _give_back(self, host: db_shared.Unneeded) -> None:
+    def _give_back(self, host: db_shared.UnneededHost) -> None:
         provider_id = self._database.write(begin, host.id)
         if provider_id is not None:
             pool_aggregate.update(self._database, self._connect(), provider_id)
@@ -91,7 +91,7 @@ def begin(session: orm.Session, host_id: int) -> str | None:
     """
     with contextlib.suppress(exceptions.HostNotFound):
         host = db.get(session, host_id, lock=True)
-        found = db_shared.unneeded(session, host_id)
+        found = db_shared.list_unneeded(session, host_id)
         if found and not found[0].seconds:
             release(session, host)
             return host.provider_id

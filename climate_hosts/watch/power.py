@@ -24,10 +24,11 @@ from climate_common import dates
 from climate_core.cloud import errors, hypervisors, placement, volumes
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
 from climate_core.threads import PeriodicWorker
-from climate_hosts.cloud import host_holds
+from climate_hosts.cloud import host_claims
 from climate_hosts.cloud.power.base import PowerDriver, PowerTrouble
 from climate_hosts.db import host_power as db
-from climate_hosts.domain import host_failure, power
+from climate_hosts.domain import hosts as domain_hosts
+from climate_hosts.domain import power
 from climate_hosts.domain.power import PowerHost, PowerState
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class HostPower(PeriodicWorker):
 
         :returns: the seconds until the next look
         """
-        hosts, now = self._database.read(db.every)
+        hosts, now = self._database.read(db.list_all)
         if not hosts:
             return None
         conn = self._connect()
@@ -125,11 +126,11 @@ class HostPower(PeriodicWorker):
             LOG.warning('No host is put to sleep now: %s', exc)
         decision = power.decide(hosts, able, self._terms, now)
         for host_id in decision.wake:
-            self._database.write(db.wake, host_id)
+            self._database.write(db.mark_waking, host_id)
         for host_id in decision.sleep:
-            self._database.write(db.fall_asleep, host_id, self._terms.sleep_after)
+            self._database.write(db.start_sleep, host_id, self._terms.sleep_after)
         if decision.wake or decision.sleep:
-            hosts, now = self._database.read(db.every)
+            hosts, now = self._database.read(db.list_all)
         on_way = [each for each in hosts if each.state is not None]
         self._step_all(conn, on_way, services, now)
         interval = self.next_poll()
@@ -160,7 +161,7 @@ class HostPower(PeriodicWorker):
         for each in awake:
             if _may_be_held(rooms.get(each.provider_id)) and self._is_awake(each):
                 # A manager that stood still may have taken it after it was woken.
-                host_holds.release(conn, each.provider_id)
+                host_claims.release(conn, each.provider_id)
         empty = [each for each in awake if _is_empty(rooms.get(each.provider_id))]
         with_volumes = volumes.list_service_hosts(conn) if empty else set()
         return {each.id for each in empty if not _labels(each) & with_volumes}
@@ -186,7 +187,7 @@ class HostPower(PeriodicWorker):
                 _enable(conn, service)
 
     def _is_awake(self, host: PowerHost) -> bool:
-        return self._database.read(db.is_in, host.id, None)
+        return self._database.read(db.has_state, host.id, None)
 
     def _step_all(
         self,
@@ -245,41 +246,41 @@ class HostPower(PeriodicWorker):
         is_theirs = _is_disabled(service) and not _is_ours(service)
         if is_theirs or not self._driver.knows(host.name):
             # It may have been told to switch off already.
-            self._database.write(db.wake, host.id)
+            self._database.write(db.mark_waking, host.id)
             LOG.info('%s is woken: it is disabled in Nova, or has no driver', host.name)
             return
-        if not host_holds.take(conn, host.provider_id):
+        if not host_claims.take(conn, host.provider_id):
             self._give_up(conn, host, service)
             return
-        if not self._database.read(db.is_in, host.id, PowerState.FALLING_ASLEEP):
+        if not self._database.read(db.has_state, host.id, PowerState.FALLING_ASLEEP):
             # Others went on meanwhile; what was taken too late is given back at the next look.
             return
         assert host.since is not None  # nosec B101 # for mypy: it holds already
         late = (now - host.since).total_seconds() / max(1, self._conf.power.off_seconds)
         if late > _PATIENCE:
             LOG.warning('%s was not switched off in time, and is woken', host.name)
-            self._database.write(db.wake, host.id)
+            self._database.write(db.mark_waking, host.id)
             return
         if not _is_disabled(service):
             if 'id' not in service:
                 # Its cell is down, or it was deleted.
                 return
-            hypervisors.set_status(conn, service['id'], power.REASON)
+            hypervisors.set_status(conn, service['id'], power.DISABLED_REASON)
         is_on = self._driver.is_on(host.name)
         if is_on is not False and (is_on or service.get('state') != 'down'):
             # One that stood still meanwhile must not switch off a host that was woken.
-            if self._database.read(db.is_in, host.id, PowerState.FALLING_ASLEEP):
+            if self._database.read(db.has_state, host.id, PowerState.FALLING_ASLEEP):
                 force = late > 1
                 switch = functools.partial(self._driver.switch_off, host.name, force)
                 self._tell(host, 'cut' if force else 'off', switch, now)
-        elif service.get('state') == 'down' and self._database.write(db.sleep, host.id):
+        elif service.get('state') == 'down' and self._database.write(db.mark_asleep, host.id):
             LOG.info('%s sleeps', host.name)
 
     def _give_up(self, conn: 'connections.Connection', host: PowerHost, service: _Service) -> None:
         """Leave a host awake that has something on it."""
-        host_holds.release(conn, host.provider_id)
+        host_claims.release(conn, host.provider_id)
         _enable(conn, service)
-        self._database.write(db.stay, host.id)
+        self._database.write(db.cancel_sleep, host.id)
         LOG.info('%s stays awake: it is in use', host.name)
 
     def _watch(
@@ -290,8 +291,8 @@ class HostPower(PeriodicWorker):
         _now: datetime.datetime,
     ) -> None:
         """Leave a host awake that a person switched on."""
-        is_on = host_failure.is_up(service) and self._is_on(host) is not False
-        if is_on and self._database.write(db.wake, host.id, kept_on=True):
+        is_on = domain_hosts.is_service_up(service) and self._is_on(host) is not False
+        if is_on and self._database.write(db.mark_waking, host.id, kept_on=True):
             LOG.warning('%s was switched on by somebody else, and is kept on', host.name)
 
     def _switch_on(
@@ -307,11 +308,11 @@ class HostPower(PeriodicWorker):
             # Also where nova-compute is up: a tool may have been told last to switch it off.
             switch = functools.partial(self._driver.switch_on, host.name)
             self._tell(host, 'on', switch, now)
-        is_up = host_failure.is_up(service) and is_on is not False
+        is_up = domain_hosts.is_service_up(service) and is_on is not False
         if is_up and placement.has_provider(conn, host.provider_id):
-            host_holds.release(conn, host.provider_id)
+            host_claims.release(conn, host.provider_id)
             _enable(conn, service)
-            seconds = self._database.write(db.awake, host.id)
+            seconds = self._database.write(db.mark_awake, host.id)
             if seconds is not None:
                 LOG.info('%s is awake after %.0f seconds', host.name, seconds)
 
@@ -334,9 +335,9 @@ class HostPower(PeriodicWorker):
         if host.failed or not is_waking or not self._terms.is_late(host, now):
             return
         assert host.since is not None  # nosec B101 # for mypy: it holds already
-        reason = db.LATE.format(dates.sentence(host.since))
+        reason = db.WAKE_TIMED_OUT.format(dates.sentence(host.since))
         try:
-            failed = self._database.write(db.fail, host.id, reason)
+            failed = self._database.write(db.mark_wake_failed, host.id, reason)
         except DATABASE_ERRORS as exc:
             LOG.warning('It is not written yet that %s failed: %s', host.name, exc)
             return
@@ -347,7 +348,9 @@ class HostPower(PeriodicWorker):
 
 def _is_ready(service: _Service | None) -> bool:
     """Tell whether a nova-compute is up, and takes servers."""
-    return service is not None and host_failure.is_up(service) and not _is_disabled(service)
+    return (
+        service is not None and domain_hosts.is_service_up(service) and not _is_disabled(service)
+    )
 
 
 def _is_disabled(service: _Service) -> bool:
@@ -356,7 +359,7 @@ def _is_disabled(service: _Service) -> bool:
 
 def _is_ours(service: _Service) -> bool:
     """Tell whether a nova-compute is disabled because its host sleeps."""
-    return _is_disabled(service) and service.get('disabled_reason') == power.REASON
+    return _is_disabled(service) and service.get('disabled_reason') == power.DISABLED_REASON
 
 
 def _enable(conn: 'connections.Connection', service: _Service) -> None:

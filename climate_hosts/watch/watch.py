@@ -36,10 +36,10 @@ from climate_core.lease.history import Cause
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.threads import PeriodicWorker
 from climate_hosts.cloud import lane_providers
-from climate_hosts.db import host_failures as db
+from climate_hosts.db import host_reservations as db
 from climate_hosts.db import hosts as db_hosts
-from climate_hosts.db.host_failures import HostHolder, WatchedHost
-from climate_hosts.domain import host_failure, hosts
+from climate_hosts.db.host_reservations import ReservedHost, WatchedHost
+from climate_hosts.domain import hosts
 
 LOG = log.getLogger(__name__)
 
@@ -136,7 +136,7 @@ class HostWatch(PeriodicWorker):
     def watch(self) -> None:
         """Look once: one request to Nova and two statements where nothing is wrong."""
         self._lacking = False
-        watched, now = self._database.read(db.every)
+        watched, now = self._database.read(db.list_watched)
         self._watching = bool(watched)
         if not watched:
             return
@@ -172,7 +172,7 @@ class HostWatch(PeriodicWorker):
         """Tell whether Nova itself has failed, and not its hosts."""
         share = self._conf.hosts.max_down_share
         names = {each.service_name for each in watched if each.available}
-        why = host_failure.outage(services, names, share)
+        why = hosts.find_outage(services, names, share)
         self._tell_outage(why is not None)
         if why is not None:
             LOG.error(
@@ -188,12 +188,12 @@ class HostWatch(PeriodicWorker):
     ) -> str | None:
         """Write whether a host has failed, and say why; None if it has not."""
         seconds = self._conf.hosts.down_seconds
-        why = host_failure.failure(service, host.service_name, now, seconds)
+        why = hosts.find_failure(service, host.service_name, now, seconds)
         if why is None:
-            is_up = host_failure.is_up(service)
+            is_up = hosts.is_service_up(service)
             return self._recover(host, is_up, now) if host.failed else None
         known = host.failed and host.disabled_reason == why
-        if not known and self._database.write(db.fail, host.id, why):
+        if not known and self._database.write(db_hosts.mark_failed, host.id, why):
             LOG.warning('Host %s failed: %s', host.name, why)
         return why
 
@@ -205,19 +205,19 @@ class HostWatch(PeriodicWorker):
         why = host.disabled_reason or ''
         if not is_up:
             return why
-        rows = self._database.read(db.having, [host.id])
+        rows = self._database.read(db.list_reserved, [host.id])
         in_use = any(each.start <= now and not each.released for each in rows)
         if not in_use:
             left = self._empty(host, [each for each in rows if each.released])
             if left:
                 why = _NOT_EMPTY.format(left)
-                self._database.write(db.fail, host.id, why)
+                self._database.write(db_hosts.mark_failed, host.id, why)
                 return why
-        if self._database.write(db.recover, host.id):
+        if self._database.write(db_hosts.mark_recovered, host.id):
             LOG.info('Host %s is in use again', host.name)
         return None
 
-    def _empty(self, host: WatchedHost, rows: Iterable[HostHolder]) -> int:
+    def _empty(self, host: WatchedHost, rows: Iterable[ReservedHost]) -> int:
         """Remove the aggregates of the lanes of a host; count the servers that are still there."""
         conn = self._cloud.service()
         known = self._database.read(db_hosts.get, host.id)
@@ -250,7 +250,7 @@ class HostWatch(PeriodicWorker):
     ) -> None:
         """Move promises from hosts that cannot keep them to others."""
         out = failed.keys() | disabled | {unit_id for unit_id, _ in small}
-        rows = self._database.read(db.having, out) if out else []
+        rows = self._database.read(db.list_reserved, out) if out else []
         units: dict[tuple[str, str], dict[int, Loss]] = defaultdict(dict)
         for each in rows:
             if each.released:
@@ -272,7 +272,7 @@ class HostWatch(PeriodicWorker):
         """
         types = [kind for kind, each in self._plugins.items() if each.has_lanes]
         units: dict[tuple[str, str], set[int]] = defaultdict(set)
-        for each in self._database.read(db.incomplete, types):
+        for each in self._database.read(db.list_incomplete, types):
             if each.reservation_id not in small:
                 units[each.lease_id, each.reservation_id].add(each.unit_id)
         for (lease_id, reservation_id), present in units.items():
@@ -342,7 +342,7 @@ class HostWatch(PeriodicWorker):
             new = self._calendar.replace_unit(session, wanted, unit_id)
         except TransactionRejected:
             return None
-        return sorted(db.name(session, each.unit_id) for each in new)
+        return sorted(db.get_name(session, each.unit_id) for each in new)
 
 
 def _has(reservation: model.Reservation, unit_id: int) -> bool:
