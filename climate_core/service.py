@@ -47,12 +47,12 @@ from climate_core.rpc import client, server
 from climate_core.threads import Background, Backoff, MessageServer, Worker
 from climate_hosts.cloud.power import base as power_base
 from climate_hosts.metrics import PowerCollector
-from climate_hosts.operations.host_emptier import HostEmptier
+from climate_hosts.operations.host_drainer import HostDrainer
 from climate_hosts.operations.hosts import HostOperations
+from climate_hosts.operations.shared_hosts import SharedHostReturner
+from climate_hosts.watch.failures import HostWatch
 from climate_hosts.watch.power import HostPower
 from climate_hosts.watch.refresh import HostRefresher
-from climate_hosts.watch.shared_hosts import SharedHosts
-from climate_hosts.watch.watch import HostWatch
 from climate_networks.operations.floatingips import FloatingIpOperations
 from climate_networks.operations.networks import NetworkOperations
 
@@ -244,8 +244,8 @@ class ManagerService:
                 leaves_sleeping=bool(conf.power.driver),
             )
             yield refresher
-            yield SharedHosts(self.database, self.cloud.service)
-            yield HostEmptier(conf, self.database, self.cloud.service)
+            yield SharedHostReturner(self.database, self.cloud.service)
+            yield HostDrainer(conf, self.database, self.cloud.service)
             yield watcher
             host_workers: list[Worker] = [watcher, refresher]
             if conf.power.driver:

@@ -21,7 +21,7 @@ from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.plugins import loading
 from climate_core.repair import listener
 from climate_hosts.cloud import placement_check
-from climate_hosts.watch import checks as host_checks
+from climate_hosts.watch import isolation as host_checks
 from climate_networks.sync import address_checks, segment_checks
 
 #: The errors of a database that does not answer.
@@ -212,7 +212,7 @@ class UpgradeChecks(checks.Checks):
     def _check_pool(self) -> upgradecheck.Result:
         """Check that ordinary servers are kept off the hosts of the pools."""
         return self._check_set_apart(
-            host_checks.find,
+            host_checks.find_problems,
             'The hosts could not be checked',
             'No pool has a host.',
             host_checks.UNSEEN,

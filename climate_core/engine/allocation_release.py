@@ -78,7 +78,7 @@ class AllocationReleaser:
         A start that is superseded by the end of its lease may open a host after the end has closed
         it, and a preempted server may be locked after the end has unlocked it. The lock of another
         lease, which has the resource by now, is left. If a manager dies before this,
-        :mod:`climate_hosts.watch.lanes` closes the one later, and
+        :mod:`climate_hosts.watch.repair` closes the one later, and
         :mod:`climate_core.repair.reconciliation` unlocks the other.
         """
         kept = {r.key for r in lease.live if not _is_ending(lease, r)}

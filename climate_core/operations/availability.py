@@ -21,7 +21,7 @@ from climate_core.operations.draft_builder import DraftBuilder
 from climate_core.operations.idempotent_create import check_unreserved, find_equal_holder
 from climate_core.operations.quota import Quota
 from climate_core.plugins.common_pool.server_placement import RunningServer
-from climate_hosts.operations.making_room import RoomMaker
+from climate_hosts.operations.evacuation_planner import EvacuationPlanner
 
 
 def dry_run_create(
@@ -101,7 +101,7 @@ def _preempt_servers(path: LeaseWriter, draft: Draft, errors: ErrorCollector, kn
     return found
 
 
-def _would_wait(room: RoomMaker, draft: Draft, errors: ErrorCollector) -> bool:
+def _would_wait(room: EvacuationPlanner, draft: Draft, errors: ErrorCollector) -> bool:
     """Tell whether a lease would wait that is not granted; say why hosts cannot be emptied."""
     lacking = [each for each in errors.found if isinstance(each, exceptions.NotEnough)]
     if not lacking or len(lacking) < len(errors.found):

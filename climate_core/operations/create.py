@@ -39,7 +39,7 @@ from climate_core.operations.provisioning import Provisioned, Provisioner
 from climate_core.operations.quota import Quota
 from climate_core.operations.services import Services
 from climate_core.plugins import resource_spec
-from climate_hosts.operations.making_room import RoomMaker
+from climate_hosts.operations.evacuation_planner import EvacuationPlanner
 
 #: Maximum number of leases of one transaction: the others of the project wait for its commit.
 MAX_GROUP_SIZE: Final = 32
@@ -87,7 +87,7 @@ class LeaseWriter:
         quota: Quota,
         provisioner: Provisioner,
         allocation_service: AllocationService,
-        evacuation_planner: RoomMaker,
+        evacuation_planner: EvacuationPlanner,
         preemption: Preemption,
     ) -> None:
         self._conf = services.conf

@@ -35,9 +35,9 @@ from climate_core.operations.wait_queue import WaitQueue
 from climate_core.plugins.base import PollAgain
 from climate_core.policies import leases as lease_rules
 from climate_core.policies import reservations as reservation_rules
-from climate_hosts.operations.making_room import RoomMaker
-from climate_hosts.operations.reduction import Reduction
-from climate_hosts.operations.room_steps import RoomSteps
+from climate_hosts.operations.evacuation_planner import EvacuationPlanner
+from climate_hosts.operations.host_evacuation import HostEvacuation
+from climate_hosts.operations.shrink import LeaseShrinker
 
 
 class LeaseOperations:
@@ -72,10 +72,10 @@ class LeaseOperations:
             ServerPreemption(self.conf, self.database, self.clock, self.cloud),
         )
         self.queue = WaitQueue(services, self.allocation_service, self.quota, self.preemption)
-        self.evacuation_planner = RoomMaker(
+        self.evacuation_planner = EvacuationPlanner(
             self.conf, self.database, self.allocation_service, self.cloud
         )
-        self.host_evacuation = RoomSteps(self.evacuation_planner, self.queue, self.clock)
+        self.host_evacuation = HostEvacuation(self.evacuation_planner, self.queue, self.clock)
         size = self.conf.cloud.owner_cache_size
         self.owner_trusts = OwnerTrusts(self.database, services.trusts, size)
         self.lease_writer = LeaseWriter(
@@ -90,7 +90,7 @@ class LeaseOperations:
             services,
             self.quota,
             self.allocation_service,
-            Reduction(self.database, self.clock, self.plugins, self.allocation_service),
+            LeaseShrinker(self.database, self.clock, self.plugins, self.allocation_service),
         )
 
     @property

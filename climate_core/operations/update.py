@@ -35,7 +35,7 @@ from climate_core.operations.services import Services
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.policies import leases as lease_rules
 from climate_core.policies import reservations as reservation_rules
-from climate_hosts.operations.reduction import BUSY, ClosedUnits, Reduction
+from climate_hosts.operations.shrink import BUSY, ClosedUnits, LeaseShrinker
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class LeaseUpdater:
         services: Services,
         quota: Quota,
         allocation_service: AllocationService,
-        reduction: Reduction,
+        reduction: LeaseShrinker,
     ) -> None:
         self._conf = services.conf
         self._database = services.database

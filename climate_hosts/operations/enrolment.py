@@ -2,8 +2,8 @@
 """Enrol a host in a pool.
 
 The row of a host says what is being done with it, before it is done: one that is being enrolled or
-taken out (:mod:`climate_hosts.operations.host_removal`) takes no promises. Its aggregate in
-Placement follows the row, see :mod:`climate_hosts.watch.pool_aggregate`. So two requests at
+taken out (:mod:`climate_hosts.operations.hosts`) takes no promises. Its aggregate in
+Placement follows the row, see :mod:`climate_hosts.watch.isolation`. So two requests at
 once, or one after another that was cut off, end with a host that is in a pool as a whole or not at
 all. Lanes are kept when a host leaves: nova-compute remembers them, and refuses every server of
 its host for minutes when one is gone.
@@ -29,9 +29,9 @@ from climate_hosts.db import hosts as db
 from climate_hosts.db import shared_hosts as db_shared
 from climate_hosts.db.shared_hosts import SharedHost
 from climate_hosts.domain import hosts
-from climate_hosts.operations import movable
-from climate_hosts.watch import pool_aggregate
-from climate_hosts.watch.refresh import learn_one
+from climate_hosts.operations import evacuation_inventory
+from climate_hosts.watch import isolation
+from climate_hosts.watch.refresh import read_node
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -73,7 +73,7 @@ def enrol(
             _give_up(database, conn, before.id, name, before.provider_id)
         raise
     lane_ids = _make_lanes(conf, conn, node)
-    known = learn_one(conn, [node], provider_id)
+    known = read_node(conn, [node], provider_id)
     if known is None:
         raise errors.Gone(f'Placement does not have host {name} any more.')
     try:
@@ -81,7 +81,7 @@ def enrol(
     except db_exc.DBDuplicateEntry as exc:
         raise _taken_over(name) from exc
     try:
-        if pool_aggregate.update(database, conn, provider_id):
+        if isolation.update_isolation(database, conn, provider_id):
             # One that was scheduled before claims the host a moment later.
             pause(conf.hosts.enrol_seconds)
             if not empty:
@@ -170,11 +170,11 @@ def _check_movable(
     ]
     try:
         server_placement.choose_hosts(
-            [movable.candidate(conn, host)],
+            [evacuation_inventory.read_candidate(conn, host)],
             1,
-            movable.Nodes(conn).targets(),
+            evacuation_inventory.Hypervisors(conn).targets(),
             spares=conf.queue.spare_servers,
-            moving=list(movable.candidates(conn, moving)),
+            moving=list(evacuation_inventory.read_candidates(conn, moving)),
         )
     except CannotDrainHosts as exc:
         raise exceptions.HostInUse(
@@ -292,10 +292,10 @@ def _give_up(
     """
     try:
         if database.write(_fail, host_id):
-            pool_aggregate.update(database, conn, provider_id)
+            isolation.update_isolation(database, conn, provider_id)
             database.write(_forget, host_id)
             return False
-        pool_aggregate.update(database, conn, provider_id)
+        isolation.update_isolation(database, conn, provider_id)
         found = database.read(db.find, name)
         return found is not None and found.id == host_id and not found.is_leaving
     except (*errors.EXPECTED, *DATABASE_ERRORS):

@@ -7,32 +7,37 @@ is done with the service's own rights. Each step may be done again, so a request
 is finished by the same one again.
 """
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from oslo_config import cfg
 from oslo_log import log
 from sqlalchemy import orm
 
+from climate_common import dates, words
 from climate_core import exceptions
 from climate_core.calendar.model import Access
-from climate_core.cloud import errors, hypervisors
+from climate_core.cloud import errors, hypervisors, placement
 from climate_core.context import RequestContext
-from climate_core.db import extra_properties
+from climate_core.db import allocations, extra_properties
 from climate_core.db.engine import Database
 from climate_core.operations.operator_registration import require_services
 from climate_core.operations.services import ServiceConnector
+from climate_hosts.cloud import host_claims, lane_providers
 from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
 from climate_hosts.domain import hosts
-from climate_hosts.operations import enrolment, host_removal
-from climate_hosts.watch.refresh import learn_one
+from climate_hosts.operations import enrolment
+from climate_hosts.operations.enrolment import check_empty
+from climate_hosts.watch import isolation
+from climate_hosts.watch.refresh import read_node
 
 LOG = log.getLogger(__name__)
 
-_LEFT: Final = 'A lease that runs gave it up. It is looked at for servers that are left.'
+_RELEASED: Final = 'A lease that runs gave it up. It is looked at for servers that are left.'
 
 
 @dataclasses.dataclass
@@ -97,11 +102,11 @@ class HostOperations:
                     field=name,
                 )
         hosts.check_extra(extra)
-        host = self.database.write(_change, host_id, values)
+        host = self.database.write(_update, host_id, values)
         try:
             conn = self.cloud.service()
             nodes = hypervisors.find(conn, host.hypervisor_hostname)
-            known = learn_one(conn, nodes, host.provider_id)
+            known = read_node(conn, nodes, host.provider_id)
         except errors.EXPECTED as exc:
             # A host is also put out of use because something is broken.
             LOG.warning('Host %s was not read anew: %s', host.hypervisor_hostname, exc)
@@ -119,7 +124,7 @@ class HostOperations:
         """
         host = self.database.read(db.get, host_id)
         with require_services():
-            host_removal.take_out(self.database, self.cloud.service(), host)
+            remove_host(self.database, self.cloud.service(), host)
 
     def set_host_property(self, context: RequestContext, name: str, private: bool) -> None:  # noqa: ARG002
         """Set whether users may see an extra property of hosts.
@@ -154,7 +159,7 @@ class HostOperations:
         self.database.write(db.delete_pool, name)
 
 
-def _change(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> hosts.Host:
+def _update(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> hosts.Host:
     host = db.get(session, host_id, lock=True)
     _check_settled(host)
     available = values.get('available', host.is_enabled)
@@ -178,7 +183,7 @@ def _change(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> ho
     if available and not (host.available or host.takes_ordinary) and _may_have_left(session, host):
         # What looks after hosts that failed puts it into use when it is up and empty.
         unit['available'] = False
-        left = host.disabled_reason if host.failed else _LEFT
+        left = host.disabled_reason if host.failed else _RELEASED
         told |= {'state': hosts.State.FAILED, 'disabled_reason': left}
     elif host.failed and values.keys() & {'available', 'disabled_reason'}:
         # The host is disabled by its operator from now on, and not because it failed.
@@ -214,3 +219,112 @@ def _check_settled(host: hosts.Host) -> None:
             f'Host {name} is not enrolled yet. Wait for the request that does so, or repeat it; '
             'delete the host to give it up.'
         )
+
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connections
+
+
+def remove_host(database: Database, conn: 'connections.Connection', host: hosts.Host) -> None:
+    """Take a host out of its pool; ``HostOperations.delete_host`` says what is raised."""
+    hosts.check_awake(host)
+    if hosts.has_failed_to_wake(host):
+        with contextlib.suppress(errors.Gone):
+            host_claims.release(conn, host.provider_id)
+    # Ordinary servers may have come to one that was given back, or that never was in a pool.
+    must_be_empty = not host.is_new and (host.is_kept or _is_isolated(conn, host))
+    if must_be_empty and host.is_leaving:
+        # An earlier request was cut off.
+        _check_may_leave(database, conn, host)
+    elif must_be_empty:
+        check_empty(conn, host.provider_id)
+    before = database.write(_mark_leaving, host.id)
+
+    def is_ours(_aggregates: object = None) -> bool:
+        # Another request may have ended this, and the host may have been enrolled again.
+        return database.read(_is_leaving, host.id)
+
+    for lane_id in host.lane_ids:
+        with contextlib.suppress(errors.Gone):
+            lane_providers.clear_lane_if(conn, lane_id, is_ours)
+    if must_be_empty and is_ours():
+        _check_may_leave(database, conn, before)
+    isolation.update_isolation(database, conn, host.provider_id)
+    database.write(_delete, host.id)
+
+
+def _check_may_leave(
+    database: Database, conn: 'connections.Connection', before: hosts.Host
+) -> None:
+    """Refuse to take out a host that has servers, and restore its row."""
+    try:
+        check_empty(conn, before.provider_id)
+    except exceptions.HostInUse:
+        if database.write(_restore, before):
+            isolation.update_isolation(database, conn, before.provider_id)
+        raise
+
+
+def _is_isolated(conn: 'connections.Connection', host: hosts.Host) -> bool:
+    try:
+        return placement.is_in_pool(conn, host.provider_id)
+    except errors.Gone:
+        return False
+
+
+def _mark_leaving(session: orm.Session, host_id: int) -> hosts.Host:
+    """Mark a host as leaving, so that it takes no promises; refuse if it has any.
+
+    :returns: the host as it was
+    """
+    host = db.get(session, host_id, lock=True)
+    hosts.check_not_evacuating(host)
+    hosts.check_awake(host)
+    promised = allocations.find_last_allocation(session, host_id)
+    if promised is not None:
+        count, end = promised
+        raise exceptions.HostInUse(
+            f'Host {host.hypervisor_hostname} is promised to '
+            f'{words.counted(count, "reservation")}, the last until '
+            f'{dates.sentence(end)}. Disable it to have no new ones, or end their leases.'
+        )
+    db.update(session, host_id, {'available': False}, {'state': hosts.State.LEAVING})
+    return host
+
+
+def _is_leaving(session: orm.Session, host_id: int) -> bool:
+    with contextlib.suppress(exceptions.HostNotFound):
+        return db.get(session, host_id).is_leaving
+    return False
+
+
+def _restore(session: orm.Session, before: hosts.Host) -> bool:
+    """Restore the row of a host that could not be taken out.
+
+    One that had been left in the middle of being taken out is disabled.
+
+    :returns: whether it was being taken out
+    """
+    with contextlib.suppress(exceptions.HostNotFound):
+        if db.get(session, before.id, lock=True).is_leaving:
+            host: dict[str, Any] = {'state': before.state}
+            if before.is_leaving:
+                host = {'state': hosts.State.ENROLLED, 'disabled_reason': hosts.STAYING}
+            db.update(session, before.id, {'available': before.available}, host)
+            return True
+    return False
+
+
+def _delete(session: orm.Session, host_id: int) -> None:
+    """Delete a host that is taken out; one that is gone is fine.
+
+    :raises climate_core.exceptions.HostChanging: another request had it stay meanwhile
+    """
+    with contextlib.suppress(exceptions.HostNotFound):
+        host = db.get(session, host_id, lock=True)
+        if not host.is_leaving:
+            raise exceptions.HostChanging(
+                f'Host {host.hypervisor_hostname} was refused to another request to take it out '
+                'meanwhile, and is in its pool. Try again.'
+            )
+        db.delete(session, host_id)

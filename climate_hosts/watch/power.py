@@ -39,13 +39,13 @@ LOG = log.getLogger(__name__)
 #: The first look is soon after the start: up to so many seconds.
 _FIRST_SECONDS: Final = 10.0
 #: Seconds until the next look at a host on its way.
-_LOOK: Final = 5.0
+_POLL_SECONDS: Final = 5.0
 #: Seconds until a machine is told the same again.
-_REPEAT: Final = datetime.timedelta(seconds=30)
+_REPEAT_AFTER: Final = datetime.timedelta(seconds=30)
 #: How many machines are asked at once.
 _THREADS: Final = 8
 #: A host that is not off after so many times ``off_seconds`` is given up, and woken.
-_PATIENCE: Final = 3
+_MAX_DELAY: Final = 3
 _TROUBLE: Final[tuple[type[Exception], ...]] = (
     *errors.EXPECTED,
     PowerTrouble,
@@ -56,7 +56,7 @@ _TROUBLE: Final[tuple[type[Exception], ...]] = (
 _Service = Mapping[str, Any]
 
 
-def terms(conf: cfg.ConfigOpts) -> power.PowerTerms:
+def read_terms(conf: cfg.ConfigOpts) -> power.PowerTerms:
     """Return by what is decided which hosts sleep."""
     options = conf.power
     return power.PowerTerms(
@@ -102,7 +102,7 @@ class HostPower(PeriodicWorker):
         self._driver = driver
         self._connect = connect
         self._tell_failed = tell_failed
-        self._terms = terms(conf)
+        self._terms = read_terms(conf)
         #: What a machine was told last, and when; only how often it is told depends on it.
         self._asked: dict[int, tuple[str, datetime.datetime]] = {}
 
@@ -135,7 +135,7 @@ class HostPower(PeriodicWorker):
         self._step_all(conn, on_way, services, now)
         interval = self.next_poll()
         moving = any(each.state is not PowerState.ASLEEP for each in on_way)
-        return min(interval, _LOOK) if moving else interval
+        return min(interval, _POLL_SECONDS) if moving else interval
 
     def _find_able(
         self,
@@ -257,7 +257,7 @@ class HostPower(PeriodicWorker):
             return
         assert host.since is not None  # nosec B101 # for mypy: it holds already
         late = (now - host.since).total_seconds() / max(1, self._conf.power.off_seconds)
-        if late > _PATIENCE:
+        if late > _MAX_DELAY:
             LOG.warning('%s was not switched off in time, and is woken', host.name)
             self._database.write(db.mark_waking, host.id)
             return
@@ -325,7 +325,7 @@ class HostPower(PeriodicWorker):
     ) -> None:
         """Switch a machine, unless it was told the same a moment ago."""
         before = self._asked.get(host.id)
-        if before is None or before[0] != wanted or now - before[1] >= _REPEAT:
+        if before is None or before[0] != wanted or now - before[1] >= _REPEAT_AFTER:
             switch()
             self._asked[host.id] = wanted, now
 

@@ -20,9 +20,8 @@ from climate_core.threads import PeriodicWorker
 from climate_hosts.db import hosts as db
 from climate_hosts.db.hosts import iterate_all
 from climate_hosts.domain import hosts
-from climate_hosts.watch import lanes as host_lanes
-from climate_hosts.watch import pool_aggregate
-from climate_hosts.watch import rooms as host_rooms
+from climate_hosts.watch import isolation
+from climate_hosts.watch import repair as host_lanes
 
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud, connections
@@ -33,7 +32,7 @@ LOG = log.getLogger(__name__)
 _FIRST_SECONDS = 60.0
 
 
-def learn(
+def read_nodes(
     conn: 'connections.Connection',
     listed: Iterable[Mapping[str, Any]],
     rooms: Mapping[str, placement.HostCapacity],
@@ -63,20 +62,20 @@ def learn(
     }
 
 
-def learn_one(
+def read_node(
     conn: 'connections.Connection', listed: Iterable[Mapping[str, Any]], provider_id: str
 ) -> unit_properties.Node | None:
     """Return what is known of one host; None if Placement does not have it."""
     rooms = placement.read_host_capacities(conn, provider_id)
     units = {each: placement.read_unit_limits(conn, room) for each, room in rooms.items()}
-    return learn(conn, listed, rooms, units).get(provider_id)
+    return read_nodes(conn, listed, rooms, units).get(provider_id)
 
 
 class HostRefresher(PeriodicWorker):
     """Look at all hosts of the pools now and then, in a thread of its own.
 
     Four requests in all, one more if there are shared hosts that no lease has, one or two for each
-    host that Placement has left out, see :mod:`climate_hosts.watch.rooms`, and one for each
+    host that Placement has left out, see :mod:`climate_hosts.watch.isolation`, and one for each
     provider of a host that differs; none where no pool has a host. Several managers doing it at
     once is harmless.
     """
@@ -109,14 +108,14 @@ class HostRefresher(PeriodicWorker):
             return
         conn = self._cloud.service()
         present = {host.id: host for host in iterate_all(self._database)}
-        found_rooms = host_rooms.read(conn, present.values())
+        found_rooms = isolation.read_capacity(conn, present.values())
         rooms, outside = found_rooms.inside, found_rooms.outside
         units = {
             host.provider_id: host.details['units']
             for host in present.values()
             if 'units' in host.details
         }
-        known = learn(conn, hypervisors.list_all(conn), {**outside, **rooms}, units)
+        known = read_nodes(conn, hypervisors.list_all(conn), {**outside, **rooms}, units)
         found: set[str] = set()
         for host in present.values():
             if self.stopping:
@@ -136,7 +135,7 @@ class HostRefresher(PeriodicWorker):
         self._reported = found
         every_room = (*rooms.values(), *outside.values())
         opened = {lane_id for room in every_room for lane_id in room.open_lanes}
-        for told in host_lanes.close_open(self._database, conn, present, opened):
+        for told in host_lanes.close_stale_lanes(self._database, conn, present, opened):
             LOG.warning('%s; it is closed now', told)
 
     def _refresh(self, host: hosts.Host, known: unit_properties.Node) -> None:
@@ -154,7 +153,7 @@ class HostRefresher(PeriodicWorker):
         """Tell what is wrong with a host, and repair what can be.
 
         One that is new is left to its enrolment: nothing is lost that was not made. One that is
-        given back is left to :mod:`climate_hosts.watch.shared_hosts`.
+        given back is left to :mod:`climate_hosts.operations.shared_hosts`.
 
         :param room: what Placement has of it if it keeps ordinary servers off it
         :param outside: what Placement has of hosts that take ordinary servers
@@ -163,14 +162,14 @@ class HostRefresher(PeriodicWorker):
             return
         name = host.hypervisor_hostname
         if host.takes_ordinary:
-            if room is not None and not pool_aggregate.update(
+            if room is not None and not isolation.update_isolation(
                 self._database, conn, host.provider_id
             ):
                 yield f'Host {name} was kept from ordinary servers; it is theirs again'
             elif room is None and host.provider_id not in outside:
                 yield f'Host {name} is not in Placement as it was enrolled'
         elif room is None:
-            repaired = host.is_kept and pool_aggregate.update(
+            repaired = host.is_kept and isolation.update_isolation(
                 self._database, conn, host.provider_id
             )
             yield (

@@ -1,29 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the hosts of the pools with Placement, and repair what differs.
+"""Compare hosts, their lanes and flavors with Placement and Nova, and repair what differs.
 
-A host in the aggregate of the pools without a row keeps ordinary servers away for nothing: another
-tool put it there, or a backup of the database was restored. A host that has a row and is not in it
-lets ordinary servers in.
-One whose enrolment was cut off, or that was half taken out, is told: its operator has to say which
-of both it shall be.
+A host in the aggregate of the pools without a row keeps ordinary servers away for nothing:
+another tool put it there, or a backup of the database was restored. A host that has a row
+and is not in the aggregate lets ordinary servers in. One whose enrolment was cut off, or that
+was removed in part, is reported: its operator has to decide.
+
+The end of a lease closes its lanes. But a manager that stood still while it started a lease
+may open one afterwards: servers of a lease that has ended could enter, and the next lease on
+the host would wait for ever. Lanes that are open to a reservation that has ended in the
+database are closed without a request. Lanes that no reservation explains, because leases
+were purged or a backup was restored, are closed when an operator runs the repair.
+
+Lanes that Placement lost, because an operator deleted them or restored a backup, get the id
+that they had: it is in the row of the host, and nova-compute remembers it, too, and fails
+each server on that host until the lane exists again.
+
+The flavor of a reservation is created after the reservation is written, and deleted before
+it has ended. A flavor without a reservation was created by a manager that was cut off for so
+long that the end came first.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from climate_core.cloud import placement
+from sqlalchemy import orm
+
+from climate_common import lanes
+from climate_core.cloud import errors, flavors, placement
+from climate_core.db import leases, reservations, sql, store
 from climate_core.db.engine import Database
+from climate_core.lease import states
+from climate_core.lease.events import reallocation
+from climate_core.lease.history import Cause
+from climate_core.lease.transitions import Change
+from climate_core.repair import stuck_leases
 from climate_core.repair.operator_repair import RepairResult, repair_remote
 from climate_hosts.cloud import lane_providers
+from climate_hosts.db import host_reservations
+from climate_hosts.db import hosts as db
 from climate_hosts.db.hosts import iterate_all
 from climate_hosts.domain.hosts import Host
-from climate_hosts.watch import lanes as host_lanes
-from climate_hosts.watch import lost_lanes, pool_aggregate
+from climate_hosts.watch import isolation
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
 
-_GONE: Final = 'Placement has it no more: delete it'
+_NOT_IN_PLACEMENT: Final = 'Placement has it no more: delete it'
 
 
 class HostRepair:
@@ -68,7 +92,7 @@ class HostRepair:
             provider_id,
             f'{wrong}, but ordinary servers are kept off',
             'give it back to them',
-            pool_aggregate.update,
+            isolation.update_isolation,
             self._database,
             self._conn,
             provider_id,
@@ -77,12 +101,12 @@ class HostRepair:
     def _missing_aggregate(self, host: Host) -> RepairResult:
         name = host.hypervisor_hostname
         if not placement.has_provider(self._conn, host.provider_id):
-            return RepairResult(name, _GONE, None)
+            return RepairResult(name, _NOT_IN_PLACEMENT, None)
         return self._do(
             name,
             'ordinary servers are not kept off it',
             'keep them off',
-            pool_aggregate.update,
+            isolation.update_isolation,
             self._database,
             self._conn,
             host.provider_id,
@@ -103,7 +127,7 @@ class HostRepair:
                 )
         ids = {each.id: each.name for each in found}
         for host in present.values():
-            for lane_id, kept in host_lanes.find_unexplained(self._database, self._conn, host):
+            for lane_id, kept in find_unexplained_lanes(self._database, self._conn, host):
                 yield self._do(
                     ids.get(lane_id, lane_id),
                     'it is kept by a reservation that is over, or that there never was',
@@ -124,7 +148,7 @@ class HostRepair:
                 name,
                 f'{len(lost)} of its {len(host.lane_ids)} lanes are not in Placement',
                 'make them anew',
-                lost_lanes.remake,
+                recreate_lanes,
                 self._database,
                 self._conn,
                 host,
@@ -132,7 +156,7 @@ class HostRepair:
             )
         elif not host.is_kept:
             # Of one that is kept that was told already.
-            yield RepairResult(name, _GONE, None)
+            yield RepairResult(name, _NOT_IN_PLACEMENT, None)
 
     def _do(
         self,
@@ -143,3 +167,149 @@ class HostRepair:
         *args: object,
     ) -> RepairResult:
         return repair_remote(what, wrong, action, self._yes, function, *args)
+
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connections
+
+
+def close_stale_lanes(
+    database: Database,
+    conn: 'connections.Connection',
+    hosts: Mapping[int, Host],
+    opened: Collection[str],
+) -> Iterator[str]:
+    """Close the open lanes of reservations that are over; one statement if there is none.
+
+    :param hosts: by their ids
+    :param opened: the ids of the lanes that were open a moment ago
+    :returns: what was done, for the log
+    """
+    mine = {
+        (host.id, number): lane_id
+        for host in hosts.values()
+        for number, lane_id in enumerate(host.lane_ids)
+        if lane_id in opened
+    }
+    if not mine:
+        return
+    live = database.read(
+        host_reservations.list_reserved_lanes, {unit_id for unit_id, _ in mine}, True
+    )
+    stray = mine.keys() - {(each.unit_id, each.lane) for each in live}
+    if not stray:
+        return
+    over: dict[tuple[int, int], set[str]] = {key: set() for key in stray}
+    for each in database.read(
+        host_reservations.list_reserved_lanes, {unit_id for unit_id, _ in stray}, False
+    ):
+        if (each.unit_id, each.lane) in stray:
+            over[each.unit_id, each.lane].add(each.reservation_id)
+    for (unit_id, number), reservation_ids in sorted(over.items()):
+        closed_to = _clear_lane(conn, mine[unit_id, number], reservation_ids)
+        if closed_to is not None:
+            name = hosts[unit_id].hypervisor_hostname
+            yield f'Host {name} was open to reservation {closed_to}, which is over'
+
+
+def _clear_lane(
+    conn: 'connections.Connection', lane_id: str, reservation_ids: Collection[str]
+) -> str | None:
+    """Close a lane if it is that of one of some reservations; return the id of that."""
+    ids = {lanes.reservation_aggregate(each): each for each in reservation_ids}
+    try:
+        had = lane_providers.clear_lane(conn, lane_id, ids)
+    except errors.Gone:
+        return None
+    return next((ids[each] for each in had or () if each in ids), None)
+
+
+def find_unexplained_lanes(
+    database: Database, conn: 'connections.Connection', host: Host
+) -> Iterator[tuple[str, frozenset[str]]]:
+    """Return the lanes of a host with aggregates of a reservation that is over or unknown.
+
+    :returns: the id of each, and its aggregates
+    """
+    for lane_id in host.lane_ids:
+        try:
+            found = lane_providers.read_access(conn, lane_id).aggregates
+        except errors.Gone:
+            continue
+        # Read after the lane was looked at: the reservation that had it then is known by now.
+        live = (
+            database.read(host_reservations.list_reserved_lanes, [host.id], True, started=False)
+            if found
+            else []
+        )
+        own = {
+            aggregate(each.reservation_id)
+            for each in live
+            for aggregate in (lanes.reservation_aggregate, lanes.ended_aggregate)
+        }
+        if found and found.isdisjoint(own):
+            yield lane_id, found
+
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connections
+
+_CAUSE: Final = Cause(stuck_leases.REPAIR)
+
+
+def recreate_lanes(
+    database: Database, conn: 'connections.Connection', host: Host, lost: Collection[int]
+) -> None:
+    """Make lanes of a host, and have the leases open them that have them now.
+
+    :param lost: their numbers
+    """
+    lane_providers.make_names(conn)
+    root = placement.Provider(host.provider_id, host.hypervisor_hostname, host.provider_id)
+    lane_ids = list(host.lane_ids)
+    for number in lost:
+        # One that has its name may be there already, with another id.
+        lane_ids[number] = lane_providers.make_lane(conn, root, number, lane_ids[number])
+    database.write(_record_lanes, host, lane_ids, lost)
+
+
+def _record_lanes(
+    session: orm.Session, host: Host, lane_ids: Sequence[str], lost: Collection[int]
+) -> None:
+    if lane_ids != [*host.lane_ids]:
+        db.update(session, host.id, {}, {'lane_ids': lane_ids})
+    now = sql.read_time(session)
+    for each in host_reservations.list_reserved_lanes(session, [host.id], live=True):
+        lease = leases.find(session, each.lease_id, lock=True) if each.lane in lost else None
+        # A start that is still going on looks again by itself.
+        if lease is not None and lease.status == states.LeaseStatus.ACTIVE:
+            change = Change(reallocation.add_reallocations(lease, [each.reservation_id], now))
+            store.save(session, lease, change, now, _CAUSE)
+
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connections
+
+_CHUNK_SIZE = 500
+#: What is wrong with them.
+STALE_FLAVOR = 'its reservation is no more'
+
+
+def find_stale_flavors(database: Database, conn: 'connections.Connection') -> Iterator[str]:
+    """Yield the ids of flavors whose reservation is over or does not exist."""
+    present = flavors.list_reservation_flavors(conn)
+    while chunk := {*islice(present, _CHUNK_SIZE)}:
+        yield from sorted(chunk - database.read(reservations.filter_holding, chunk))
+
+
+def repair_flavors(
+    database: Database, conn: 'connections.Connection', yes: bool
+) -> Iterator[RepairResult]:
+    """Delete such flavors, or say that it would be done.
+
+    :param yes: whether to do it
+    """
+    for each in find_stale_flavors(database, conn):
+        yield repair_remote(
+            f'flavor {each}', STALE_FLAVOR, 'delete it', yes, flavors.delete, conn, each
+        )

@@ -32,12 +32,12 @@ from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
 from climate_core.plugins import loading, prebuilt_plugin, provisioned_plugin, step_context
 from climate_core.repair import cleanup, reconciliation
-from climate_hosts.operations import reduction, room_steps
+from climate_hosts.operations import host_evacuation, shrink
 from climate_hosts.operations.hosts import HostOperations
 from climate_hosts.plugins.lanes import departures
 from climate_hosts.plugins.lanes import plugin as lane_plugin
+from climate_hosts.watch import failures as host_watch
 from climate_hosts.watch import power as host_power
-from climate_hosts.watch import watch as host_watch
 
 #: Seconds for which creates that come at once wait for each other.
 _PATIENCE = 60.0
@@ -198,12 +198,12 @@ def _run(
     # The fake cloud takes a step at each look, and needs no time for it.
     step_context._FIRST_PAUSE_SECONDS = 0.02  # type: ignore[misc]
     prebuilt_plugin.PrebuiltPlugin._first_poll = lambda self: first_poll  # type: ignore[method-assign]
-    lane_plugin.LOOK = departures.LOOK = room_steps._LOOK = 0.02  # type: ignore[misc]
+    lane_plugin.LOOK = departures.LOOK = host_evacuation._POLL_SECONDS = 0.02  # type: ignore[misc]
     # What is to be prepared is so at once.
     start_preparation.random = types.SimpleNamespace(uniform=lambda least, _most: least)  # type: ignore[assignment]
     host_watch._FIRST_SECONDS = 0.0
     host_power._FIRST_SECONDS = 0.0  # type: ignore[misc]
-    host_power._LOOK = 0.05  # type: ignore[misc]
+    host_power._POLL_SECONDS = 0.05  # type: ignore[misc]
     provisioned_plugin.IN_FLIGHT_SECONDS = 2.0  # type: ignore[misc]
     # What a dead manager was sending is sent again when its claim expires, in two seconds.
     webhooks._CLAIM_MARGIN = 1.0
@@ -280,7 +280,7 @@ def _of_alice(
         own_token=True,
     )
     # What was not done is undone by the next manager at once.
-    reduction.UNDO_SECONDS = 0  # type: ignore[misc]
+    shrink.UNDO_SECONDS = 0  # type: ignore[misc]
     _add_points()
     services = Services(conf, database, Clock(database), plugins, Trusts(cloud))
     return context, LeaseOperations(services)

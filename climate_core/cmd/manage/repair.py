@@ -28,7 +28,6 @@ from climate_core.plugins.base import ResourcePlugin
 from climate_core.repair import operator_repair, reconciliation, stuck_leases
 from climate_core.rpc.client import TOPIC, open_transport
 from climate_hosts.db import hosts
-from climate_hosts.watch import flavor_repair
 from climate_hosts.watch import repair as host_repair
 
 LOG = log.getLogger(__name__)
@@ -202,8 +201,8 @@ def _find_orphan_flavors(database: Database, cloud: Cloud, unseen: dict[str, str
         # Without hosts of pools there is no flavor of a reservation.
         return []
     with reconciliation.skip_unavailable('Flavor', unseen):
-        flavor_ids = flavor_repair.find(database, cloud.service())
-        reason = flavor_repair.REASON
+        flavor_ids = host_repair.find_stale_flavors(database, cloud.service())
+        reason = host_repair.STALE_FLAVOR
         return [
             Orphan('resource', 'flavor', flavor_id, None, None, None, reason)
             for flavor_id in flavor_ids
@@ -245,7 +244,7 @@ def _repair_hosts(
     found: list[operator_repair.RepairResult] = []
     with reconciliation.skip_unavailable('Host', noted):
         found += host_repair.HostRepair(database, cloud.service(), yes).run()
-        found += flavor_repair.run(database, cloud.service(), yes)
+        found += host_repair.repair_flavors(database, cloud.service(), yes)
     if database.read(hosts.exist):
         unseen |= noted
     return found

@@ -15,9 +15,9 @@ from climate_core.db import calendar, tables
 from climate_core.db import usage as db_usage
 from climate_core.lease import usage
 from climate_hosts.db import hosts as db
-from climate_hosts.operations import emptied_hosts, room_steps
+from climate_hosts.operations import host_evacuation, shared_hosts
+from climate_hosts.operations.shared_hosts import SharedHostReturner
 from climate_hosts.watch.refresh import HostRefresher
-from climate_hosts.watch.shared_hosts import SharedHosts
 from tests.functional.nova.host_leases import HostLeasesTest
 from tests.functional.nova.hosts import Crash
 from tests.support import quotas
@@ -37,7 +37,7 @@ class BestEffortTest(HostLeasesTest):
         super().setUp()
         self.world.operations.evacuation_planner.cloud = self.cloud
         self.conf.set_override('spare_servers', 0, group='queue')
-        self.shared = SharedHosts(self.world.database, self.cloud.service)
+        self.shared = SharedHostReturner(self.world.database, self.cloud.service)
         for host in self.SHARED:
             self.enrol(host, shared=True)
 
@@ -190,7 +190,7 @@ class TestBestEffort(BestEffortTest):
         self.boot_on('host1')
         lease, host = self.ask(), self.host()
         steps = self.world.operations.host_evacuation
-        self.world.database.write(emptied_hosts.release, host.id, lease.id)
+        self.world.database.write(shared_hosts.release_from_lease, host.id, lease.id)
         with pytest.raises(exceptions.Transient):
             steps.grant(self.world.lease(lease.id), [host.id])
         assert self.world.lease(lease.id).status == 'IN_PROGRESS'
@@ -277,7 +277,7 @@ class TestTwoShared(BestEffortTest):
             session.execute(row.values(provider_id=str(uuid.uuid4())))
         self.world.run_until_idle()
         # Whose host it was is none of its user's business.
-        assert self.world.lease(lease.id).status_reason == room_steps._ANOTHER
+        assert self.world.lease(lease.id).status_reason == host_evacuation._HOST_REPLACED
         lease = self.went_on(lease)
         assert (lease.status, self.hosts_of(lease)) == ('ACTIVE', {'host2'})
         self.shared.poll()

@@ -7,7 +7,7 @@ import tempfile
 from climate_common import lanes
 from climate_hosts.cloud import lane_providers
 from climate_hosts.db import hosts as db
-from climate_hosts.watch import checks as host_checks
+from climate_hosts.watch import isolation as host_checks
 from climate_hosts.watch.refresh import HostRefresher
 from tests.functional.nova.hosts import HostsTest
 
@@ -19,7 +19,7 @@ ISOLATED = '[scheduler]\nenable_isolated_aggregate_filtering = true\n'
 
 class TestHostChecks(HostsTest):
     def find(self, *files):
-        return host_checks.find(self.database, self.cloud.service(), files)
+        return host_checks.find_problems(self.database, self.cloud.service(), files)
 
     def isolate(self, host):
         """Do what the installation guide says of a host."""

@@ -10,8 +10,8 @@ from climate_core.repair.listener import ComputeEndpoint
 from climate_hosts.cloud import lane_providers
 from climate_hosts.db import hosts as db
 from climate_hosts.plugins.capacity.plugin import CapacityPlugin
+from climate_hosts.watch.failures import HostWatch
 from climate_hosts.watch.refresh import HostRefresher
-from climate_hosts.watch.watch import HostWatch
 from tests.functional.nova.host_leases import HostLeasesTest
 
 

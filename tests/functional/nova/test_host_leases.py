@@ -10,7 +10,7 @@ from climate_core.db import usage as db_usage
 from climate_core.lease import usage, views
 from climate_hosts.cloud import lane_providers
 from climate_hosts.db import hosts as db
-from climate_hosts.operations import reduction as operations
+from climate_hosts.operations import shrink as operations
 from climate_hosts.plugins.capacity.plugin import CapacityPlugin
 from climate_hosts.plugins.host.plugin import HostPlugin
 from climate_hosts.plugins.lanes.plugin import lane_of

@@ -3,7 +3,7 @@
 
 from climate_hosts.db import hosts as db
 from climate_hosts.plugins.host.plugin import HostPlugin
-from climate_hosts.watch.watch import HostWatch
+from climate_hosts.watch.failures import HostWatch
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
 from tests.functional.nova.hosts import use_nodes
 

@@ -12,7 +12,7 @@ from climate_core import exceptions
 from climate_core.cloud import flavors
 from climate_core.lease import views
 from climate_hosts.plugins.capacity.sizes import SizesPlugin
-from climate_hosts.watch import flavor_repair
+from climate_hosts.watch import repair
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
 
 SIZES = {'vcpus': 1, 'memory_mb': 512, 'disk_gb': 1}
@@ -94,9 +94,9 @@ class TestLeasesBySizes(SizesTest):
         flavors.create_private(
             conn, flavors.PrivateFlavor(gone, 1, 512, 1), {lanes.EXTRA_SPEC: gone}, ()
         )
-        (told,) = flavor_repair.run(self.world.database, conn, False)
+        (told,) = repair.repair_flavors(self.world.database, conn, False)
         assert (told.what, told.done) == (f'flavor {gone}', False)
-        (done,) = flavor_repair.run(self.world.database, conn, True)
+        (done,) = repair.repair_flavors(self.world.database, conn, True)
         assert done.done
         assert self.flavor_ids() == {lease.reservations[0].id}
 

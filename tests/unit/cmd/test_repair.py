@@ -21,7 +21,7 @@ from climate_core.db import history, sql, tables, trusts
 from climate_core.db.engine import Database
 from climate_core.lease import model
 from climate_core.repair import operator_repair
-from climate_hosts.watch import flavor_repair
+from climate_hosts.watch import repair
 from tests.conformance.fake_servers import FakeServers
 from tests.support.fakes import cloud_server, leases, nova, settings
 from tests.support.hosts import EnrolledHosts
@@ -423,7 +423,7 @@ def test_flavors_of_reservations_that_are_over_are_deleted(
             'extra_specs': {lanes.EXTRA_SPEC: reserved},
         }
     assert run('orphans') == 1
-    assert flavor_repair.REASON in capsys.readouterr().out
+    assert repair.STALE_FLAVOR in capsys.readouterr().out
     assert run('repair') == 1
     assert run('repair', '--yes') == 0
     assert list(fake.state.flavors) == ['b', 'c']

@@ -13,7 +13,7 @@ from climate_core.lease.unit_properties import Node
 from climate_hosts.db import hosts as db
 from climate_hosts.db import shared_hosts
 from climate_hosts.domain.hosts import State
-from climate_hosts.watch.shared_hosts import SharedHosts
+from climate_hosts.operations.shared_hosts import SharedHostReturner
 from tests.support.hosts import START, promise
 from tests.support.world import World
 
@@ -94,7 +94,7 @@ def test_look_costs_two_statements_however_many_hosts_leases_have(
     for number in range(count):
         promise(world.database, add(world, f'leased{number}'))
         emptied_for(world, f'emptied{number}', lease_id)
-    worker = SharedHosts(world.database, lambda: None)  # type: ignore[arg-type, return-value]
+    worker = SharedHostReturner(world.database, lambda: None)  # type: ignore[arg-type, return-value]
     # The clock of a test costs none.
     assert len(world.statements(worker.poll)) == 1
     assert worker.poll() is None

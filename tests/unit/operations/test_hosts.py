@@ -19,8 +19,9 @@ from climate_core.plugins.common_pool.server_placement import CandidateHost, Run
 from climate_hosts.cloud import lane_providers
 from climate_hosts.db import hosts as db
 from climate_hosts.domain.hosts import STAYING, State
-from climate_hosts.operations import enrolment, host_removal, movable
-from climate_hosts.watch import pool_aggregate
+from climate_hosts.operations import enrolment, evacuation_inventory
+from climate_hosts.operations import hosts as operations_hosts
+from climate_hosts.watch import isolation
 from climate_hosts.watch.refresh import HostRefresher
 from tests.support.fakes import hypervisors
 from tests.support.fakes import placement as fake_placement
@@ -222,7 +223,7 @@ def test_refused_repeat_of_an_enrolment_that_was_cut_off_gives_the_host_back(
     """It was killed between its row and its mark; then an ordinary server came."""
     node = hypervisors.add(hosts.state, 'cn3')
     with monkeypatch.context() as killed:
-        killed.setattr(pool_aggregate, 'update', lambda *_args: sys.exit())
+        killed.setattr(isolation, 'update_isolation', lambda *_args: sys.exit())
         with pytest.raises(SystemExit):
             enrol(hosts)
     host_id = hosts.database.read(db.find, 'cn3').id
@@ -232,7 +233,7 @@ def test_refused_repeat_of_an_enrolment_that_was_cut_off_gives_the_host_back(
     HostRefresher(hosts.conf, hosts.database, hosts.cloud).refresh()
     assert hosts.in_pool() == {'cn1', 'cn2'}
 
-    pool_aggregate.update(hosts.database, hosts.conn, node['id'])
+    isolation.update_isolation(hosts.database, hosts.conn, node['id'])
     with pytest.raises(exceptions.HostInUse, match=server_id):
         enrol(hosts)
     assert hosts.database.read(db.find, 'cn3') is None
@@ -249,7 +250,7 @@ def test_removal_that_is_refused_leaves_what_others_do_meanwhile(hosts, meanwhil
         hosts.operations.update_host(
             hosts.context, host_id, {'available': False, 'disabled_reason': 'disk'}
         )
-        hosts.database.write(host_removal._retire, host_id)
+        hosts.database.write(operations_hosts._mark_leaving, host_id)
 
     meanwhile(0, root, disable_and_retire)
     with pytest.raises(exceptions.HostInUse, match=server_id):
@@ -336,9 +337,11 @@ def test_request_for_a_host_that_is_being_emptied_has_it_emptied_further(
     hosts, emptied, monkeypatch
 ):
     """Nova is moving a server of it, so that it could not be chosen to be emptied now."""
-    server = RunningServer(id='moved', amounts={}, status=movable.MOVING, obstacle='on their way')
+    server = RunningServer(
+        id='moved', amounts={}, status=evacuation_inventory.MOVING, obstacle='on their way'
+    )
     made = CandidateHost(id=emptied.id, name='cn3', servers=[server])
-    monkeypatch.setattr(movable, 'candidate', lambda *_args: made)
+    monkeypatch.setattr(evacuation_inventory, 'read_candidate', lambda *_args: made)
     assert enrol(hosts, empty=True) == emptied.id
     assert_is_emptied(hosts, emptied)
     for values in ({}, {'shared': True}, {'empty': True, 'pool': 'gpu'}):

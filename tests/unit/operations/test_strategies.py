@@ -9,17 +9,17 @@ from stevedore import _cache, extension
 
 from climate_core.plugins.common_pool import server_placement
 from climate_core.plugins.loading import PluginError
-from climate_hosts.operations.making_room import strategy
+from climate_hosts.operations.evacuation_planner import load_strategy
 
 
 def test_strategy_is_found_by_its_name() -> None:
     for name in ('fewest_servers', 'least_memory', 'oldest_first'):
-        assert strategy(name) is getattr(server_placement, name)
+        assert load_strategy(name) is getattr(server_placement, name)
 
 
 def test_unknown_strategy_is_told_with_those_that_there_are() -> None:
     with pytest.raises(PluginError, match=r'migration_strategy: largest .*oldest_first'):
-        strategy('largest')
+        load_strategy('largest')
 
 
 def test_strategy_of_another_package_is_found(
@@ -38,7 +38,7 @@ def test_strategy_of_another_package_is_found(
     monkeypatch.setattr(sys, 'path', [str(tmp_path), *sys.path])
     monkeypatch.setattr(_cache, '_c', _cache.Cache(cache_dir=str(tmp_path / 'cache')))
     monkeypatch.setattr(extension.ExtensionManager, 'ENTRY_POINT_CACHE', {})
-    found = strategy('by_name')
+    found = load_strategy('by_name')
     hosts = [
         server_placement.CandidateHost(id=1, name='b'),
         server_placement.CandidateHost(id=2, name='a'),

@@ -10,7 +10,7 @@ from climate_common import lanes
 from climate_core.cloud import placement
 from climate_core.db import tables
 from climate_hosts.cloud import lane_providers
-from climate_hosts.watch import lanes as host_lanes
+from climate_hosts.watch import repair as host_lanes
 from climate_hosts.watch.refresh import HostRefresher
 from climate_hosts.watch.repair import HostRepair
 from tests.support.hosts import promise
@@ -77,7 +77,7 @@ def test_lane_that_is_gone_is_left(hosts, four):
     lost = {host.id: host}
     fault = {'method': 'GET', 'path': 'aggregates', 'status': 404, 'count': 1}
     hosts.state.faults.append(fault)
-    assert not list(host_lanes.close_open(hosts.database, hosts.conn, lost, four.ids))
+    assert not list(host_lanes.close_stale_lanes(hosts.database, hosts.conn, lost, four.ids))
     assert four.kept() == [0, 1, 2, 3]
 
 

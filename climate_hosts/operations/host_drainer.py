@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Empty hosts that are put into a pool with their servers.
+"""Drain hosts that were added to a pool with their servers.
 
-Ordinary servers are kept off such a host since it was enrolled. Each look compares: what is there
-is to be moved, and a host without servers is in its pool. Nova knows what is being moved, so a
-manager that dies leaves nothing to repair, and several managers may look at once. No server is
-stopped or deleted.
+Ordinary servers are kept off such a host since it was enrolled. Each pass compares: servers
+that are still there are moved, and a host without servers takes allocations. Nova stores
+which servers are being moved, so a manager that dies leaves nothing to repair, and several
+managers may do it at the same time. No server is stopped or deleted.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ from climate_hosts.db import hosts as db
 from climate_hosts.db import shared_hosts as db_shared
 from climate_hosts.db.shared_hosts import SharedHost
 from climate_hosts.domain import hosts
-from climate_hosts.operations import movable
+from climate_hosts.operations import evacuation_inventory
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 LOG = log.getLogger(__name__)
 
 #: Seconds until the next look at servers that are being moved, or that Nova did not move.
-_LOOK = 5.0
+_POLL_SECONDS = 5.0
 
 
-class HostEmptier(Worker):
+class HostDrainer(Worker):
     """Move the servers of hosts away; have the hosts in their pools when they are empty.
 
     :param connect: returns the connection with the rights of the service
@@ -80,25 +80,25 @@ class HostEmptier(Worker):
                 self._step(conn, host)
             except errors.EXPECTED as exc:
                 LOG.warning('%s is not emptied: %s', host.name, exc)
-        return _LOOK
+        return _POLL_SECONDS
 
     def _step(self, conn: 'connections.Connection', host: SharedHost) -> None:
-        left = movable.candidate(conn, host).servers
+        left = evacuation_inventory.read_candidate(conn, host).servers
         if not left:
             if self._database.write(_complete, host.id):
                 LOG.info('%s is empty, and in its pool', host.name)
             return
         idle = [each.id for each in left if each.obstacle is None]
-        moving = sum(each.status == movable.MOVING for each in left)
+        moving = sum(each.status == evacuation_inventory.MOVING for each in left)
         for server_id in idle[: max(0, self._conf.queue.migrations - moving)]:
-            movable.migrate(conn, server_id)
-        self._database.write(_tell, host.id, _describe(left))
+            evacuation_inventory.live_migrate(conn, server_id)
+        self._database.write(_update_progress, host.id, _describe(left))
 
 
 def _describe(left: Sequence[RunningServer]) -> str:
     """Return what is still on a host, and what has to be done by hand."""
     told = f'{words.counted(len(left), "server")} left.'
-    stuck = [each for each in left if each.obstacle and each.status != movable.MOVING]
+    stuck = [each for each in left if each.obstacle and each.status != evacuation_inventory.MOVING]
     if not stuck:
         return told
     named = ', '.join(f'{each.id} {each.obstacle}' for each in stuck[:3])
@@ -107,7 +107,7 @@ def _describe(left: Sequence[RunningServer]) -> str:
 
 def _complete(session: orm.Session, host_id: int) -> bool:
     """Write that a host takes promises; tell whether it was being emptied until now."""
-    host = _find_emptied(session, host_id)
+    host = _lock_draining(session, host_id)
     if host is None:
         return False
     enrolled = {'state': hosts.State.ENROLLED, 'disabled_reason': None}
@@ -115,13 +115,13 @@ def _complete(session: orm.Session, host_id: int) -> bool:
     return True
 
 
-def _tell(session: orm.Session, host_id: int, told: str) -> None:
-    host = _find_emptied(session, host_id)
+def _update_progress(session: orm.Session, host_id: int, told: str) -> None:
+    host = _lock_draining(session, host_id)
     if host is not None and host.disabled_reason != told:
         db.update(session, host_id, {}, {'disabled_reason': told})
 
 
-def _find_emptied(session: orm.Session, host_id: int) -> hosts.Host | None:
+def _lock_draining(session: orm.Session, host_id: int) -> hosts.Host | None:
     """Return a host, locked, if it is still being emptied so that it is in its pool."""
     try:
         host = db.get(session, host_id, lock=True)

@@ -52,7 +52,7 @@ _CAUSE = Cause('host.failed')
 #: The errors that keep one lease from being changed; the next look tries again.
 _TROUBLE: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *DATABASE_ERRORS)
 #: What a lease says of a host that it lacks, behind its name.
-_DEAD: Final = 'failed, and no other is free. {}'
+_NO_REPLACEMENT: Final = 'failed, and no other is free. {}'
 _TOO_SMALL: Final = 'is too small for what is promised of it: it has {}, and {} are promised.'
 #: The reason of a host that is up and not in use.
 _NOT_EMPTY = 'It is up again, but still has {} servers of an earlier lease.'
@@ -257,7 +257,7 @@ class HostWatch(PeriodicWorker):
                 continue
             loss = small.get((each.unit_id, each.reservation_id))
             if each.unit_id in failed:
-                loss = Loss(_DEAD.format(failed[each.unit_id]), True)
+                loss = Loss(_NO_REPLACEMENT.format(failed[each.unit_id]), True)
             elif each.unit_id in disabled and each.lease_status == states.LeaseStatus.PENDING:
                 loss = loss or Loss()
             if loss is not None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose shared hosts that are emptied for a lease: the kind ``best_effort``.
+"""Choose shared hosts that are evacuated for a lease: the kind ``best_effort``.
 
-The hosts are taken from ordinary servers in the transaction that writes the lease. From then on
-:mod:`climate_hosts.operations.room_steps` empties them.
+The hosts are taken from ordinary servers in the transaction that writes the lease. From then
+on :mod:`climate_hosts.operations.host_evacuation` evacuates them.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from climate_core.plugins.common_pool import server_placement
 from climate_core.plugins.common_pool.server_placement import CandidateHost, CannotDrainHosts
 from climate_core.plugins.loading import PluginError
 from climate_hosts.db import shared_hosts as db_shared
-from climate_hosts.operations import emptied_hosts, movable
+from climate_hosts.operations import evacuation_inventory, shared_hosts
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -44,14 +44,14 @@ _STRATEGIES: Final[Mapping[str, server_placement.Strategy]] = {
     )
 }
 #: How many hosts are read at once, or twice as many as are wanted, with two calls for each.
-_BATCH: Final = 10
+_BATCH_SIZE: Final = 10
 #: If too few of them can be emptied others are, up to so many: then the request is refused.
-_MOST: Final = 100
+_MAX_CANDIDATES: Final = 100
 #: What is kept with the reservation: until when its hosts are to be empty.
 UNTIL: Final = 'until'
 
 
-def strategy(name: str) -> server_placement.Strategy:
+def load_strategy(name: str) -> server_placement.Strategy:
     """Return the strategy of ``[queue] migration_strategy``.
 
     :raises climate_core.plugins.loading.PluginError: there is none of this name
@@ -69,7 +69,7 @@ def strategy(name: str) -> server_placement.Strategy:
 
 
 @dataclasses.dataclass(eq=False)
-class RoomMaker:
+class EvacuationPlanner:
     """Find hosts that can be emptied for a lease.
 
     :param cloud: None: there are no hosts
@@ -81,7 +81,7 @@ class RoomMaker:
     cloud: UserConnector | None = None
 
     def __post_init__(self) -> None:
-        self._strategy = strategy(self.conf.queue.migration_strategy)
+        self._strategy = load_strategy(self.conf.queue.migration_strategy)
 
     def find(self, draft: Draft, refused: exceptions.NotEnough) -> tuple[int, ...]:
         """Return the ids of the hosts that are to be emptied for a new lease.
@@ -117,7 +117,7 @@ class RoomMaker:
         asked, most = draft.request, self.conf.queue.best_effort_timeout
         assert asked is not None, 'hosts are emptied for a whole lease'  # nosec B101 # for mypy: it holds already
         for host_id in draft.hosts_to_evacuate:
-            emptied_hosts.take(session, host_id, lease.id)
+            shared_hosts.take_for_lease(session, host_id, lease.id)
         until = draft.now + datetime.timedelta(seconds=asked.best_effort_timeout or most)
         progress = {UNTIL: until.isoformat()}
         return queueing.drain_hosts_for(lease, progress, asked.lasts, draft.wait_reason, draft.now)
@@ -147,15 +147,15 @@ class RoomMaker:
                 [CandidateHost(id=e.id, name='') for e in present], count, ()
             )
         conn = self.connect()
-        nodes = movable.Nodes(conn)
+        nodes = evacuation_inventory.Hypervisors(conn)
         room = server_placement.FreeCapacity(nodes.targets())
         # What is being emptied takes its room first.
-        moving = list(movable.candidates(conn, emptied))
+        moving = list(evacuation_inventory.read_candidates(conn, emptied))
         up, looked = nodes.emptiest_first(present), list[CandidateHost]()
-        size, spares = max(_BATCH, 2 * count), self.conf.queue.spare_servers
+        size, spares = max(_BATCH_SIZE, 2 * count), self.conf.queue.spare_servers
         wrong = CannotDrainHosts()
-        for first in range(0, max(1, min(len(up), max(_MOST, size))), size):
-            looked += movable.candidates(conn, up[first : first + size])
+        for first in range(0, max(1, min(len(up), max(_MAX_CANDIDATES, size))), size):
+            looked += evacuation_inventory.read_candidates(conn, up[first : first + size])
             try:
                 return server_placement.choose_hosts(
                     looked, count, room, self._strategy, spares, moving

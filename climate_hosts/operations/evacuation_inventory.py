@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read from Nova and Placement which servers run on shared hosts, and where they could go.
+"""Read which servers run on hosts that are to be drained, and where they could go.
 
-All of it is done with the service's own rights.
+Nova and Placement are called with the rights of the service.
 """
 
 import contextlib
@@ -30,13 +30,13 @@ MOVING: Final = 'migrating'
 #: The statuses in which Nova moves a server that runs.
 MOVABLE: Final = frozenset({'ACTIVE', 'PAUSED'})
 
-_LIVE: Final = {'host': None, 'block_migration': 'auto'}
+_LIVE_MIGRATION: Final = {'host': None, 'block_migration': 'auto'}
 
 #: Extra specs of flavors, and properties of images, of servers that Nova does not live-migrate
 #: (nova/compute/api.py, live_migrate; nova/conductor/tasks/live_migrate.py) -> what those have.
 _TPM: Final = ('hw:tpm_version', 'hw_tpm_version')
 _TPM_SECURITY: Final = 'hw:tpm_secret_security'
-_BOUND: Final = {
+_BINDINGS: Final = {
     'hw:mem_encryption': 'encrypted memory',
     'hw_mem_encryption': 'encrypted memory',
     'accel:device_profile': 'an accelerator',
@@ -45,7 +45,7 @@ _BOUND: Final = {
 _FALSE: Final = frozenset({'', 'false', '0', 'no', 'off', 'f', 'n'})
 
 
-class Nodes:
+class Hypervisors:
     """The hypervisors of the cloud, by the ids of their root providers; a call for a thousand."""
 
     def __init__(self, conn: 'connections.Connection') -> None:
@@ -86,37 +86,37 @@ class Nodes:
                 )
 
 
-def candidates(
+def read_candidates(
     conn: 'connections.Connection', found: Iterable[SharedHost]
 ) -> Iterator[CandidateHost]:
     """Yield hosts with their servers; without those that Placement does not have any more."""
     for host in found:
         with contextlib.suppress(errors.Gone):
-            yield candidate(conn, host)
+            yield read_candidate(conn, host)
 
 
-def candidate(conn: 'connections.Connection', host: SharedHost) -> CandidateHost:
+def read_candidate(conn: 'connections.Connection', host: SharedHost) -> CandidateHost:
     """Return a host with its servers; two calls, and one for an empty one.
 
     :raises climate_core.cloud.errors.Gone: Placement does not have it any more
     """
     held = placement.read_allocations(conn, host.provider_id)
     known = servers.list_on_host(conn, host.service_name) if held else {}
-    found = [_server(each, amounts, known.get(each)) for each, amounts in held.items()]
+    found = [_describe_server(each, amounts, known.get(each)) for each, amounts in held.items()]
     return CandidateHost(id=host.id, name=host.name, servers=found)
 
 
-def migrate(conn: 'connections.Connection', server_id: str) -> None:
+def live_migrate(conn: 'connections.Connection', server_id: str) -> None:
     """Ask for a server to be moved to a host that Nova chooses; a refusal is logged."""
     try:
-        servers.act(conn, server_id, 'os-migrateLive', _LIVE)
+        servers.act(conn, server_id, 'os-migrateLive', _LIVE_MIGRATION)
     except errors.Gone:
         return
     except (exceptions.Transient, exceptions.Permanent) as exc:
         LOG.warning('Server %s is not moved: %s', server_id, exc)
 
 
-def _server(
+def _describe_server(
     server_id: str, amounts: Mapping[str, int], server: Mapping[str, Any] | None
 ) -> RunningServer:
     if server is None:
@@ -129,7 +129,7 @@ def _server(
     elif status not in MOVABLE:
         obstacle = f'in the status {status}'
     else:
-        obstacle = _bound(server)
+        obstacle = _find_binding(server)
     return RunningServer(
         id=server_id,
         amounts=amounts,
@@ -140,14 +140,14 @@ def _server(
     )
 
 
-def _bound(server: Mapping[str, Any]) -> str | None:
+def _find_binding(server: Mapping[str, Any]) -> str | None:
     """Return what keeps a server on its host, as far as Nova tells; None: nothing."""
     # A server that was booted from a volume has '' for its image.
     image = server.get('image') or {}
     asked = {**(image.get('properties') or {}), **(server['flavor'].get('extra_specs') or {})}
     if any(asked.get(each) for each in _TPM) and asked.get(_TPM_SECURITY) != 'host':
         return 'with an emulated TPM'
-    for name, what in _BOUND.items():
+    for name, what in _BINDINGS.items():
         if str(asked.get(name) or '').lower() not in _FALSE:
             return f'with {what}'
     return None

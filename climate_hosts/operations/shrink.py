@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give back a part of what the calendar promises to a lease that runs.
+"""Release a part of what the calendar allocates to an active lease.
 
-What nobody uses is chosen and put out of use; then the transaction of the change gives it back in
-the calendar. Before anything is put out of use, the event by which the reservation follows the
-calendar is made due in a minute: a manager that dies in between leaves nothing out of use that the
-lease still has. The change is only written if that event is still the same.
+Climate chooses units that are not in use and closes them; then the transaction of the change
+releases them in the calendar. Before anything is closed, the event by which the reservation
+follows the calendar is made due in a minute: a manager that dies in between leaves nothing
+closed that the lease still has. The change is only written if that event is unchanged.
 """
 
 import contextlib
@@ -60,7 +60,7 @@ class ClosedUnits:
 
 
 @dataclasses.dataclass
-class Reduction:
+class LeaseShrinker:
     """Close what a change gives back before the change is written."""
 
     database: Database

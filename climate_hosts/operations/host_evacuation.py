@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Empty the shared hosts that were taken for a lease: the event ``make_room``.
+"""Evacuate the shared hosts that were taken for a lease: the event ``make_room``.
 
-Each look compares: a host must be kept from ordinary servers, and each server on it must be moved.
-Nova knows what is being moved, so a manager that dies leaves nothing to repair. No server is
-stopped or deleted. Hosts that are not needed any more :mod:`climate_hosts.watch.shared_hosts`
-gives back, whatever became of the lease.
+Each pass compares: a host must be isolated from ordinary servers, and each server on it must
+be moved. Nova stores which servers are being moved, so a manager that dies leaves nothing to
+repair. No server is stopped or deleted. :mod:`climate_hosts.operations.shared_hosts` returns
+hosts that are no longer needed, whatever became of the lease.
 """
 
 import contextlib
@@ -33,34 +33,34 @@ from climate_core.plugins.common_pool.server_placement import (
 )
 from climate_hosts.db import shared_hosts as db_shared
 from climate_hosts.db.shared_hosts import SharedHost
-from climate_hosts.operations import emptied_hosts, movable
-from climate_hosts.operations.making_room import UNTIL, RoomMaker
-from climate_hosts.watch import pool_aggregate
+from climate_hosts.operations import evacuation_inventory, shared_hosts
+from climate_hosts.operations.evacuation_planner import UNTIL, EvacuationPlanner
+from climate_hosts.watch import isolation
 
 LOG = log.getLogger(__name__)
 
 #: Seconds until the next look at servers that are being moved.
-_LOOK: Final = 2.0
+_POLL_SECONDS: Final = 2.0
 #: After so many requests that did not move a server its host is given up.
-_TRIES: Final = 3
+_MAX_REQUESTS: Final = 3
 #: What is kept with the reservation: since when each host is closed at the latest, how often each
 #: server was to be moved, and the hosts that were given up.
 _CLOSED: Final = 'closed'
 _SERVERS: Final = 'servers'
-_REFUSED: Final = 'refused'
+_EXCLUDED: Final = 'refused'
 #: Without the name of the host, which the owner of the lease never gets.
-_ANOTHER: Final = 'A host could not be emptied, so another one is looked for.'
+_HOST_REPLACED: Final = 'A host could not be emptied, so another one is looked for.'
 _TIMED_OUT: Final = 'No hosts were emptied for it by {}. {}'
 
 
 @dataclasses.dataclass(eq=False)
-class RoomSteps:
+class HostEvacuation:
     """Empty the hosts of leases, and promise the hosts to them when they are empty.
 
     :param maker: chooses others for those that cannot be emptied
     """
 
-    maker: RoomMaker
+    maker: EvacuationPlanner
     queue: WaitQueue
     clock: Clock
 
@@ -79,7 +79,7 @@ class RoomSteps:
             # sync.hosts.shared_hosts gives its hosts back once the lease is written as given up.
             told = _TIMED_OUT.format(dates.sentence(until), lease.status_reason or '')
             raise exceptions.Permanent(told.strip())
-        wait = _DrainPass(self, lease, progress, now).run()
+        wait = _EvacuationPass(self, lease, progress, now).run()
         if wait is None:
             return None
         seconds = min(wait.seconds, (until - now).total_seconds())
@@ -88,8 +88,8 @@ class RoomSteps:
     def fits(self, chosen: Sequence[CandidateHost], before: Iterable[SharedHost]) -> bool:
         """Tell whether the servers of chosen hosts find room beside those of hosts before them."""
         conn = self.maker.connect()
-        targets = movable.Nodes(conn).targets()
-        moving = movable.candidates(conn, before)
+        targets = evacuation_inventory.Hypervisors(conn).targets()
+        moving = evacuation_inventory.read_candidates(conn, before)
         spares = self.maker.conf.queue.spare_servers
         return server_placement.place_servers([*moving, *chosen], targets, spares) is not None
 
@@ -106,12 +106,12 @@ class RoomSteps:
         :returns: the ids of the others
         """
         database = self.maker.database
-        database.write(emptied_hosts.release, host.id, lease.id)
+        database.write(shared_hosts.release_from_lease, host.id, lease.id)
         try:
             chosen = [each.id for each in self.maker.choose(lease, now, without)]
         except CannotDrainHosts:
             return []
-        database.write(emptied_hosts.take_all, chosen, lease.id)
+        database.write(shared_hosts.take_all_for_lease, chosen, lease.id)
         return chosen
 
     def grant(self, lease: model.Lease, emptied: Sequence[int]) -> None:
@@ -124,11 +124,13 @@ class RoomSteps:
             lease,
             states.LeaseStatus.IN_PROGRESS,
             emptied,
-            functools.partial(emptied_hosts.open_all, emptied=emptied, lease_id=lease.id),
+            functools.partial(
+                shared_hosts.complete_evacuation, emptied=emptied, lease_id=lease.id
+            ),
         )
 
 
-class _DrainPass:
+class _EvacuationPass:
     """One pass of draining the hosts of a lease.
 
     :param progress: is changed
@@ -136,7 +138,7 @@ class _DrainPass:
 
     def __init__(
         self,
-        steps: RoomSteps,
+        steps: HostEvacuation,
         lease: model.Lease,
         progress: dict[str, Any],
         now: datetime.datetime,
@@ -166,23 +168,31 @@ class _DrainPass:
         found: list[CandidateHost] = []
         for host in taken:
             try:
-                found.append(movable.candidate(self._conn, host))
+                found.append(evacuation_inventory.read_candidate(self._conn, host))
             except errors.Gone:
                 return self._replace_host(host, 'Placement does not have it any more.')
             wrong = self._find_obstacle(found[-1])
             if wrong is not None:
                 return self._replace_host(host, wrong)
         left = [server for each in found for server in each.servers]
-        if left and not self._tries and all(e.status in movable.MOVABLE for e in left):
+        if (
+            left
+            and not self._tries
+            and all(e.status in evacuation_inventory.MOVABLE for e in left)
+        ):
             # Another lease may have got its hosts at the same moment.
             ahead = itertools.takewhile(lambda each: each not in taken, emptied)
             if not self._steps.fits(found, ahead):
                 return self._replace_host(taken[-1], 'Its servers do not fit elsewhere any more.')
-        self._move([each.id for each in left if each.status in movable.MOVABLE], left, emptied)
+        self._move(
+            [each.id for each in left if each.status in evacuation_inventory.MOVABLE],
+            left,
+            emptied,
+        )
         if left:
             number = max(len(self._tries), len(left))
             told = f'Hosts are being emptied for it: moved {number - len(left)} of {number}.'
-            return PollAgain(_LOOK, told)
+            return PollAgain(_POLL_SECONDS, told)
         return self._grant(taken)
 
     def _grant(self, taken: Sequence[SharedHost]) -> PollAgain | None:
@@ -192,7 +202,7 @@ class _DrainPass:
         rest = self._maker.conf.hosts.enrol_seconds - (self._now - since).total_seconds()
         if rest > 0:
             return PollAgain(rest)
-        nodes = movable.Nodes(self._conn)
+        nodes = evacuation_inventory.Hypervisors(self._conn)
         for host in taken:
             # The watch of hosts does not look at hosts that take no promises.
             if not nodes.is_up(host.provider_id):
@@ -204,12 +214,14 @@ class _DrainPass:
         """Choose more hosts if the lease has too few; None: it has enough."""
         if len(taken) >= missing:
             return None
-        refused = self._progress.get(_REFUSED, [])
+        refused = self._progress.get(_EXCLUDED, [])
         try:
             more = self._maker.choose(self._lease, self._now, refused)
         except CannotDrainHosts as exc:
             return PollAgain(self._maker.conf.queue.retry_interval / 10, str(exc))
-        self._database.write(emptied_hosts.take_all, [each.id for each in more], self._lease.id)
+        self._database.write(
+            shared_hosts.take_all_for_lease, [each.id for each in more], self._lease.id
+        )
         return PollAgain(0.0)
 
     def _close(self, taken: Iterable[SharedHost]) -> None:
@@ -223,25 +235,28 @@ class _DrainPass:
             self._closed[str(host.id)] = before.get(str(host.id), now)
             with contextlib.suppress(errors.Gone):
                 if not placement.is_in_pool(self._conn, host.provider_id):
-                    pool_aggregate.update(self._database, self._conn, host.provider_id)
+                    isolation.update_isolation(self._database, self._conn, host.provider_id)
                     self._closed[str(host.id)] = now
         self._progress[_CLOSED] = self._closed
 
     def _find_obstacle(self, found: CandidateHost) -> str | None:
         """Return why a host cannot be emptied; None: it can."""
         for each in found.servers:
-            if each.obstacle and each.status != movable.MOVING:
+            if each.obstacle and each.status != evacuation_inventory.MOVING:
                 return f'Server {each.id} {each.obstacle}.'
-            if self._tries.get(each.id, 0) >= _TRIES and each.status in movable.MOVABLE:
+            if (
+                self._tries.get(each.id, 0) >= _MAX_REQUESTS
+                and each.status in evacuation_inventory.MOVABLE
+            ):
                 return f'Nova did not move server {each.id}.'
         return None
 
     def _replace_host(self, host: SharedHost, wrong: str) -> PollAgain:
-        refused = [*self._progress.get(_REFUSED, []), host.id]
-        self._progress[_REFUSED] = refused
+        refused = [*self._progress.get(_EXCLUDED, []), host.id]
+        self._progress[_EXCLUDED] = refused
         self._steps.replace(self._lease, host, refused, self._now)
         LOG.warning('%s is not emptied for lease %s: %s', host.name, self._lease.id, wrong)
-        return PollAgain(0.0, _ANOTHER)
+        return PollAgain(0.0, _HOST_REPLACED)
 
     def _move(
         self, idle: Sequence[str], left: Sequence[RunningServer], emptied: Iterable[SharedHost]
@@ -257,5 +272,5 @@ class _DrainPass:
         moving = len(left) - len(idle)
         for server_id in idle[: max(0, max(1, share) - moving)]:
             self._tries[server_id] += 1
-            movable.migrate(self._conn, server_id)
+            evacuation_inventory.live_migrate(self._conn, server_id)
         self._progress[_SERVERS] = self._tries

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Take shared hosts from ordinary servers for a lease, and return them.
+
+A host is taken from ordinary servers in the transaction that writes for which lease. Only
+:class:`SharedHostReturner` returns it: it checks in the database whether a lease still needs
+the host, however that lease ended and whether or not the manager that evacuated the host
+still runs. The return takes three steps: the row gets the state RETURNING, the host leaves
+the aggregate of the pools in Placement, the row states that ordinary servers may run there.
+When a manager dies in between, or Placement does not answer, the next pass continues with
+the next step.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from oslo_log import log
+from sqlalchemy import orm
+
+from climate_core import exceptions
+from climate_core.cloud import errors
+from climate_core.db import calendar, leases
+from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
+from climate_core.lease import states
+from climate_core.threads import Worker
+from climate_hosts.db import hosts as db
+from climate_hosts.db import shared_hosts as db_shared
+from climate_hosts.domain import hosts
+from climate_hosts.watch import isolation
+
+_TAKEN: Final = 'Another lease has just got a host that was to be emptied. Try again.'
+_LOST: Final = 'A host that was emptied for the lease is not kept for it any more.'
+
+
+def take_for_lease(session: orm.Session, host_id: int, lease_id: str) -> None:
+    """Mark a shared host as being emptied for a lease.
+
+    :raises climate_core.exceptions.NotEnough: another lease has it by now
+    """
+    try:
+        host = db.get(session, host_id, lock=True)
+    except exceptions.HostNotFound as exc:
+        raise exceptions.NotEnough(_TAKEN) from exc
+    if not (host.takes_ordinary and host.is_enabled):
+        raise exceptions.NotEnough(_TAKEN)
+    emptying = {'takes_ordinary': False, 'state': hosts.State.EMPTYING, 'emptied_for': lease_id}
+    db.update(session, host_id, {}, emptying)
+
+
+def take_all_for_lease(session: orm.Session, host_ids: Iterable[int], lease_id: str) -> None:
+    """Mark shared hosts as being emptied for a lease, if that still waits for them."""
+    lease = leases.find(session, lease_id, lock=True, parts=())
+    if lease is not None and lease.status == states.LeaseStatus.IN_PROGRESS:
+        for each in host_ids:
+            take_for_lease(session, each, lease_id)
+
+
+def release_from_lease(session: orm.Session, host_id: int, lease_id: str) -> None:
+    """Mark a host as being given back, if it is emptied for this lease."""
+    host = db.get(session, host_id, lock=True)
+    if host.emptied_for == lease_id:
+        mark_returning(session, host)
+
+
+def complete_evacuation(session: orm.Session, *, emptied: Iterable[int], lease_id: str) -> None:
+    """Let hosts that were emptied for a lease take promises.
+
+    :raises climate_core.exceptions.Transient: one is not emptied for it any more
+    """
+    for host_id in emptied:
+        if db.get(session, host_id, lock=True).emptied_for != lease_id:
+            raise exceptions.Transient(_LOST)
+        enrolled = {'state': hosts.State.ENROLLED, 'emptied_for': None}
+        db.update(session, host_id, {'available': True}, enrolled)
+
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connections
+
+LOG = log.getLogger(__name__)
+
+#: Seconds until the next look after Placement did not answer, or at a host that is kept a little
+#: longer.
+_POLL_SECONDS = 5.0
+
+
+class SharedHostReturner(Worker):
+    """Give shared hosts back, when something is freed and at intervals.
+
+    :param connect: returns the connection with the rights of the service
+    """
+
+    name = 'shared-hosts'
+    expected_errors: ClassVar[tuple[type[Exception], ...]] = (
+        *errors.EXPECTED,
+        *DATABASE_ERRORS,
+        Stale,
+    )
+    failure_message = 'Hosts were not given back to ordinary servers; the next look tries again'
+    _IDLE_SECONDS = 300.0
+
+    def __init__(
+        self, database: Database, connect: Callable[[], 'connections.Connection']
+    ) -> None:
+        super().__init__(self._IDLE_SECONDS)
+        self._database = database
+        self._connect = connect
+        database.listen(calendar.FREED, self.nudge)
+
+    def poll(self) -> float | None:
+        """Give back the hosts that no lease needs; two statements if there are none.
+
+        :returns: in how many seconds there may be more
+        """
+        seconds = []
+        for host in self._database.read(db_shared.list_unneeded):
+            if host.seconds:
+                seconds.append(max(host.seconds, _POLL_SECONDS))
+                continue
+            try:
+                self._give_back(host)
+            except errors.EXPECTED as exc:
+                LOG.warning('Host %s is not given back yet: %s', host.name, exc)
+                seconds.append(_POLL_SECONDS)
+        return min(seconds, default=None)
+
+    def _give_back(self, host: db_shared.UnneededHost) -> None:
+        provider_id = self._database.write(begin_return, host.id)
+        if provider_id is not None:
+            isolation.update_isolation(self._database, self._connect(), provider_id)
+            if self._database.write(finish_return, host.id):
+                LOG.info('Host %s serves ordinary servers again', host.name)
+
+
+def begin_return(session: orm.Session, host_id: int) -> str | None:
+    """Set the state of a shared host to RETURNING, if no lease needs it.
+
+    :returns: its root provider in Placement; None: it is needed by now, or gone
+    """
+    with contextlib.suppress(exceptions.HostNotFound):
+        host = db.get(session, host_id, lock=True)
+        found = db_shared.list_unneeded(session, host_id)
+        if found and not found[0].seconds:
+            mark_returning(session, host)
+            return host.provider_id
+    return None
+
+
+def mark_returning(session: orm.Session, host: hosts.Host) -> None:
+    """Write that a shared host that is locked is being given back, with why it was disabled."""
+    if host.is_returning:
+        return
+    enabled = host.available or host.emptied_for is not None
+    reason = None if enabled else host.disabled_reason or hosts.DISABLED
+    returning = {'state': hosts.State.RETURNING, 'disabled_reason': reason, 'emptied_for': None}
+    db.update(session, host.id, {'available': False}, returning)
+
+
+def finish_return(session: orm.Session, host_id: int) -> bool:
+    """Write that ordinary servers may run on a shared host; tell whether it was given back."""
+    with contextlib.suppress(exceptions.HostNotFound):
+        host = db.get(session, host_id, lock=True)
+        if host.is_returning:
+            db.update(
+                session, host_id, {}, {'takes_ordinary': True, 'state': hosts.State.ENROLLED}
+            )
+            return True
+    return False

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Isolate the hosts of the pools from ordinary servers, and check that they are isolated.
+
+Placement isolates the hosts that are in the aggregate of the pools. ``[placement]
+max_allocation_candidates`` limits how many lanes are in an answer of Placement, which does
+not report that it left lanes out. So hosts that an answer lacks are read one by one.
+
+No API of Nova or Placement reports whether a nova-scheduler has ``PoolFilter``. What can be
+checked is whether a server entered without a lease, the isolated aggregates of Nova that
+stand in for a missing filter, and the nova.conf of this machine.
+"""
+
+import dataclasses
+import functools
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from oslo_config import cfg
+
+from climate_common import lanes
+from climate_core.cloud import errors, hypervisors, placement
+from climate_core.db.engine import Database
+from climate_hosts.db import hosts as db
+from climate_hosts.db.hosts import iterate_all
+from climate_hosts.domain.hosts import Host, State
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connections
+
+
+def update_isolation(database: Database, conn: 'connections.Connection', provider_id: str) -> bool:
+    """Set the aggregate of the pools on a host, or remove it, as its row in the database says.
+
+    The row is written before this is called. So any number of processes may enrol a host, take it
+    out and repair it at the same time, and each of them may die.
+
+    :returns: whether they are kept off; not if Placement has no such provider
+    """
+    is_kept = functools.partial(database.read, db.is_kept, provider_id)
+    try:
+        return placement.update_pool_aggregate(conn, provider_id, is_kept)
+    except errors.Gone:
+        return False
+
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connections
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PoolCapacity:
+    """Hold what Placement has of hosts, by the id of the root provider.
+
+    :param inside: of those that it keeps ordinary servers off
+    :param outside: of those that take ordinary servers
+    :param hidden: those that were found only when they were asked for alone
+    """
+
+    inside: Mapping[str, placement.HostCapacity]
+    outside: Mapping[str, placement.HostCapacity]
+    hidden: frozenset[str]
+
+
+def read_capacity(conn: 'connections.Connection', hosts: Iterable[Host]) -> PoolCapacity:
+    """Read what Placement has of hosts.
+
+    One request, one more if some of them take ordinary servers, one for each host that the
+    answers do not have, and one more if Placement has that.
+    """
+    hosts = list(hosts)
+    inside = placement.read_host_capacities(conn)
+    takes_any_ordinary = any(host.takes_ordinary for host in hosts)
+    outside = placement.read_host_capacities(conn, outside=True) if takes_any_ordinary else {}
+    hidden = set()
+    for provider_id in {host.provider_id for host in hosts} - inside.keys() - outside.keys():
+        alone = placement.read_host_capacities(conn, provider_id)
+        if alone:
+            is_kept = placement.is_in_pool(conn, provider_id)
+            (inside if is_kept else outside).update(alone)
+            if is_kept or takes_any_ordinary:
+                hidden.add(provider_id)
+    return PoolCapacity(inside, outside, frozenset(hidden))
+
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connections
+
+_POOL_FILTER: Final = 'PoolFilter'
+_FILTER_OPTIONS: Final = [
+    cfg.MultiStrOpt('available_filters', default=[]),
+    cfg.ListOpt('enabled_filters', default=[]),
+]
+_ISOLATION_OPTION: Final = cfg.BoolOpt('enable_isolated_aggregate_filtering', default=False)
+#: What is said in any case.
+UNSEEN: Final = (
+    'Whether every nova-scheduler has PoolFilter cannot be seen from here: no service tells it. '
+    'Look at the nova.conf of each.'
+)
+
+
+def find_problems(
+    database: Database, conn: 'connections.Connection', files: Sequence[str] | None = None
+) -> list[str] | None:
+    """Return what is wrong, or may be; None if no pool has a host.
+
+    :param files: of the configuration of nova-scheduler; None: where it would look for them
+    """
+    if not database.read(db.exist):
+        return None
+    everything = list(iterate_all(database))
+    present = [host for host in everything if host.is_kept]
+    rooms = read_capacity(conn, everything)
+    return [
+        *_find_hidden(rooms.hidden, everything),
+        *_find_unreserved(conn, present, rooms.inside),
+        *_find_without_aggregate(conn, present),
+        *_find_in_configuration(files),
+    ]
+
+
+def _find_hidden(hidden: Collection[str], everything: Sequence[Host]) -> Iterator[str]:
+    found = sorted(h.hypervisor_hostname for h in everything if h.provider_id in hidden)
+    if found:
+        count = sum(len(host.lane_ids) for host in everything)
+        yield (
+            f'Placement leaves {_join(found)} out of its answers. Set "[placement] '
+            'max_allocation_candidates" in placement.conf to -1, which is its default, or to more '
+            f'than the {count} lanes of all hosts, and restart it: until then each of these hosts '
+            'is asked for alone.'
+        )
+
+
+def _find_unreserved(
+    conn: 'connections.Connection',
+    present: Sequence[Host],
+    rooms: Mapping[str, placement.HostCapacity],
+) -> Iterator[str]:
+    found = sorted(
+        host.hypervisor_hostname
+        for host in present
+        if host.provider_id in rooms
+        and host.state is not State.EMPTYING
+        and host.power is None
+        and _has_unreserved(conn, rooms[host.provider_id])
+    )
+    if found:
+        yield (
+            f'Servers came by no lease to {_join(found)}: a nova-scheduler without PoolFilter '
+            'and without isolated aggregates, or a call with "force", put them there.'
+        )
+
+
+def _has_unreserved(conn: 'connections.Connection', room: placement.HostCapacity) -> bool:
+    if not any(room.used.values()):
+        return False
+    return room.has_only_ordinary or bool(placement.list_ordinary(conn, room))
+
+
+def _find_without_aggregate(
+    conn: 'connections.Connection', present: Sequence[Host]
+) -> Iterator[str]:
+    behind = hypervisors.list_isolated(conn, lanes.TRAIT)
+    # Shared ones take ordinary servers again.
+    found = sorted({host.service_name for host in present if not host.is_shared} - behind)
+    if found:
+        yield (
+            f'In no host aggregate with trait:{lanes.TRAIT}=required: {_join(found)}. A '
+            'nova-scheduler without PoolFilter puts ordinary servers there.'
+        )
+
+
+def _find_in_configuration(files: Sequence[str] | None) -> Iterator[str]:
+    if files is None:
+        files = cfg.find_config_files(project='nova', prog='nova-scheduler')
+    readable = [each for each in files if os.access(each, os.R_OK)]
+    if not readable:
+        return
+    conf = cfg.ConfigOpts()
+    conf.register_opts(_FILTER_OPTIONS, group='filter_scheduler')
+    conf.register_opt(_ISOLATION_OPTION, group='scheduler')
+    try:
+        conf([], project='nova', default_config_files=readable, default_config_dirs=[])
+        has_filter = _has_filter(conf)
+        has_belt = conf.scheduler.enable_isolated_aggregate_filtering
+    except (cfg.Error, ValueError) as exc:
+        yield f'{_join(readable)} could not be read: {exc}'
+        return
+    if not has_filter:
+        yield (
+            f'{_join(readable)} does not load and enable PoolFilter in [filter_scheduler], which '
+            'the nova-scheduler of this machine needs, if there is one.'
+        )
+    if not has_belt:
+        yield f'{_join(readable)}: [scheduler] enable_isolated_aggregate_filtering is not set.'
+
+
+def _has_filter(conf: cfg.ConfigOpts) -> bool:
+    group = conf.filter_scheduler
+    is_loaded = any(each.rpartition('.')[2] == _POOL_FILTER for each in group.available_filters)
+    return is_loaded and _POOL_FILTER in group.enabled_filters
+
+
+def _join(found: Sequence[str]) -> str:
+    return ', '.join(found)
