@@ -10,7 +10,7 @@ from stevedore import named
 
 from climate_common import resource_types
 from climate_core.plugins.base import ResourcePlugin
-from climate_hosts.plugins.capacity.sizes import SizesPlugin
+from climate_hosts.plugins.capacity import SizesPlugin
 from climate_networks.plugins.floatingip.held import HeldFloatingIpPlugin
 
 if TYPE_CHECKING:

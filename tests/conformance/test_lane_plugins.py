@@ -18,9 +18,8 @@ from climate_core.plugins.base import PollAgain
 from climate_hosts.cloud import lane_providers
 from climate_hosts.db import host_power
 from climate_hosts.domain.hosts import KIND
-from climate_hosts.plugins.capacity.plugin import CapacityPlugin
-from climate_hosts.plugins.capacity.sizes import SizesPlugin
-from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_hosts.plugins.capacity import CapacityPlugin, SizesPlugin
+from climate_hosts.plugins.host import HostPlugin
 from tests.conformance.lane_world import FLAVOR, Kind, LaneWorld
 from tests.support.fakes import cloud_server, flavors
 from tests.support.fakes import placement as fake_placement

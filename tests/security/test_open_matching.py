@@ -12,9 +12,9 @@ from climate_core import exceptions
 from climate_core.conf import cloud as reconcile_conf
 from climate_core.db import reservations
 from climate_core.repair.reconciliation import Reconciler
-from climate_hosts.plugins.capacity.plugin import CapacityPlugin
-from climate_hosts.plugins.host.plugin import HostPlugin
-from climate_hosts.plugins.lanes.options import MARK
+from climate_hosts.plugins.capacity import CapacityPlugin
+from climate_hosts.plugins.host import HostPlugin
+from climate_hosts.plugins.lane_options import MARK
 from tests.conformance.lane_world import FLAVOR, Kind, LaneWorld
 from tests.support.fakes import cloud_server, flavors
 from tests.support.fakes import placement as fake_placement

@@ -14,7 +14,7 @@ from climate_core.plugins.base import ResourcePlugin
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.volume.plugin import VolumePlugin
 from climate_hosts.db import hosts
-from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_hosts.plugins.host import HostPlugin
 from climate_networks.db import floatingips, networks
 from climate_networks.domain.networks import Segment
 from climate_networks.plugins.floatingip.plugin import FloatingIpPlugin

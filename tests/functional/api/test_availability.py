@@ -15,7 +15,7 @@ from oslo_config import cfg
 
 from climate_core.db.engine import Database
 from climate_core.lease import model
-from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_hosts.plugins.host import HostPlugin
 from tests.functional.api import world
 from tests.functional.api.world import NOWHERE
 from tests.support import leases as build

@@ -12,9 +12,8 @@ import pytest
 from oslo_config import cfg
 
 from climate_core.db.engine import Database
-from climate_hosts.plugins.capacity.plugin import CapacityPlugin
-from climate_hosts.plugins.capacity.sizes import SizesPlugin
-from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_hosts.plugins.capacity import CapacityPlugin, SizesPlugin
+from climate_hosts.plugins.host import HostPlugin
 from tests.functional.api import world
 from tests.support.fakes import cloud_server, flavors
 

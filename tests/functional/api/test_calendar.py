@@ -17,7 +17,7 @@ from climate_core.api.handlers import calendar as handler
 from climate_core.db import store, tables, timeline_rows
 from climate_core.db.engine import Database
 from climate_core.lease.history import Cause
-from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_hosts.plugins.host import HostPlugin
 from tests.functional.api import world
 from tests.functional.api.written import END, NOW
 from tests.functional.api.written import lease as written

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from climate_common import durations
 from climate_core.db import tables
 from climate_core.db.engine import Database
-from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_hosts.plugins.host import HostPlugin
 from tests.functional.api import world
 from tests.support import databases
 from tests.support.databases import *  # noqa: F403

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from climate_common import limits
 from climate_core.db import tables
 from climate_core.db.engine import Database
-from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_hosts.plugins.host import HostPlugin
 from tests.functional.api import world
 from tests.support import calendars
 from tests.support.databases import *  # noqa: F403

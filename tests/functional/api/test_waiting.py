@@ -9,7 +9,7 @@ import pytest
 from oslo_config import cfg
 
 from climate_core.db.engine import Database
-from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_hosts.plugins.host import HostPlugin
 from tests.functional.api import world
 from tests.support.fakes import cloud_server
 

@@ -25,7 +25,7 @@ from climate_core.db.engine import Database
 from climate_core.lease.model import Lease, Reservation
 from climate_core.plugins import base
 from climate_core.service import ManagerService
-from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_hosts.plugins.host import HostPlugin
 from tests.support import templates
 from tests.support.fakes import settings
 from tests.support.world import Trusts

@@ -5,9 +5,8 @@ from nova.tests.functional.api import client
 
 from climate_common import lanes
 from climate_hosts.operations.hosts import HostOperations
-from climate_hosts.plugins.capacity.plugin import CapacityPlugin
-from climate_hosts.plugins.capacity.sizes import SizesPlugin
-from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_hosts.plugins.capacity import CapacityPlugin, SizesPlugin
+from climate_hosts.plugins.host import HostPlugin
 from tests.functional.nova.hosts import Crash, HostsTest
 from tests.support.world import Time, World, user
 

@@ -9,7 +9,7 @@ from climate_core import exceptions
 from climate_core.cloud import flavors, placement
 from climate_core.plugins.common_pool import flavor_demand
 from climate_core.plugins.server.host_capacity import CommonHostCapacity
-from climate_hosts.plugins.capacity.plugin import CapacityPlugin
+from climate_hosts.plugins.capacity import CapacityPlugin
 from climate_hosts.watch.refresh import HostRefresher
 from tests.functional.nova.host_leases import HostLeasesTest
 

@@ -9,7 +9,7 @@ from climate_core import exceptions
 from climate_core.repair.listener import ComputeEndpoint
 from climate_hosts.cloud import lane_providers
 from climate_hosts.db import hosts as db
-from climate_hosts.plugins.capacity.plugin import CapacityPlugin
+from climate_hosts.plugins.capacity import CapacityPlugin
 from climate_hosts.watch.failures import HostWatch
 from climate_hosts.watch.refresh import HostRefresher
 from tests.functional.nova.host_leases import HostLeasesTest

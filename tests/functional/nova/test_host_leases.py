@@ -11,9 +11,9 @@ from climate_core.lease import usage, views
 from climate_hosts.cloud import lane_providers
 from climate_hosts.db import hosts as db
 from climate_hosts.operations import shrink as operations
-from climate_hosts.plugins.capacity.plugin import CapacityPlugin
-from climate_hosts.plugins.host.plugin import HostPlugin
-from climate_hosts.plugins.lanes.plugin import lane_of
+from climate_hosts.plugins.capacity import CapacityPlugin
+from climate_hosts.plugins.host import HostPlugin
+from climate_hosts.plugins.lane_plugin import lane_of
 from climate_hosts.watch.refresh import HostRefresher
 from climate_hosts.watch.repair import HostRepair
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest

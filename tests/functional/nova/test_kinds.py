@@ -4,8 +4,8 @@
 import pytest
 
 from climate_core import exceptions
-from climate_hosts.plugins.capacity.plugin import CapacityPlugin
-from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_hosts.plugins.capacity import CapacityPlugin
+from climate_hosts.plugins.host import HostPlugin
 from tests.functional.nova.host_leases import HostLeasesTest
 from tests.support.kinds import kind_cell
 from tests.support.world import TYPE, user

@@ -2,7 +2,7 @@
 """Leases of the nodes of one service, as Ironic has them: each is a host with a single lane."""
 
 from climate_hosts.db import hosts as db
-from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_hosts.plugins.host import HostPlugin
 from climate_hosts.watch.failures import HostWatch
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
 from tests.functional.nova.hosts import use_nodes

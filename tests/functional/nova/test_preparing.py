@@ -5,8 +5,8 @@ import fixtures
 
 from climate_common import lanes
 from climate_hosts.cloud import lane_providers
-from climate_hosts.plugins.capacity.plugin import CapacityPlugin
-from climate_hosts.plugins.lanes.plugin import lane_of
+from climate_hosts.plugins.capacity import CapacityPlugin
+from climate_hosts.plugins.lane_plugin import lane_of
 from climate_hosts.watch.repair import HostRepair
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
 

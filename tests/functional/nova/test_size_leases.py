@@ -11,7 +11,7 @@ from climate_common import lanes
 from climate_core import exceptions
 from climate_core.cloud import flavors
 from climate_core.lease import views
-from climate_hosts.plugins.capacity.sizes import SizesPlugin
+from climate_hosts.plugins.capacity import SizesPlugin
 from climate_hosts.watch import repair
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
 

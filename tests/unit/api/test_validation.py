@@ -14,9 +14,8 @@ from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.stack.plugin import StackPlugin
 from climate_core.plugins.volume.plugin import VolumePlugin
 from climate_hosts.api import host_schemas
-from climate_hosts.plugins.capacity.plugin import CapacityPlugin
-from climate_hosts.plugins.capacity.sizes import SizesPlugin
-from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_hosts.plugins.capacity import CapacityPlugin, SizesPlugin
+from climate_hosts.plugins.host import HostPlugin
 from climate_networks.plugins.floatingip.plugin import FloatingIpPlugin
 from climate_networks.plugins.network.plugin import NetworkPlugin
 

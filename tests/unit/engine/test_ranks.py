@@ -11,7 +11,7 @@ from climate_core.lease import model
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.stack.plugin import StackPlugin
-from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_hosts.plugins.host import HostPlugin
 from climate_networks.plugins.floatingip.held import HeldFloatingIpPlugin
 from climate_networks.plugins.floatingip.plugin import FloatingIpPlugin
 from climate_networks.plugins.network.plugin import NetworkPlugin

@@ -16,9 +16,9 @@ from climate_common import dates
 from climate_core import exceptions
 from climate_core.lease.unit_properties import Node
 from climate_hosts.db import hosts as db
-from climate_hosts.plugins.capacity.sizes import SizesPlugin
-from climate_hosts.plugins.host.plugin import HostPlugin
-from climate_hosts.plugins.lanes.plugin import LanePlugin
+from climate_hosts.plugins.capacity import SizesPlugin
+from climate_hosts.plugins.host import HostPlugin
+from climate_hosts.plugins.lane_plugin import LanePlugin
 from tests.support.world import World, at, user
 
 #: What asks for one host, and for two.

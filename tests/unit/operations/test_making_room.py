@@ -8,7 +8,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_hosts.operations import evacuation_inventory, evacuation_planner
-from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_hosts.plugins.host import HostPlugin
 from tests.support.hosts import EnrolledHosts
 from tests.support.world import Time, World, user
 

@@ -13,8 +13,8 @@ from climate_core.context import RequestContext
 from climate_core.lease.unit_properties import Node
 from climate_hosts.db import hosts as db
 from climate_hosts.domain.hosts import Pool
-from climate_hosts.plugins.capacity.sizes import SizesPlugin
-from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_hosts.plugins.capacity import SizesPlugin
+from climate_hosts.plugins.host import HostPlugin
 from tests.support.world import World
 
 WANTED = {

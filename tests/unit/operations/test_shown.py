@@ -9,7 +9,7 @@ import pytest
 from climate_core.cloud import Cloud
 from climate_core.lease import unit_properties, views
 from climate_hosts.db import hosts as db_hosts
-from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_hosts.plugins.host import HostPlugin
 from tests.support.world import World, user
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'

@@ -8,7 +8,7 @@ import pytest
 
 from climate_core.cloud import Cloud
 from climate_core.db import leases, listing, rows, tables
-from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_hosts.plugins.host import HostPlugin
 from tests.bench.calendar import make_unit
 from tests.support.world import NOON, Time, World, user
 

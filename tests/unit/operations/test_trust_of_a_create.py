@@ -11,7 +11,7 @@ from oslo_db import exception as db_exc
 from climate_core import exceptions
 from climate_core.cloud import Cloud
 from climate_core.db import leases, rows, tables
-from climate_hosts.plugins.host.plugin import HostPlugin
+from climate_hosts.plugins.host import HostPlugin
 from tests.bench.calendar import make_unit
 from tests.support.world import NOON, World, user
 

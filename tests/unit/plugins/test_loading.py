@@ -5,7 +5,7 @@ import pytest
 
 from climate_core.plugins import loading
 from climate_core.plugins.server.plugin import ServerPlugin
-from climate_hosts.plugins.capacity.sizes import SizesPlugin
+from climate_hosts.plugins.capacity import SizesPlugin
 from tests.support.fakes import settings
 
 MODULE = __name__

@@ -1,21 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove the servers from the lanes of a reservation that is over.
+"""Drain the servers from the lanes of a reservation: at the end, on preemption, on failure.
 
-They are deleted, or moved to ordinary hosts (``on_end: migrate``). The lanes are closed and name
-the reservation no more, so that nova-scheduler takes a move for one of an ordinary server. During
-a cold migration Placement has the allocation of the slot under the id of the migration, not of the
-server: so the id of each server is saved in the progress of the reservation before the migration
-is asked for, and no server is lost track of.
+At the end they are deleted, or moved to ordinary hosts (``on_end: migrate``). The lanes are
+closed and name the reservation no more, so that nova-scheduler takes a move for one of an
+ordinary server. During a cold migration Placement has the allocation of the slot under the
+id of the migration, not of the server: so the id of each server is saved in the progress of
+the reservation before the migration is requested, and no server is lost track of.
 
-When the time for moving is over, the next lease needs the hosts. A server that could not be moved
-is then shelved, which keeps its disk as an image and frees the host, or deleted, as the operator
-configures. A server in ERROR cannot be shelved: the reason of the lease names it, and an operator
-must act.
+When the time for moving is over, the next lease needs the hosts. A server that could not be
+moved is then shelved, which keeps its disk as an image and frees the host, or deleted, as the
+operator configures. A server in ERROR cannot be shelved: the reason of the lease names it,
+and an operator must act.
+
+The servers of a preempted lease are shelved when it releases its hosts, and unshelved when it
+has hosts again. Nova schedules an unshelved server like a new one: its scheduler hint names
+the reservation, whose lanes are open again by then. Climate respects what a user did with a
+server in between: one that was deleted, or runs, is forgotten.
+
+Of a host that failed servers are evacuated to the other hosts of the lease.
 """
 
 import dataclasses
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from oslo_log import log
@@ -24,7 +31,7 @@ from climate_common import dates, words
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
 from climate_core.plugins import stuck_action_repair
-from climate_core.plugins.base import PollAgain
+from climate_core.plugins.base import Done, PollAgain
 from climate_core.plugins.server import end_steps, task_recovery
 from climate_core.plugins.step_context import END, EndContext, Progress
 
@@ -34,9 +41,9 @@ if TYPE_CHECKING:
 LOG = log.getLogger(__name__)
 
 #: Seconds until the next look at servers that are on their way.
-LOOK: Final = 1.0
+POLL_SECONDS: Final = 1.0
 #: The longest wait between two looks while servers have their grace.
-_GRACE_LOOK: Final = 60.0
+_GRACE_POLL_SECONDS: Final = 60.0
 DELETE: Final = 'delete'
 MIGRATE: Final = 'migrate'
 #: Of a lease that is preempted, see :mod:`.shelved_servers`.
@@ -49,11 +56,11 @@ _MOVING: Final = frozenset(
     {'migrating', 'resize_prep', 'resize_migrating', 'resize_migrated', 'resize_finish'}
 )
 #: How many servers a reason names.
-_NAMED: Final = 3
+_MAX_NAMED: Final = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class DepartureTerms:
+class DrainTerms:
     """The terms on which the servers of a reservation leave.
 
     :param on_end: ``delete``, ``migrate`` or ``shelve``
@@ -71,13 +78,13 @@ def list_projects(lease: 'Lease', reservation: 'Reservation') -> frozenset[str]:
     return frozenset((lease.project_id, *reservation.params.get('share_with', ())))
 
 
-class Departures:
+class ServerDrain:
     """The servers of one reservation that leave, and what was asked for each of them.
 
     :param context: of the reservation; the rights are those of the service
     """
 
-    def __init__(self, context: EndContext, terms: DepartureTerms) -> None:
+    def __init__(self, context: EndContext, terms: DrainTerms) -> None:
         stored = context.reservation.progress or {}
         if stored.get('phase') != END:
             stored = {}
@@ -100,7 +107,7 @@ class Departures:
             told = (
                 f'{words.counted(len(left), "server")} will be deleted at {dates.sentence(until)}.'
             )
-            return PollAgain(min(rest, _GRACE_LOOK), told, self._dump())
+            return PollAgain(min(rest, _GRACE_POLL_SECONDS), told, self._dump())
         unknown = {*left} - self._servers.keys()
         self._servers |= dict.fromkeys(sorted(unknown))
         if unknown and self._terms.on_end != DELETE:
@@ -117,8 +124,8 @@ class Departures:
         reasons = [each.reason for each in waits if each.reason]
         number = words.counted(len(left), 'server')
         told = f'Waiting for {number} to leave the hosts of the reservation.'
-        if len(reasons) > _NAMED:
-            reasons[_NAMED:] = [f'And {len(reasons) - _NAMED} more.']
+        if len(reasons) > _MAX_NAMED:
+            reasons[_MAX_NAMED:] = [f'And {len(reasons) - _MAX_NAMED} more.']
         return PollAgain(
             min(each.seconds for each in waits),
             ' '.join([told, *reasons]),
@@ -135,7 +142,7 @@ class Departures:
             if wait is None and server_id not in left:
                 del self._servers[server_id]
                 continue
-            wait = wait or PollAgain(LOOK)
+            wait = wait or PollAgain(POLL_SECONDS)
             self._servers[server_id] = wait.progress
             yield wait
 
@@ -159,7 +166,7 @@ class Departures:
             'whether its server has left the host is not known',
             f'openstack resource provider allocation delete {consumer_id}',
         )
-        return dataclasses.replace(wait, seconds=LOOK)
+        return dataclasses.replace(wait, seconds=POLL_SECONDS)
 
     def _failed(
         self, server_id: str, exc: exceptions.Transient | exceptions.Permanent
@@ -168,7 +175,9 @@ class Departures:
         now = self._context.now
         before = Progress.load(exc.progress or self._servers[server_id], END, now)
         after = before if exc.progress else before.with_failure(str(exc), now)
-        return PollAgain(max(LOOK, after.rest(now)), f'Server {server_id}: {exc}', after.dump())
+        return PollAgain(
+            max(POLL_SECONDS, after.rest(now)), f'Server {server_id}: {exc}', after.dump()
+        )
 
     def _leave(self, server_id: str, is_inside: bool) -> PollAgain | None:
         """Take the next step of one server.
@@ -216,3 +225,134 @@ class Departures:
     def _dump(self) -> dict[str, Any]:
         began = self._began.isoformat()
         return {'phase': END, _BEGAN: began, _ACTION: self._action, _SERVERS: self._servers}
+
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connections
+    from climate_core.lease.model import Reservation
+
+#: What is kept of them: the ids, with how often each was asked to wake.
+_SHELVED: Final = 'shelved'
+#: Seconds until the next look at servers that wake.
+_UNSHELVE_POLL_SECONDS: Final = 2.0
+#: How often a server is asked to wake; its owner may do so afterwards.
+_MAX_UNSHELVE_REQUESTS: Final = 5
+_SHELVED_STATUSES: Final = frozenset({'SHELVED', 'SHELVED_OFFLOADED'})
+
+
+def record_servers(reservation: 'Reservation', inside: Iterable[str]) -> dict[str, Any]:
+    """Return what is kept of the servers that are, or were, in the lanes of a reservation."""
+    known = _recorded(reservation)
+    return {_SHELVED: {**dict.fromkeys(sorted(inside), 0), **known}}
+
+
+def carry_over(reservation: 'Reservation') -> Done | None:
+    """Return what the next start of a reservation is to know; None if there was no server."""
+    known = _recorded(reservation)
+    return Done({_SHELVED: known}) if known else None
+
+
+def find_shelved(
+    conn: 'connections.Connection', reservation: 'Reservation', projects: Collection[str]
+) -> set[str]:
+    """Return the ids of those of some projects that are still shelved."""
+    return {each for each in _recorded(reservation) if _is_shelved(conn, each, projects)}
+
+
+def unshelve(
+    conn: 'connections.Connection', reservation: 'Reservation', projects: Collection[str]
+) -> PollAgain | None:
+    """Unshelve those of some projects that are shelved; None if all run, or cannot."""
+    left: dict[str, int] = {}
+    for server_id, tries in sorted(_recorded(reservation).items()):
+        try:
+            server = servers.get(conn, server_id)
+            if (
+                server['status'] not in _SHELVED_STATUSES
+                or servers.read_project(server) not in projects
+            ):
+                continue
+            if server['OS-EXT-STS:task_state'] is None:
+                if tries == _MAX_UNSHELVE_REQUESTS:
+                    continue
+                servers.act(conn, server_id, 'unshelve')
+                tries += 1
+        except (errors.Gone, errors.Refused):
+            # A migration holds a slot, too, by an id of its own.
+            continue
+        except errors.Busy:
+            pass
+        left[server_id] = tries
+    if not left:
+        return None
+    kept = {**(reservation.progress or {}), _SHELVED: left}
+    return PollAgain(_UNSHELVE_POLL_SECONDS, f'Waking {words.counted(len(left), "server")}.', kept)
+
+
+def _is_shelved(conn: 'connections.Connection', server_id: str, projects: Collection[str]) -> bool:
+    try:
+        server = servers.get(conn, server_id)
+    except errors.Gone:
+        return False
+    return server['status'] in _SHELVED_STATUSES and servers.read_project(server) in projects
+
+
+def _recorded(reservation: 'Reservation') -> Mapping[str, int]:
+    return dict((reservation.progress or {}).get(_SHELVED, {}))
+
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connections
+
+
+#: Seconds until the next look at servers that are being evacuated.
+_EVACUATION_POLL_SECONDS: Final = 5.0
+#: So many servers that cannot be evacuated are named.
+_MAX_NAMED_REFUSALS: Final = 3
+
+
+def evacuate(
+    conn: 'connections.Connection', left: Mapping[str, str], projects: Collection[str]
+) -> PollAgain | None:
+    """Evacuate servers, also after one that Nova refuses; wait for those that are still there.
+
+    :param left: server -> the host that failed
+    :param projects: those whose servers are evacuated; others stay
+    :raises climate_core.exceptions.PluginFailure: the first refusal, once nothing else is left
+    """
+    there: list[str] = []
+    refused: list[tuple[str, Exception]] = []
+    for server_id, host in left.items():
+        try:
+            if _evacuate_one(conn, server_id, host, projects):
+                there.append(server_id)
+        except errors.EXPECTED as exc:
+            refused.append((server_id, exc))
+    if there:
+        told = f'Evacuating {words.counted(len(there), "server")} from hosts that failed.'
+        more = ''.join(
+            f' Server {each} cannot be: {exc}' for each, exc in refused[:_MAX_NAMED_REFUSALS]
+        )
+        return PollAgain(_EVACUATION_POLL_SECONDS, told + more)
+    if refused:
+        raise refused[0][1]
+    return None
+
+
+def _evacuate_one(
+    conn: 'connections.Connection', server_id: str, host: str, projects: Collection[str]
+) -> bool:
+    """Evacuate a server from a host that failed; tell whether it is still there."""
+    try:
+        server = servers.get(conn, server_id)
+        if server['OS-EXT-SRV-ATTR:host'] != host:
+            return False
+        if servers.read_project(server) not in projects:
+            LOG.error('Server %s of another project stays on host %s', server_id, host)
+            return False
+        if server['OS-EXT-STS:task_state'] is None:
+            servers.act(conn, server_id, 'evacuate', {})
+    except errors.Gone:
+        # A migration holds a slot, too, by an id of its own.
+        return False
+    return True

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give back a part of a reservation of hosts that is open, if no servers are there.
+"""Release a part of an active reservation of hosts, if no servers are there.
 
-The lanes of what is given back are closed before it is checked that they are empty, so that no
-server enters hosts that the next lease may get. If the change is refused, the plugin opens them
-again.
+The lanes of the released part are closed before they are checked to be empty, so that no
+server enters hosts that the next lease may get. If the change is rejected, the plugin opens
+them again.
 """
 
 import dataclasses
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from climate_core.lease.model import Allocation
 
 #: Up to so many hosts are read one by one; for more, all hosts of the pools are read.
-_FEW = 10
+_MAX_SINGLE_READS = 10
 #: How many hosts a refusal names.
-_NAMED = 10
+_MAX_NAMED = 10
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Part:
+class ReservedPart:
     """An allocation of a reservation of which pieces may be given back.
 
     :param lane_id: of the lane by which its servers enter
@@ -48,7 +48,7 @@ class Part:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class LaneReduction:
+class LaneShrink:
     """Choose and close what one reservation gives back.
 
     :param is_whole: whether its parts are whole hosts
@@ -56,7 +56,7 @@ class LaneReduction:
     """
 
     conn: 'connections.Connection'
-    parts: Sequence[Part]
+    parts: Sequence[ReservedPart]
     is_whole: bool
     field: str
 
@@ -73,7 +73,7 @@ class LaneReduction:
             return reclaim.choose_retained(own, used, most)
         except reclaim.PiecesInUse as exc:
             names = [each.name for each in self.parts if used[each.unit_id]]
-            told = _refusal(_listed(names), sum(own.values()), exc.count, self)
+            told = _refusal(_join(names), sum(own.values()), exc.count, self)
             raise exceptions.InvalidState(told, field=self.field) from None
 
     def close(
@@ -96,16 +96,16 @@ class LaneReduction:
         came = [each.name for each in closed if used[each.unit_id] > left[each.unit_id]]
         if came:
             raise exceptions.InvalidState(
-                f'Servers came to {_listed(came)} while that was given back. Ask again: others '
+                f'Servers came to {_join(came)} while that was given back. Ask again: others '
                 'may be free.',
                 field=self.field,
             )
 
-    def _used(self, parts: Sequence[Part]) -> dict[int, int]:
+    def _used(self, parts: Sequence[ReservedPart]) -> dict[int, int]:
         """Return how many pieces of units are in use; one request for each, or for the pools."""
         ids = [each.allocation.unit['provider_id'] for each in parts]
         rooms: dict[str, placement.HostCapacity] = {}
-        for provider_id in ids if len(ids) <= _FEW else [None]:
+        for provider_id in ids if len(ids) <= _MAX_SINGLE_READS else [None]:
             rooms |= placement.read_host_capacities(self.conn, provider_id)
         found = {}
         for each in parts:
@@ -122,7 +122,7 @@ class LaneReduction:
         return found
 
 
-def _refusal(names: str, own: int, count: int, what: LaneReduction) -> str:
+def _refusal(names: str, own: int, count: int, what: LaneShrink) -> str:
     if what.is_whole:
         free = words.counted(own - count, 'host')
         return (
@@ -136,6 +136,6 @@ def _refusal(names: str, own: int, count: int, what: LaneReduction) -> str:
     )
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ', '.join(sorted(names)[:_NAMED]) + (f' and {more} more' if more > 0 else '')
+def _join(names: Sequence[str]) -> str:
+    more = len(names) - _MAX_NAMED
+    return ', '.join(sorted(names)[:_MAX_NAMED]) + (f' and {more} more' if more > 0 else '')

@@ -8,8 +8,7 @@ from climate_common import amounts, resource_types
 from climate_core import exceptions
 from climate_core.calendar.model import Demand
 from climate_hosts.cloud import lane_providers
-from climate_hosts.plugins.lanes import options as lane_options
-from climate_hosts.plugins.lanes import plugin as lane_plugin
+from climate_hosts.plugins import lane_options, lane_plugin
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
@@ -36,7 +35,7 @@ class HostPlugin(lane_plugin.LanePlugin):
 
     def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
         least = values.get('min', 1)
-        return lane_options.given(values, self.schema, min=least, max=least)
+        return lane_options.read_params(values, self.schema, min=least, max=least)
 
     def _read(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         return self._params(values)

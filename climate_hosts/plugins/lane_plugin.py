@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reserve hosts of the pools, or shares of them, which the calendar promises.
+"""Reserve hosts of the pools, or shares of them, which the calendar allocates.
 
-Shortly before the start a lane of each host is prepared, at the start it is opened: from then on
-nova-scheduler lets servers in that name the reservation. At the end the lane is closed, and the
-servers leave that are still in it. Whose a lane is, the calendar says: what was prepared in
-one that is another reservation's by now holds nobody up.
-Nova and Placement are asked with the rights of the service: hosts are nobody's.
+Shortly before the start a lane of each host is prepared, at the start it is opened: from then
+on nova-scheduler lets servers in that name the reservation. At the end the lane is closed,
+and the servers leave that are still in it. The calendar decides whose a lane is: a lane that
+was prepared and is allocated to another reservation by now delays nothing.
+Nova and Placement are called with the rights of the service: hosts belong to no project.
 """
 
 import abc
@@ -18,15 +18,14 @@ from climate_common import dates, lanes
 from climate_core import exceptions
 from climate_core.calendar.model import AllocationRequest, Order, Unit
 from climate_core.cloud import errors, placement, servers
+from climate_core.lease import unit_properties
 from climate_core.plugins import calendar_plugin, filters
 from climate_core.plugins.base import Done, PollAgain, ReservedResource
 from climate_core.plugins.step_context import END, EndContext, Progress
 from climate_hosts.cloud import lane_providers
 from climate_hosts.domain.hosts import KIND
-from climate_hosts.plugins.lanes import departures, evacuation, shelved_servers
-from climate_hosts.plugins.lanes import obstacles as lane_obstacles
-from climate_hosts.plugins.lanes import options as lane_options
-from climate_hosts.plugins.lanes import reduction as lane_reduction
+from climate_hosts.plugins import lane_options, server_drain
+from climate_hosts.plugins import lane_shrink as lane_reduction
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -34,16 +33,16 @@ if TYPE_CHECKING:
     from climate_core.lease.model import Allocation, Lease, Reservation
 
 #: Seconds until the next look at servers that are being deleted.
-LOOK: Final = calendar_plugin.POLL_SECONDS
+POLL_SECONDS: Final = calendar_plugin.POLL_SECONDS
 #: The same for a host that Placement does not have: an operator may have taken it away.
-_GONE_LOOK: Final = 10.0
+_GONE_POLL_SECONDS: Final = 10.0
 #: The reason of a lease whose host is promised to the earlier lease for longer than it was.
 _HOST_NOT_FREE: Final = (
     'Host {} is not free yet: servers of an earlier lease are still being deleted, or it is being '
     'cleaned after them.'
 )
 #: The reason of a lease whose host sleeps: it is woken, or will be.
-_ASLEEP: Final = 'Host {} is being switched on.'
+_POWERED_OFF: Final = 'Host {} is being switched on.'
 #: What is kept of the lanes that are prepared.
 _PREPARED: Final = 'prepared'
 #: What is kept of the lanes that are open while the start waits for others.
@@ -107,14 +106,14 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
         grace = self._terms(reservation.params).grace
         return dataclasses.replace(wanted, after=wanted.after + grace)
 
-    def _terms(self, params: Mapping[str, Any]) -> departures.DepartureTerms:
+    def _terms(self, params: Mapping[str, Any]) -> server_drain.DrainTerms:
         options = self.conf[self.resource_type]
-        on_end = params.get('on_end', departures.DELETE)
-        usual = options.migrate_seconds if on_end == departures.MIGRATE else 0
+        on_end = params.get('on_end', server_drain.DELETE)
+        usual = options.migrate_seconds if on_end == server_drain.MIGRATE else 0
         asked = params.get('grace')
         # The operator may have lowered the limit since.
         grace = usual if asked is None else min(asked, options.max_grace_seconds)
-        return departures.DepartureTerms(
+        return server_drain.DrainTerms(
             on_end, datetime.timedelta(seconds=grace), options.unmovable
         )
 
@@ -202,15 +201,15 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
         reservation = _with_opened(reservation, opened)
         if waits:
             return dataclasses.replace(waits[0], progress=reservation.progress)
-        projects = departures.list_projects(lease, reservation)
-        return shelved_servers.wake(conn, reservation, projects)
+        projects = server_drain.list_projects(lease, reservation)
+        return server_drain.unshelve(conn, reservation, projects)
 
     def _aggregates(self, lease: 'Lease', reservation: 'Reservation') -> Sequence[str]:
         """Return what lets the servers of a reservation into a lane."""
         params = reservation.params
         return lanes.lane_aggregates(
             reservation.id,
-            sorted(departures.list_projects(lease, reservation)),
+            sorted(server_drain.list_projects(lease, reservation)),
             self._shape(params),
             open_to=lease.project_id if params.get('matching') == lanes.OPEN else None,
         )
@@ -232,9 +231,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
             if host is None or lane_id not in host.lanes:
                 raise errors.Gone
             is_open = host.lanes[lane_id].slots > 0
-            told = (
-                None if is_open else lane_obstacles.find(host, lane_id, allocation.pieces, piece)
-            )
+            told = None if is_open else find_conflict(host, lane_id, allocation.pieces, piece)
             if prepared is not None and not is_open and not told:
                 known = lane_providers.LaneAccess(prepared, frozenset(aggregates))
                 if lane_providers.open_lane(conn, lane_id, slots, aggregates, known):
@@ -246,13 +243,13 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
                 return None
             # Of its own lane what is there may have come by it: it was opened before.
             if not (ended or (ours and is_open)):
-                told = lane_obstacles.OPEN if is_open else told
+                told = OPEN if is_open else told
                 if told:
-                    return PollAgain(LOOK, told.format(name))
+                    return PollAgain(POLL_SECONDS, told.format(name))
             if not lane_providers.open_lane(conn, lane_id, slots, aggregates, found):
                 return PollAgain(0.0)
         except errors.Gone:
-            return PollAgain(_GONE_LOOK, f'Host {name} is not in Placement any more.')
+            return PollAgain(_GONE_POLL_SECONDS, f'Host {name} is not in Placement any more.')
         return None
 
     def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
@@ -272,7 +269,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
         wait = self._open_all(lease, reservation, {})
         if wait is not None or not self.conf.hosts.evacuate:
             return wait
-        return evacuation.evacuate(conn, left, departures.list_projects(lease, reservation))
+        return server_drain.evacuate(conn, left, server_drain.list_projects(lease, reservation))
 
     def choose_retained(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
         return self._reduction(reservation).choose(most)
@@ -280,24 +277,26 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
     def close_released(self, reservation: 'Reservation', left: Mapping[int, int]) -> None:
         self._reduction(reservation).close(left, self._slots, reservation.id)
 
-    def _reduction(self, reservation: 'Reservation') -> lane_reduction.LaneReduction:
-        parts = [lane_reduction.Part(each, lane_of(each)) for each in reservation.allocations]
+    def _reduction(self, reservation: 'Reservation') -> lane_reduction.LaneShrink:
+        parts = [
+            lane_reduction.ReservedPart(each, lane_of(each)) for each in reservation.allocations
+        ]
         is_whole = self._demand(reservation.params).piece is None
-        return lane_reduction.LaneReduction(self.cloud.service(), parts, is_whole, self.most_field)
+        return lane_reduction.LaneShrink(self.cloud.service(), parts, is_whole, self.most_field)
 
     def preempt(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
         """Close the lanes, and shelve the servers that are in them."""
-        terms = departures.DepartureTerms(
-            departures.SHELVE, datetime.timedelta(), departures.SHELVE
+        terms = server_drain.DrainTerms(
+            server_drain.SHELVE, datetime.timedelta(), server_drain.SHELVE
         )
-        return self._leave(lease, reservation, terms) or shelved_servers.done(reservation)
+        return self._leave(lease, reservation, terms) or server_drain.carry_over(reservation)
 
     def end(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         """Close the lanes, and remove the servers that are in them."""
         return self._leave(lease, reservation, self._terms(reservation.params))
 
     def _leave(
-        self, lease: 'Lease', reservation: 'Reservation', terms: departures.DepartureTerms
+        self, lease: 'Lease', reservation: 'Reservation', terms: server_drain.DrainTerms
     ) -> PollAgain | None:
         """Close the lanes; those that were shelved leave with the servers that are in them."""
         conn = self.cloud.service()
@@ -307,17 +306,17 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
             for lane_id in sorted(had | _prepared(reservation).keys())
         }
         left = {server_id for servers_inside in inside.values() for server_id in servers_inside}
-        kept = shelved_servers.keep(reservation, left)
-        if terms.on_end == departures.DELETE:
-            projects = departures.list_projects(lease, reservation)
-            left |= shelved_servers.find(conn, reservation, projects)
+        kept = server_drain.record_servers(reservation, left)
+        if terms.on_end == server_drain.DELETE:
+            projects = server_drain.list_projects(lease, reservation)
+            left |= server_drain.find_shelved(conn, reservation, projects)
         if not left:
             return None
         now = self.now()
         options = self.conf[self.resource_type]
         none = Progress(END, now)
         context = EndContext(conn, self.cloud, lease, reservation, none, now, options, prefix='')
-        leaving = departures.Departures(context, terms)
+        leaving = server_drain.ServerDrain(context, terms)
         wait = leaving.step(sorted(left))
         used = [lane_id for lane_id, servers_inside in inside.items() if servers_inside]
         kept = {**kept, _PREPARED: _prepared(reservation), _USED: used}
@@ -326,7 +325,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
     def find_matched(self, lease: 'Lease', reservation: 'Reservation') -> Mapping[str, str]:
         """Find the servers in the lanes of an active reservation: a call for each lane."""
         conn, end = self.cloud.service(), dates.sentence(lease.end_date)
-        is_deleted = self._terms(reservation.params).on_end == departures.DELETE
+        is_deleted = self._terms(reservation.params).on_end == server_drain.DELETE
         will = 'deleted' if is_deleted else 'moved to another host'
         mark = f'{lease.id}: this server is {will} when the lease ends, {end}'
         return {
@@ -363,7 +362,7 @@ def _wait_for_power(allocation: 'Allocation') -> PollAgain | None:
     """Wait for a host that is not awake."""
     if allocation.unit.get('power') is None:
         return None
-    return PollAgain(LOOK, _ASLEEP.format(_name(allocation)))
+    return PollAgain(POLL_SECONDS, _POWERED_OFF.format(_name(allocation)))
 
 
 def _lanes_of(reservation: 'Reservation') -> set[str]:
@@ -386,3 +385,41 @@ def _with_opened(reservation: 'Reservation', opened: Mapping[str, int]) -> 'Rese
         return reservation
     progress = {**(reservation.progress or {}), _OPENED: opened}
     return dataclasses.replace(reservation, progress=progress)
+
+
+#: The reason of a lease whose host takes no servers yet: all of a node is reserved as long as
+#: Ironic cleans it, or has it in maintenance. In each of these texts ``{}`` stands for the host.
+WITHHELD: Final = 'Host {} is not free yet: Nova withholds all of it, as while a node is cleaned.'
+#: The reason of a lease that waits for another one.
+OPEN: Final = (
+    'Host {} is still open to an earlier lease. If that is over for long, an operator closes it '
+    'by "climate-manage repair --yes".'
+)
+IN_USE: Final = 'Host {} still has servers of an earlier lease.'
+
+
+def find_conflict(
+    host: placement.HostCapacity, lane_id: str, pieces: int, piece: Mapping[str, int] | None
+) -> str | None:
+    """Return what is in the way; None if the lane can be opened.
+
+    A whole host must be empty and closed. One that is shared must not be open as a whole, and have
+    the room that is promised if leases that are over still have servers there.
+
+    :param pieces: how many pieces of the host are promised to the reservation
+    :param piece: what one of them takes; None: the whole host
+    """
+    if not any(host.capacity.values()):
+        return WITHHELD
+    others = [each for key, each in host.lanes.items() if key != lane_id]
+    if piece is None:
+        in_use, is_open = any(host.used.values()), any(each.slots for each in others)
+    else:
+        free = {name: host.capacity[name] - used for name, used in host.used.items()}
+        room = unit_properties.unit_amounts(free)
+        short = any(room[name] < each * pieces for name, each in piece.items())
+        in_use = short and any(each.used and not each.slots for each in others)
+        is_open = any(each.slots == lane_providers.MAX_SLOTS for each in others)
+    if in_use or host.lanes[lane_id].used:
+        return IN_USE
+    return OPEN if is_open else None

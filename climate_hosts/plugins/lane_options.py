@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Define what reservations of hosts and of shares of them take in requests and climate.conf."""
+"""Define the options and the request schema of reservations of hosts and of shares of them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -11,12 +11,12 @@ from climate_core.calendar.model import Order
 from climate_core.plugins import filters
 from climate_core.plugins.calendar_plugin import CLEANING_OPTION
 from climate_core.plugins.server import task_recovery
-from climate_hosts.plugins.lanes import departures
+from climate_hosts.plugins import server_drain
 
 #: The metadata by which servers of open matching show the end of their lease.
 MARK: Final = 'climate_lease'
 #: The properties that Blazar's clients expect of each reservation of hosts.
-BLAZAR: Final = ('hypervisor_properties', 'resource_properties')
+BLAZAR_PROPERTIES: Final = ('hypervisor_properties', 'resource_properties')
 
 OPTIONS: Final[Sequence[cfg.Opt]] = (
     cfg.StrOpt(
@@ -80,7 +80,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
     },
     'on_end': {
         'type': 'string',
-        'enum': ['delete', departures.MIGRATE],
+        'enum': ['delete', server_drain.MIGRATE],
         'description': 'What happens at the end to the servers that are there: they must leave '
         'the hosts, which others are promised. migrate: they are moved to hosts of no pool, as '
         'ordinary servers.',
@@ -101,8 +101,10 @@ SCHEMA: Final[Mapping[str, Any]] = {
 CHANGEABLE: Final = (*filters.SCHEMA, 'on_end', 'grace')
 
 
-def given(values: Mapping[str, Any], schema: Mapping[str, Any], **usual: Any) -> dict[str, Any]:
+def read_params(
+    values: Mapping[str, Any], schema: Mapping[str, Any], **usual: Any
+) -> dict[str, Any]:
     """Return what a request says of a schema, the usual where it says nothing."""
-    usual = {'on_end': 'delete', **dict.fromkeys(BLAZAR, ''), **usual}
+    usual = {'on_end': 'delete', **dict.fromkeys(BLAZAR_PROPERTIES, ''), **usual}
     said = {name: values[name] for name in schema if values.get(name) is not None}
     return usual | said

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reserve capacity for a number of servers of one shape on hosts that many leases share.
+
+The calendar counts what a server takes of each host; Placement counts the servers that are
+in, by the slots of the lanes. ``flavor:instance`` takes a flavor; ``virtual:instance`` of
+Blazar takes sizes.
+
+Nova's users choose sizes by a flavor, so the lease service creates one whose id and name are
+those of the reservation. It is private to the projects that may enter, and its extra spec
+``climate:reservation`` lets nova-scheduler know the reservation without a hint.
+
+Blazar creates its flavor while the user waits for the answer, and leaves it behind when the
+lease is not written after all. The answer names the flavor, but no user can boot with it
+before the start. So here events create it, which are durable: ``prepare_reservation``,
+shortly before the start, and the start, which finds it or creates it. ``flavor_id`` is in the
+answer from the beginning, it is the reservation's own id. The end deletes it, when no server
+is left. Blazar's server group and aggregate are not needed: the calendar decides which host
+has capacity for how many, and Placement enforces it; ``server_group_id`` and ``aggregate_id``
+are null.
+"""
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from climate_common import amounts, lanes, limits, resource_types
+from climate_core.calendar.model import Demand, Unit
+from climate_core.cloud import errors, flavors
+from climate_core.plugins.base import Done, PollAgain
+from climate_core.plugins.common_pool import flavor_demand
+from climate_hosts.plugins import lane_options, lane_plugin
+
+if TYPE_CHECKING:
+    from climate_core.lease.model import Allocation
+
+#: The name of the amount that Blazar's clients send.
+_AFFINITIES: Final = {'None': None, 'True': True, 'False': False}
+#: What reservations of this kind have in common.
+SCHEMA: Final[Mapping[str, Any]] = {
+    'amount': {
+        'type': 'integer',
+        'minimum': 1,
+        'maximum': 100_000,
+        'description': 'How many servers. By default 1.',
+    },
+    'affinity': {
+        'enum': [None, True, False, *_AFFINITIES],
+        'description': 'true: all on one host; false: each on another one; null: anywhere. '
+        "Blazar's clients send these as texts.",
+    },
+    **lane_options.SCHEMA,
+}
+
+
+class ServerCapacityPlugin(lane_plugin.LanePlugin):
+    """Reserve room for servers; a subclass says of which shape."""
+
+    changeable = ('amount', 'affinity', *lane_options.CHANGEABLE)
+    amount_field = most_field = 'amount'
+    noun = 'servers'
+
+    @abc.abstractmethod
+    def _piece(self, params: Mapping[str, Any]) -> Mapping[str, int]:
+        """Return what one server takes of its host: by unit, or by resource class."""
+
+    def _sizes(self, params: Mapping[str, Any]) -> Mapping[str, int]:
+        """Return what one server counts for with the limits of its project, by unit."""
+        return self._piece(params)
+
+    def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        params = lane_options.read_params(values, self.schema, amount=1, affinity=None)
+        affinity = params['affinity']
+        return params | {'affinity': _AFFINITIES.get(affinity, affinity)}
+
+    def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
+        amount = params['amount']
+        held = {unit: amount * size for unit, size in self._sizes(params).items()}
+        return {amounts.SERVERS: amount, **held}
+
+    def _demand(self, params: Mapping[str, Any]) -> Demand:
+        amount, affinity = params['amount'], params.get('affinity')
+        piece = {unit: size for unit, size in self._piece(params).items() if size}
+        common = self._common(params)
+        return Demand(
+            least=amount,
+            most=amount,
+            piece=piece,
+            one_unit=affinity is True,
+            most_per_unit=1 if affinity is False else None,
+            **common | {'matches': _with_flavor(common['matches'], piece, params)},
+        )
+
+    def _slots(self, allocation: 'Allocation') -> int:
+        return allocation.pieces
+
+
+def _with_flavor(
+    matches: Callable[[Unit], bool], piece: Mapping[str, int], params: Mapping[str, Any]
+) -> Callable[[Unit], bool]:
+    """Return whether a host matches, and can have servers that take this of it.
+
+    An amount of a resource class comes from one provider, so of a class that several of a host
+    have no more than 1 can be promised to each server; and Placement takes no other amounts than
+    those of the units of its inventory.
+    """
+    required = frozenset(params.get('_required', ()))
+    forbidden = frozenset(params.get('_forbidden', ()))
+    large = frozenset(name for name, amount in piece.items() if amount > 1)
+
+    def all_match(unit: Unit) -> bool:
+        properties = unit.properties
+        return (
+            required.issubset(properties.get('root_traits', ()))
+            and forbidden.isdisjoint(properties.get('traits', ()))
+            and large.isdisjoint(properties.get('divided', ()))
+            and all(map(_is_unit, piece.values(), map(properties.get('units', {}).get, piece)))
+            and matches(unit)
+        )
+
+    return all_match
+
+
+def _is_unit(amount: int, units: Sequence[int] | None) -> bool:
+    """Tell whether one server may have so much: at least, at most, and the step between."""
+    return not units or (units[0] <= amount <= units[1] and amount % units[2] == 0)
+
+
+if TYPE_CHECKING:
+    from climate_core.context import RequestContext
+
+
+class CapacityPlugin(ServerCapacityPlugin):
+    """Reserve room for servers of a flavor that is there."""
+
+    resource_type = resource_types.CAPACITY
+    title = 'Capacity'
+    description = 'Room for servers of one flavor on hosts of a pool that many leases share.'
+    schema: ClassVar[Mapping[str, Any]] = {
+        'flavor_id': {
+            'type': 'string',
+            'minLength': 1,
+            'maxLength': limits.NAME_LENGTH,
+            'description': 'The id of the flavor of the servers.',
+        },
+        **SCHEMA,
+    }
+    required = ('flavor_id',)
+
+    def _read(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:
+        with errors.for_user('flavor_id'):
+            flavor = flavors.get(self.cloud.user(context), values['flavor_id'])
+            if 'extra_specs' not in flavor:
+                # The user may see the flavor, but not these.
+                flavor = flavors.get(self.cloud.service(), values['flavor_id'])
+        demand = flavor_demand.read_demand(flavor)
+        return {
+            **self._params(values),
+            # What a flavor gives cannot be changed, but it can be deleted.
+            '_shape': lanes.flavor_shape(flavor),
+            '_sizes': flavors.sizes(flavor),
+            '_piece': dict(demand.piece),
+            '_required': sorted(demand.required),
+            '_forbidden': sorted(demand.forbidden),
+        }
+
+    def _piece(self, params: Mapping[str, Any]) -> Mapping[str, int]:
+        piece: Mapping[str, int] = params['_piece']
+        return piece
+
+    def _sizes(self, params: Mapping[str, Any]) -> Mapping[str, int]:
+        # One of an earlier release has its sizes alone.
+        sizes: Mapping[str, int] = params.get('_sizes', params['_piece'])
+        return sizes
+
+    def _shape(self, params: Mapping[str, Any]) -> str | None:
+        return str(params['_shape'])
+
+
+if TYPE_CHECKING:
+    from climate_core.context import RequestContext
+    from climate_core.lease.model import Lease, Reservation
+
+
+#: What is kept of the flavor when it was made before the start.
+_FLAVOR: Final = 'flavor'
+
+
+def _size(minimum: int, description: str) -> dict[str, Any]:
+    return {
+        'type': 'integer',
+        'minimum': minimum,
+        'maximum': 2**31 - 1,
+        'description': description,
+    }
+
+
+class SizesPlugin(ServerCapacityPlugin):
+    """Reserve room for servers of given sizes, with a flavor of its own."""
+
+    resource_type = resource_types.SIZES
+    title = 'Capacity by sizes'
+    description = (
+        'Room for servers of given sizes on hosts of a pool that many leases share. They boot '
+        'with the flavor that has the id of the reservation.'
+    )
+    schema: ClassVar[Mapping[str, Any]] = {
+        amounts.VCPUS: _size(1, 'The CPUs of each server.'),
+        amounts.MEMORY_MB: _size(1, 'The memory of each server in MiB.'),
+        amounts.DISK_GB: _size(0, 'The disk of each server in GiB.'),
+        **SCHEMA,
+    }
+    required = (amounts.VCPUS, amounts.MEMORY_MB, amounts.DISK_GB)
+
+    def _read(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        return self._params(values)
+
+    def _piece(self, params: Mapping[str, Any]) -> Mapping[str, int]:
+        return {unit: params[unit] for unit in self.required}
+
+    def _shape(self, params: Mapping[str, Any]) -> str | None:
+        vcpus, memory_mb, disk_gb = (params[unit] for unit in self.required)
+        return lanes.shape(vcpus, memory_mb, disk_gb, 0, 0, {})
+
+    def prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
+        """Make the flavor, and prepare the lanes, closed."""
+        self._make_flavor(lease, reservation)
+        prepared = super().prepare(lease, reservation)
+        if not isinstance(prepared, Done):
+            return prepared
+        return Done({**(prepared.progress or {}), _FLAVOR: True})
+
+    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
+        """Open a lane of each host to servers of the flavor, which is made if it is missing.
+
+        :raises climate_core.exceptions.Permanent: Nova refuses the flavor, for example because it
+            knows no such project in ``share_with``
+        """
+        prepared = (reservation.progress or {}).get(_FLAVOR)
+        # The flavor may have been deleted since: without it no server could enter.
+        if not prepared or not flavors.exists(self.cloud.service(), reservation.id):
+            self._make_flavor(lease, reservation)
+        return super().wake_up(lease, reservation)
+
+    def _make_flavor(self, lease: 'Lease', reservation: 'Reservation') -> None:
+        vcpus, memory_mb, disk_gb = (reservation.params[unit] for unit in self.required)
+        flavors.create_private(
+            self.cloud.service(),
+            flavors.PrivateFlavor(reservation.id, vcpus, memory_mb, disk_gb),
+            {lanes.EXTRA_SPEC: reservation.id},
+            {lease.project_id, *reservation.params.get('share_with', ())},
+        )
+
+    def end(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
+        """Close the lanes, remove the servers that are in them, then delete the flavor."""
+        wait = super().end(lease, reservation)
+        if wait is None:
+            flavors.delete(self.cloud.service(), reservation.id)
+        return wait

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Reserve hosts of the pools, or shares of them: what their two plugins have in common."""
