@@ -52,7 +52,7 @@ def list_all(session: orm.Session) -> tuple[list[PowerHost], datetime.datetime]:
         _UNIT.c.available,
         *(_HOST.c[name] for name in ('hypervisor_hostname', 'service_name', 'provider_id')),
         *(_HOST.c[name] for name in ('power', 'power_since', 'slept_at', 'kept_on')),
-        *(_HOST.c[name] for name in ('wake_seconds', 'state', 'takes_ordinary')),
+        *(_HOST.c[name] for name in ('wake_seconds', 'state', 'open_to_unreserved')),
         _NEED.label('need'),
         sql.now(session).label('now'),
     ).join_from(_HOST, _UNIT, _HOST.c.unit_id == _UNIT.c.id)
@@ -62,7 +62,7 @@ def list_all(session: orm.Session) -> tuple[list[PowerHost], datetime.datetime]:
 
 
 def _read(row: sa.RowMapping) -> PowerHost:
-    is_ordinary = row['takes_ordinary'] is None and row['state'] == hosts.State.ENROLLED
+    is_ordinary = row['open_to_unreserved'] is None and row['state'] == hosts.State.ENROLLED
     return PowerHost(
         id=row['id'],
         name=row['hypervisor_hostname'],

@@ -39,7 +39,7 @@ _OF_HOST = (
     'state',
     'disabled_reason',
     'emptied_for',
-    'takes_ordinary',
+    'open_to_unreserved',
     'power',
     'power_since',
     'kept_on',
@@ -93,7 +93,7 @@ def insert(
     extra: Mapping[str, Any],
     state: hosts.State = hosts.State.ENROLLED,
     available: bool = True,
-    takes_ordinary: bool | None = None,
+    open_to_unreserved: bool | None = None,
 ) -> int:
     """Write a new host and its unit; return its id.
 
@@ -124,7 +124,7 @@ def insert(
         'details': known.details,
         'extra': dict(extra),
         'state': state,
-        'takes_ordinary': takes_ordinary,
+        'open_to_unreserved': open_to_unreserved,
         'created_at': now,
     }
     connection.execute(sa.insert(_HOST).values(host))
@@ -172,13 +172,13 @@ def delete(session: orm.Session, host_id: int) -> None:
     rows.change(session, mine)
 
 
-def is_kept(session: orm.Session, provider_id: str) -> bool:
+def is_isolated(session: orm.Session, provider_id: str) -> bool:
     """Tell whether ordinary servers are to be kept off a host.
 
     :param provider_id: its root provider in Placement
     """
     found = session.execute(_ALL.where(_HOST.c.provider_id == provider_id)).mappings()
-    return any(_read(row).is_kept for row in found)
+    return any(_read(row).is_isolated for row in found)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ class UnneededHost(NamedTuple):
 def list_available(session: orm.Session) -> list[SharedHost]:
     """Read those that serve ordinary servers, and that leases may get; one statement."""
     query = sa.select(*_COLUMNS).where(
-        _HOST.c.takes_ordinary.is_(True),
+        _HOST.c.open_to_unreserved.is_(True),
         _HOST.c.state == _State.ENROLLED,
         _HOST.c.disabled_reason.is_(None),
     )
@@ -103,7 +103,7 @@ def list_unneeded(session: orm.Session, host_id: int | None = None) -> list[Unne
     until = sa.select(sa.func.max(_ALLOCATION.c.end)).where(
         _ALLOCATION.c.unit_id == _HOST.c.unit_id, _ALLOCATION.c.end > now
     )
-    is_emptied = _HOST.c.state == _State.EMPTYING
+    is_draining = _HOST.c.state == _State.EMPTYING
     query = (
         sa.select(
             _HOST.c.unit_id,
@@ -112,9 +112,9 @@ def list_unneeded(session: orm.Session, host_id: int | None = None) -> list[Unne
         )
         .select_from(_HOST)
         .where(
-            _HOST.c.takes_ordinary.is_(False),
+            _HOST.c.open_to_unreserved.is_(False),
             _HOST.c.state.not_in((_State.LEAVING, _State.FAILED)),
-            sa.case((is_emptied, sa.not_(is_needed)), else_=sa.not_(has_promise)),
+            sa.case((is_draining, sa.not_(is_needed)), else_=sa.not_(has_promise)),
         )
     )
     if host_id is not None:

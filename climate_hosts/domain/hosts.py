@@ -82,7 +82,7 @@ class Host(Node):
     :param extra: the properties that the operator gave it, as they were given
     :param disabled_reason: what its operator said when it was disabled, or why it failed
     :param emptied_for: the id of the lease for which its servers leave it
-    :param takes_ordinary: whether ordinary servers may run on a shared host now, because no lease
+    :param open_to_unreserved: whether ordinary servers may run on a shared host now, because no lease
         has it; None: it is not shared, and they may not
     :param power: None: it is awake
     :param power_since: when it came into this state
@@ -99,7 +99,7 @@ class Host(Node):
     state: State = State.ENROLLED
     disabled_reason: str | None = None
     emptied_for: str | None = None
-    takes_ordinary: bool | None = None
+    open_to_unreserved: bool | None = None
     power: PowerState | None = None
     power_since: datetime | None = None
     kept_on: bool = False
@@ -134,7 +134,7 @@ class Host(Node):
     @property
     def is_new(self) -> bool:
         """Return whether its enrolment has not ended, or has failed."""
-        return self.is_emptied or self.is_half_enrolled
+        return self.is_draining or self.is_half_enrolled
 
     @property
     def is_half_enrolled(self) -> bool:
@@ -142,21 +142,21 @@ class Host(Node):
         return self.state in (State.ENROLLING, State.NOT_ENROLLED)
 
     @property
-    def is_emptied(self) -> bool:
+    def is_draining(self) -> bool:
         """Return whether its servers leave it so that it is in its pool."""
         return self.state is State.EMPTYING and self.emptied_for is None
 
     @property
-    def is_kept(self) -> bool:
+    def is_isolated(self) -> bool:
         """Return whether ordinary servers are to be kept off it."""
         given_back = (State.RETURNING, State.LEAVING, State.NOT_ENROLLED)
-        return not self.takes_ordinary and self.state not in given_back
+        return not self.open_to_unreserved and self.state not in given_back
 
     @property
     def is_enabled(self) -> bool:
         """Return whether it takes promises, now or once no ordinary servers run there."""
         enabled = self.state is State.ENROLLED and self.disabled_reason is None
-        return self.available or (bool(self.takes_ordinary) and enabled)
+        return self.available or (bool(self.open_to_unreserved) and enabled)
 
     @property
     def is_returning(self) -> bool:
@@ -166,7 +166,7 @@ class Host(Node):
     @property
     def is_shared(self) -> bool:
         """Return whether ordinary servers may run there while no lease has it."""
-        return self.takes_ordinary is not None
+        return self.open_to_unreserved is not None
 
     @property
     def failed(self) -> bool:

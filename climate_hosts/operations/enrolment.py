@@ -115,7 +115,7 @@ def _choose(found: list[dict[str, Any]], name: str) -> dict[str, Any]:
 def _is_repeated(host: hosts.Host, values: Mapping[str, Any]) -> bool:
     """Tell whether a request has been made before by which a host is being emptied now."""
     asked = values.get('pool', hosts.DEFAULT_POOL), _extra(values)
-    return host.is_emptied and bool(values.get('empty')) and asked == (host.pool, host.extra)
+    return host.is_draining and bool(values.get('empty')) and asked == (host.pool, host.extra)
 
 
 def _check_half_enrolled(host: hosts.Host) -> None:
@@ -126,7 +126,7 @@ def _check_half_enrolled(host: hosts.Host) -> None:
     """
     if host.is_half_enrolled:
         return
-    if host.is_emptied:
+    if host.is_draining:
         raise hosts.draining_error(host)
     doing = 'is being taken out of' if host.is_leaving else 'is in'
     raise exceptions.HostExists(

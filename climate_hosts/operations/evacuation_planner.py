@@ -83,7 +83,7 @@ class EvacuationPlanner:
     def __post_init__(self) -> None:
         self._strategy = load_strategy(self.conf.queue.migration_strategy)
 
-    def find(self, draft: Draft, refused: exceptions.NotEnough) -> tuple[int, ...]:
+    def choose_hosts(self, draft: Draft, refused: exceptions.NotEnough) -> tuple[int, ...]:
         """Return the ids of the hosts that are to be emptied for a new lease.
 
         :param refused: why it has no room as it is
@@ -109,7 +109,7 @@ class EvacuationPlanner:
         except errors.EXPECTED as exc:
             raise exceptions.ServiceUnavailable(str(exc)) from exc
 
-    def add(self, session: orm.Session, draft: Draft, lease: model.Lease) -> model.Lease:
+    def take_hosts(self, session: orm.Session, draft: Draft, lease: model.Lease) -> model.Lease:
         """Return the new lease of a draft as one for which hosts are emptied, and take them.
 
         :raises climate_core.exceptions.NotEnough: another lease has one of them by now

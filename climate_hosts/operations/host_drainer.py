@@ -41,7 +41,7 @@ class HostDrainer(Worker):
     :param connect: returns the connection with the rights of the service
     """
 
-    name = 'host-emptier'
+    name = 'host-drainer'
     expected_errors: ClassVar[tuple[type[Exception], ...]] = (
         *errors.EXPECTED,
         *DATABASE_ERRORS,
@@ -127,4 +127,4 @@ def _lock_draining(session: orm.Session, host_id: int) -> hosts.Host | None:
         host = db.get(session, host_id, lock=True)
     except exceptions.HostNotFound:
         return None
-    return host if host.is_emptied else None
+    return host if host.is_draining else None

@@ -57,10 +57,10 @@ _TIMED_OUT: Final = 'No hosts were emptied for it by {}. {}'
 class HostEvacuation:
     """Empty the hosts of leases, and promise the hosts to them when they are empty.
 
-    :param maker: chooses others for those that cannot be emptied
+    :param planner: chooses others for those that cannot be emptied
     """
 
-    maker: EvacuationPlanner
+    planner: EvacuationPlanner
     queue: WaitQueue
     clock: Clock
 
@@ -85,12 +85,14 @@ class HostEvacuation:
         seconds = min(wait.seconds, (until - now).total_seconds())
         return dataclasses.replace(wait, seconds=seconds, progress=progress)
 
-    def fits(self, chosen: Sequence[CandidateHost], before: Iterable[SharedHost]) -> bool:
+    def has_capacity_for(
+        self, chosen: Sequence[CandidateHost], before: Iterable[SharedHost]
+    ) -> bool:
         """Tell whether the servers of chosen hosts find room beside those of hosts before them."""
-        conn = self.maker.connect()
+        conn = self.planner.connect()
         targets = evacuation_inventory.Hypervisors(conn).targets()
         moving = evacuation_inventory.read_candidates(conn, before)
-        spares = self.maker.conf.queue.spare_servers
+        spares = self.planner.conf.queue.spare_servers
         return server_placement.place_servers([*moving, *chosen], targets, spares) is not None
 
     def replace(
@@ -105,10 +107,10 @@ class HostEvacuation:
         :param without: the ids of hosts that were given up
         :returns: the ids of the others
         """
-        database = self.maker.database
+        database = self.planner.database
         database.write(shared_hosts.release_from_lease, host.id, lease.id)
         try:
-            chosen = [each.id for each in self.maker.choose(lease, now, without)]
+            chosen = [each.id for each in self.planner.choose(lease, now, without)]
         except CannotDrainHosts:
             return []
         database.write(shared_hosts.take_all_for_lease, chosen, lease.id)
@@ -144,9 +146,9 @@ class _EvacuationPass:
         now: datetime.datetime,
     ) -> None:
         self._steps = steps
-        self._maker = steps.maker
-        self._database = steps.maker.database
-        self._conn = steps.maker.connect()
+        self._planner = steps.planner
+        self._database = steps.planner.database
+        self._conn = steps.planner.connect()
         self._lease = lease
         self._progress = progress
         self._now = now
@@ -156,7 +158,7 @@ class _EvacuationPass:
     def run(self) -> PollAgain | None:
         emptied = self._database.read(db_shared.list_evacuating)
         taken = [each for each in emptied if each.emptied_for == self._lease.id]
-        missing, _ = self._maker.allocation_service.count_shortage(self._lease, self._now)
+        missing, _ = self._planner.allocation_service.count_shortage(self._lease, self._now)
         if not missing:
             # Others have freed enough: what was taken is given back.
             self._steps.grant(self._lease, [])
@@ -182,7 +184,7 @@ class _EvacuationPass:
         ):
             # Another lease may have got its hosts at the same moment.
             ahead = itertools.takewhile(lambda each: each not in taken, emptied)
-            if not self._steps.fits(found, ahead):
+            if not self._steps.has_capacity_for(found, ahead):
                 return self._replace_host(taken[-1], 'Its servers do not fit elsewhere any more.')
         self._move(
             [each.id for each in left if each.status in evacuation_inventory.MOVABLE],
@@ -199,7 +201,7 @@ class _EvacuationPass:
         """Grant the lease its hosts, which are empty, when no server can come to them any more."""
         # A server that was scheduled before the hosts were closed claims its host a moment later.
         since = max(map(datetime.datetime.fromisoformat, self._closed.values()))
-        rest = self._maker.conf.hosts.enrol_seconds - (self._now - since).total_seconds()
+        rest = self._planner.conf.hosts.enrol_seconds - (self._now - since).total_seconds()
         if rest > 0:
             return PollAgain(rest)
         nodes = evacuation_inventory.Hypervisors(self._conn)
@@ -216,9 +218,9 @@ class _EvacuationPass:
             return None
         refused = self._progress.get(_EXCLUDED, [])
         try:
-            more = self._maker.choose(self._lease, self._now, refused)
+            more = self._planner.choose(self._lease, self._now, refused)
         except CannotDrainHosts as exc:
-            return PollAgain(self._maker.conf.queue.retry_interval / 10, str(exc))
+            return PollAgain(self._planner.conf.queue.retry_interval / 10, str(exc))
         self._database.write(
             shared_hosts.take_all_for_lease, [each.id for each in more], self._lease.id
         )
@@ -268,7 +270,7 @@ class _EvacuationPass:
         """
         for server_id in idle:
             self._tries.setdefault(server_id, 0)
-        share = self._maker.conf.queue.migrations // len({each.emptied_for for each in emptied})
+        share = self._planner.conf.queue.migrations // len({each.emptied_for for each in emptied})
         moving = len(left) - len(idle)
         for server_id in idle[: max(0, max(1, share) - moving)]:
             self._tries[server_id] += 1

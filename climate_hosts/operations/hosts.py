@@ -171,16 +171,20 @@ def _update(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> ho
     extra = {name: value for name, value in extra.items() if value is not None}
     unit = {
         'pool': values.get('pool', host.pool),
-        'available': available and not host.takes_ordinary,
+        'available': available and not host.open_to_unreserved,
         'properties': host.properties(extra),
     }
     if unit['pool'] != host.pool:
         unit['access'] = db.lock_pool_access(session, unit['pool'])
-    if host.takes_ordinary:
+    if host.open_to_unreserved:
         reason = reason or hosts.DISABLED
     told = {'extra': extra, 'disabled_reason': None if available else reason}
     told['kept_on'] = values.get('kept_on', host.kept_on)
-    if available and not (host.available or host.takes_ordinary) and _may_have_left(session, host):
+    if (
+        available
+        and not (host.available or host.open_to_unreserved)
+        and _may_have_left(session, host)
+    ):
         # What looks after hosts that failed puts it into use when it is up and empty.
         unit['available'] = False
         left = host.disabled_reason if host.failed else _RELEASED
@@ -212,7 +216,7 @@ def _check_settled(host: hosts.Host) -> None:
         raise exceptions.HostChanging(
             f'Host {name} is being given back to ordinary servers. Try again.'
         )
-    if host.is_emptied:
+    if host.is_draining:
         raise hosts.draining_error(host)
     if host.is_new:
         raise exceptions.HostChanging(
@@ -232,7 +236,7 @@ def remove_host(database: Database, conn: 'connections.Connection', host: hosts.
         with contextlib.suppress(errors.Gone):
             host_claims.release(conn, host.provider_id)
     # Ordinary servers may have come to one that was given back, or that never was in a pool.
-    must_be_empty = not host.is_new and (host.is_kept or _is_isolated(conn, host))
+    must_be_empty = not host.is_new and (host.is_isolated or _is_isolated(conn, host))
     if must_be_empty and host.is_leaving:
         # An earlier request was cut off.
         _check_may_leave(database, conn, host)

@@ -41,9 +41,13 @@ def take_for_lease(session: orm.Session, host_id: int, lease_id: str) -> None:
         host = db.get(session, host_id, lock=True)
     except exceptions.HostNotFound as exc:
         raise exceptions.NotEnough(_TAKEN) from exc
-    if not (host.takes_ordinary and host.is_enabled):
+    if not (host.open_to_unreserved and host.is_enabled):
         raise exceptions.NotEnough(_TAKEN)
-    emptying = {'takes_ordinary': False, 'state': hosts.State.EMPTYING, 'emptied_for': lease_id}
+    emptying = {
+        'open_to_unreserved': False,
+        'state': hosts.State.EMPTYING,
+        'emptied_for': lease_id,
+    }
     db.update(session, host_id, {}, emptying)
 
 
@@ -162,7 +166,7 @@ def finish_return(session: orm.Session, host_id: int) -> bool:
         host = db.get(session, host_id, lock=True)
         if host.is_returning:
             db.update(
-                session, host_id, {}, {'takes_ordinary': True, 'state': hosts.State.ENROLLED}
+                session, host_id, {}, {'open_to_unreserved': True, 'state': hosts.State.ENROLLED}
             )
             return True
     return False

@@ -37,9 +37,9 @@ def update_isolation(database: Database, conn: 'connections.Connection', provide
 
     :returns: whether they are kept off; not if Placement has no such provider
     """
-    is_kept = functools.partial(database.read, db.is_kept, provider_id)
+    is_isolated = functools.partial(database.read, db.is_isolated, provider_id)
     try:
-        return placement.update_pool_aggregate(conn, provider_id, is_kept)
+        return placement.update_pool_aggregate(conn, provider_id, is_isolated)
     except errors.Gone:
         return False
 
@@ -70,15 +70,15 @@ def read_capacity(conn: 'connections.Connection', hosts: Iterable[Host]) -> Pool
     """
     hosts = list(hosts)
     inside = placement.read_host_capacities(conn)
-    takes_any_ordinary = any(host.takes_ordinary for host in hosts)
+    takes_any_ordinary = any(host.open_to_unreserved for host in hosts)
     outside = placement.read_host_capacities(conn, outside=True) if takes_any_ordinary else {}
     hidden = set()
     for provider_id in {host.provider_id for host in hosts} - inside.keys() - outside.keys():
         alone = placement.read_host_capacities(conn, provider_id)
         if alone:
-            is_kept = placement.is_in_pool(conn, provider_id)
-            (inside if is_kept else outside).update(alone)
-            if is_kept or takes_any_ordinary:
+            is_isolated = placement.is_in_pool(conn, provider_id)
+            (inside if is_isolated else outside).update(alone)
+            if is_isolated or takes_any_ordinary:
                 hidden.add(provider_id)
     return PoolCapacity(inside, outside, frozenset(hidden))
 
@@ -109,7 +109,7 @@ def find_problems(
     if not database.read(db.exist):
         return None
     everything = list(iterate_all(database))
-    present = [host for host in everything if host.is_kept]
+    present = [host for host in everything if host.is_isolated]
     rooms = read_capacity(conn, everything)
     return [
         *_find_hidden(rooms.hidden, everything),

@@ -161,7 +161,7 @@ class HostRefresher(PeriodicWorker):
         if host.is_new or host.is_returning:
             return
         name = host.hypervisor_hostname
-        if host.takes_ordinary:
+        if host.open_to_unreserved:
             if room is not None and not isolation.update_isolation(
                 self._database, conn, host.provider_id
             ):
@@ -169,7 +169,7 @@ class HostRefresher(PeriodicWorker):
             elif room is None and host.provider_id not in outside:
                 yield f'Host {name} is not in Placement as it was enrolled'
         elif room is None:
-            repaired = host.is_kept and isolation.update_isolation(
+            repaired = host.is_isolated and isolation.update_isolation(
                 self._database, conn, host.provider_id
             )
             yield (

@@ -81,9 +81,9 @@ class HostRepair:
             elif host.is_half_enrolled:
                 wrong = 'its enrolment has not ended: enrol it again, or delete it'
                 yield RepairResult(name, wrong, None)
-            elif host.takes_ordinary and provider_id in members:
+            elif host.open_to_unreserved and provider_id in members:
                 yield self._give_back(provider_id, f'no lease has the shared host {name}')
-            elif host.is_kept and provider_id not in members:
+            elif host.is_isolated and provider_id not in members:
                 yield self._missing_aggregate(host)
         yield from self._lanes(present)
 
@@ -154,7 +154,7 @@ class HostRepair:
                 host,
                 lost,
             )
-        elif not host.is_kept:
+        elif not host.is_isolated:
             # Of one that is kept that was told already.
             yield RepairResult(name, _NOT_IN_PLACEMENT, None)
 

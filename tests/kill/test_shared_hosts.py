@@ -30,7 +30,7 @@ def test_taking_a_shared_host_and_giving_it_back(stage):
     pool.end(lease)
     die(stage, 'finish.before:end_lease:1', 'commit.before:shared-hosts:1')
     stage.until(lambda: stage.is_over(lease))
-    stage.until(lambda: pool.find('cn1').takes_ordinary and not pool.is_marked('cn1'))
+    stage.until(lambda: pool.find('cn1').open_to_unreserved and not pool.is_marked('cn1'))
     assert pool.kept() == {}
 
 
@@ -76,7 +76,7 @@ def test_emptying_a_host_for_its_pool(stage):
     servers = stage.cloud.servers(2, status='ACTIVE')
     claim(stage, pool, servers)
     # Each server is to move; then what is left is told, or that the host is empty.
-    die(stage, f'{WRITE}1', f'{WRITE}1', *['commit.before:host-emptier:1'] * 2)
+    die(stage, f'{WRITE}1', f'{WRITE}1', *['commit.before:host-drainer:1'] * 2)
     stage.until(lambda: pool.find('cn1').available)
     assert [stage.cloud.effects()[each] for each in servers] == [['os-migrateLive']] * 2
     assert pool.is_marked('cn1')
@@ -111,6 +111,6 @@ def test_shared_host_that_is_not_empty_in_time(stage):
         'commit.before:shared-hosts:1',
     )
     stage.until(lambda: stage.lease(lease).status == 'TIMEDOUT')
-    stage.until(lambda: pool.find('cn1').takes_ordinary and not pool.is_marked('cn1'))
+    stage.until(lambda: pool.find('cn1').open_to_unreserved and not pool.is_marked('cn1'))
     assert (pool.kept(), pool.allocations()) == ({}, [])
     check_told_once(stage, 'lease.event.make_room.error')

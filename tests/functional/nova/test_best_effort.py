@@ -70,7 +70,7 @@ class BestEffortTest(HostLeasesTest):
         self.shared.poll()
         for name in names or self.SHARED:
             host = self.host(name)
-            assert (host.takes_ordinary, host.available, host.disabled_reason) == (
+            assert (host.open_to_unreserved, host.available, host.disabled_reason) == (
                 True,
                 False,
                 None,
@@ -104,7 +104,7 @@ class TestBestEffort(BestEffortTest):
     def test_free_host_is_given_at_once(self):
         self.enrol('host2')
         assert self.settled(self.ask()).status == 'ACTIVE'
-        assert self.host().takes_ordinary
+        assert self.host().open_to_unreserved
 
     def test_too_few_hosts_are_refused_and_leave_nothing(self):
         server = self.boot_on('host1')
@@ -115,7 +115,7 @@ class TestBestEffort(BestEffortTest):
         ):
             with pytest.raises(exceptions.NotEnough, match=told):
                 self.ask(**wanted)
-        assert self.host().takes_ordinary
+        assert self.host().open_to_unreserved
         assert self.world.trusts.present == set()
 
     def test_what_is_not_empty_in_time_is_given_back(self):
@@ -148,7 +148,7 @@ class TestBestEffort(BestEffortTest):
 
         self.cloud.before = away
         assert self.shared.poll() == 5
-        assert (self.host().is_returning, self.host().is_kept) == (True, False)
+        assert (self.host().is_returning, self.host().is_isolated) == (True, False)
         with pytest.raises(exceptions.HostChanging, match='given back'):
             self.operations.update_host(self.context, self.host().id, {'available': False})
         refresher = HostRefresher(self.conf, self.world.database, self.cloud)
@@ -166,7 +166,11 @@ class TestBestEffort(BestEffortTest):
         self.settled(lease, seconds=1)
         self.shared.poll()
         host = self.host()
-        assert (host.takes_ordinary, host.available, host.disabled_reason) == (True, False, 'disk')
+        assert (host.open_to_unreserved, host.available, host.disabled_reason) == (
+            True,
+            False,
+            'disk',
+        )
 
     def test_end_of_a_lease_that_waits_for_hosts_has_them_given_back_at_once(self):
         lease, freed = self.ask(), []
@@ -281,7 +285,7 @@ class TestTwoShared(BestEffortTest):
         lease = self.went_on(lease)
         assert (lease.status, self.hosts_of(lease)) == ('ACTIVE', {'host2'})
         self.shared.poll()
-        assert self.host('host1').takes_ordinary
+        assert self.host('host1').open_to_unreserved
 
     def test_other_host_is_emptied_if_one_dies_when_it_is_empty(self):
         lease = self.ask()
@@ -337,7 +341,7 @@ class TestTwoShared(BestEffortTest):
         self.ask()
         with pytest.raises(exceptions.NotEnough, match='no room elsewhere'):
             self.ask()
-        assert self.host('host2').takes_ordinary
+        assert self.host('host2').open_to_unreserved
 
     def fill(self, host, but_for):
         """Have something take the memory of a host, but for some MB."""

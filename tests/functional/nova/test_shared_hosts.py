@@ -33,7 +33,7 @@ class TestLent(HostLeasesTest):
         return self.world.database.read(db.get, self.host_id)
 
     def test_host_with_servers_is_enrolled_and_more_may_come(self):
-        assert (self.host().is_shared, self.host().is_kept, self.paused) == (True, False, [])
+        assert (self.host().is_shared, self.host().is_isolated, self.paused) == (True, False, [])
         assert lanes.POOL not in self.aggregates()
         self.boot_on_host1()
 
@@ -52,7 +52,7 @@ class TestLent(HostLeasesTest):
         ):
             self.operations.update_host(self.context, self.host_id, values)
             host = self.host()
-            assert (host.available, host.disabled_reason, host.takes_ordinary) == (
+            assert (host.available, host.disabled_reason, host.open_to_unreserved) == (
                 False,
                 reason,
                 True,

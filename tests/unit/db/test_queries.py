@@ -317,7 +317,7 @@ _SCANS = {
         lambda s: outbox.seconds_until_delivery(s, outbox.DeliveriesInProgress(4)),
         lambda s: outbox.claim_deliveries(s, 60, 16, outbox.DeliveriesInProgress(4)),
         lambda s: leases.find(s, 'x'),
-        lambda s: hosts.is_kept(s, 'x'),
+        lambda s: hosts.is_isolated(s, 'x'),
         lambda s: forecast_reads.read_planned(s, TYPE),
         lambda s: events.read_upcoming_starts(s, [TYPE], 600, 300),
         lambda s: events.find_leases_to_notify(s, [TYPE], 'x', 60, False, 100),

@@ -21,7 +21,7 @@ from tests.support.world import World
 def add(world: World, name: str, unit: Any = (), **columns: Any) -> int:
     known = Node(hypervisor_hostname=name, service_name=name, capacity={}, details={})
     host_id = world.database.write(db.insert, 'default', str(uuid.uuid4()), ('a',), known, {})
-    world.database.write(db.update, host_id, dict(unit), {'takes_ordinary': False, **columns})
+    world.database.write(db.update, host_id, dict(unit), {'open_to_unreserved': False, **columns})
     return host_id
 
 
@@ -50,8 +50,8 @@ def test_hosts_that_no_lease_needs_are_found(any_world: World) -> None:
         timed_out,
         emptied_for(world, 'of nobody', 'x'),
     }
-    shared = add(world, 'shared', {'available': False}, takes_ordinary=True)
-    out(world, 'shared and disabled', disabled_reason='broken', takes_ordinary=True)
+    shared = add(world, 'shared', {'available': False}, open_to_unreserved=True)
+    out(world, 'shared and disabled', disabled_reason='broken', open_to_unreserved=True)
     out(world, 'leaving', state=State.LEAVING)
     out(world, 'failed', state=State.FAILED, disabled_reason='down')
     leased = add(world, 'leased')

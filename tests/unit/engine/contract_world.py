@@ -99,7 +99,7 @@ class FullHost:
         return {'VCPU': 1}
 
 
-class InstantRoomMaker:
+class InstantEvacuation:
     """Empty rooms in no time, as the mood of the ledger is."""
 
     #: No service tells what is free for servers.
@@ -108,10 +108,10 @@ class InstantRoomMaker:
     def __init__(self, world: 'ContractWorld') -> None:
         self._world = world
 
-    def find(self, draft: Draft, refused: exceptions.NotEnough) -> tuple[int, ...]:
+    def choose_hosts(self, draft: Draft, refused: exceptions.NotEnough) -> tuple[int, ...]:
         return (1,)
 
-    def add(self, session: orm.Session, draft: Draft, lease: model.Lease) -> model.Lease:
+    def take_hosts(self, session: orm.Session, draft: Draft, lease: model.Lease) -> model.Lease:
         assert draft.request is not None
         return queueing.drain_hosts_for(lease, {'moved': 0}, draft.request.lasts, None, draft.now)
 
@@ -148,7 +148,7 @@ class ContractWorld(World):
         self.conf.register_opts(ServerPlugin.options, group=MADE)
         self.conf.set_override('retry_interval', 60, group='queue')
         self.conf.set_override('max_retries', 3, group='queue')
-        room: Any = InstantRoomMaker(self)
+        room: Any = InstantEvacuation(self)
         self.operations.evacuation_planner = self.operations.host_evacuation = room
         self.operations.lease_writer.evacuation_planner = room
         self.executor = self.new_executor()

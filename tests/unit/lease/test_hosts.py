@@ -18,12 +18,12 @@ def test_host_is_as_it_is_known_whatever_its_operator_gave_it() -> None:
 @pytest.mark.parametrize(
     ('values', 'reason', 'true'),
     [
-        ({}, None, {'is_kept', 'is_enabled'}),
-        ({'available': False, 'disabled_reason': 'disk'}, 'disk', {'is_kept'}),
+        ({}, None, {'is_isolated', 'is_enabled'}),
+        ({'available': False, 'disabled_reason': 'disk'}, 'disk', {'is_isolated'}),
         (
             {'available': False, 'state': State.ENROLLING},
             'being enrolled.',
-            {'is_kept', 'is_new', 'is_half_enrolled'},
+            {'is_isolated', 'is_new', 'is_half_enrolled'},
         ),
         (
             {'available': False, 'state': State.NOT_ENROLLED},
@@ -33,32 +33,32 @@ def test_host_is_as_it_is_known_whatever_its_operator_gave_it() -> None:
         (
             {'available': False, 'state': State.FAILED, 'disabled_reason': 'down'},
             'Failed: down',
-            {'is_kept', 'failed'},
+            {'is_isolated', 'failed'},
         ),
         (
             {'available': False, 'state': State.EMPTYING},
             'The host is being emptied.',
-            {'is_kept', 'is_new', 'is_emptied'},
+            {'is_isolated', 'is_new', 'is_draining'},
         ),
         (
             {'available': False, 'state': State.EMPTYING, 'disabled_reason': 'moved 1'},
             'emptied. moved 1',
-            {'is_kept', 'is_new', 'is_emptied'},
+            {'is_isolated', 'is_new', 'is_draining'},
         ),
         (
-            {'state': State.EMPTYING, 'emptied_for': 'lease1', 'takes_ordinary': False},
+            {'state': State.EMPTYING, 'emptied_for': 'lease1', 'open_to_unreserved': False},
             'being emptied for lease lease1',
-            {'is_kept', 'is_enabled', 'is_shared'},
+            {'is_isolated', 'is_enabled', 'is_shared'},
         ),
         (
-            {'available': False, 'state': State.RETURNING, 'takes_ordinary': False},
+            {'available': False, 'state': State.RETURNING, 'open_to_unreserved': False},
             'given back to ordinary servers.',
             {'is_returning', 'is_shared'},
         ),
         ({'available': False, 'state': State.LEAVING}, 'taken out of its pool.', {'is_leaving'}),
-        ({'available': False, 'takes_ordinary': True}, None, {'is_enabled', 'is_shared'}),
+        ({'available': False, 'open_to_unreserved': True}, None, {'is_enabled', 'is_shared'}),
         (
-            {'available': False, 'takes_ordinary': True, 'disabled_reason': 'disk'},
+            {'available': False, 'open_to_unreserved': True, 'disabled_reason': 'disk'},
             'disk',
             {'is_shared'},
         ),

@@ -329,7 +329,7 @@ def emptied(hosts):
 
 def assert_is_emptied(hosts, host):
     assert hosts.database.read(db.find, 'cn3') == host
-    assert (host.state, host.is_emptied) == (State.EMPTYING, True)
+    assert (host.state, host.is_draining) == (State.EMPTYING, True)
     assert hosts.in_pool() == {'cn1', 'cn2', 'cn3'}
 
 

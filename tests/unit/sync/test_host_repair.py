@@ -69,12 +69,14 @@ def test_open_lane_of_no_host_is_closed(hosts, repair):
     assert not lane_providers.is_open(hosts.conn, lane_id)
 
 
-@pytest.mark.parametrize('takes_ordinary', [None, True])
-def test_host_that_placement_has_no_more_is_left_to_its_operator(hosts, repair, takes_ordinary):
+@pytest.mark.parametrize('open_to_unreserved', [None, True])
+def test_host_that_placement_has_no_more_is_left_to_its_operator(
+    hosts, repair, open_to_unreserved
+):
     lost = {
         'provider_id': str(uuid.uuid4()),
         'lane_ids': [str(uuid.uuid4())],
-        'takes_ordinary': takes_ordinary,
+        'open_to_unreserved': open_to_unreserved,
     }
     hosts.database.write(db.update, hosts.ids[0], {}, lost)
     (found,) = [each for each in repair() if each.what == 'cn1']
