@@ -42,6 +42,8 @@ _NEED = (
     )
     .scalar_subquery()
 )
+_SECOND: Final = 1_000_000
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def list_all(session: orm.Session) -> tuple[list[PowerHost], datetime.datetime]:
@@ -81,22 +83,22 @@ def _read(row: sa.RowMapping) -> PowerHost:
 
 
 def start_sleep(session: orm.Session, host_id: int, idle: datetime.timedelta) -> bool:
-    """Write that a host is put to sleep, if nothing is promised of it for so long."""
+    """Start to power a host off, unless it is needed; return whether that was written.
+
+    :param idle: for how long nothing must be allocated of it
+    """
     host = _lock(session, host_id)
-    if host is None or host.power is not None or host.kept_on or not host.available:
-        return False
-    if host.is_shared or host.state is not hosts.State.ENROLLED:
+    if host is None or not host.is_switchable:
         return False
     now = sql.read_time(session)
-    need = session.scalar(sa.select(_NEED).where(_UNIT.c.id == host_id))
-    if need is not None and need <= now + idle:
+    if not power.is_idle(read_need(session, host_id), idle, now):
         return False
     _change(session, host, PowerState.FALLING_ASLEEP, now, slept_at=now)
     return True
 
 
 def cancel_sleep(session: orm.Session, host_id: int) -> None:
-    """Write that a host is awake that was being put to sleep, and cannot be."""
+    """Write that a host is awake that cannot be powered off."""
     host = _lock(session, host_id)
     if host is not None and host.power is PowerState.FALLING_ASLEEP:
         _change(session, host, None, sql.read_time(session))
@@ -109,36 +111,34 @@ def has_state(session: orm.Session, host_id: int, state: PowerState | None) -> b
 
 
 def mark_asleep(session: orm.Session, host_id: int) -> bool:
-    """Write that a host sleeps; tell whether it did not before."""
+    """Write that a host is powered off; return whether it was not before."""
     host = _lock(session, host_id)
     if host is None or host.power is not PowerState.FALLING_ASLEEP:
         return False
     now = sql.read_time(session)
     _change(session, host, PowerState.ASLEEP, now)
-    new = {'unit_id': host.id, 'hypervisor_hostname': host.hypervisor_hostname, 'start': now}
-    rows.insert(session, _SLEEP, [new])
+    begin_sleep(session, host, now)
     return True
 
 
 def mark_waking(session: orm.Session, host_id: int, kept_on: bool = False) -> bool:
-    """Write that a host is woken; tell whether it was not before.
+    """Start to power a host on; return whether that was not written before.
 
-    :param kept_on: whether it stays awake from now on, because a person switched it on
+    :param kept_on: whether it stays on from now on, because an operator switched it on
     """
     host = _lock(session, host_id)
     if host is None or host.power in (None, PowerState.WAKING):
         return False
     now = sql.read_time(session)
     _change(session, host, PowerState.WAKING, now, kept_on=host.kept_on or kept_on)
-    mine = sa.and_(_SLEEP.c.unit_id == host_id, _SLEEP.c.end.is_(None))
-    rows.change(session, sa.update(_SLEEP).where(mine).values(end=now))
+    end_sleep(session, host_id, now)
     return True
 
 
 def mark_awake(session: orm.Session, host_id: int) -> float | None:
-    """Write that a host is awake, and how long that took if it slept; return the seconds.
+    """Write that a host is awake, and how long that took if it was off; return the seconds.
 
-    :returns: None if it was not being woken
+    :returns: None if it was not being powered on
     """
     host = _lock(session, host_id)
     if host is None or host.power is not PowerState.WAKING or host.power_since is None:
@@ -146,16 +146,15 @@ def mark_awake(session: orm.Session, host_id: int) -> float | None:
     now = sql.read_time(session)
     seconds = (now - host.power_since).total_seconds()
     measured = host.wake_seconds
-    # One that was woken before it was off tells nothing of how long it takes.
-    slept = _SLEEP.c.unit_id == host_id, _SLEEP.c.end == host.power_since
-    if session.scalar(sa.select(_SLEEP.c.start).where(*slept).limit(1)) is not None:
+    # A host that was woken before it was off is no measure of how long it takes.
+    if has_slept_until(session, host_id, host.power_since):
         measured = power.smooth_wake_seconds(host.wake_seconds, seconds)
     _change(session, host, None, now, wake_seconds=measured)
     return seconds
 
 
 def mark_wake_failed(session: orm.Session, host_id: int, reason: str) -> bool:
-    """Write that a host did not wake, so that others are promised in its place.
+    """Write that a host did not wake, so that other hosts are allocated in its place.
 
     :returns: whether anything was written
     """
@@ -187,8 +186,28 @@ def _change(
     outbox.add_notifications(session, [notices.state_changed(host, state, now)], now)
 
 
-_SECOND: Final = 1_000_000
-_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+def read_need(session: orm.Session, host_id: int) -> datetime.datetime | None:
+    """Return when the first allocation of a host starts, or started; None: it has none."""
+    need: datetime.datetime | None = session.scalar(sa.select(_NEED).where(_UNIT.c.id == host_id))
+    return need
+
+
+def begin_sleep(session: orm.Session, host: hosts.Host, now: datetime.datetime) -> None:
+    """Record that a host is off from now on."""
+    new = {'unit_id': host.id, 'hypervisor_hostname': host.hypervisor_hostname, 'start': now}
+    rows.insert(session, _SLEEP, [new])
+
+
+def end_sleep(session: orm.Session, host_id: int, now: datetime.datetime) -> None:
+    """Record that a host is powered on, if it was off."""
+    mine = sa.and_(_SLEEP.c.unit_id == host_id, _SLEEP.c.end.is_(None))
+    rows.change(session, sa.update(_SLEEP).where(mine).values(end=now))
+
+
+def has_slept_until(session: orm.Session, host_id: int, end: datetime.datetime) -> bool:
+    """Return whether a host was off until a time."""
+    query = sa.select(_SLEEP.c.start).where(_SLEEP.c.unit_id == host_id, _SLEEP.c.end == end)
+    return session.scalar(query.limit(1)) is not None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

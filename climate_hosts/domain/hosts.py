@@ -82,8 +82,8 @@ class Host(Node):
     :param extra: the properties that the operator gave it, as they were given
     :param disabled_reason: what its operator said when it was disabled, or why it failed
     :param emptied_for: the id of the lease for which its servers leave it
-    :param open_to_unreserved: whether ordinary servers may run on a shared host now, because no lease
-        has it; None: it is not shared, and they may not
+    :param open_to_unreserved: whether ordinary servers may run on a shared host now, because no
+        lease has it; None: it is not shared, and they may not
     :param power: None: it is awake
     :param power_since: when it came into this state
     :param kept_on: whether an operator wants it to stay awake
@@ -172,6 +172,12 @@ class Host(Node):
     def failed(self) -> bool:
         """Return whether it takes no promises because it failed, not because it is disabled."""
         return self.state is State.FAILED
+
+    @property
+    def is_switchable(self) -> bool:
+        """Return whether it is on, and may be powered off where nothing is allocated of it."""
+        is_usable = self.available and not self.is_shared and self.state is State.ENROLLED
+        return is_usable and self.power is None and not self.kept_on
 
     def knows(self, known: Node) -> bool:
         """Tell whether it is as Nova and Placement know it."""

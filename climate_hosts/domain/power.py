@@ -126,8 +126,7 @@ def _must_wake(host: PowerHost, terms: PowerTerms, now: datetime) -> bool:
 def _is_spare(host: PowerHost, terms: PowerTerms, now: datetime) -> bool:
     """Tell whether a host is awake, or soon is, for a lease that is not known yet."""
     is_on = host.state in (None, PowerState.WAKING)
-    is_free = host.need is None or host.need > now + terms.sleep_after
-    return is_on and host.usable and is_free
+    return is_on and host.usable and is_idle(host.need, terms.sleep_after, now)
 
 
 def _may_sleep(host: PowerHost, terms: PowerTerms, now: datetime) -> bool:
@@ -154,6 +153,14 @@ def _wake_more(
     ]
     asleep.sort(key=lambda each: (each.need is not None, terms.wake_before(each), each.id))
     return [each.id for each in asleep[: max(0, lacking)]]
+
+
+def is_idle(need: datetime | None, idle: timedelta, now: datetime) -> bool:
+    """Return whether nothing is allocated of a host for a duration from now on.
+
+    :param need: when the first allocation of the host starts, or started; None: it has none
+    """
+    return need is None or need > now + idle
 
 
 def smooth_wake_seconds(before: int | None, seconds: float) -> int:

@@ -31,9 +31,11 @@ from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
 from climate_hosts.domain import hosts
 from climate_hosts.operations import enrolment
-from climate_hosts.operations.enrolment import check_empty
 from climate_hosts.watch import isolation
 from climate_hosts.watch.refresh import read_node
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connection
 
 LOG = log.getLogger(__name__)
 
@@ -225,10 +227,6 @@ def _check_settled(host: hosts.Host) -> None:
         )
 
 
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
-
-
 def remove_host(database: Database, conn: 'connections.Connection', host: hosts.Host) -> None:
     """Take a host out of its pool; ``HostOperations.delete_host`` says what is raised."""
     hosts.check_awake(host)
@@ -241,7 +239,7 @@ def remove_host(database: Database, conn: 'connections.Connection', host: hosts.
         # An earlier request was cut off.
         _check_may_leave(database, conn, host)
     elif must_be_empty:
-        check_empty(conn, host.provider_id)
+        enrolment.check_empty(conn, host.provider_id)
     before = database.write(_mark_leaving, host.id)
 
     def is_ours(_aggregates: object = None) -> bool:
@@ -262,7 +260,7 @@ def _check_may_leave(
 ) -> None:
     """Refuse to take out a host that has servers, and restore its row."""
     try:
-        check_empty(conn, before.provider_id)
+        enrolment.check_empty(conn, before.provider_id)
     except exceptions.HostInUse:
         if database.write(_restore, before):
             isolation.update_isolation(database, conn, before.provider_id)

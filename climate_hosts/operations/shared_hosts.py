@@ -28,8 +28,16 @@ from climate_hosts.db import shared_hosts as db_shared
 from climate_hosts.domain import hosts
 from climate_hosts.watch import isolation
 
+if TYPE_CHECKING:
+    from climate_core.cloud import connection
+
+LOG = log.getLogger(__name__)
+
 _TAKEN: Final = 'Another lease has just got a host that was to be emptied. Try again.'
 _LOST: Final = 'A host that was emptied for the lease is not kept for it any more.'
+#: Seconds until the next look after Placement did not answer, or at a host that is kept a little
+#: longer.
+_POLL_SECONDS = 5.0
 
 
 def take_for_lease(session: orm.Session, host_id: int, lease_id: str) -> None:
@@ -76,16 +84,6 @@ def complete_evacuation(session: orm.Session, *, emptied: Iterable[int], lease_i
             raise exceptions.Transient(_LOST)
         enrolled = {'state': hosts.State.ENROLLED, 'emptied_for': None}
         db.update(session, host_id, {'available': True}, enrolled)
-
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
-
-LOG = log.getLogger(__name__)
-
-#: Seconds until the next look after Placement did not answer, or at a host that is kept a little
-#: longer.
-_POLL_SECONDS = 5.0
 
 
 class SharedHostReturner(Worker):

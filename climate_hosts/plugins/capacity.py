@@ -31,7 +31,8 @@ from climate_core.plugins.common_pool import flavor_demand
 from climate_hosts.plugins import lane_options, lane_plugin
 
 if TYPE_CHECKING:
-    from climate_core.lease.model import Allocation
+    from climate_core.context import RequestContext
+    from climate_core.lease.model import Allocation, Lease, Reservation
 
 #: The name of the amount that Blazar's clients send.
 _AFFINITIES: Final = {'None': None, 'True': True, 'False': False}
@@ -50,6 +51,8 @@ SCHEMA: Final[Mapping[str, Any]] = {
     },
     **lane_options.SCHEMA,
 }
+#: What is kept of the flavor when it was made before the start.
+_FLAVOR: Final = 'flavor'
 
 
 class ServerCapacityPlugin(lane_plugin.LanePlugin):
@@ -125,10 +128,6 @@ def _is_unit(amount: int, units: Sequence[int] | None) -> bool:
     return not units or (units[0] <= amount <= units[1] and amount % units[2] == 0)
 
 
-if TYPE_CHECKING:
-    from climate_core.context import RequestContext
-
-
 class CapacityPlugin(ServerCapacityPlugin):
     """Reserve room for servers of a flavor that is there."""
 
@@ -174,15 +173,6 @@ class CapacityPlugin(ServerCapacityPlugin):
 
     def _shape(self, params: Mapping[str, Any]) -> str | None:
         return str(params['_shape'])
-
-
-if TYPE_CHECKING:
-    from climate_core.context import RequestContext
-    from climate_core.lease.model import Lease, Reservation
-
-
-#: What is kept of the flavor when it was made before the start.
-_FLAVOR: Final = 'flavor'
 
 
 def _size(minimum: int, description: str) -> dict[str, Any]:

@@ -24,8 +24,7 @@ from climate_core.plugins.base import Done, PollAgain, ReservedResource
 from climate_core.plugins.step_context import END, EndContext, Progress
 from climate_hosts.cloud import lane_providers
 from climate_hosts.domain.hosts import KIND
-from climate_hosts.plugins import lane_options, server_drain
-from climate_hosts.plugins import lane_shrink as lane_reduction
+from climate_hosts.plugins import lane_options, lane_shrink, server_drain
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -49,6 +48,15 @@ _PREPARED: Final = 'prepared'
 _OPENED: Final = 'opened'
 #: What is kept of the lanes that have servers when the lease is over.
 _USED: Final = 'used'
+#: The reason of a lease whose host takes no servers yet: all of a node is reserved as long as
+#: Ironic cleans it, or has it in maintenance. In each of these texts ``{}`` stands for the host.
+WITHHELD: Final = 'Host {} is not free yet: Nova withholds all of it, as while a node is cleaned.'
+#: The reason of a lease that waits for another one.
+OPEN: Final = (
+    'Host {} is still open to an earlier lease. If that is over for long, an operator closes it '
+    'by "climate-manage repair --yes".'
+)
+IN_USE: Final = 'Host {} still has servers of an earlier lease.'
 
 
 class LanePlugin(calendar_plugin.CalendarPlugin):
@@ -272,17 +280,15 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
         return server_drain.evacuate(conn, left, server_drain.list_projects(lease, reservation))
 
     def choose_retained(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
-        return self._reduction(reservation).choose(most)
+        return self._shrink(reservation).choose(most)
 
     def close_released(self, reservation: 'Reservation', left: Mapping[int, int]) -> None:
-        self._reduction(reservation).close(left, self._slots, reservation.id)
+        self._shrink(reservation).close(left, self._slots, reservation.id)
 
-    def _reduction(self, reservation: 'Reservation') -> lane_reduction.LaneShrink:
-        parts = [
-            lane_reduction.ReservedPart(each, lane_of(each)) for each in reservation.allocations
-        ]
+    def _shrink(self, reservation: 'Reservation') -> lane_shrink.LaneShrink:
+        parts = [lane_shrink.ReservedPart(each, lane_of(each)) for each in reservation.allocations]
         is_whole = self._demand(reservation.params).piece is None
-        return lane_reduction.LaneShrink(self.cloud.service(), parts, is_whole, self.most_field)
+        return lane_shrink.LaneShrink(self.cloud.service(), parts, is_whole, self.most_field)
 
     def preempt(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
         """Close the lanes, and shelve the servers that are in them."""
@@ -385,17 +391,6 @@ def _with_opened(reservation: 'Reservation', opened: Mapping[str, int]) -> 'Rese
         return reservation
     progress = {**(reservation.progress or {}), _OPENED: opened}
     return dataclasses.replace(reservation, progress=progress)
-
-
-#: The reason of a lease whose host takes no servers yet: all of a node is reserved as long as
-#: Ironic cleans it, or has it in maintenance. In each of these texts ``{}`` stands for the host.
-WITHHELD: Final = 'Host {} is not free yet: Nova withholds all of it, as while a node is cleaned.'
-#: The reason of a lease that waits for another one.
-OPEN: Final = (
-    'Host {} is still open to an earlier lease. If that is over for long, an operator closes it '
-    'by "climate-manage repair --yes".'
-)
-IN_USE: Final = 'Host {} still has servers of an earlier lease.'
 
 
 def find_conflict(

@@ -36,6 +36,7 @@ from climate_core.plugins.server import end_steps, task_recovery
 from climate_core.plugins.step_context import END, EndContext, Progress
 
 if TYPE_CHECKING:
+    from climate_core.cloud import connection
     from climate_core.lease.model import Lease, Reservation
 
 LOG = log.getLogger(__name__)
@@ -57,6 +58,17 @@ _MOVING: Final = frozenset(
 )
 #: How many servers a reason names.
 _MAX_NAMED: Final = 3
+#: What is kept of them: the ids, with how often each was asked to wake.
+_SHELVED: Final = 'shelved'
+#: Seconds until the next look at servers that wake.
+_UNSHELVE_POLL_SECONDS: Final = 2.0
+#: How often a server is asked to wake; its owner may do so afterwards.
+_MAX_UNSHELVE_REQUESTS: Final = 5
+_SHELVED_STATUSES: Final = frozenset({'SHELVED', 'SHELVED_OFFLOADED'})
+#: Seconds until the next look at servers that are being evacuated.
+_EVACUATION_POLL_SECONDS: Final = 5.0
+#: So many servers that cannot be evacuated are named.
+_MAX_NAMED_REFUSALS: Final = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -227,19 +239,6 @@ class ServerDrain:
         return {'phase': END, _BEGAN: began, _ACTION: self._action, _SERVERS: self._servers}
 
 
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
-    from climate_core.lease.model import Reservation
-
-#: What is kept of them: the ids, with how often each was asked to wake.
-_SHELVED: Final = 'shelved'
-#: Seconds until the next look at servers that wake.
-_UNSHELVE_POLL_SECONDS: Final = 2.0
-#: How often a server is asked to wake; its owner may do so afterwards.
-_MAX_UNSHELVE_REQUESTS: Final = 5
-_SHELVED_STATUSES: Final = frozenset({'SHELVED', 'SHELVED_OFFLOADED'})
-
-
 def record_servers(reservation: 'Reservation', inside: Iterable[str]) -> dict[str, Any]:
     """Return what is kept of the servers that are, or were, in the lanes of a reservation."""
     known = _recorded(reservation)
@@ -299,16 +298,6 @@ def _is_shelved(conn: 'connections.Connection', server_id: str, projects: Collec
 
 def _recorded(reservation: 'Reservation') -> Mapping[str, int]:
     return dict((reservation.progress or {}).get(_SHELVED, {}))
-
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
-
-
-#: Seconds until the next look at servers that are being evacuated.
-_EVACUATION_POLL_SECONDS: Final = 5.0
-#: So many servers that cannot be evacuated are named.
-_MAX_NAMED_REFUSALS: Final = 3
 
 
 def evacuate(

@@ -22,11 +22,22 @@ from climate_common import lanes
 from climate_core.cloud import errors, hypervisors, placement
 from climate_core.db.engine import Database
 from climate_hosts.db import hosts as db
-from climate_hosts.db.hosts import iterate_all
 from climate_hosts.domain.hosts import Host, State
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
+
+_POOL_FILTER: Final = 'PoolFilter'
+_FILTER_OPTIONS: Final = [
+    cfg.MultiStrOpt('available_filters', default=[]),
+    cfg.ListOpt('enabled_filters', default=[]),
+]
+_ISOLATION_OPTION: Final = cfg.BoolOpt('enable_isolated_aggregate_filtering', default=False)
+#: What is said in any case.
+UNSEEN: Final = (
+    'Whether every nova-scheduler has PoolFilter cannot be seen from here: no service tells it. '
+    'Look at the nova.conf of each.'
+)
 
 
 def update_isolation(database: Database, conn: 'connections.Connection', provider_id: str) -> bool:
@@ -42,10 +53,6 @@ def update_isolation(database: Database, conn: 'connections.Connection', provide
         return placement.update_pool_aggregate(conn, provider_id, is_isolated)
     except errors.Gone:
         return False
-
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,22 +90,6 @@ def read_capacity(conn: 'connections.Connection', hosts: Iterable[Host]) -> Pool
     return PoolCapacity(inside, outside, frozenset(hidden))
 
 
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
-
-_POOL_FILTER: Final = 'PoolFilter'
-_FILTER_OPTIONS: Final = [
-    cfg.MultiStrOpt('available_filters', default=[]),
-    cfg.ListOpt('enabled_filters', default=[]),
-]
-_ISOLATION_OPTION: Final = cfg.BoolOpt('enable_isolated_aggregate_filtering', default=False)
-#: What is said in any case.
-UNSEEN: Final = (
-    'Whether every nova-scheduler has PoolFilter cannot be seen from here: no service tells it. '
-    'Look at the nova.conf of each.'
-)
-
-
 def find_problems(
     database: Database, conn: 'connections.Connection', files: Sequence[str] | None = None
 ) -> list[str] | None:
@@ -108,7 +99,7 @@ def find_problems(
     """
     if not database.read(db.exist):
         return None
-    everything = list(iterate_all(database))
+    everything = list(db.iterate_all(database))
     present = [host for host in everything if host.is_isolated]
     rooms = read_capacity(conn, everything)
     return [

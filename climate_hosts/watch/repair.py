@@ -40,7 +40,6 @@ from climate_core.repair.operator_repair import RepairResult, repair_remote
 from climate_hosts.cloud import lane_providers
 from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
-from climate_hosts.db.hosts import iterate_all
 from climate_hosts.domain.hosts import Host
 from climate_hosts.watch import isolation
 
@@ -48,6 +47,10 @@ if TYPE_CHECKING:
     from climate_core.cloud import connections
 
 _NOT_IN_PLACEMENT: Final = 'Placement has it no more: delete it'
+_CAUSE: Final = Cause(stuck.REPAIR)
+_CHUNK_SIZE = 500
+#: What is wrong with them.
+STALE_FLAVOR = 'its reservation is no more'
 
 
 class HostRepair:
@@ -70,7 +73,7 @@ class HostRepair:
         """Compare, and repair each thing that is wrong."""
         # A row is written before its host is put into the aggregate.
         members = {each.id: each.name for each in placement.list_pool(self._conn)}
-        present = {host.provider_id: host for host in iterate_all(self._database)}
+        present = {host.provider_id: host for host in db.iterate_all(self._database)}
         for provider_id in sorted(members.keys() - present.keys()):
             yield self._give_back(provider_id, f'no pool has the host {members[provider_id]}')
         for provider_id, host in sorted(present.items()):
@@ -169,10 +172,6 @@ class HostRepair:
         return repair_remote(what, wrong, action, self._yes, function, *args)
 
 
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
-
-
 def close_stale_lanes(
     database: Database,
     conn: 'connections.Connection',
@@ -251,12 +250,6 @@ def find_unexplained_lanes(
             yield lane_id, found
 
 
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
-
-_CAUSE: Final = Cause(stuck_leases.REPAIR)
-
-
 def recreate_lanes(
     database: Database, conn: 'connections.Connection', host: Host, lost: Collection[int]
 ) -> None:
@@ -285,14 +278,6 @@ def _record_lanes(
         if lease is not None and lease.status == states.LeaseStatus.ACTIVE:
             change = Change(reallocation.add_reallocations(lease, [each.reservation_id], now))
             store.save(session, lease, change, now, _CAUSE)
-
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
-
-_CHUNK_SIZE = 500
-#: What is wrong with them.
-STALE_FLAVOR = 'its reservation is no more'
 
 
 def find_stale_flavors(database: Database, conn: 'connections.Connection') -> Iterator[str]:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m tests.bench.emptying``: how long it takes to decide which shared hosts are emptied.
 
-It is the part of ``climate_hosts.operations.evacuation_planner`` that computes: the hosts in the order of
-their load, and that the servers of those that are looked at fit on others. What Nova and Placement
-take to answer is theirs, and comes to it. All hosts are shared, and have servers of random sizes.
+It is the part of ``climate_hosts.operations.evacuation_planner`` that computes: the hosts in the
+order of their load, and whether the servers of candidates fit on other hosts. The time that Nova
+and Placement take is not included. All hosts are shared, and have servers of random sizes.
 """
 
 import argparse

@@ -23,9 +23,12 @@ from stevedore import driver
 
 from climate_core.exceptions import Transient
 
+LOG = log.getLogger(__name__)
+
 NAMESPACE: Final = 'climate.power.drivers'
 #: A machine is not switched off so many seconds after that was wanted: it may be wanted on then.
 _OFF_SECONDS: Final = 20.0
+_OTHERS: Final = stat.S_IROTH | stat.S_IWOTH
 
 
 class PowerTrouble(Transient):
@@ -104,11 +107,6 @@ def load_driver(conf: cfg.ConfigOpts) -> PowerDriver:
         ) from exc
     made: PowerDriver = found(conf)
     return made
-
-
-LOG = log.getLogger(__name__)
-
-_OTHERS: Final = stat.S_IROTH | stat.S_IWOTH
 
 
 class BadOption(Exception):
