@@ -30,6 +30,7 @@ from climate_hosts.db import host_power as db
 from climate_hosts.domain import hosts as domain_hosts
 from climate_hosts.domain import power
 from climate_hosts.domain.power import PowerHost, PowerState
+from climate_hosts.operations import host_power
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -126,9 +127,9 @@ class HostPower(PeriodicWorker):
             LOG.warning('No host is put to sleep now: %s', exc)
         decision = power.decide(hosts, able, self._terms, now)
         for host_id in decision.wake:
-            self._database.write(db.mark_waking, host_id)
+            self._database.write(host_power.mark_waking, host_id)
         for host_id in decision.sleep:
-            self._database.write(db.start_sleep, host_id, self._terms.sleep_after)
+            self._database.write(host_power.start_sleep, host_id, self._terms.sleep_after)
         if decision.wake or decision.sleep:
             hosts, now = self._database.read(db.list_all)
         on_way = [each for each in hosts if each.state is not None]
@@ -246,7 +247,7 @@ class HostPower(PeriodicWorker):
         is_theirs = _is_disabled(service) and not _is_ours(service)
         if is_theirs or not self._driver.knows(host.name):
             # It may have been told to switch off already.
-            self._database.write(db.mark_waking, host.id)
+            self._database.write(host_power.mark_waking, host.id)
             LOG.info('%s is woken: it is disabled in Nova, or has no driver', host.name)
             return
         if not host_claims.take(conn, host.provider_id):
@@ -259,7 +260,7 @@ class HostPower(PeriodicWorker):
         late = (now - host.since).total_seconds() / max(1, self._conf.power.off_seconds)
         if late > _MAX_DELAY:
             LOG.warning('%s was not switched off in time, and is woken', host.name)
-            self._database.write(db.mark_waking, host.id)
+            self._database.write(host_power.mark_waking, host.id)
             return
         if not _is_disabled(service):
             if 'id' not in service:
@@ -273,14 +274,16 @@ class HostPower(PeriodicWorker):
                 force = late > 1
                 switch = functools.partial(self._driver.switch_off, host.name, force)
                 self._tell(host, 'cut' if force else 'off', switch, now)
-        elif service.get('state') == 'down' and self._database.write(db.mark_asleep, host.id):
+        elif service.get('state') == 'down' and self._database.write(
+            host_power.mark_asleep, host.id
+        ):
             LOG.info('%s sleeps', host.name)
 
     def _give_up(self, conn: 'connections.Connection', host: PowerHost, service: _Service) -> None:
         """Leave a host awake that has something on it."""
         host_claims.release(conn, host.provider_id)
         _enable(conn, service)
-        self._database.write(db.cancel_sleep, host.id)
+        self._database.write(host_power.cancel_sleep, host.id)
         LOG.info('%s stays awake: it is in use', host.name)
 
     def _watch(
@@ -292,7 +295,7 @@ class HostPower(PeriodicWorker):
     ) -> None:
         """Leave a host awake that a person switched on."""
         is_on = domain_hosts.is_service_up(service) and self._is_on(host) is not False
-        if is_on and self._database.write(db.mark_waking, host.id, kept_on=True):
+        if is_on and self._database.write(host_power.mark_waking, host.id, kept_on=True):
             LOG.warning('%s was switched on by somebody else, and is kept on', host.name)
 
     def _switch_on(
@@ -312,7 +315,7 @@ class HostPower(PeriodicWorker):
         if is_up and placement.has_provider(conn, host.provider_id):
             host_claims.release(conn, host.provider_id)
             _enable(conn, service)
-            seconds = self._database.write(db.mark_awake, host.id)
+            seconds = self._database.write(host_power.mark_awake, host.id)
             if seconds is not None:
                 LOG.info('%s is awake after %.0f seconds', host.name, seconds)
 
@@ -335,9 +338,9 @@ class HostPower(PeriodicWorker):
         if host.failed or not is_waking or not self._terms.is_late(host, now):
             return
         assert host.since is not None  # nosec B101 # for mypy: it holds already
-        reason = db.WAKE_TIMED_OUT.format(dates.sentence(host.since))
+        reason = host_power.WAKE_TIMED_OUT.format(dates.sentence(host.since))
         try:
-            failed = self._database.write(db.mark_wake_failed, host.id, reason)
+            failed = self._database.write(host_power.mark_wake_failed, host.id, reason)
         except DATABASE_ERRORS as exc:
             LOG.warning('It is not written yet that %s failed: %s', host.name, exc)
             return

@@ -35,7 +35,6 @@ from climate_core.lease import states
 from climate_core.lease.events import reallocation
 from climate_core.lease.history import Cause
 from climate_core.lease.transitions import Change
-from climate_core.repair import stuck_leases
 from climate_core.repair.operator_repair import RepairResult, repair_remote
 from climate_hosts.cloud import lane_providers
 from climate_hosts.db import host_reservations

@@ -16,8 +16,8 @@ from climate_core.calendar.model import Order
 from climate_core.db import tables
 from climate_core.plugins.base import PollAgain
 from climate_hosts.cloud import lane_providers
-from climate_hosts.db import host_power
 from climate_hosts.domain.hosts import KIND
+from climate_hosts.operations import host_power
 from climate_hosts.plugins.capacity import CapacityPlugin, SizesPlugin
 from climate_hosts.plugins.host import HostPlugin
 from tests.conformance.lane_world import FLAVOR, Kind, LaneWorld

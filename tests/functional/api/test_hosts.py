@@ -11,7 +11,7 @@ from oslo_config import cfg
 
 from climate_core.db import tables
 from climate_core.db.engine import Database
-from climate_hosts.db import host_power
+from climate_hosts.operations import host_power
 from tests.functional.api import world
 from tests.functional.api.gabbi_files import HERE, run_file
 from tests.support import hosts

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 
 from climate_core.cloud import volumes
 from climate_core.db import tables
-from climate_hosts.db import host_power
 from climate_hosts.db import hosts as db
+from climate_hosts.operations import host_power
 from tests.support.hosts import promise
 from tests.support.leases import NOON
 from tests.unit.sync.sleepers import ASLEEP, FALLING, MINUTE, WAKING, node

@@ -11,9 +11,9 @@ from climate_core.cloud import hypervisors, placement
 from climate_core.db import tables
 from climate_hosts.cloud import host_claims
 from climate_hosts.conf import power as conf_group
-from climate_hosts.db import host_power
 from climate_hosts.domain import power
 from climate_hosts.domain.power import PowerState
+from climate_hosts.operations import host_power
 from climate_hosts.watch.power import HostPower
 from climate_hosts.watch.refresh import HostRefresher
 from tests.support import machines

@@ -6,8 +6,8 @@ import pytest
 from climate_core import exceptions
 from climate_core.cloud import hypervisors, placement
 from climate_hosts.cloud.power.base import PowerTrouble
-from climate_hosts.db import host_power
 from climate_hosts.domain import hosts
+from climate_hosts.operations import host_power
 from tests.support.hosts import promise
 from tests.support.leases import NOON
 from tests.unit.sync.sleepers import ASLEEP, FALLING, MINUTE, WAKING

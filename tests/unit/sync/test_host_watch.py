@@ -10,7 +10,8 @@ from climate_core.db import leases as db_leases
 from climate_core.db import tables
 from climate_core.db.engine import TransactionRejected
 from climate_core.delivery.metrics import Metrics
-from climate_hosts.db import host_power, host_reservations
+from climate_hosts.db import host_reservations
+from climate_hosts.operations import host_power
 from climate_hosts.plugins.host import HostPlugin
 from climate_hosts.watch.failures import HostWatch
 from tests.support.fakes import hypervisors, leases
