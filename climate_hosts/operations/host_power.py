@@ -15,8 +15,8 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.db import outbox, sql
 from climate_hosts import notifications as notices
+from climate_hosts.db import host_power as db_power
 from climate_hosts.db import hosts as db
-from climate_hosts.db.host_power import begin_sleep, end_sleep, has_slept_until, read_need
 from climate_hosts.domain import hosts, power
 from climate_hosts.domain.power import PowerState
 
@@ -33,7 +33,7 @@ def start_sleep(session: orm.Session, host_id: int, idle: datetime.timedelta) ->
     if host is None or not host.is_switchable:
         return False
     now = sql.read_time(session)
-    if not power.is_idle(read_need(session, host_id), idle, now):
+    if not power.is_idle(db_power.read_need(session, host_id), idle, now):
         return False
     _change(session, host, PowerState.FALLING_ASLEEP, now, slept_at=now)
     return True
@@ -53,7 +53,7 @@ def mark_asleep(session: orm.Session, host_id: int) -> bool:
         return False
     now = sql.read_time(session)
     _change(session, host, PowerState.ASLEEP, now)
-    begin_sleep(session, host, now)
+    db_power.begin_sleep(session, host, now)
     return True
 
 
@@ -67,7 +67,7 @@ def mark_waking(session: orm.Session, host_id: int, kept_on: bool = False) -> bo
         return False
     now = sql.read_time(session)
     _change(session, host, PowerState.WAKING, now, kept_on=host.kept_on or kept_on)
-    end_sleep(session, host_id, now)
+    db_power.end_sleep(session, host_id, now)
     return True
 
 
@@ -83,7 +83,7 @@ def mark_awake(session: orm.Session, host_id: int) -> float | None:
     seconds = (now - host.power_since).total_seconds()
     measured = host.wake_seconds
     # A host that was woken before it was off is no measure of how long it takes.
-    if has_slept_until(session, host_id, host.power_since):
+    if db_power.has_slept_until(session, host_id, host.power_since):
         measured = power.smooth_wake_seconds(host.wake_seconds, seconds)
     _change(session, host, None, now, wake_seconds=measured)
     return seconds

@@ -18,10 +18,8 @@ from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
 from climate_core.lease import unit_properties
 from climate_core.threads import PeriodicWorker
 from climate_hosts.db import hosts as db
-from climate_hosts.db.hosts import iterate_all
 from climate_hosts.domain import hosts
-from climate_hosts.watch import isolation
-from climate_hosts.watch import repair as host_lanes
+from climate_hosts.watch import isolation, repair
 
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud, connections
@@ -107,7 +105,7 @@ class HostRefresher(PeriodicWorker):
         if not self._database.read(db.exist):
             return
         conn = self._cloud.service()
-        present = {host.id: host for host in iterate_all(self._database)}
+        present = {host.id: host for host in db.iterate_all(self._database)}
         found_rooms = isolation.read_capacity(conn, present.values())
         rooms, outside = found_rooms.inside, found_rooms.outside
         units = {
@@ -135,7 +133,7 @@ class HostRefresher(PeriodicWorker):
         self._reported = found
         every_room = (*rooms.values(), *outside.values())
         opened = {lane_id for room in every_room for lane_id in room.open_lanes}
-        for told in host_lanes.close_stale_lanes(self._database, conn, present, opened):
+        for told in repair.close_stale_lanes(self._database, conn, present, opened):
             LOG.warning('%s; it is closed now', told)
 
     def _refresh(self, host: hosts.Host, known: unit_properties.Node) -> None:
