@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from climate_core.context import RequestContext
     from climate_core.lease.model import Allocation, Lease, Reservation
 
-#: The name of the amount that Blazar's clients send.
+#: The values of ``affinity`` that Blazar's clients send.
 _AFFINITIES: Final = {'None': None, 'True': True, 'False': False}
 #: What reservations of this kind have in common.
 SCHEMA: Final[Mapping[str, Any]] = {
@@ -51,12 +51,12 @@ SCHEMA: Final[Mapping[str, Any]] = {
     },
     **lane_options.SCHEMA,
 }
-#: What is kept of the flavor when it was made before the start.
+#: The key of the flavor in the progress of a reservation: it was created before the start.
 _FLAVOR: Final = 'flavor'
 
 
 class ServerCapacityPlugin(lane_plugin.LanePlugin):
-    """Reserve room for servers; a subclass says of which shape."""
+    """Reserve capacity for servers; a subclass defines their shape."""
 
     changeable = ('amount', 'affinity', *lane_options.CHANGEABLE)
     amount_field = most_field = 'amount'
@@ -64,10 +64,10 @@ class ServerCapacityPlugin(lane_plugin.LanePlugin):
 
     @abc.abstractmethod
     def _piece(self, params: Mapping[str, Any]) -> Mapping[str, int]:
-        """Return what one server takes of its host: by unit, or by resource class."""
+        """Return the amounts of a host that a server takes: by unit, or by resource class."""
 
     def _sizes(self, params: Mapping[str, Any]) -> Mapping[str, int]:
-        """Return what one server counts for with the limits of its project, by unit."""
+        """Return the amounts of a server that count against limits of its project, by unit."""
         return self._piece(params)
 
     def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,11 +100,11 @@ class ServerCapacityPlugin(lane_plugin.LanePlugin):
 def _with_flavor(
     matches: Callable[[Unit], bool], piece: Mapping[str, int], params: Mapping[str, Any]
 ) -> Callable[[Unit], bool]:
-    """Return whether a host matches, and can have servers that take this of it.
+    """Return whether a host matches, and can have servers that take a piece of it.
 
-    An amount of a resource class comes from one provider, so of a class that several of a host
-    have no more than 1 can be promised to each server; and Placement takes no other amounts than
-    those of the units of its inventory.
+    An amount of a resource class comes from one provider. So of a class that several providers of
+    a host have, no more than 1 can be allocated to each server; and Placement accepts only amounts
+    that match the units of its inventory.
     """
     required = frozenset(params.get('_required', ()))
     forbidden = frozenset(params.get('_forbidden', ()))
@@ -124,12 +124,12 @@ def _with_flavor(
 
 
 def _is_unit(amount: int, units: Sequence[int] | None) -> bool:
-    """Tell whether one server may have so much: at least, at most, and the step between."""
+    """Return whether a server may have an amount: at least, at most, and the step between."""
     return not units or (units[0] <= amount <= units[1] and amount % units[2] == 0)
 
 
 class CapacityPlugin(ServerCapacityPlugin):
-    """Reserve room for servers of a flavor that is there."""
+    """Reserve capacity for servers of an existing flavor."""
 
     resource_type = resource_types.CAPACITY
     title = 'Capacity'
@@ -167,7 +167,7 @@ class CapacityPlugin(ServerCapacityPlugin):
         return piece
 
     def _sizes(self, params: Mapping[str, Any]) -> Mapping[str, int]:
-        # One of an earlier release has its sizes alone.
+        # Reservations of earlier releases store only sizes.
         sizes: Mapping[str, int] = params.get('_sizes', params['_piece'])
         return sizes
 
@@ -185,7 +185,7 @@ def _size(minimum: int, description: str) -> dict[str, Any]:
 
 
 class SizesPlugin(ServerCapacityPlugin):
-    """Reserve room for servers of given sizes, with a flavor of its own."""
+    """Reserve capacity for servers of given sizes, with a dedicated flavor."""
 
     resource_type = resource_types.SIZES
     title = 'Capacity by sizes'
@@ -212,26 +212,26 @@ class SizesPlugin(ServerCapacityPlugin):
         return lanes.shape(vcpus, memory_mb, disk_gb, 0, 0, {})
 
     def prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
-        """Make the flavor, and prepare the lanes, closed."""
-        self._make_flavor(lease, reservation)
+        """Create the flavor, and prepare the lanes, closed."""
+        self._create_flavor(lease, reservation)
         prepared = super().prepare(lease, reservation)
         if not isinstance(prepared, Done):
             return prepared
         return Done({**(prepared.progress or {}), _FLAVOR: True})
 
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
-        """Open a lane of each host to servers of the flavor, which is made if it is missing.
+        """Open a lane of each host to servers of the flavor, which is created if it is missing.
 
-        :raises climate_core.exceptions.Permanent: Nova refuses the flavor, for example because it
-            knows no such project in ``share_with``
+        :raises climate_core.exceptions.Permanent: Nova rejects the flavor, for example because it
+            has no such project in ``share_with``
         """
         prepared = (reservation.progress or {}).get(_FLAVOR)
-        # The flavor may have been deleted since: without it no server could enter.
+        # The flavor may have been deleted: without it no server could enter.
         if not prepared or not flavors.exists(self.cloud.service(), reservation.id):
-            self._make_flavor(lease, reservation)
+            self._create_flavor(lease, reservation)
         return super().wake_up(lease, reservation)
 
-    def _make_flavor(self, lease: 'Lease', reservation: 'Reservation') -> None:
+    def _create_flavor(self, lease: 'Lease', reservation: 'Reservation') -> None:
         vcpus, memory_mb, disk_gb = (reservation.params[unit] for unit in self.required)
         flavors.create_private(
             self.cloud.service(),

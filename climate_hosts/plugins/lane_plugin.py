@@ -31,22 +31,22 @@ if TYPE_CHECKING:
     from climate_core.context import RequestContext
     from climate_core.lease.model import Allocation, Lease, Reservation
 
-#: Seconds until the next look at servers that are being deleted.
+#: Seconds until the next poll of servers that are being deleted.
 POLL_SECONDS: Final = calendar_plugin.POLL_SECONDS
-#: The same for a host that Placement does not have: an operator may have taken it away.
+#: The same for a host that Placement does not have: an operator may have removed it.
 _GONE_POLL_SECONDS: Final = 10.0
-#: The reason of a lease whose host is promised to the earlier lease for longer than it was.
+#: The reason of a lease whose host is allocated to the earlier lease for longer than it was.
 _HOST_NOT_FREE: Final = (
     'Host {} is not free yet: servers of an earlier lease are still being deleted, or it is being '
     'cleaned after them.'
 )
-#: The reason of a lease whose host sleeps: it is woken, or will be.
+#: The reason of a lease whose host is powered off: it is powered on, or will be.
 _POWERED_OFF: Final = 'Host {} is being switched on.'
-#: What is kept of the lanes that are prepared.
+#: The key of the prepared lanes in the progress of a reservation.
 _PREPARED: Final = 'prepared'
-#: What is kept of the lanes that are open while the start waits for others.
+#: The key of the lanes that are open while the start waits for other lanes.
 _OPENED: Final = 'opened'
-#: What is kept of the lanes that have servers when the lease is over.
+#: The key of the lanes that have servers when the lease has ended.
 _USED: Final = 'used'
 #: The reason of a lease whose host takes no servers yet: all of a node is reserved as long as
 #: Ironic cleans it, or has it in maintenance. In each of these texts ``{}`` stands for the host.
@@ -62,13 +62,13 @@ IN_USE: Final = 'Host {} still has servers of an earlier lease.'
 class LanePlugin(calendar_plugin.CalendarPlugin):
     """Reserve hosts, or shares of them.
 
-    A subclass says what is promised, how many servers a lane has room for, and which.
+    A subclass defines what is allocated, the number of servers for a lane, and their shape.
     """
 
     unit_kind = KIND
     service = 'placement'
     has_lanes = True
-    #: The property that says how much it is at most.
+    #: The property of the highest amount.
     most_field: ClassVar[str]
     options = lane_options.OPTIONS
     # Servers run on hosts: hosts are there before them, and are closed after them.
@@ -77,7 +77,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
 
     @abc.abstractmethod
     def _read(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what is kept of a request, checked with the rights of the user."""
+        """Return the parameters of a request, validated with the rights of the user."""
 
     @abc.abstractmethod
     def _shape(self, params: Mapping[str, Any]) -> str | None:
@@ -85,7 +85,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
 
     @abc.abstractmethod
     def _slots(self, allocation: 'Allocation') -> int:
-        """Return how many servers may be in the lane of an allocation."""
+        """Return the number of servers that may be in the lane of an allocation."""
 
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> ReservedResource:
         params = self._read(context, values) | calendar_plugin.owner_params(context)
@@ -119,14 +119,14 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
         on_end = params.get('on_end', server_drain.DELETE)
         usual = options.migrate_seconds if on_end == server_drain.MIGRATE else 0
         asked = params.get('grace')
-        # The operator may have lowered the limit since.
+        # The operator may have lowered the limit.
         grace = usual if asked is None else min(asked, options.max_grace_seconds)
         return server_drain.DrainTerms(
             on_end, datetime.timedelta(seconds=grace), options.unmovable
         )
 
     def _common(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what all demands for hosts have in common, by the names of Demand."""
+        """Return what all demands for hosts have in common, by the fields of Demand."""
         wanted = filters.compile_filter(params)
         accepts, pool = wanted.matches, params.get('pool')
 
@@ -159,7 +159,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
         return dataclasses.replace(claimed, prepare=seconds > 0, prepare_before=before)
 
     def prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
-        """Prepare the lanes, closed; one that is still in use is left to the start."""
+        """Prepare the lanes, closed; a lane that is still in use is left to the start."""
         conn = self.cloud.service()
         aggregates = self._aggregates(lease, reservation)
         prepared = _prepared(reservation)
@@ -173,9 +173,9 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         """Open a lane of each host, once the host is free.
 
-        Those that it opened are left alone while it waits for others.
+        Lanes that it opened are left alone while it waits for others.
 
-        :raises climate_core.exceptions.Permanent: the calendar promises it no host
+        :raises climate_core.exceptions.Permanent: no host is allocated to it
         """
         return self._open_all(lease, reservation, _opened(reservation))
 
@@ -203,7 +203,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
                 opened[lane_id] = slots
             else:
                 waits.append(wait)
-        # What was prepared, and is promised to it no more.
+        # Lanes that were prepared, and are no longer allocated to it.
         for lane_id in sorted(_prepared(reservation).keys() - _lanes_of(reservation)):
             lane_providers.leave_lane(conn, lane_id, reservation.id)
         reservation = _with_opened(reservation, opened)
@@ -229,18 +229,18 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
         allocation: 'Allocation',
         aggregates: Sequence[str],
     ) -> PollAgain | None:
-        """Open a lane; one that was prepared with two requests."""
+        """Open a lane; two requests if it was prepared."""
         lane_id, name = lane_of(allocation), _name(allocation)
         piece = self._demand(reservation.params).piece
         slots, prepared = self._slots(allocation), _prepared(reservation).get(lane_id)
         try:
-            room = placement.read_host_capacities(conn, allocation.unit['provider_id'])
-            host = next(iter(room.values()), None)
+            capacities = placement.read_host_capacities(conn, allocation.unit['provider_id'])
+            host = next(iter(capacities.values()), None)
             if host is None or lane_id not in host.lanes:
                 raise errors.Gone
             is_open = host.lanes[lane_id].slots > 0
-            told = None if is_open else find_conflict(host, lane_id, allocation.pieces, piece)
-            if prepared is not None and not is_open and not told:
+            conflict = None if is_open else find_conflict(host, lane_id, allocation.pieces, piece)
+            if prepared is not None and not is_open and not conflict:
                 known = lane_providers.LaneAccess(prepared, frozenset(aggregates))
                 if lane_providers.open_lane(conn, lane_id, slots, aggregates, known):
                     return None
@@ -249,11 +249,11 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
             ours = lanes.reservation_aggregate(reservation.id) in found.aggregates
             if ours and found.aggregates == {*aggregates} and host.lanes[lane_id].slots == slots:
                 return None
-            # Of its own lane what is there may have come by it: it was opened before.
+            # Servers of its own lane may have entered by it: it was opened before.
             if not (ended or (ours and is_open)):
-                told = OPEN if is_open else told
-                if told:
-                    return PollAgain(POLL_SECONDS, told.format(name))
+                conflict = OPEN if is_open else conflict
+                if conflict:
+                    return PollAgain(POLL_SECONDS, conflict.format(name))
             if not lane_providers.open_lane(conn, lane_id, slots, aggregates, found):
                 return PollAgain(0.0)
         except errors.Gone:
@@ -261,9 +261,9 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
         return None
 
     def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
-        """Close the lanes of hosts that were given up, and open those that are new.
+        """Close the lanes of hosts that were released, and open those of new hosts.
 
-        Servers that are on a host that was given up stay there, or are evacuated to the others.
+        Servers on a host that was released stay there, or are evacuated to the other hosts.
         """
         conn = self.cloud.service()
         kept = {lane_of(each) for each in reservation.allocations}
@@ -273,7 +273,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
             for lane_id in sorted(released.keys() - kept)
             for server_id in lane_providers.leave_lane(conn, lane_id, reservation.id)
         }
-        # Of a host that failed nothing is as it was.
+        # Nothing on a host that failed is as it was.
         wait = self._open_all(lease, reservation, {})
         if wait is not None or not self.conf.hosts.evacuate:
             return wait
@@ -304,7 +304,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
     def _leave(
         self, lease: 'Lease', reservation: 'Reservation', terms: server_drain.DrainTerms
     ) -> PollAgain | None:
-        """Close the lanes; those that were shelved leave with the servers that are in them."""
+        """Close the lanes; shelved servers leave with the servers that are in the lanes."""
         conn = self.cloud.service()
         had = {*_lanes_of(reservation), *map(lane_of, reservation.released)}
         inside = {
@@ -329,7 +329,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
         return dataclasses.replace(wait, progress={**(wait.progress or {}), **kept})
 
     def find_matched(self, lease: 'Lease', reservation: 'Reservation') -> Mapping[str, str]:
-        """Find the servers in the lanes of an active reservation: a call for each lane."""
+        """Find the servers in the lanes of an active reservation: one call per lane."""
         conn, end = self.cloud.service(), dates.sentence(lease.end_date)
         is_deleted = self._terms(reservation.params).on_end == server_drain.DELETE
         will = 'deleted' if is_deleted else 'moved to another host'
@@ -365,7 +365,7 @@ def _name(allocation: 'Allocation') -> str:
 
 
 def _wait_for_power(allocation: 'Allocation') -> PollAgain | None:
-    """Wait for a host that is not awake."""
+    """PollAgain until a host is on."""
     if allocation.unit.get('power') is None:
         return None
     return PollAgain(POLL_SECONDS, _POWERED_OFF.format(_name(allocation)))
@@ -376,7 +376,7 @@ def _lanes_of(reservation: 'Reservation') -> set[str]:
 
 
 def _prepared(reservation: 'Reservation') -> dict[str, int | None]:
-    """Return the lanes that were prepared, with their generations; None: it was in use."""
+    """Return the lanes that were prepared, with their generations; None: in use."""
     return dict((reservation.progress or {}).get(_PREPARED, {}))
 
 
@@ -386,7 +386,7 @@ def _opened(reservation: 'Reservation') -> dict[str, int]:
 
 
 def _with_opened(reservation: 'Reservation', opened: Mapping[str, int]) -> 'Reservation':
-    """Return a reservation that remembers which lanes are open."""
+    """Return a reservation whose progress has the lanes that are open."""
     if not opened:
         return reservation
     progress = {**(reservation.progress or {}), _OPENED: opened}
@@ -396,13 +396,13 @@ def _with_opened(reservation: 'Reservation', opened: Mapping[str, int]) -> 'Rese
 def find_conflict(
     host: placement.HostCapacity, lane_id: str, pieces: int, piece: Mapping[str, int] | None
 ) -> str | None:
-    """Return what is in the way; None if the lane can be opened.
+    """Return what earlier leases left on a host; None if the lane can be opened.
 
-    A whole host must be empty and closed. One that is shared must not be open as a whole, and have
-    the room that is promised if leases that are over still have servers there.
+    A whole host must be empty and closed. A share of a host must not be open as a whole, and have
+    the capacity that is allocated if leases that have ended still have servers there.
 
-    :param pieces: how many pieces of the host are promised to the reservation
-    :param piece: what one of them takes; None: the whole host
+    :param pieces: the number of pieces of the host that are allocated to the reservation
+    :param piece: the amounts of a piece; None: the whole host
     """
     if not any(host.capacity.values()):
         return WITHHELD
@@ -411,8 +411,8 @@ def find_conflict(
         in_use, is_open = any(host.used.values()), any(each.slots for each in others)
     else:
         free = {name: host.capacity[name] - used for name, used in host.used.items()}
-        room = unit_properties.unit_amounts(free)
-        short = any(room[name] < each * pieces for name, each in piece.items())
+        capacity = unit_properties.unit_amounts(free)
+        short = any(capacity[name] < each * pieces for name, each in piece.items())
         in_use = short and any(each.used and not each.slots for each in others)
         is_open = any(each.slots == lane_providers.MAX_SLOTS for each in others)
     if in_use or host.lanes[lane_id].used:

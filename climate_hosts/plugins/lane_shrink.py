@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from climate_core.cloud import connections
     from climate_core.lease.model import Allocation
 
-#: Up to so many hosts are read one by one; for more, all hosts of the pools are read.
+#: Up to this number hosts are read one by one; for more, all hosts of the pools are read.
 _MAX_SINGLE_READS = 10
-#: How many hosts a refusal names.
+#: The number of hosts that a rejection names.
 _MAX_NAMED = 10
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReservedPart:
-    """An allocation of a reservation of which pieces may be given back.
+    """An allocation of a reservation of which pieces may be released.
 
     :param lane_id: of the lane by which its servers enter
     """
@@ -49,10 +49,10 @@ class ReservedPart:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LaneShrink:
-    """Choose and close what one reservation gives back.
+    """Choose and close what one reservation releases.
 
     :param is_whole: whether its parts are whole hosts
-    :param field: what a request names their number
+    :param field: the name of their number in a request
     """
 
     conn: 'connections.Connection'
@@ -61,10 +61,10 @@ class LaneShrink:
     field: str
 
     def choose(self, most: int) -> dict[int, int]:
-        """Choose which hosts, or which room on them, are given back.
+        """Choose which hosts, or which capacity on them, to release.
 
-        :param most: so many hosts, or servers, stay at most
-        :returns: how many pieces of each unit stay
+        :param most: the highest number of hosts, or servers, that stay
+        :returns: the number of pieces of each unit that stay
         :raises climate_core.exceptions.InvalidState: more are in use
         """
         used = self._used(self.parts)
@@ -81,8 +81,8 @@ class LaneShrink:
     ) -> None:
         """Close lanes, or lower their slots, to the pieces that are left.
 
-        :param slots: returns how many servers may be in the lane of an allocation
-        :raises climate_core.exceptions.InvalidState: more came until then
+        :param slots: returns the number of servers that may be in the lane of an allocation
+        :raises climate_core.exceptions.InvalidState: more servers entered until then
         """
         closed = [each for each in self.parts if left[each.unit_id] < each.allocation.pieces]
         for each in closed:
@@ -102,20 +102,20 @@ class LaneShrink:
             )
 
     def _used(self, parts: Sequence[ReservedPart]) -> dict[int, int]:
-        """Return how many pieces of units are in use; one request for each, or for the pools."""
+        """Return the number of pieces of units in use; one request for each, or for the pools."""
         ids = [each.allocation.unit['provider_id'] for each in parts]
-        rooms: dict[str, placement.HostCapacity] = {}
+        capacities: dict[str, placement.HostCapacity] = {}
         for provider_id in ids if len(ids) <= _MAX_SINGLE_READS else [None]:
-            rooms |= placement.read_host_capacities(self.conn, provider_id)
+            capacities |= placement.read_host_capacities(self.conn, provider_id)
         found = {}
         for each in parts:
-            room = rooms.get(each.allocation.unit['provider_id'])
-            lane = room.lanes.get(each.lane_id) if room else None
-            if room is None or lane is None:
-                # What runs on a host that Placement does not have is not known.
+            capacity = capacities.get(each.allocation.unit['provider_id'])
+            lane = capacity.lanes.get(each.lane_id) if capacity else None
+            if capacity is None or lane is None:
+                # The servers of a host that Placement does not have are unknown.
                 used = each.allocation.pieces
             elif self.is_whole:
-                used = int(lane.used > 0 or any(room.used.values()))
+                used = int(lane.used > 0 or any(capacity.used.values()))
             else:
                 used = lane.used
             found[each.unit_id] = used

@@ -101,10 +101,10 @@ def find_problems(
         return None
     everything = list(db.iterate_all(database))
     present = [host for host in everything if host.is_isolated]
-    rooms = read_capacity(conn, everything)
+    capacities = read_capacity(conn, everything)
     return [
-        *_find_hidden(rooms.hidden, everything),
-        *_find_unreserved(conn, present, rooms.inside),
+        *_find_hidden(capacities.hidden, everything),
+        *_find_unreserved(conn, present, capacities.inside),
         *_find_without_aggregate(conn, present),
         *_find_in_configuration(files),
     ]
@@ -125,15 +125,15 @@ def _find_hidden(hidden: Collection[str], everything: Sequence[Host]) -> Iterato
 def _find_unreserved(
     conn: 'connections.Connection',
     present: Sequence[Host],
-    rooms: Mapping[str, placement.HostCapacity],
+    capacities: Mapping[str, placement.HostCapacity],
 ) -> Iterator[str]:
     found = sorted(
         host.hypervisor_hostname
         for host in present
-        if host.provider_id in rooms
+        if host.provider_id in capacities
         and host.state is not State.EMPTYING
         and host.power is None
-        and _has_unreserved(conn, rooms[host.provider_id])
+        and _has_unreserved(conn, capacities[host.provider_id])
     )
     if found:
         yield (
@@ -142,10 +142,10 @@ def _find_unreserved(
         )
 
 
-def _has_unreserved(conn: 'connections.Connection', room: placement.HostCapacity) -> bool:
-    if not any(room.used.values()):
+def _has_unreserved(conn: 'connections.Connection', capacity: placement.HostCapacity) -> bool:
+    if not any(capacity.used.values()):
         return False
-    return room.has_only_ordinary or bool(placement.list_ordinary(conn, room))
+    return capacity.has_only_ordinary or bool(placement.list_ordinary(conn, capacity))
 
 
 def _find_without_aggregate(

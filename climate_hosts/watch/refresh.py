@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read what Nova and Placement know of hosts, and update the rows of the hosts.
+"""Read hosts from Nova and Placement, and update their rows.
 
-It is done with the service's own rights. A host of a pool that another tool took
-out of the aggregate of the pools in Placement is put back into it.
+Nova and Placement are called with the rights of the service. A host of a pool that another tool
+removed from the aggregate of the pools in Placement is added to the aggregate again.
 """
 
 import contextlib
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 
 LOG = log.getLogger(__name__)
 
-#: The first look is soon after the start: up to so many seconds.
+#: The first refresh is soon after the start: within this number of seconds.
 _FIRST_SECONDS = 60.0
 
 
 def read_nodes(
     conn: 'connections.Connection',
     listed: Iterable[Mapping[str, Any]],
-    rooms: Mapping[str, placement.HostCapacity],
+    capacities: Mapping[str, placement.HostCapacity],
     units: Mapping[str, Mapping[str, Sequence[int]]],
 ) -> dict[str, unit_properties.Node]:
-    """Return what is known of hosts, by the id of the root provider; two calls.
+    """Describe hosts, by the id of the root provider; two calls.
 
-    :param units: how much of each host one server may have, by the same id
+    :param units: the units of the inventories of each host, by the same id
     :param listed: hypervisors as Nova lists them
-    :param rooms: what Placement has of hosts with lanes; other nodes are left out
+    :param capacities: what Placement has of hosts with lanes; other nodes are left out
     """
     services = hypervisors.list_services(conn)
     aggregates = hypervisors.list_aggregates(conn)
@@ -49,28 +49,28 @@ def read_nodes(
             node,
             services.get(node['service']['host'], {}),
             aggregates.get(node['service']['host'], ()),
-            rooms[node['id']].capacity,
-            rooms[node['id']].traits,
-            rooms[node['id']].root_traits,
-            rooms[node['id']].divided,
+            capacities[node['id']].capacity,
+            capacities[node['id']].traits,
+            capacities[node['id']].root_traits,
+            capacities[node['id']].divided,
             units.get(node['id'], {}),
         )
         for node in listed
-        if node['id'] in rooms
+        if node['id'] in capacities
     }
 
 
 def read_node(
     conn: 'connections.Connection', listed: Iterable[Mapping[str, Any]], provider_id: str
 ) -> unit_properties.Node | None:
-    """Return what is known of one host; None if Placement does not have it."""
-    rooms = placement.read_host_capacities(conn, provider_id)
-    units = {each: placement.read_unit_limits(conn, room) for each, room in rooms.items()}
-    return read_nodes(conn, listed, rooms, units).get(provider_id)
+    """Describe one host; None if Placement does not have it."""
+    capacities = placement.read_host_capacities(conn, provider_id)
+    units = {each: placement.read_unit_limits(conn, capacity) for each, capacity in capacities.items()}
+    return read_nodes(conn, listed, capacities, units).get(provider_id)
 
 
 class HostRefresher(PeriodicWorker):
-    """Look at all hosts of the pools now and then, in a thread of its own.
+    """Refresh all hosts of the pools periodically, in a dedicated thread.
 
     Four requests in all, one more if there are shared hosts that no lease has, one or two for each
     host that Placement has left out, see :mod:`climate_hosts.watch.isolation`, and one for each
@@ -79,7 +79,7 @@ class HostRefresher(PeriodicWorker):
     """
 
     name = 'hosts'
-    # Whoever reaches the bus can forge the notifications that wake it.
+    # A client of the message bus can forge the notifications that trigger it.
     spacing = 2.0
     expected_errors: ClassVar[tuple[type[Exception], ...]] = (
         *errors.EXPECTED,
@@ -93,7 +93,7 @@ class HostRefresher(PeriodicWorker):
         self._conf = conf
         self._database = database
         self._cloud = cloud
-        #: What the log has told already; nothing is decided by it.
+        #: What is logged already; no decision depends on it.
         self._reported: set[str] = set()
 
     def poll(self) -> float:
@@ -101,40 +101,35 @@ class HostRefresher(PeriodicWorker):
         return self.next_poll()
 
     def refresh(self) -> None:
-        """Read all hosts anew, and write what is different."""
+        """Read all hosts again, and write what is different."""
         if not self._database.read(db.exist):
             return
         conn = self._cloud.service()
         present = {host.id: host for host in db.iterate_all(self._database)}
-        found_rooms = isolation.read_capacity(conn, present.values())
-        rooms, outside = found_rooms.inside, found_rooms.outside
+        pool_capacity = isolation.read_capacity(conn, present.values())
+        capacities, outside = pool_capacity.inside, pool_capacity.outside
         units = {
             host.provider_id: host.details['units']
             for host in present.values()
             if 'units' in host.details
         }
-        known = read_nodes(conn, hypervisors.list_all(conn), {**outside, **rooms}, units)
-        found: set[str] = set()
+        known = read_nodes(conn, hypervisors.list_all(conn), {**outside, **capacities}, units)
+        problems: set[str] = set()
         for host in present.values():
             if self.stopping:
                 return
             learnt = known.get(host.provider_id)
             if learnt is not None and not host.knows(learnt):
-                room = rooms.get(host.provider_id) or outside[host.provider_id]
-                self._refresh(
-                    host,
-                    unit_properties.with_unit_sizes(
-                        learnt, placement.read_unit_limits(conn, room)
-                    ),
-                )
-            found |= set(self._judge(conn, host, rooms.get(host.provider_id), outside))
-        for told in sorted(found - self._reported):
-            LOG.warning('%s', told)
-        self._reported = found
-        every_room = (*rooms.values(), *outside.values())
-        opened = {lane_id for room in every_room for lane_id in room.open_lanes}
-        for told in repair.close_stale_lanes(self._database, conn, present, opened):
-            LOG.warning('%s; it is closed now', told)
+                capacity = capacities.get(host.provider_id) or outside[host.provider_id]
+                self._refresh(host, unit_properties.with_unit_sizes(learnt, placement.read_unit_limits(conn, capacity)))
+            problems |= set(self._judge(conn, host, capacities.get(host.provider_id), outside))
+        for message in sorted(problems - self._reported):
+            LOG.warning('%s', message)
+        self._reported = problems
+        every_capacity = (*capacities.values(), *outside.values())
+        opened = {lane_id for capacity in every_capacity for lane_id in capacity.open_lanes}
+        for message in repair.close_stale_lanes(self._database, conn, present, opened):
+            LOG.warning('%s; it is closed now', message)
 
     def _refresh(self, host: hosts.Host, known: unit_properties.Node) -> None:
         with contextlib.suppress(exceptions.HostNotFound):
@@ -145,28 +140,28 @@ class HostRefresher(PeriodicWorker):
         self,
         conn: 'connections.Connection',
         host: hosts.Host,
-        room: placement.HostCapacity | None,
+        capacity: placement.HostCapacity | None,
         outside: Mapping[str, placement.HostCapacity],
     ) -> Iterator[str]:
-        """Tell what is wrong with a host, and repair what can be.
+        """Yield what is wrong with a host, and repair what can be.
 
-        One that is new is left to its enrolment: nothing is lost that was not made. One that is
-        given back is left to :mod:`climate_hosts.operations.shared_hosts`.
+        A new host is left to its enrolment, and a host that is being returned to
+        :mod:`climate_hosts.operations.shared_hosts`.
 
-        :param room: what Placement has of it if it keeps ordinary servers off it
+        :param capacity: what Placement has of it if it keeps ordinary servers off it
         :param outside: what Placement has of hosts that take ordinary servers
         """
         if host.is_new or host.is_returning:
             return
         name = host.hypervisor_hostname
         if host.open_to_unreserved:
-            if room is not None and not isolation.update_isolation(
+            if capacity is not None and not isolation.update_isolation(
                 self._database, conn, host.provider_id
             ):
                 yield f'Host {name} was kept from ordinary servers; it is theirs again'
-            elif room is None and host.provider_id not in outside:
+            elif capacity is None and host.provider_id not in outside:
                 yield f'Host {name} is not in Placement as it was enrolled'
-        elif room is None:
+        elif capacity is None:
             repaired = host.is_isolated and isolation.update_isolation(
                 self._database, conn, host.provider_id
             )
@@ -176,5 +171,5 @@ class HostRefresher(PeriodicWorker):
                 else f'Host {name} is not in Placement as it was enrolled. If it does not come '
                 'back, take it out of its pool'
             )
-        elif room.has_only_ordinary and host.emptied_for is None and host.power is None:
+        elif capacity.has_only_ordinary and host.emptied_for is None and host.power is None:
             yield f'Host {name} has servers that came by no lease'
