@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write which hosts of the pools sleep; each change is told by a notification.
-
-Each step is written before it is done, with the row of the host locked. A change of a host counts
-its unit up, so that no promise is made by what was known before: either a promise is seen here, or
-what makes it sees the state.
-"""
+"""Read the power states of the hosts of the pools, and record for how long they were off."""
 
 import dataclasses
 import datetime
@@ -24,8 +19,7 @@ from climate_hosts.domain.power import PowerHost, PowerState
 _UNIT, _HOST, _SLEEP = tables.UNITS, tables.HOSTS, tables.HOST_SLEEPS
 _ALLOCATION, _RESERVATION = tables.ALLOCATIONS, tables.RESERVATIONS
 
-
-#: When what is promised of a host begins, or began.
+#: When the first allocation of a host starts, or started.
 _NEED = (
     sa.select(sa.func.min(_ALLOCATION.c.start))
     .join_from(_ALLOCATION, _RESERVATION, _ALLOCATION.c.reservation_id == _RESERVATION.c.id)
@@ -41,7 +35,7 @@ _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def list_all(session: orm.Session) -> tuple[list[PowerHost], datetime.datetime]:
-    """Read all hosts, and the time; one statement where there is any."""
+    """Read all hosts, and the time; one statement if there is a host."""
     query = sa.select(
         _UNIT.c.id,
         _UNIT.c.pool,
@@ -77,7 +71,7 @@ def _read(row: sa.RowMapping) -> PowerHost:
 
 
 def has_state(session: orm.Session, host_id: int, state: PowerState | None) -> bool:
-    """Tell whether a host is in a state; None: whether it is awake."""
+    """Return whether a host is in a state; None: whether it is on."""
     query = sa.select(_HOST.c.power).where(_HOST.c.unit_id == host_id)
     return session.scalar(query) == state
 
@@ -108,10 +102,10 @@ def has_slept_until(session: orm.Session, host_id: int, end: datetime.datetime) 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PowerCounts:
-    """The numbers that the metrics show of the power of hosts.
+    """The numbers for the metrics of the power of hosts.
 
-    :param hosts: how many are in each power state
-    :param asleep_seconds: how long all hosts slept together, since ever
+    :param hosts: the number of hosts in each power state
+    :param asleep_seconds: the total time for which hosts were off
     """
 
     hosts: Mapping[str, int]
@@ -119,7 +113,7 @@ class PowerCounts:
 
 
 def read_sleep_hours(session: orm.Session, period: usage.Span) -> dict[str, float]:
-    """Add up for how many hours of a period each host slept, by its name; one statement."""
+    """Return the hours of a period for which hosts were off, by their names; one statement."""
     query = sa.select(_SLEEP.c.hypervisor_hostname, _SLEEP.c.start, _SLEEP.c.end).where(
         _SLEEP.c.start < period.end,
         sa.or_(_SLEEP.c.end.is_(None), _SLEEP.c.end > period.begin),
@@ -132,7 +126,7 @@ def read_sleep_hours(session: orm.Session, period: usage.Span) -> dict[str, floa
 
 
 def count_states(session: orm.Session) -> PowerCounts:
-    """Count hosts and their sleep, in three statements."""
+    """Count hosts by power state, and the time for which they were off; three statements."""
     by_state = sa.select(_HOST.c.power, sa.func.count()).group_by(_HOST.c.power)
     hosts = {state or power.AWAKE: number for state, number in session.execute(by_state)}
     start, end = microseconds(_SLEEP.c.start), microseconds(_SLEEP.c.end)

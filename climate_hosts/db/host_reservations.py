@@ -16,10 +16,10 @@ _ALLOCATION, _LEASE, _RESERVATION = tables.ALLOCATIONS, tables.LEASES, tables.RE
 
 
 class WatchedHost(NamedTuple):
-    """A host of a pool.
+    """A host of a pool, as far as the watch of failures reads it.
 
-    :param capacity: what it has, as it is stored
-    :param power: see :mod:`climate_hosts.domain.power`; None: it is awake
+    :param capacity: as it is stored
+    :param power: see :mod:`climate_hosts.domain.power`; None: it is on
     """
 
     id: int
@@ -33,12 +33,12 @@ class WatchedHost(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Return whether it is written that it has failed."""
+        """Return whether it is marked as failed."""
         return self.state == hosts.State.FAILED
 
 
 class ReservedHost(NamedTuple):
-    """A live reservation that has a host, or released it while its lease ran."""
+    """A live reservation that has a host, or released it while its lease was active."""
 
     unit_id: int
     reservation_id: str
@@ -72,7 +72,7 @@ def list_reserved(session: orm.Session, unit_ids: Collection[int]) -> list[Reser
 
 
 def list_incomplete(session: orm.Session, resource_types: Collection[str]) -> list[ReservedHost]:
-    """Read the live reservations that lack something, with the hosts that they have."""
+    """Read the live reservations that lack hosts, with the hosts that they have."""
     lacking = (
         _RESERVATION.c.resource_type.in_(sorted(resource_types)),
         _RESERVATION.c.missing_resources.is_(True),
@@ -121,8 +121,8 @@ def list_reserved_lanes(
 ) -> list[ReservedLane]:
     """Read which reservations have lanes of hosts; one statement.
 
-    :param live: those that are not over; else those that are
-    :param started: only those whose time has come; else those as well whose lanes may be prepared
+    :param live: reservations that have not ended; else those that have
+    :param started: only allocations that have started; else also those whose lanes may be prepared
     """
     now = sql.now(session)
     query = (

@@ -57,7 +57,7 @@ _ALL = sa.select(*_COLUMNS).join_from(_HOST, _UNIT, _HOST.c.unit_id == _UNIT.c.i
 def get(session: orm.Session, host_id: int, lock: bool = False) -> hosts.Host:
     """Read one host.
 
-    :param lock: keep other transactions from changing it until the end of this one
+    :param lock: lock the row until the end of the transaction
     :raises climate_core.exceptions.HostNotFound: there is none
     """
     query = _ALL.where(_UNIT.c.id == host_id)
@@ -68,7 +68,7 @@ def get(session: orm.Session, host_id: int, lock: bool = False) -> hosts.Host:
 
 
 def find(session: orm.Session, hypervisor_hostname: str) -> hosts.Host | None:
-    """Read the host with this name; None when there is none."""
+    """Read the host with a name; None if there is none."""
     query = _ALL.where(_HOST.c.hypervisor_hostname == hypervisor_hostname)
     row = session.execute(query).mappings().first()
     return None if row is None else _read(row)
@@ -149,7 +149,7 @@ def update(
 
 
 def refresh(session: orm.Session, host_id: int, known: unit_properties.Node) -> None:
-    """Write what Nova and Placement know of a host, if it is another than what is written."""
+    """Update a host to its description by Nova and Placement, if that differs."""
     host = get(session, host_id, lock=True)
     if host.knows(known):
         return
@@ -167,13 +167,13 @@ def refresh(session: orm.Session, host_id: int, known: unit_properties.Node) -> 
 
 
 def delete(session: orm.Session, host_id: int) -> None:
-    """Delete a host with its unit and what was promised of it; one that is gone is fine."""
+    """Delete a host with its unit and its allocations; it may be gone already."""
     mine = sa.delete(_UNIT).where(_UNIT.c.id == host_id, _UNIT.c.kind == hosts.KIND)
     rows.change(session, mine)
 
 
 def is_isolated(session: orm.Session, provider_id: str) -> bool:
-    """Tell whether ordinary servers are to be kept off a host.
+    """Return whether ordinary servers are to be kept off a host.
 
     :param provider_id: its root provider in Placement
     """
@@ -186,7 +186,7 @@ class HostQuery:
     """The filters and the page of a listing of hosts, which are in the order of their ids.
 
     :param marker: the id of the last host of the page before
-    :param limit: how many at most
+    :param limit: the maximum number of hosts
     """
 
     pool: str | None = None
@@ -212,13 +212,13 @@ def list_page(session: orm.Session, query: HostQuery) -> tuple[list[hosts.Host],
 
 
 def exist(session: orm.Session) -> bool:
-    """Tell whether there is any host."""
+    """Return whether there is any host."""
     return session.execute(sa.select(_HOST.c.unit_id).limit(1)).first() is not None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostPromise:
-    """A live reservation that a host is promised to, in the time of its lease."""
+    """A live reservation that a host is allocated to, in the time of its lease."""
 
     host_id: int
     reservation_id: str
@@ -234,7 +234,7 @@ def promised(
     lease_id: str | None = None,
     reservation_id: str | None = None,
 ) -> list[HostPromise]:
-    """Read what hosts are promised to, in the order of time; one statement."""
+    """Read the live reservations that hosts are allocated to, by time; one statement."""
     query = (
         sa.select(
             _ALLOCATION.c.unit_id,
@@ -271,16 +271,16 @@ def iterate_all(database: Database) -> Iterator[hosts.Host]:
 
 
 def lock_pool_access(session: orm.Session, pool: str) -> dict[str, Any] | None:
-    """Return who may use a pool, and keep others from changing it until this transaction ends.
+    """Return which projects may use a pool, and lock it until the end of the transaction.
 
-    :raises climate_core.db.engine.Stale: another transaction has just made its row
+    :raises climate_core.db.engine.Stale: another transaction has just created its row
     """
     found: dict[str, Any] | None = _lock_pool(session, pool).access
     return found
 
 
 def _lock_pool(session: orm.Session, pool: str) -> sa.Row[Any]:
-    """Return ``access`` and ``generation`` of a pool, which others cannot change meanwhile."""
+    """Return ``access`` and ``generation`` of a pool, whose row is locked."""
     query = sa.select(_POOL.c.access, _POOL.c.generation).where(_POOL.c.name == pool)
     row = session.execute(query.with_for_update()).first()
     if row is not None:
@@ -298,10 +298,10 @@ def set_pool_access(
     value: Mapping[str, Any] | None,
     generation: int | None = None,
 ) -> None:
-    """Set which projects may use a pool; what is promised of its hosts already stays.
+    """Set which projects may use a pool; allocations of its hosts stay.
 
-    :param value: as :class:`climate_core.calendar.model.Access` dumps it; None: everybody
-    :param generation: that the pool must have, 0 if nobody has said that before; None: any
+    :param value: as :class:`climate_core.calendar.model.Access` dumps it; None: all projects
+    :param generation: that the pool must have, 0 if access was never set; None: any
     :raises climate_core.exceptions.HostPoolChanged: it has another one
     """
     present = _lock_pool(session, pool).generation
@@ -371,7 +371,7 @@ def _read_pool(name: str, count: int, row: sa.Row[Any] | None) -> hosts.Pool:
 
 
 def mark_failed(session: orm.Session, host_id: int, reason: str) -> bool:
-    """Set the state of a host to FAILED, unless it takes no promises for another reason.
+    """Set the state of a host to FAILED, unless it takes no allocations for another reason.
 
     :returns: whether anything was written
     """
@@ -384,7 +384,7 @@ def mark_failed(session: orm.Session, host_id: int, reason: str) -> bool:
 
 
 def mark_recovered(session: orm.Session, host_id: int) -> bool:
-    """Let a host that failed take promises again; tell whether anything was written."""
+    """Let a host that failed take allocations again; return whether anything was written."""
     host = get(session, host_id, lock=True)
     if not host.failed:
         return False

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read shared hosts: those that serve ordinary servers, and those that are kept from them.
+"""Read shared hosts: those that serve ordinary servers, and those that are isolated from them.
 
-There may be thousands. So what Nova and Placement say of them is not read, and no statement is for
-one of them.
+There may be thousands. So their details from Nova and Placement are not read, and no statement
+reads a single host.
 """
 
 from typing import Final, NamedTuple
@@ -20,8 +20,7 @@ _LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
 _LIVE = [str(status) for status in states.LIVE]
 _State = hosts.State
 
-
-#: The signal that a host is to be emptied, so that it is in its pool.
+#: The signal that a host is to be drained, so that it is in its pool.
 EMPTYING: Final = 'hosts.emptying'
 
 
@@ -49,7 +48,7 @@ _COLUMNS = (
 class UnneededHost(NamedTuple):
     """A shared host that no lease has.
 
-    :param seconds: for so long it is kept all the same, for example to be cleaned
+    :param seconds: how long it stays isolated all the same, for example to be cleaned
     """
 
     id: int
@@ -58,7 +57,7 @@ class UnneededHost(NamedTuple):
 
 
 def list_available(session: orm.Session) -> list[SharedHost]:
-    """Read those that serve ordinary servers, and that leases may get; one statement."""
+    """Read hosts that serve ordinary servers, and that leases may get; one statement."""
     query = sa.select(*_COLUMNS).where(
         _HOST.c.open_to_unreserved.is_(True),
         _HOST.c.state == _State.ENROLLED,
@@ -68,9 +67,9 @@ def list_available(session: orm.Session) -> list[SharedHost]:
 
 
 def list_evacuating(session: orm.Session, lease_id: str | None = None) -> list[SharedHost]:
-    """Read those whose servers leave them, for one lease or for any; one statement.
+    """Read hosts that are being evacuated or drained, for one lease or for any; one statement.
 
-    Those for older leases come first.
+    Hosts for older leases come first.
     """
     query = (
         sa.select(*_COLUMNS, _HOST.c.emptied_for)
@@ -84,11 +83,11 @@ def list_evacuating(session: orm.Session, lease_id: str | None = None) -> list[S
 
 
 def list_unneeded(session: orm.Session, host_id: int | None = None) -> list[UnneededHost]:
-    """Read those that are kept from ordinary servers though no lease has them, or is to have them.
+    """Read isolated hosts that no lease has, or is to have.
 
     One statement, and one for the time.
 
-    :param host_id: only this one, if it is one
+    :param host_id: only this host
     """
     now = sql.read_time(session)
     has_promise = sa.exists().where(

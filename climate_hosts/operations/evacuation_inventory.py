@@ -46,7 +46,7 @@ _FALSE: Final = frozenset({'', 'false', '0', 'no', 'off', 'f', 'n'})
 
 
 class Hypervisors:
-    """The hypervisors of the cloud, by the ids of their root providers; a call for a thousand."""
+    """The hypervisors of the cloud, by the ids of their root providers; one call per thousand."""
 
     def __init__(self, conn: 'connections.Connection') -> None:
         self._conn = conn
@@ -58,19 +58,19 @@ class Hypervisors:
         return sorted(up, key=self._load)
 
     def is_up(self, provider_id: str) -> bool:
-        """Tell whether the nova-compute of a host runs, and takes servers."""
+        """Return whether the nova-compute of a host is up, and takes servers."""
         node = self._found.get(provider_id)
         return node is not None and (node['state'], node['status']) == ('up', 'enabled')
 
     def _load(self, host: SharedHost) -> tuple[int, int]:
-        # Nova tells both up to microversion 2.87.
+        # Nova returns both up to microversion 2.87.
         node = self._found[host.provider_id]
         return node.get('running_vms') or 0, node.get('memory_mb_used') or 0
 
     def targets(self) -> Iterator[TargetHost]:
         """Return the hosts that servers may move to; two calls.
 
-        Of several shared hosts each may take what the others have, as long as it is not chosen.
+        A shared host may take the servers of another shared host, as long as it is not chosen.
         """
         zones = {
             host: each.get('zone') for host, each in hypervisors.list_services(self._conn).items()
@@ -89,16 +89,16 @@ class Hypervisors:
 def read_candidates(
     conn: 'connections.Connection', found: Iterable[SharedHost]
 ) -> Iterator[CandidateHost]:
-    """Yield hosts with their servers; without those that Placement does not have any more."""
+    """Yield hosts with their servers; without hosts that Placement lacks by now."""
     for host in found:
         with contextlib.suppress(errors.Gone):
             yield read_candidate(conn, host)
 
 
 def read_candidate(conn: 'connections.Connection', host: SharedHost) -> CandidateHost:
-    """Return a host with its servers; two calls, and one for an empty one.
+    """Return a host with its servers; two calls, and one for an empty host.
 
-    :raises climate_core.cloud.errors.Gone: Placement does not have it any more
+    :raises climate_core.cloud.errors.Gone: Placement does not have the host any more
     """
     held = placement.read_allocations(conn, host.provider_id)
     known = servers.list_on_host(conn, host.service_name) if held else {}
@@ -107,7 +107,7 @@ def read_candidate(conn: 'connections.Connection', host: SharedHost) -> Candidat
 
 
 def live_migrate(conn: 'connections.Connection', server_id: str) -> None:
-    """Ask for a server to be moved to a host that Nova chooses; a refusal is logged."""
+    """Request to move a server to a host that Nova chooses; a rejection is logged."""
     try:
         servers.act(conn, server_id, 'os-migrateLive', _LIVE_MIGRATION)
     except errors.Gone:
@@ -141,7 +141,7 @@ def _describe_server(
 
 
 def _find_binding(server: Mapping[str, Any]) -> str | None:
-    """Return what keeps a server on its host, as far as Nova tells; None: nothing."""
+    """Return what binds a server to its host, as far as Nova reports it; None: nothing."""
     # A server that was booted from a volume has '' for its image.
     image = server.get('image') or {}
     asked = {**(image.get('properties') or {}), **(server['flavor'].get('extra_specs') or {})}

@@ -43,11 +43,11 @@ _STRATEGIES: Final[Mapping[str, server_placement.Strategy]] = {
         server_placement.oldest_first,
     )
 }
-#: How many hosts are read at once, or twice as many as are wanted, with two calls for each.
+#: Candidates are read in batches of this size, or of twice the requested number; two calls each.
 _BATCH_SIZE: Final = 10
-#: If too few of them can be emptied others are, up to so many: then the request is refused.
+#: After this number of candidates the request is rejected.
 _MAX_CANDIDATES: Final = 100
-#: What is kept with the reservation: until when its hosts are to be empty.
+#: The key of the progress of the reservation: until when its hosts must be empty.
 UNTIL: Final = 'until'
 
 
@@ -70,7 +70,7 @@ def load_strategy(name: str) -> server_placement.Strategy:
 
 @dataclasses.dataclass(eq=False)
 class EvacuationPlanner:
-    """Find hosts that can be emptied for a lease.
+    """Choose hosts that can be evacuated for a lease.
 
     :param cloud: None: there are no hosts
     """
@@ -84,11 +84,11 @@ class EvacuationPlanner:
         self._strategy = load_strategy(self.conf.queue.migration_strategy)
 
     def choose_hosts(self, draft: Draft, refused: exceptions.NotEnough) -> tuple[int, ...]:
-        """Return the ids of the hosts that are to be emptied for a new lease.
+        """Return the ids of the hosts that are to be evacuated for a new lease.
 
-        :param refused: why it has no room as it is
-        :raises climate_core.exceptions.NotEnough: too few can be emptied
-        :raises climate_core.exceptions.BadRequest: it starts too late for it
+        :param refused: the rejection without an evacuation
+        :raises climate_core.exceptions.NotEnough: too few can be evacuated
+        :raises climate_core.exceptions.BadRequest: the lease starts too late
         """
         lease = draft.lease
         most = self.conf.queue.best_effort_timeout
@@ -110,9 +110,9 @@ class EvacuationPlanner:
             raise exceptions.ServiceUnavailable(str(exc)) from exc
 
     def take_hosts(self, session: orm.Session, draft: Draft, lease: model.Lease) -> model.Lease:
-        """Return the new lease of a draft as one for which hosts are emptied, and take them.
+        """Take the hosts that are to be evacuated for the new lease of a draft; return the lease.
 
-        :raises climate_core.exceptions.NotEnough: another lease has one of them by now
+        :raises climate_core.exceptions.NotEnough: another lease has taken one of them
         """
         asked, most = draft.request, self.conf.queue.best_effort_timeout
         assert asked is not None, 'hosts are emptied for a whole lease'  # nosec B101 # for mypy: it holds already
@@ -130,7 +130,7 @@ class EvacuationPlanner:
     def choose(
         self, lease: model.Lease, now: datetime.datetime, without: Collection[int] = ()
     ) -> list[CandidateHost]:
-        """Choose hosts to be emptied, beside those that are being emptied for the lease.
+        """Choose hosts to evacuate, beside those that are being evacuated for the lease.
 
         :raises climate_core.plugins.common_pool.server_placement.CannotDrainHosts: too few
         """
@@ -147,21 +147,19 @@ class EvacuationPlanner:
                 [CandidateHost(id=e.id, name='') for e in present], count, ()
             )
         conn = self.connect()
-        nodes = evacuation_inventory.Hypervisors(conn)
-        room = server_placement.FreeCapacity(nodes.targets())
-        # What is being emptied takes its room first.
+        hypervisors = evacuation_inventory.Hypervisors(conn)
+        free = server_placement.FreeCapacity(hypervisors.targets())
+        # The servers of hosts that are being evacuated are placed first.
         moving = list(evacuation_inventory.read_candidates(conn, emptied))
-        up, looked = nodes.emptiest_first(present), list[CandidateHost]()
+        up, looked = hypervisors.emptiest_first(present), list[CandidateHost]()
         size, spares = max(_BATCH_SIZE, 2 * count), self.conf.queue.spare_servers
-        wrong = CannotDrainHosts()
+        failure = CannotDrainHosts()
         for first in range(0, max(1, min(len(up), max(_MAX_CANDIDATES, size))), size):
             looked += evacuation_inventory.read_candidates(conn, up[first : first + size])
             try:
-                return server_placement.choose_hosts(
-                    looked, count, room, self._strategy, spares, moving
-                )
+                return server_placement.choose_hosts(looked, count, free, self._strategy, spares, moving)
             except CannotDrainHosts as exc:
-                wrong = exc
+                failure = exc
         if len(up) <= len(looked):
-            raise wrong
-        raise CannotDrainHosts(f'{wrong} Those with more servers were not looked at.')
+            raise failure
+        raise CannotDrainHosts(f'{failure} Those with more servers were not looked at.')

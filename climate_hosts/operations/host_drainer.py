@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 LOG = log.getLogger(__name__)
 
-#: Seconds until the next look at servers that are being moved, or that Nova did not move.
+#: Seconds until the next pass while servers are being moved, or were not moved by Nova.
 _POLL_SECONDS = 5.0
 
 
 class HostDrainer(Worker):
-    """Move the servers of hosts away; have the hosts in their pools when they are empty.
+    """Move the servers of hosts away; let the hosts take allocations when they are empty.
 
     :param connect: returns the connection with the rights of the service
     """
@@ -63,9 +63,9 @@ class HostDrainer(Worker):
         database.listen(db_shared.EMPTYING, self.nudge)
 
     def poll(self) -> float | None:
-        """Go on with each host; one statement if there is none.
+        """Continue with each host; one statement if there is none.
 
-        :returns: in how many seconds there is more
+        :returns: the seconds until the next pass
         """
         found = [
             each
@@ -96,7 +96,7 @@ class HostDrainer(Worker):
 
 
 def _describe(left: Sequence[RunningServer]) -> str:
-    """Return what is still on a host, and what has to be done by hand."""
+    """Return which servers are left on a host, and what an operator has to do."""
     told = f'{words.counted(len(left), "server")} left.'
     stuck = [each for each in left if each.obstacle and each.status != evacuation_inventory.MOVING]
     if not stuck:
@@ -106,7 +106,7 @@ def _describe(left: Sequence[RunningServer]) -> str:
 
 
 def _complete(session: orm.Session, host_id: int) -> bool:
-    """Write that a host takes promises; tell whether it was being emptied until now."""
+    """Let a host take allocations; return whether it was draining until now."""
     host = _lock_draining(session, host_id)
     if host is None:
         return False
@@ -122,7 +122,7 @@ def _update_progress(session: orm.Session, host_id: int, told: str) -> None:
 
 
 def _lock_draining(session: orm.Session, host_id: int) -> hosts.Host | None:
-    """Return a host, locked, if it is still being emptied so that it is in its pool."""
+    """Return a host with its row locked, if it is still draining."""
     try:
         host = db.get(session, host_id, lock=True)
     except exceptions.HostNotFound:

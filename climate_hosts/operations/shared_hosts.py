@@ -35,13 +35,13 @@ LOG = log.getLogger(__name__)
 
 _TAKEN: Final = 'Another lease has just got a host that was to be emptied. Try again.'
 _LOST: Final = 'A host that was emptied for the lease is not kept for it any more.'
-#: Seconds until the next look after Placement did not answer, or at a host that is kept a little
+#: Seconds until the next pass after Placement did not answer, or if a host stays isolated a little
 #: longer.
 _POLL_SECONDS = 5.0
 
 
 def take_for_lease(session: orm.Session, host_id: int, lease_id: str) -> None:
-    """Mark a shared host as being emptied for a lease.
+    """Mark a shared host as being evacuated for a lease.
 
     :raises climate_core.exceptions.NotEnough: another lease has it by now
     """
@@ -60,7 +60,7 @@ def take_for_lease(session: orm.Session, host_id: int, lease_id: str) -> None:
 
 
 def take_all_for_lease(session: orm.Session, host_ids: Iterable[int], lease_id: str) -> None:
-    """Mark shared hosts as being emptied for a lease, if that still waits for them."""
+    """Mark shared hosts as being evacuated for a lease, if the lease still waits for them."""
     lease = leases.find(session, lease_id, lock=True, parts=())
     if lease is not None and lease.status == states.LeaseStatus.IN_PROGRESS:
         for each in host_ids:
@@ -68,16 +68,16 @@ def take_all_for_lease(session: orm.Session, host_ids: Iterable[int], lease_id: 
 
 
 def release_from_lease(session: orm.Session, host_id: int, lease_id: str) -> None:
-    """Mark a host as being given back, if it is emptied for this lease."""
+    """Mark a host as being returned, if it is evacuated for this lease."""
     host = db.get(session, host_id, lock=True)
     if host.emptied_for == lease_id:
         mark_returning(session, host)
 
 
 def complete_evacuation(session: orm.Session, *, emptied: Iterable[int], lease_id: str) -> None:
-    """Let hosts that were emptied for a lease take promises.
+    """Let hosts that were evacuated for a lease take allocations.
 
-    :raises climate_core.exceptions.Transient: one is not emptied for it any more
+    :raises climate_core.exceptions.Transient: a host is no longer evacuated for the lease
     """
     for host_id in emptied:
         if db.get(session, host_id, lock=True).emptied_for != lease_id:
@@ -87,7 +87,7 @@ def complete_evacuation(session: orm.Session, *, emptied: Iterable[int], lease_i
 
 
 class SharedHostReturner(Worker):
-    """Give shared hosts back, when something is freed and at intervals.
+    """Return shared hosts to ordinary servers, when something is released and periodically.
 
     :param connect: returns the connection with the rights of the service
     """
@@ -110,9 +110,9 @@ class SharedHostReturner(Worker):
         database.listen(calendar.FREED, self.nudge)
 
     def poll(self) -> float | None:
-        """Give back the hosts that no lease needs; two statements if there are none.
+        """Return the hosts that no lease needs; two statements if there are none.
 
-        :returns: in how many seconds there may be more
+        :returns: the seconds until there may be more
         """
         seconds = []
         for host in self._database.read(db_shared.list_unneeded):
@@ -120,13 +120,13 @@ class SharedHostReturner(Worker):
                 seconds.append(max(host.seconds, _POLL_SECONDS))
                 continue
             try:
-                self._give_back(host)
+                self._return(host)
             except errors.EXPECTED as exc:
                 LOG.warning('Host %s is not given back yet: %s', host.name, exc)
                 seconds.append(_POLL_SECONDS)
         return min(seconds, default=None)
 
-    def _give_back(self, host: db_shared.UnneededHost) -> None:
+    def _return(self, host: db_shared.UnneededHost) -> None:
         provider_id = self._database.write(begin_return, host.id)
         if provider_id is not None:
             isolation.update_isolation(self._database, self._connect(), provider_id)
@@ -149,7 +149,7 @@ def begin_return(session: orm.Session, host_id: int) -> str | None:
 
 
 def mark_returning(session: orm.Session, host: hosts.Host) -> None:
-    """Write that a shared host that is locked is being given back, with why it was disabled."""
+    """Set the state of a shared host, whose row is locked, to RETURNING."""
     if host.is_returning:
         return
     enabled = host.available or host.emptied_for is not None
@@ -159,7 +159,7 @@ def mark_returning(session: orm.Session, host: hosts.Host) -> None:
 
 
 def finish_return(session: orm.Session, host_id: int) -> bool:
-    """Write that ordinary servers may run on a shared host; tell whether it was given back."""
+    """Open a shared host to ordinary servers; return whether it was RETURNING."""
     with contextlib.suppress(exceptions.HostNotFound):
         host = db.get(session, host_id, lock=True)
         if host.is_returning:

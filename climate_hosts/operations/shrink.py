@@ -31,7 +31,7 @@ from climate_core.plugins.base import ResourcePlugin
 
 LOG = log.getLogger(__name__)
 
-#: What was closed and not given back is opened after so many seconds, and one for each unit.
+#: Seconds until closed units that were not released are opened, besides one per unit.
 UNDO_SECONDS: Final = 60
 _TROUBLE: Final[tuple[type[Exception], ...]] = (Stale, *DATABASE_ERRORS)
 _CAUSE: Final = Cause('reservation.update')
@@ -40,20 +40,20 @@ BUSY: Final = 'The hosts of the lease are being changed at this moment. Try agai
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClosedUnits:
-    """Name what was put out of use to be given back.
+    """The units that were closed to be released.
 
-    :param less: what reservations keep, by their ids
-    :param generations: of the events that put it into use again, by the same ids
+    :param less: the pieces that reservations retain, by their ids
+    :param generations: of the events that open the units again, by the same ids
     """
 
     less: Mapping[str, RetainedAllocation]
     generations: Mapping[str, int]
 
     def check(self, lease: model.Lease) -> None:
-        """Refuse to give back what may be in use again.
+        """Reject the release of units that may be in use again.
 
-        :param lease: locked
-        :raises climate_core.exceptions.InvalidState: it may
+        :param lease: with its row locked
+        :raises climate_core.exceptions.InvalidState: they may
         """
         if self.generations != _generations(lease, self.less):
             raise exceptions.InvalidState(BUSY)
@@ -61,7 +61,7 @@ class ClosedUnits:
 
 @dataclasses.dataclass
 class LeaseShrinker:
-    """Close what a change gives back before the change is written."""
+    """Close the units that a change releases before the change is written."""
 
     database: Database
     clock: Clock
@@ -75,12 +75,12 @@ class LeaseShrinker:
         generation: int | None,
         change: Callable[[model.Lease, datetime.datetime], Change],
     ) -> Iterator[ClosedUnits]:
-        """Close what a change gives back of a lease that runs, while the change is written.
+        """Close the units that a change of an active lease releases, while the change is written.
 
-        If it is not written, that is put into use again.
+        If the change is not written, the units are opened again.
 
         :raises climate_core.exceptions.GenerationConflict: the lease has another generation
-        :raises climate_core.exceptions.InvalidState: so much is in use, or it is no time for it
+        :raises climate_core.exceptions.InvalidState: they are in use, or the lease is not active
         """
         lease, now = self.database.read(leases.get, lease_id), self.clock.now()
         check_generation(lease, generation)
@@ -113,7 +113,7 @@ class LeaseShrinker:
     def _announce(
         self, session: orm.Session, seen: model.Lease, less: Mapping[str, RetainedAllocation]
     ) -> Mapping[str, int]:
-        """Add events that open again later what is closed, unless the change is written first."""
+        """Add events that open the closed units later, unless the change is written first."""
         lease, now = leases.get(session, seen.id, lock=True), self.clock.now()
         chosen = [lease.get_reservation(each) for each in less]
         _check_awake(lease, chosen)
@@ -136,7 +136,7 @@ class LeaseShrinker:
 
 
 def _generations(lease: model.Lease, reservation_ids: Iterable[str]) -> dict[str, int]:
-    """Return the generations of events that are still to come, and are nobody's."""
+    """Return the generations of events that are due later and not claimed."""
     return {
         each: event.generation
         for each in reservation_ids
@@ -146,7 +146,7 @@ def _generations(lease: model.Lease, reservation_ids: Iterable[str]) -> dict[str
 
 
 def _check_awake(lease: model.Lease, reservations: Iterable[model.Reservation]) -> None:
-    """Refuse to give something back of what is not open yet, or is being opened."""
+    """Reject a release of units that are not open yet, or are being opened."""
     if lease.status != states.LeaseStatus.ACTIVE:
         raise exceptions.InvalidState(
             f'The lease is {lease.status}: what it has can be given back in part while it is '

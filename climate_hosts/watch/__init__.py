@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keep the hosts of the pools as Nova, Placement and the calendar have them."""
+"""Keep the hosts of the pools in sync with Nova, Placement and the calendar."""

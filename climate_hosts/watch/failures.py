@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Watch the hosts of the pools, and replace those that failed in their leases.
 
-A host that died tells nobody: Nova sends a notification only when an operator or a fencing tool
-changes a service. So all services are read now and then, with the service's own rights. Nova says
-since when one is silent, and the rest is in the database. Several managers doing it at once is
-harmless: each step looks at what is, and writes only what differs.
+No notification reports that a host died: Nova sends one only when an operator or a fencing tool
+changes a service. So all services are polled, with the rights of the service. Nova reports since
+when a service is silent, and the rest is in the database. Several managers may do it concurrently:
+each step reads the present state, and writes only what differs.
 
 A host that failed is out of use until its nova-compute is up and the servers of the leases that
-gave it up are gone. What is promised of it is promised of others, at once or at a later look. Of
-a host that an operator disabled, or that became too small for what is promised of it, leases that
-have not begun are moved, if there is room. While a lease lacks a host, a manager also looks when
-it has freed one itself.
+released it are gone. Its allocations are moved to other hosts, immediately or at a later poll. Of
+a host that an operator disabled, or that became too small for its allocations, leases that have
+not started are moved, if there is capacity. While a lease lacks a host, a manager also polls when
+it has released a host itself.
 
-When too many hosts look down at once, Nova itself has failed: nothing is written until it works.
+When too many hosts are down at the same time, Nova itself has failed: nothing is written until it
+works.
 """
 
 import datetime
@@ -43,15 +44,15 @@ from climate_hosts.domain import hosts
 
 LOG = log.getLogger(__name__)
 
-#: The first look is soon after the start: up to so many seconds.
+#: The first poll is soon after the start: within this number of seconds.
 _FIRST_SECONDS = 10.0
-#: Seconds until the next look while there are no hosts: the manager that gets the first one looks
-#: at once.
+#: Seconds until the next poll while there are no hosts: the manager that enrols the first host
+#: polls immediately.
 _NO_HOST_SECONDS = 600.0
 _CAUSE = Cause('host.failed')
-#: The errors that keep one lease from being changed; the next look tries again.
+#: The errors that keep a lease from being changed; the next poll tries again.
 _TROUBLE: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *DATABASE_ERRORS)
-#: What a lease says of a host that it lacks, behind its name.
+#: The reason of a lease that lacks a host, behind the name of the host.
 _NO_REPLACEMENT: Final = 'failed, and no other is free. {}'
 _TOO_SMALL: Final = 'is too small for what is promised of it: it has {}, and {} are promised.'
 #: The reason of a host that is up and not in use.
@@ -59,27 +60,27 @@ _NOT_EMPTY = 'It is up again, but still has {} servers of an earlier lease.'
 
 
 class Loss(NamedTuple):
-    """The loss of a host, in place of which a lease is to have another one.
+    """The loss of a host, which is to be replaced in a lease.
 
-    :param told: said of the host if there is no other one; None: nothing is, it is kept
-    :param while_running: whether a lease that has begun is to have another one, too
+    :param reason: of the lease if no other host is free; None: the lease keeps the host
+    :param while_running: whether the host is also replaced in an active lease
     """
 
-    told: str | None = None
+    reason: str | None = None
     while_running: bool = False
 
 
 class HostWatch(PeriodicWorker):
-    """Look, in a thread of its own.
+    """Poll the hosts, in a dedicated thread.
 
     :param plugins: resource type -> plugin
-    :param nudge: called when something was written that the engine should look at
-    :param tell_outage: called after each look at Nova: whether too many hosts look down at once
-    :param leaves_sleeping: whether hosts that sleep are left to what wakes them
+    :param nudge: called when something was written that the engine has to process
+    :param tell_outage: called after each poll of Nova: whether too many hosts are down
+    :param leaves_sleeping: whether hosts that are powered off are left to the power worker
     """
 
     name = 'host-watch'
-    # Whoever reaches the bus can forge the notifications that wake it.
+    # A client of the message bus can forge the notifications that trigger it.
     spacing = 2.0
     expected_errors: ClassVar[tuple[type[Exception], ...]] = (
         *errors.EXPECTED,
@@ -108,13 +109,13 @@ class HostWatch(PeriodicWorker):
         self._nudge = nudge
         self._tell_outage = tell_outage
         self._leaves_sleeping = leaves_sleeping
-        #: What hosts had at the last look; nothing is decided by it.
+        #: The capacities at the last poll; no decision depends on it.
         self._capacities: dict[int, str] | None = None
-        #: Whether some lease lacked a host at the last look; only when to look depends on it.
+        #: Whether a lease lacked a host at the last poll; only the time of the next depends on it.
         self._lacking = False
-        #: Whether there was any host.
+        #: Whether the last poll found a host.
         self._watching = True
-        #: Whether a host has become free, or was enrolled, since the last look began.
+        #: Whether a host was released, or enrolled, since the last poll started.
         self._has_freed = False
         self._idle_seconds = max(self._idle_seconds, _NO_HOST_SECONDS)
         database.listen(db_calendar.FREED, self._freed)
@@ -128,13 +129,13 @@ class HostWatch(PeriodicWorker):
         self._has_freed = False
         self.watch()
         if self._has_freed:
-            # While it looked, it was not known yet whether that matters.
+            # During the poll it was unknown whether that matters.
             self._freed()
         seconds = self.next_poll()
         return seconds if self._watching else max(seconds, _NO_HOST_SECONDS)
 
     def watch(self) -> None:
-        """Look once: one request to Nova and two statements where nothing is wrong."""
+        """Poll once: one request to Nova and two statements where nothing is wrong."""
         self._lacking = False
         watched, now = self._database.read(db.list_watched)
         self._watching = bool(watched)
@@ -163,13 +164,13 @@ class HostWatch(PeriodicWorker):
         self._complete(failed, {reservation_id for _, reservation_id in small})
 
     def _is_left(self, host: WatchedHost) -> bool:
-        """Tell whether a host is on its way to sleep or back, which others look after."""
+        """Return whether a host is powered off, or on its way, which the power worker handles."""
         return self._leaves_sleeping and host.power is not None
 
     def _is_outage(
         self, watched: Iterable[WatchedHost], services: Mapping[str, Mapping[str, Any]]
     ) -> bool:
-        """Tell whether Nova itself has failed, and not its hosts."""
+        """Return whether Nova itself has failed, and not its hosts."""
         share = self._conf.hosts.max_down_share
         names = {each.service_name for each in watched if each.available}
         why = hosts.find_outage(services, names, share)
@@ -186,7 +187,7 @@ class HostWatch(PeriodicWorker):
     def _judge(
         self, host: WatchedHost, service: Mapping[str, Any] | None, now: datetime.datetime
     ) -> str | None:
-        """Write whether a host has failed, and say why; None if it has not."""
+        """Write whether a host has failed, and return why; None if it has not."""
         seconds = self._conf.hosts.down_seconds
         why = hosts.find_failure(service, host.service_name, now, seconds)
         if why is None:
@@ -198,7 +199,7 @@ class HostWatch(PeriodicWorker):
         return why
 
     def _recover(self, host: WatchedHost, is_up: bool, now: datetime.datetime) -> str | None:
-        """Let a host that failed take promises again, if it can.
+        """Let a host that failed take allocations again, if it can.
 
         :returns: why it cannot
         """
@@ -218,7 +219,7 @@ class HostWatch(PeriodicWorker):
         return None
 
     def _empty(self, host: WatchedHost, rows: Iterable[ReservedHost]) -> int:
-        """Remove the aggregates of the lanes of a host; count the servers that are still there."""
+        """Remove the aggregates of the lanes of a host; return the number of servers left."""
         conn = self._cloud.service()
         known = self._database.read(db_hosts.get, host.id)
         for each in rows:
@@ -227,13 +228,13 @@ class HostWatch(PeriodicWorker):
         return len(placement.list_consumers(conn, known.provider_id))
 
     def _read_capacities(self, capacities: dict[int, str]) -> None:
-        """Refresh the calendar if the capacity of a host has changed since the last look."""
+        """Refresh the calendar if the capacity of a host has changed since the last poll."""
         if self._capacities not in (None, capacities):
             self._calendar.refresh()
         self._capacities = capacities
 
     def _find_small(self) -> dict[tuple[int, str], Loss]:
-        """Find the hosts and reservations of promises that do not fit on their hosts any more."""
+        """Find the hosts and reservations of allocations that no longer fit on their hosts."""
         found = {}
         for each in self._calendar.find_overcommits(hosts.KIND):
             has = ', '.join(f'{name}={short[0]}' for name, short in each.short.items())
@@ -248,7 +249,7 @@ class HostWatch(PeriodicWorker):
         disabled: Set[int],
         small: Mapping[tuple[int, str], Loss],
     ) -> None:
-        """Move promises from hosts that cannot keep them to others."""
+        """Move allocations from hosts that are lost to other hosts."""
         out = failed.keys() | disabled | {unit_id for unit_id, _ in small}
         rows = self._database.read(db.list_reserved, out) if out else []
         units: dict[tuple[str, str], dict[int, Loss]] = defaultdict(dict)
@@ -266,9 +267,9 @@ class HostWatch(PeriodicWorker):
             self._write(lease_id, reservation_id, lost, names)
 
     def _complete(self, failed: Mapping[int, str], small: Set[str]) -> None:
-        """Clear the reason of reservations of which nothing is missing any more.
+        """Clear the reason of reservations that lack nothing any more.
 
-        :param small: the ids of those that have hosts which are too small for them
+        :param small: the ids of the reservations that have hosts which are too small for them
         """
         types = [kind for kind, each in self._plugins.items() if each.has_lanes]
         units: dict[tuple[str, str], set[int]] = defaultdict(set)
@@ -280,16 +281,16 @@ class HostWatch(PeriodicWorker):
                 self._write(lease_id, reservation_id, {}, {})
 
     def _write(self, lease_id: str, *args: Any) -> None:
-        """Change one lease; trouble with it does not keep the others from it."""
+        """Change a lease; an error does not affect other leases."""
         if self.stopping:
             return
         try:
-            told = self._database.write(self._move, lease_id, *args)
+            notice = self._database.write(self._move, lease_id, *args)
         except _TROUBLE as exc:
             LOG.warning('Hosts of lease %s were not replaced: %s', lease_id, exc)
             return
-        if told is not None:
-            LOG.warning('Lease %s: %s', lease_id, told)
+        if notice is not None:
+            LOG.warning('Lease %s: %s', lease_id, notice)
             self._nudge()
 
     def _move(
@@ -300,10 +301,10 @@ class HostWatch(PeriodicWorker):
         lost: Mapping[int, Loss],
         names: Mapping[int, str],
     ) -> str | None:
-        """Promise a reservation other hosts, and write what it lacks then.
+        """Allocate other hosts to a reservation, and write which hosts it lacks then.
 
         :param lost: the ids of the hosts to replace -> why
-        :returns: what was told; None if there was nothing new
+        :returns: the notification; None if nothing changed
         """
         lease = leases.find(session, lease_id, lock=True)
         ours = next((r for r in lease.live if r.id == reservation_id), None) if lease else None
@@ -319,8 +320,8 @@ class HostWatch(PeriodicWorker):
             new = self._replacement(session, ours, unit_id) if is_moved else None
             if new:
                 replaced[names[unit_id]] = new
-            elif new is None and loss.told and _has(ours, unit_id):
-                missing[names[unit_id]] = loss.told
+            elif new is None and loss.reason and _has(ours, unit_id):
+                missing[names[unit_id]] = loss.reason
                 self._lacking = True
         if lost and not replaced and not missing:
             return None
@@ -333,9 +334,9 @@ class HostWatch(PeriodicWorker):
     def _replacement(
         self, session: orm.Session, reservation: model.Reservation, unit_id: int
     ) -> list[str] | None:
-        """Replace a host; return the names of the others, none if it is gone already.
+        """Replace a host; return the names of the other hosts, none if it is gone already.
 
-        :returns: None if no other one is free
+        :returns: None if no other host is free
         """
         wanted = self._plugins[reservation.resource_type].wanted(reservation)
         try:

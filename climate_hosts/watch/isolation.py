@@ -33,7 +33,7 @@ _FILTER_OPTIONS: Final = [
     cfg.ListOpt('enabled_filters', default=[]),
 ]
 _ISOLATION_OPTION: Final = cfg.BoolOpt('enable_isolated_aggregate_filtering', default=False)
-#: What is said in any case.
+#: The note that is always shown.
 UNSEEN: Final = (
     'Whether every nova-scheduler has PoolFilter cannot be seen from here: no service tells it. '
     'Look at the nova.conf of each.'
@@ -41,12 +41,12 @@ UNSEEN: Final = (
 
 
 def update_isolation(database: Database, conn: 'connections.Connection', provider_id: str) -> bool:
-    """Set the aggregate of the pools on a host, or remove it, as its row in the database says.
+    """Add a host to the aggregate of the pools, or remove it, as its row in the database requires.
 
-    The row is written before this is called. So any number of processes may enrol a host, take it
-    out and repair it at the same time, and each of them may die.
+    The row is written before this is called. So any number of processes may enrol a host, remove
+    it and repair it at the same time, and each of them may die.
 
-    :returns: whether they are kept off; not if Placement has no such provider
+    :returns: whether it is isolated; not if Placement has no such provider
     """
     is_isolated = functools.partial(database.read, db.is_isolated, provider_id)
     try:
@@ -57,11 +57,11 @@ def update_isolation(database: Database, conn: 'connections.Connection', provide
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PoolCapacity:
-    """Hold what Placement has of hosts, by the id of the root provider.
+    """The capacity of hosts in Placement, by the id of the root provider.
 
-    :param inside: of those that it keeps ordinary servers off
-    :param outside: of those that take ordinary servers
-    :param hidden: those that were found only when they were asked for alone
+    :param inside: of the hosts that are isolated from ordinary servers
+    :param outside: of the hosts that take ordinary servers
+    :param hidden: the hosts that Placement returned only when they were read one by one
     """
 
     inside: Mapping[str, placement.HostCapacity]
@@ -70,10 +70,10 @@ class PoolCapacity:
 
 
 def read_capacity(conn: 'connections.Connection', hosts: Iterable[Host]) -> PoolCapacity:
-    """Read what Placement has of hosts.
+    """Read the capacity of hosts from Placement.
 
-    One request, one more if some of them take ordinary servers, one for each host that the
-    answers do not have, and one more if Placement has that.
+    One request, one more if some of the hosts take ordinary servers, one for each host that the
+    answers lack, and one more if Placement has that host.
     """
     hosts = list(hosts)
     inside = placement.read_host_capacities(conn)
@@ -95,7 +95,7 @@ def find_problems(
 ) -> list[str] | None:
     """Return what is wrong, or may be; None if no pool has a host.
 
-    :param files: of the configuration of nova-scheduler; None: where it would look for them
+    :param files: of the configuration of nova-scheduler; None: its default files
     """
     if not database.read(db.exist):
         return None

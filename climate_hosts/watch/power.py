@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Put hosts of the pools to sleep that nobody needs, and wake them before a lease needs them.
+"""Power hosts of the pools off while no lease needs them, and on before a lease needs them.
 
-Each look compares what is with what shall be, and does the difference: a manager that dies leaves
-nothing to repair, and several managers may look at once. What a host is on its way to is written
-before anything is done, with the row of the host locked; so is whether it is still so, before its
+Each pass compares the present with the wanted state, and does the difference: a manager that dies
+leaves nothing to repair, and several managers may do it concurrently. The next state of a host is
+written before anything is done, with the row of the host locked; it is read again before the
 machine is switched off.
 
-A host is never switched off with something on it: all of it is held in Placement first, which
-Placement refuses while anything is there, and which keeps everything out until the host is awake.
+A host is never switched off with something on it: all of it is claimed in Placement first.
+Placement rejects the claim while anything is there, and keeps everything out until the host is on.
+
+The rest of Climate has two seams with power: a unit of the calendar can be off, and is then
+allocated last; and the start of a lease waits until its hosts are on.
 """
 
 import collections
@@ -37,15 +40,15 @@ if TYPE_CHECKING:
 
 LOG = log.getLogger(__name__)
 
-#: The first look is soon after the start: up to so many seconds.
+#: The first pass is soon after the start: within this number of seconds.
 _FIRST_SECONDS: Final = 10.0
-#: Seconds until the next look at a host on its way.
+#: Seconds until the next pass while a host is on its way.
 _POLL_SECONDS: Final = 5.0
-#: Seconds until a machine is told the same again.
+#: How long until the same request to a machine is repeated.
 _REPEAT_AFTER: Final = datetime.timedelta(seconds=30)
-#: How many machines are asked at once.
+#: The number of machines that are switched concurrently.
 _THREADS: Final = 8
-#: A host that is not off after so many times ``off_seconds`` is given up, and woken.
+#: A host that is not off after this number of times ``off_seconds`` is powered on again.
 _MAX_DELAY: Final = 3
 _TROUBLE: Final[tuple[type[Exception], ...]] = (
     *errors.EXPECTED,
@@ -58,7 +61,7 @@ _Service = Mapping[str, Any]
 
 
 def read_terms(conf: cfg.ConfigOpts) -> power.PowerTerms:
-    """Return by what is decided which hosts sleep."""
+    """Return the terms by which hosts are powered off and on."""
     options = conf.power
     return power.PowerTerms(
         sleep_after=datetime.timedelta(seconds=options.sleep_after),
@@ -70,15 +73,15 @@ def read_terms(conf: cfg.ConfigOpts) -> power.PowerTerms:
 
 
 class HostPower(PeriodicWorker):
-    """Look, in a thread of its own.
+    """Power hosts off and on, in a dedicated thread.
 
     :param driver: switches the machines
     :param connect: returns the connection with the rights of the service
-    :param tell_failed: called when it is written that a host did not wake
+    :param tell_failed: called when a host was marked as failed because it did not wake
     """
 
     name = 'host-power'
-    # Whoever reaches the bus can forge the notifications that wake it.
+    # A client of the message bus can forge the notifications that trigger it.
     spacing = 2.0
     expected_errors: ClassVar[tuple[type[Exception], ...]] = (
         *errors.EXPECTED,
@@ -104,13 +107,13 @@ class HostPower(PeriodicWorker):
         self._connect = connect
         self._tell_failed = tell_failed
         self._terms = read_terms(conf)
-        #: What a machine was told last, and when; only how often it is told depends on it.
-        self._asked: dict[int, tuple[str, datetime.datetime]] = {}
+        #: The last request to a machine, and its time; only its repetition depends on it.
+        self._requests: dict[int, tuple[str, datetime.datetime]] = {}
 
     def poll(self) -> float | None:
-        """Look once: one statement where no pool has a host.
+        """Do one pass: one statement where no pool has a host.
 
-        :returns: the seconds until the next look
+        :returns: the seconds until the next pass
         """
         hosts, now = self._database.read(db.list_all)
         if not hosts:
@@ -123,7 +126,7 @@ class HostPower(PeriodicWorker):
             self._repair(conn, hosts, services)
             able = self._find_able(conn, hosts, services)
         except errors.EXPECTED as exc:
-            # Those that are needed wake all the same.
+            # Hosts that are needed are powered on all the same.
             LOG.warning('No host is put to sleep now: %s', exc)
         decision = power.decide(hosts, able, self._terms, now)
         for host_id in decision.wake:
@@ -144,7 +147,7 @@ class HostPower(PeriodicWorker):
         hosts: Iterable[PowerHost],
         services: Mapping[str, _Service],
     ) -> set[int]:
-        """Return the ids of the hosts that can be put to sleep, by what is known."""
+        """Return the ids of the hosts that can be powered off."""
         nodes = collections.Counter(each.service_name for each in hosts)
         awake = [
             each
@@ -158,12 +161,12 @@ class HostPower(PeriodicWorker):
         ]
         if not awake:
             return set()
-        rooms = placement.read_host_capacities(conn)
+        capacities = placement.read_host_capacities(conn)
         for each in awake:
-            if _may_be_held(rooms.get(each.provider_id)) and self._is_awake(each):
-                # A manager that stood still may have taken it after it was woken.
+            if _may_be_claimed(capacities.get(each.provider_id)) and self._is_awake(each):
+                # A manager that stood still may have claimed it after it was woken.
                 host_claims.release(conn, each.provider_id)
-        empty = [each for each in awake if _is_empty(rooms.get(each.provider_id))]
+        empty = [each for each in awake if _is_empty(capacities.get(each.provider_id))]
         with_volumes = volumes.list_service_hosts(conn) if empty else set()
         return {each.id for each in empty if not _labels(each) & with_volumes}
 
@@ -181,10 +184,10 @@ class HostPower(PeriodicWorker):
         hosts: Iterable[PowerHost],
         services: Mapping[str, _Service],
     ) -> None:
-        """Enable what a manager that stood still disabled after the host was woken."""
+        """Enable services that a manager which stood still disabled after the host was woken."""
         for host in hosts:
             service = services.get(host.service_name, {})
-            if host.state is None and _is_ours(service) and self._is_awake(host):
+            if host.state is None and _is_disabled_for_power(service) and self._is_awake(host):
                 _enable(conn, service)
 
     def _is_awake(self, host: PowerHost) -> bool:
@@ -197,10 +200,10 @@ class HostPower(PeriodicWorker):
         services: Mapping[str, _Service] | None,
         now: datetime.datetime,
     ) -> None:
-        """Do the next step of each host: a machine that does not answer holds up no other.
+        """Do the next step of each host: a machine that does not answer delays no other.
 
-        :param services: None if Nova does not tell: then hosts are switched on, none is switched
-            off, and none fails because its nova-compute is not known to be up
+        :param services: None if Nova does not answer: then hosts are switched on, none is
+            switched off, and none fails because its nova-compute is not known to be up
         """
 
         def step(host: PowerHost) -> None:
@@ -208,7 +211,7 @@ class HostPower(PeriodicWorker):
                 return
             self._step(conn, host, (services or {}).get(host.service_name, {}), now)
             if services is not None:
-                self._judge(host, now)
+                self._check_late(host, now)
 
         if hosts:
             with futures.ThreadPoolExecutor(min(_THREADS, len(hosts)), 'power') as pool:
@@ -233,8 +236,8 @@ class HostPower(PeriodicWorker):
             LOG.warning('%s is %s, and goes on later: %s', host.name, host.state, exc)
         except Exception as exc:  # noqa: BLE001 - a driver of others may raise anything
             # Its text, which a traceback has as well, may have secrets.
-            told = type(exc).__name__
-            LOG.error('%s is %s, and goes on later: %s', host.name, host.state, told)
+            error = type(exc).__name__
+            LOG.error('%s is %s, and goes on later: %s', host.name, host.state, error)
 
     def _switch_off(
         self,
@@ -243,18 +246,18 @@ class HostPower(PeriodicWorker):
         service: _Service,
         now: datetime.datetime,
     ) -> None:
-        """Hold a host, disable its nova-compute, and switch it off."""
-        is_theirs = _is_disabled(service) and not _is_ours(service)
-        if is_theirs or not self._driver.knows(host.name):
-            # It may have been told to switch off already.
+        """Claim a host, disable its nova-compute, and switch it off."""
+        is_disabled_by_operator = _is_disabled(service) and not _is_disabled_for_power(service)
+        if is_disabled_by_operator or not self._driver.knows(host.name):
+            # Its machine may have been requested to switch off already.
             self._database.write(host_power.mark_waking, host.id)
             LOG.info('%s is woken: it is disabled in Nova, or has no driver', host.name)
             return
         if not host_claims.take(conn, host.provider_id):
-            self._give_up(conn, host, service)
+            self._cancel(conn, host, service)
             return
         if not self._database.read(db.has_state, host.id, PowerState.FALLING_ASLEEP):
-            # Others went on meanwhile; what was taken too late is given back at the next look.
+            # Another manager continued; a claim that came too late is released by the next pass.
             return
         assert host.since is not None  # nosec B101 # for mypy: it holds already
         late = (now - host.since).total_seconds() / max(1, self._conf.power.off_seconds)
@@ -269,18 +272,18 @@ class HostPower(PeriodicWorker):
             hypervisors.set_status(conn, service['id'], power.DISABLED_REASON)
         is_on = self._driver.is_on(host.name)
         if is_on is not False and (is_on or service.get('state') != 'down'):
-            # One that stood still meanwhile must not switch off a host that was woken.
+            # A manager that stood still must not switch off a host that was woken.
             if self._database.read(db.has_state, host.id, PowerState.FALLING_ASLEEP):
                 force = late > 1
                 switch = functools.partial(self._driver.switch_off, host.name, force)
-                self._tell(host, 'cut' if force else 'off', switch, now)
+                self._request(host, 'cut' if force else 'off', switch, now)
         elif service.get('state') == 'down' and self._database.write(
             host_power.mark_asleep, host.id
         ):
             LOG.info('%s sleeps', host.name)
 
-    def _give_up(self, conn: 'connections.Connection', host: PowerHost, service: _Service) -> None:
-        """Leave a host awake that has something on it."""
+    def _cancel(self, conn: 'connections.Connection', host: PowerHost, service: _Service) -> None:
+        """Leave a host on that has something on it."""
         host_claims.release(conn, host.provider_id)
         _enable(conn, service)
         self._database.write(host_power.cancel_sleep, host.id)
@@ -293,7 +296,7 @@ class HostPower(PeriodicWorker):
         service: _Service,
         _now: datetime.datetime,
     ) -> None:
-        """Leave a host awake that a person switched on."""
+        """Leave a host on that an operator switched on."""
         is_on = domain_hosts.is_service_up(service) and self._is_on(host) is not False
         if is_on and self._database.write(host_power.mark_waking, host.id, kept_on=True):
             LOG.warning('%s was switched on by somebody else, and is kept on', host.name)
@@ -308,9 +311,9 @@ class HostPower(PeriodicWorker):
         """Switch a host on, and have it take servers once its nova-compute is up."""
         is_on = self._is_on(host)
         if not is_on and self._driver.knows(host.name):
-            # Also where nova-compute is up: a tool may have been told last to switch it off.
+            # Also where nova-compute is up: the last request to a tool may be to switch it off.
             switch = functools.partial(self._driver.switch_on, host.name)
-            self._tell(host, 'on', switch, now)
+            self._request(host, 'on', switch, now)
         is_up = domain_hosts.is_service_up(service) and is_on is not False
         if is_up and placement.has_provider(conn, host.provider_id):
             host_claims.release(conn, host.provider_id)
@@ -320,20 +323,20 @@ class HostPower(PeriodicWorker):
                 LOG.info('%s is awake after %.0f seconds', host.name, seconds)
 
     def _is_on(self, host: PowerHost) -> bool | None:
-        """Tell whether a machine is on; None: that is not known."""
+        """Return whether a machine is on; None: unknown."""
         return self._driver.is_on(host.name) if self._driver.knows(host.name) else None
 
-    def _tell(
+    def _request(
         self, host: PowerHost, wanted: str, switch: Callable[[], None], now: datetime.datetime
     ) -> None:
-        """Switch a machine, unless it was told the same a moment ago."""
-        before = self._asked.get(host.id)
+        """Switch a machine, unless the same was requested a moment ago."""
+        before = self._requests.get(host.id)
         if before is None or before[0] != wanted or now - before[1] >= _REPEAT_AFTER:
             switch()
-            self._asked[host.id] = wanted, now
+            self._requests[host.id] = wanted, now
 
-    def _judge(self, host: PowerHost, now: datetime.datetime) -> None:
-        """Write that a host failed which should be awake by now, if it is not."""
+    def _check_late(self, host: PowerHost, now: datetime.datetime) -> None:
+        """Mark a host as failed that should be awake by now and is not."""
         is_waking = host.state is PowerState.WAKING
         if host.failed or not is_waking or not self._terms.is_late(host, now):
             return
@@ -350,7 +353,7 @@ class HostPower(PeriodicWorker):
 
 
 def _is_ready(service: _Service | None) -> bool:
-    """Tell whether a nova-compute is up, and takes servers."""
+    """Return whether a nova-compute is up, and takes servers."""
     return (
         service is not None and domain_hosts.is_service_up(service) and not _is_disabled(service)
     )
@@ -360,14 +363,14 @@ def _is_disabled(service: _Service) -> bool:
     return service.get('status') == 'disabled'
 
 
-def _is_ours(service: _Service) -> bool:
-    """Tell whether a nova-compute is disabled because its host sleeps."""
+def _is_disabled_for_power(service: _Service) -> bool:
+    """Return whether a nova-compute is disabled because its host is powered off."""
     return _is_disabled(service) and service.get('disabled_reason') == power.DISABLED_REASON
 
 
 def _enable(conn: 'connections.Connection', service: _Service) -> None:
-    """Enable a nova-compute that is disabled because its host sleeps."""
-    if _is_ours(service):
+    """Enable a nova-compute that is disabled because its host is powered off."""
+    if _is_disabled_for_power(service):
         hypervisors.set_status(conn, service['id'], None)
 
 
@@ -376,9 +379,9 @@ def _labels(host: PowerHost) -> set[str]:
     return {name.partition('.')[0] for name in (host.name, host.service_name)}
 
 
-def _may_be_held(room: placement.HostCapacity | None) -> bool:
-    return room is not None and room.has_only_ordinary
+def _may_be_claimed(capacity: placement.HostCapacity | None) -> bool:
+    return capacity is not None and capacity.has_only_ordinary
 
 
-def _is_empty(room: placement.HostCapacity | None) -> bool:
-    return room is not None and not any(room.used.values()) and not room.slots_used
+def _is_empty(capacity: placement.HostCapacity | None) -> bool:
+    return capacity is not None and not any(capacity.used.values()) and not capacity.slots_used

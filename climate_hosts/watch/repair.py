@@ -48,14 +48,14 @@ if TYPE_CHECKING:
 _NOT_IN_PLACEMENT: Final = 'Placement has it no more: delete it'
 _CAUSE: Final = Cause(stuck.REPAIR)
 _CHUNK_SIZE = 500
-#: What is wrong with them.
+#: The reason of the repair of a flavor.
 STALE_FLAVOR = 'its reservation is no more'
 
 
 class HostRepair:
-    """Repair hosts, or say what would be done.
+    """Repair hosts, or report what would be done.
 
-    :param yes: whether to do it
+    :param yes: whether to repair them
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class HostRepair:
         self._yes = yes
 
     def run(self) -> Iterator[RepairResult]:
-        """Compare, and repair each thing that is wrong."""
+        """Compare, and repair everything that is wrong."""
         # A row is written before its host is put into the aggregate.
         members = {each.id: each.name for each in placement.list_pool(self._conn)}
         present = {host.provider_id: host for host in db.iterate_all(self._database)}
         for provider_id in sorted(members.keys() - present.keys()):
-            yield self._give_back(provider_id, f'no pool has the host {members[provider_id]}')
+            yield self._return_host(provider_id, f'no pool has the host {members[provider_id]}')
         for provider_id, host in sorted(present.items()):
             name = host.hypervisor_hostname
             if host.is_leaving:
@@ -84,12 +84,12 @@ class HostRepair:
                 wrong = 'its enrolment has not ended: enrol it again, or delete it'
                 yield RepairResult(name, wrong, None)
             elif host.open_to_unreserved and provider_id in members:
-                yield self._give_back(provider_id, f'no lease has the shared host {name}')
+                yield self._return_host(provider_id, f'no lease has the shared host {name}')
             elif host.is_isolated and provider_id not in members:
                 yield self._missing_aggregate(host)
         yield from self._lanes(present)
 
-    def _give_back(self, provider_id: str, wrong: str) -> RepairResult:
+    def _return_host(self, provider_id: str, wrong: str) -> RepairResult:
         return self._do(
             provider_id,
             f'{wrong}, but ordinary servers are kept off',
@@ -115,7 +115,7 @@ class HostRepair:
         )
 
     def _lanes(self, present: Mapping[str, Host]) -> Iterator[RepairResult]:
-        """Close lanes that are nobody's any more, and make those anew that hosts lack."""
+        """Close lanes without a reservation, and recreate lanes that hosts lack."""
         found = placement.list_lanes(self._conn)
         for lane in found:
             if lane.root_id not in present and lane_providers.is_open(self._conn, lane.id):
@@ -157,7 +157,7 @@ class HostRepair:
                 lost,
             )
         elif not host.is_isolated:
-            # Of one that is kept that was told already.
+            # For an isolated host that was reported already.
             yield RepairResult(name, _NOT_IN_PLACEMENT, None)
 
     def _do(
@@ -177,11 +177,11 @@ def close_stale_lanes(
     hosts: Mapping[int, Host],
     opened: Collection[str],
 ) -> Iterator[str]:
-    """Close the open lanes of reservations that are over; one statement if there is none.
+    """Close the open lanes of reservations that have ended; one statement if there is none.
 
     :param hosts: by their ids
     :param opened: the ids of the lanes that were open a moment ago
-    :returns: what was done, for the log
+    :returns: what was closed, for the log
     """
     mine = {
         (host.id, number): lane_id
@@ -213,7 +213,7 @@ def close_stale_lanes(
 def _clear_lane(
     conn: 'connections.Connection', lane_id: str, reservation_ids: Collection[str]
 ) -> str | None:
-    """Close a lane if it is that of one of some reservations; return the id of that."""
+    """Close a lane if it is open to one of some reservations; return its id."""
     ids = {lanes.reservation_aggregate(each): each for each in reservation_ids}
     try:
         had = lane_providers.clear_lane(conn, lane_id, ids)
@@ -225,16 +225,16 @@ def _clear_lane(
 def find_unexplained_lanes(
     database: Database, conn: 'connections.Connection', host: Host
 ) -> Iterator[tuple[str, frozenset[str]]]:
-    """Return the lanes of a host with aggregates of a reservation that is over or unknown.
+    """Return the lanes of a host with aggregates of a reservation that has ended or is unknown.
 
-    :returns: the id of each, and its aggregates
+    :returns: the id of each lane, and its aggregates
     """
     for lane_id in host.lane_ids:
         try:
             found = lane_providers.read_access(conn, lane_id).aggregates
         except errors.Gone:
             continue
-        # Read after the lane was looked at: the reservation that had it then is known by now.
+        # Read after the lane: the reservation that had it then is in the database by now.
         live = (
             database.read(host_reservations.list_reserved_lanes, [host.id], True, started=False)
             if found
@@ -252,7 +252,7 @@ def find_unexplained_lanes(
 def recreate_lanes(
     database: Database, conn: 'connections.Connection', host: Host, lost: Collection[int]
 ) -> None:
-    """Make lanes of a host, and have the leases open them that have them now.
+    """Recreate lanes of a host, and have the leases open them that have them now.
 
     :param lost: their numbers
     """
@@ -260,7 +260,7 @@ def recreate_lanes(
     root = placement.Provider(host.provider_id, host.hypervisor_hostname, host.provider_id)
     lane_ids = list(host.lane_ids)
     for number in lost:
-        # One that has its name may be there already, with another id.
+        # A lane with this name may exist already, with another id.
         lane_ids[number] = lane_providers.make_lane(conn, root, number, lane_ids[number])
     database.write(_record_lanes, host, lane_ids, lost)
 
@@ -273,14 +273,14 @@ def _record_lanes(
     now = sql.read_time(session)
     for each in host_reservations.list_reserved_lanes(session, [host.id], live=True):
         lease = leases.find(session, each.lease_id, lock=True) if each.lane in lost else None
-        # A start that is still going on looks again by itself.
+        # A start that is in progress polls again itself.
         if lease is not None and lease.status == states.LeaseStatus.ACTIVE:
             change = Change(reallocation.add_reallocations(lease, [each.reservation_id], now))
             store.save(session, lease, change, now, _CAUSE)
 
 
 def find_stale_flavors(database: Database, conn: 'connections.Connection') -> Iterator[str]:
-    """Yield the ids of flavors whose reservation is over or does not exist."""
+    """Yield the ids of flavors whose reservation has ended or does not exist."""
     present = flavors.list_reservation_flavors(conn)
     while chunk := {*islice(present, _CHUNK_SIZE)}:
         yield from sorted(chunk - database.read(reservations.filter_holding, chunk))
@@ -289,9 +289,9 @@ def find_stale_flavors(database: Database, conn: 'connections.Connection') -> It
 def repair_flavors(
     database: Database, conn: 'connections.Connection', yes: bool
 ) -> Iterator[RepairResult]:
-    """Delete such flavors, or say that it would be done.
+    """Delete stale flavors, or report that they would be deleted.
 
-    :param yes: whether to do it
+    :param yes: whether to delete them
     """
     for each in find_stale_flavors(database, conn):
         yield repair_remote(
