@@ -8,7 +8,7 @@ from oslo_serialization import jsonutils
 
 from climate_common import dates
 from climate_core.lease import views
-from climate_hosts.db.hosts import HostPromise
+from climate_hosts.db.hosts import HostAllocation
 from climate_hosts.domain import hosts
 from climate_networks.domain.floatingips import FloatingIp
 from climate_networks.domain.networks import RegisteredSegment
@@ -99,7 +99,7 @@ def network(one: RegisteredSegment, is_operator: bool, hidden: Collection[str]) 
     }
 
 
-def allocation(host: hosts.Host, promised: Iterable[HostPromise]) -> dict[str, Any]:
+def allocation(host: hosts.Host, promised: Iterable[HostAllocation]) -> dict[str, Any]:
     """Return the reservations that one host is promised to, as the API shows them."""
     return {
         'resource_id': str(host.id),

@@ -8,7 +8,7 @@ from climate_core.api.schemas import common, paging, registered, usage
 from climate_hosts.domain import power
 
 _NAME, _FLAG = limits.NAME_SCHEMA, registered.FLAG
-_OWN: dict[str, dict[str, Any]] = {
+_COMMON: dict[str, dict[str, Any]] = {
     'pool': {**_NAME, 'description': 'The name of its pool; without it: default.'},
     'reservable': registered.RESERVABLE,
     'disabled': {**_FLAG, 'description': 'The opposite of ``reservable``.'},
@@ -37,13 +37,13 @@ CREATE: dict[str, Any] = registered.with_values(
             'promises; default false: a host with servers is refused. Not with ``shared`` or '
             '``disabled``.',
         },
-        **_OWN,
+        **_COMMON,
     },
     ('name',),
 )
 UPDATE: dict[str, Any] = registered.with_values(
     {
-        **_OWN,
+        **_COMMON,
         'kept_on': {
             **_FLAG,
             'description': 'Whether it is never switched off, and switched on if it is off.',
@@ -107,11 +107,11 @@ SHOWN: dict[str, Any] = {
 ONE: dict[str, Any] = common.envelope('host', SHOWN)
 MANY: dict[str, Any] = paging.many('hosts', SHOWN)
 
-_ASKED: dict[str, Any] = {**_NAME, 'description': 'Only hosts with exactly this name.'}
+_NAME_FILTER: dict[str, Any] = {**_NAME, 'description': 'Only hosts with exactly this name.'}
 QUERY: dict[str, dict[str, Any]] = {
     'pool': {**_NAME, 'description': 'Only hosts of this pool.'},
     'reservable': {'type': 'boolean', 'description': 'Only hosts that take promises, or not.'},
-    'hypervisor_hostname': _ASKED,
+    'hypervisor_hostname': _NAME_FILTER,
     'service_name': {**_NAME, 'description': 'Only nodes of this nova-compute.'},
     'limit': paging.LIMIT,
     'marker': paging.marker('host'),

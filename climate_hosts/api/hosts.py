@@ -103,7 +103,7 @@ def allocations(backend: Backend, request: Request) -> webob.Response:
         found, more = db.list_page(session, query)
         ids = [each.id for each in found]
         filters = (asked.get('lease_id'), asked.get('reservation_id'))
-        promised = db.promised(session, ids, *(each and each.lower() for each in filters))
+        promised = db.list_allocations(session, ids, *(each and each.lower() for each in filters))
         return [render.allocation(each, promised) for each in found], more
 
     found, more = backend.database.read(read)
@@ -117,7 +117,7 @@ def allocation(backend: Backend, request: Request, host_id: str) -> webob.Respon
     number = _number(host_id)
 
     def read(session: orm.Session) -> dict[str, Any]:
-        return render.allocation(db.get(session, number), db.promised(session, [number]))
+        return render.allocation(db.get(session, number), db.list_allocations(session, [number]))
 
     return answer(200, {'allocation': backend.database.read(read)})
 

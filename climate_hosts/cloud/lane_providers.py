@@ -34,14 +34,14 @@ class LaneAccess:
     aggregates: frozenset[str]
 
 
-def make_names(conn: 'connections.Connection') -> None:
+def create_names(conn: 'connections.Connection') -> None:
     """Make the resource classes and the trait of lanes."""
     for name in (lanes.SLOT, lanes.HOST):
         PLACEMENT.request(conn, 'PUT', f'/resource_classes/{name}')
     PLACEMENT.request(conn, 'PUT', f'/traits/{lanes.TRAIT}')
 
 
-def make_lane(
+def create_lane(
     conn: 'connections.Connection',
     root: placement.Provider,
     number: int,
@@ -222,7 +222,7 @@ def close_lane(conn: 'connections.Connection', lane_id: str) -> list[str]:
     return placement.list_consumers(conn, lane_id)
 
 
-def leave_lane(conn: 'connections.Connection', lane_id: str, reservation_id: str) -> list[str]:
+def drain_lane(conn: 'connections.Connection', lane_id: str, reservation_id: str) -> list[str]:
     """Close a lane to servers of a reservation; return the ids of those that are in it.
 
     The lane stays the reservation's, and no other one may open it, until this is called and finds

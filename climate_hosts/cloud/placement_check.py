@@ -17,7 +17,7 @@ from oslo_utils import uuidutils
 from climate_common import lanes
 from climate_core.cloud import errors
 from climate_core.cloud.placement import PLACEMENT
-from climate_hosts.cloud.lane_providers import make_names
+from climate_hosts.cloud.lane_providers import create_names
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -38,7 +38,7 @@ def overbooks(conn: 'connections.Connection') -> bool:
 
     :param conn: the rights of the service
     """
-    make_names(conn)
+    create_names(conn)
     _remove(conn)
     provider_id = uuidutils.generate_uuid()
     try:

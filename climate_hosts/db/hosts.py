@@ -217,7 +217,7 @@ def exist(session: orm.Session) -> bool:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class HostPromise:
+class HostAllocation:
     """A live reservation that a host is allocated to, in the time of its lease."""
 
     host_id: int
@@ -228,12 +228,12 @@ class HostPromise:
     end_date: datetime.datetime
 
 
-def promised(
+def list_allocations(
     session: orm.Session,
     host_ids: Collection[int],
     lease_id: str | None = None,
     reservation_id: str | None = None,
-) -> list[HostPromise]:
+) -> list[HostAllocation]:
     """Read the live reservations that hosts are allocated to, by time; one statement."""
     query = (
         sa.select(
@@ -257,7 +257,7 @@ def promised(
         query = query.where(_LEASE.c.id == lease_id)
     if reservation_id is not None:
         query = query.where(_RESERVATION.c.id == reservation_id)
-    return [HostPromise(*row) for row in session.execute(query)]
+    return [HostAllocation(*row) for row in session.execute(query)]
 
 
 def iterate_all(database: Database) -> Iterator[hosts.Host]:

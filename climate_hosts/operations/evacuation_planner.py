@@ -157,7 +157,9 @@ class EvacuationPlanner:
         for first in range(0, max(1, min(len(up), max(_MAX_CANDIDATES, size))), size):
             looked += evacuation_inventory.read_candidates(conn, up[first : first + size])
             try:
-                return server_placement.choose_hosts(looked, count, free, self._strategy, spares, moving)
+                return server_placement.choose_hosts(
+                    looked, count, free, self._strategy, spares, moving
+                )
             except CannotDrainHosts as exc:
                 failure = exc
         if len(up) <= len(looked):

@@ -21,10 +21,9 @@ from climate_common import dates
 from climate_core import exceptions
 from climate_core.cloud import errors, placement
 from climate_core.db.engine import Clock
-from climate_core.lease import changes, model, states
+from climate_core.lease import model, states
 from climate_core.lease.changes import Queue
 from climate_core.plugins.base import PollAgain
-from climate_core.plugins.common_pool import server_placement
 from climate_core.plugins.common_pool.server_placement import CandidateHost, CannotDrainHosts
 from climate_hosts.db import shared_hosts as db_shared
 from climate_hosts.db.shared_hosts import SharedHost

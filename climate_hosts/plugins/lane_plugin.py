@@ -205,7 +205,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
                 waits.append(wait)
         # Lanes that were prepared, and are no longer allocated to it.
         for lane_id in sorted(_prepared(reservation).keys() - _lanes_of(reservation)):
-            lane_providers.leave_lane(conn, lane_id, reservation.id)
+            lane_providers.drain_lane(conn, lane_id, reservation.id)
         reservation = _with_opened(reservation, opened)
         if waits:
             return dataclasses.replace(waits[0], progress=reservation.progress)
@@ -271,7 +271,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
         left = {
             server_id: str(released[lane_id].unit['service_name'])
             for lane_id in sorted(released.keys() - kept)
-            for server_id in lane_providers.leave_lane(conn, lane_id, reservation.id)
+            for server_id in lane_providers.drain_lane(conn, lane_id, reservation.id)
         }
         # Nothing on a host that failed is as it was.
         wait = self._open_all(lease, reservation, {})
@@ -308,7 +308,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
         conn = self.cloud.service()
         had = {*_lanes_of(reservation), *map(lane_of, reservation.released)}
         inside = {
-            lane_id: lane_providers.leave_lane(conn, lane_id, reservation.id)
+            lane_id: lane_providers.drain_lane(conn, lane_id, reservation.id)
             for lane_id in sorted(had | _prepared(reservation).keys())
         }
         left = {server_id for servers_inside in inside.values() for server_id in servers_inside}

@@ -88,7 +88,7 @@ class LaneShrink:
         for each in closed:
             pieces = left[each.unit_id]
             if not pieces:
-                lane_providers.leave_lane(self.conn, each.lane_id, reservation_id)
+                lane_providers.drain_lane(self.conn, each.lane_id, reservation_id)
             else:
                 smaller = dataclasses.replace(each.allocation, pieces=pieces)
                 lane_providers.set_slots(self.conn, each.lane_id, slots(smaller), is_open=True)

@@ -224,7 +224,7 @@ class HostWatch(PeriodicWorker):
         known = self._database.read(db_hosts.get, host.id)
         for each in rows:
             for lane_id in known.lane_ids:
-                lane_providers.leave_lane(conn, lane_id, each.reservation_id)
+                lane_providers.drain_lane(conn, lane_id, each.reservation_id)
         return len(placement.list_consumers(conn, known.provider_id))
 
     def _read_capacities(self, capacities: dict[int, str]) -> None:

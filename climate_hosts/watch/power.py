@@ -28,7 +28,7 @@ from climate_core.cloud import errors, hypervisors, placement, volumes
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
 from climate_core.threads import PeriodicWorker
 from climate_hosts.cloud import host_claims
-from climate_hosts.cloud.power.base import PowerDriver, PowerTrouble
+from climate_hosts.cloud.power.base import PowerDriver, PowerError
 from climate_hosts.db import host_power as db
 from climate_hosts.domain import hosts as domain_hosts
 from climate_hosts.domain import power
@@ -52,7 +52,7 @@ _THREADS: Final = 8
 _MAX_DELAY: Final = 3
 _TROUBLE: Final[tuple[type[Exception], ...]] = (
     *errors.EXPECTED,
-    PowerTrouble,
+    PowerError,
     *DATABASE_ERRORS,
     Stale,
 )

@@ -65,7 +65,9 @@ def read_node(
 ) -> unit_properties.Node | None:
     """Describe one host; None if Placement does not have it."""
     capacities = placement.read_host_capacities(conn, provider_id)
-    units = {each: placement.read_unit_limits(conn, capacity) for each, capacity in capacities.items()}
+    units = {
+        each: placement.read_unit_limits(conn, capacity) for each, capacity in capacities.items()
+    }
     return read_nodes(conn, listed, capacities, units).get(provider_id)
 
 
@@ -121,7 +123,12 @@ class HostRefresher(PeriodicWorker):
             learnt = known.get(host.provider_id)
             if learnt is not None and not host.knows(learnt):
                 capacity = capacities.get(host.provider_id) or outside[host.provider_id]
-                self._refresh(host, unit_properties.with_unit_sizes(learnt, placement.read_unit_limits(conn, capacity)))
+                self._refresh(
+                    host,
+                    unit_properties.with_unit_sizes(
+                        learnt, placement.read_unit_limits(conn, capacity)
+                    ),
+                )
             problems |= set(self._judge(conn, host, capacities.get(host.provider_id), outside))
         for message in sorted(problems - self._reported):
             LOG.warning('%s', message)

@@ -256,12 +256,12 @@ def recreate_lanes(
 
     :param lost: their numbers
     """
-    lane_providers.make_names(conn)
+    lane_providers.create_names(conn)
     root = placement.Provider(host.provider_id, host.hypervisor_hostname, host.provider_id)
     lane_ids = list(host.lane_ids)
     for number in lost:
         # A lane with this name may exist already, with another id.
-        lane_ids[number] = lane_providers.make_lane(conn, root, number, lane_ids[number])
+        lane_ids[number] = lane_providers.create_lane(conn, root, number, lane_ids[number])
     database.write(_record_lanes, host, lane_ids, lost)
 
 

@@ -8,7 +8,7 @@ from oslo_config import cfg
 
 from climate_core.db import tables
 from climate_core.db.engine import Database
-from climate_hosts.cloud.power.base import PowerDriver, PowerTrouble
+from climate_hosts.cloud.power.base import PowerDriver, PowerError
 from tests.support.fakes import hypervisors
 from tests.support.fakes.state import State
 
@@ -38,7 +38,7 @@ class FakeMachines(PowerDriver):
 
     def is_on(self, name: str) -> bool | None:
         if name in self.silent:
-            raise PowerTrouble(f'{name} does not answer')
+            raise PowerError(f'{name} does not answer')
         return name not in self.off
 
     def switch_on(self, name: str) -> None:

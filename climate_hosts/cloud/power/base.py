@@ -31,7 +31,7 @@ _OFF_SECONDS: Final = 20.0
 _OTHERS: Final = stat.S_IROTH | stat.S_IWOTH
 
 
-class PowerTrouble(Transient):
+class PowerError(Transient):
     """A machine could not be asked or switched; it is tried again. The message has no secrets."""
 
 
@@ -42,7 +42,7 @@ def check_in_time(name: str, seconds: float) -> None:
     :raises PowerTrouble: it is too late
     """
     if seconds > _OFF_SECONDS:
-        raise PowerTrouble(f'The controller of {name} is too slow to switch it off safely')
+        raise PowerError(f'The controller of {name} is too slow to switch it off safely')
 
 
 class BadPowerSettings(Exception):
@@ -186,7 +186,7 @@ class MachinesFile(Generic[M]):
         """
         found = self.names().get(name)
         if found is None:
-            raise PowerTrouble(f'[power] machines_file has no section [{name}]')
+            raise PowerError(f'[power] machines_file has no section [{name}]')
         return found
 
     def _look(self) -> tuple[int, int, int]:

@@ -28,7 +28,7 @@ from climate_hosts.cloud.power.base import (
     Machine,
     MachinesFile,
     PowerDriver,
-    PowerTrouble,
+    PowerError,
     check_in_time,
 )
 
@@ -110,7 +110,7 @@ class IpmiDriver(PowerDriver):
     def is_on(self, name: str) -> bool:
         state = _STATE.search(self._ask(name, 'status'))
         if state is None:
-            raise PowerTrouble(f'The controller of {name} did not say whether it is on')
+            raise PowerError(f'The controller of {name} did not say whether it is on')
         return state[1] == 'on'
 
     def switch_on(self, name: str) -> None:
@@ -158,11 +158,11 @@ class IpmiDriver(PowerDriver):
             )
         except subprocess.TimeoutExpired:
             told = f'The controller of {name} did not answer in {_TIMEOUT} seconds'
-            raise PowerTrouble(told) from None
+            raise PowerError(told) from None
         except OSError as exc:
-            raise PowerTrouble(f'ipmitool cannot be run: {exc.strerror}') from None
+            raise PowerError(f'ipmitool cannot be run: {exc.strerror}') from None
         if done.returncode:
-            raise PowerTrouble(_reason(name, done.stderr))
+            raise PowerError(_reason(name, done.stderr))
         return done.stdout
 
 

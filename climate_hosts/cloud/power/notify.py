@@ -13,7 +13,7 @@ from typing import Final
 import requests
 from oslo_config import cfg
 
-from climate_hosts.cloud.power.base import PowerDriver, PowerTrouble
+from climate_hosts.cloud.power.base import PowerDriver, PowerError
 
 #: Seconds between two requests for the same.
 _REPEAT: Final = 60.0
@@ -54,9 +54,9 @@ class NotifyDriver(PowerDriver):
             answer = requests.post(url, json=body, timeout=_TIMEOUT, allow_redirects=False)
         except requests.RequestException as exc:
             # Its text has the URL, which may have a token.
-            raise PowerTrouble(f'[power] notify_url: {type(exc).__name__}') from None
+            raise PowerError(f'[power] notify_url: {type(exc).__name__}') from None
         if answer.status_code >= 300:
-            raise PowerTrouble(f'[power] notify_url answered {answer.status_code}')
+            raise PowerError(f'[power] notify_url answered {answer.status_code}')
         with self._lock:
             self._told[name] = wanted, self._clock()
 

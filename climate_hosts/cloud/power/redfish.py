@@ -21,7 +21,7 @@ from climate_hosts.cloud.power.base import (
     Machine,
     MachinesFile,
     PowerDriver,
-    PowerTrouble,
+    PowerError,
     check_in_time,
 )
 
@@ -107,7 +107,7 @@ class RedfishDriver(PowerDriver):
             return root.get_system(machine.system)
         systems = root.get_system_collection().members_identities
         if len(systems) != 1:
-            raise PowerTrouble(
+            raise PowerError(
                 f'The controller of {name} has {len(systems)} systems: name one as system in its '
                 'section of [power] machines_file'
             )
@@ -120,6 +120,6 @@ def _answered(name: str) -> Iterator[None]:
     try:
         yield
     except exceptions.HTTPError as exc:
-        raise PowerTrouble(f'The controller of {name} answered {exc.status_code}') from None
+        raise PowerError(f'The controller of {name} answered {exc.status_code}') from None
     except (exceptions.SushyError, requests.RequestException, OSError) as exc:
-        raise PowerTrouble(f'The controller of {name}: {type(exc).__name__}') from None
+        raise PowerError(f'The controller of {name}: {type(exc).__name__}') from None

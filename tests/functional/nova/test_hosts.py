@@ -282,13 +282,13 @@ class TestLane(HostsTest):
 
             self.cloud.requests.clear()
             self.cloud.before = claim
-            assert lane_providers.leave_lane(self.conn, self.lane_id, 'r') == came
+            assert lane_providers.drain_lane(self.conn, self.lane_id, 'r') == came
             self.cloud.before = lambda _method, _path: None
             found = lane_providers.read_access(self.conn, self.lane_id).aggregates
             assert found == ({ended} if came else set())
             for each in came:
                 self.placement.delete(f'/allocations/{each}', version='1.39')
-            assert lane_providers.leave_lane(self.conn, self.lane_id, 'r') == []
+            assert lane_providers.drain_lane(self.conn, self.lane_id, 'r') == []
             assert not lane_providers.is_open(self.conn, self.lane_id)
             outcomes.append(len(came))
         # The slots are closed by the third request, after which no claim gets in.
@@ -302,7 +302,7 @@ class TestLane(HostsTest):
     def test_lane_of_another_host_is_refused(self):
         root = placement.Provider(self.provider('host2'), 'host1', self.provider('host2'))
         with pytest.raises(errors.Refused, match='does not belong to'):
-            lane_providers.make_lane(self.conn, root, 0)
+            lane_providers.create_lane(self.conn, root, 0)
 
 
 def _fail(*_args):

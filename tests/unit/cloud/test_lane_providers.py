@@ -44,7 +44,7 @@ class Lane:
         return server_id
 
     def leave(self, reservation_id):
-        return lane_providers.leave_lane(self.hosts.conn, self.id, reservation_id)
+        return lane_providers.drain_lane(self.hosts.conn, self.id, reservation_id)
 
 
 @pytest.fixture

@@ -192,7 +192,7 @@ def test_machine_that_does_not_answer_is_trouble_without_secrets(bench):
         lambda: bench.driver.switch_off(bench.name, False),
         lambda: bench.driver.switch_on(bench.name),
     ):
-        with pytest.raises(base.PowerTrouble) as told:
+        with pytest.raises(base.PowerError) as told:
             switch()
         assert 'secret' not in str(told.value)
         assert '127.0.0.1' not in str(told.value)
@@ -220,7 +220,7 @@ def test_tool_without_an_address_is_told_by_notifications_alone():
 def test_tool_that_is_not_there_is_trouble_without_secrets(tmp_path):
     bench = NotifyBench(tmp_path)
     bench.close()
-    with pytest.raises(base.PowerTrouble) as told:
+    with pytest.raises(base.PowerError) as told:
         bench.driver.switch_on('cn1')
     assert str(told.value) == '[power] notify_url: ConnectionError'
 
@@ -252,13 +252,13 @@ class TestRedfish:
 
     def test_machine_without_a_section_is_not_known(self, bench):
         assert not bench.driver.knows('cn3')
-        with pytest.raises(base.PowerTrouble, match='has no section'):
+        with pytest.raises(base.PowerError, match='has no section'):
             bench.driver.switch_on('cn3')
 
     def test_file_is_read_again_when_it_has_changed(self, bench):
         text = bench.file.read_text()
         bench.emulator.machines(bench.file, 'wrong-secret')
-        with pytest.raises(base.PowerTrouble) as told:
+        with pytest.raises(base.PowerError) as told:
             bench.driver.is_on(bench.name)
         assert str(told.value) == 'The controller of cn1 answered 401'
         bench.file.write_text(text.replace('[cn1]', '[cn3]'))
@@ -269,7 +269,7 @@ class TestRedfish:
 
     def test_controller_with_several_systems_wants_one_named(self, bench):
         bench.file.write_text(re.sub('system = .*', '', bench.file.read_text()))
-        with pytest.raises(base.PowerTrouble, match='has 2 systems: name one as system'):
+        with pytest.raises(base.PowerError, match='has 2 systems: name one as system'):
             bench.driver.is_on(bench.name)
 
 
@@ -334,7 +334,7 @@ def test_controller_that_is_not_there_is_asked_once_and_not_logged(tmp_path, cap
 
     monkeypatch.setattr(requests.Session, 'request', refuse)
     driver = redfish_driver(tmp_path, 'https://192.0.2.1')
-    with pytest.raises(base.PowerTrouble, match='The controller of cn1: ConnectionError'):
+    with pytest.raises(base.PowerError, match='The controller of cn1: ConnectionError'):
         driver.is_on('cn1')
     assert len(asked) == 1
     assert '192.0.2.1' not in caplog.text
@@ -348,7 +348,7 @@ def test_machine_is_not_switched_off_long_after_that_was_wanted(tmp_path, monkey
     monkeypatch.setattr(driver, '_system', lambda _name: system)
     clock = mock.Mock(side_effect=[0.0, 21.0, 30.0, 50.0])
     monkeypatch.setattr('climate_hosts.cloud.power.redfish.time', mock.Mock(monotonic=clock))
-    with pytest.raises(base.PowerTrouble, match='The controller of cn1 is too slow'):
+    with pytest.raises(base.PowerError, match='The controller of cn1 is too slow'):
         driver.switch_off('cn1', True)
     assert not system.reset_system.called
     driver.switch_off('cn1', False)

@@ -118,7 +118,7 @@ def test_what_a_controller_refuses_is_trouble_without_secrets(file, emulator, wr
     if 'address' in wrong:
         text = '[cn1]\naddress = no-secret.invalid\nusername = climate\npassword = a-secret'
         file.write_text(text)
-    with pytest.raises(base.PowerTrouble, match=told) as refused:
+    with pytest.raises(base.PowerError, match=told) as refused:
         make(file).is_on('cn1')
     for text in (str(refused.value), caplog.text):
         assert 'secret' not in text
@@ -128,7 +128,7 @@ def test_what_a_controller_refuses_is_trouble_without_secrets(file, emulator, wr
 def test_controller_that_refuses_says_why(driver, emulator):
     emulator.refuse('cn1', 'soft')
     told = 'The controller of cn1 refused it: Command not supported in present state'
-    with pytest.raises(base.PowerTrouble) as refused:
+    with pytest.raises(base.PowerError) as refused:
         driver.switch_off('cn1', False)
     assert str(refused.value) == told
     # The power can be cut.
@@ -142,10 +142,10 @@ def test_command_that_hangs_is_ended(driver, monkeypatch, tmp_path):
     slow.chmod(0o700)
     monkeypatch.setattr(driver, '_command', (str(slow),))
     monkeypatch.setattr('climate_hosts.cloud.power.ipmi._TIMEOUT', 0.1)
-    with pytest.raises(base.PowerTrouble, match=r'did not answer in 0\.1 seconds'):
+    with pytest.raises(base.PowerError, match=r'did not answer in 0\.1 seconds'):
         driver.switch_on('cn1')
     slow.unlink()
-    with pytest.raises(base.PowerTrouble, match='ipmitool cannot be run: No such file'):
+    with pytest.raises(base.PowerError, match='ipmitool cannot be run: No such file'):
         driver.switch_on('cn1')
 
 
@@ -163,7 +163,7 @@ def test_what_is_not_understood_is_trouble_without_secrets(
     strange.write_text(f'#!/bin/sh\n{printed}\n')
     strange.chmod(0o700)
     monkeypatch.setattr(driver, '_command', (str(strange),))
-    with pytest.raises(base.PowerTrouble) as refused:
+    with pytest.raises(base.PowerError) as refused:
         driver.is_on('cn1')
     assert str(refused.value) == told
 
@@ -172,7 +172,7 @@ def test_machine_is_not_switched_off_long_after_that_was_wanted(driver, emulator
     """It may be wanted on again by then."""
     clock = mock.Mock(side_effect=[0.0, 21.0])
     monkeypatch.setattr('climate_hosts.cloud.power.ipmi.time', mock.Mock(monotonic=clock))
-    with pytest.raises(base.PowerTrouble, match='The controller of cn1 is too slow'):
+    with pytest.raises(base.PowerError, match='The controller of cn1 is too slow'):
         driver.switch_off('cn1', True)
     assert emulator.is_on('cn1')
 

@@ -120,12 +120,12 @@ def test_promises_of_a_host_are_found(any_world: World) -> None:
     lease = hosts.promise(database, host_id)
     assert database.read(allocations.find_last_allocation, host_id) == (1, lease.end_date)
     assert database.read(allocations.find_last_allocation, other) is None
-    (found,) = database.read(db.promised, [host_id, other])
+    (found,) = database.read(db.list_allocations, [host_id, other])
     assert (found.host_id, found.lease_id, found.end_date) == (host_id, lease.id, lease.end_date)
     over = tables.RESERVATIONS.update().values(status='deleted')
     with database.writer() as session:
         session.execute(over)
-    assert database.read(db.promised, [host_id]) == []
+    assert database.read(db.list_allocations, [host_id]) == []
     assert database.read(allocations.find_last_allocation, host_id) is None
     database.write(db.delete, host_id)
 

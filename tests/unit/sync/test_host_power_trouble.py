@@ -5,7 +5,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.cloud import hypervisors, placement
-from climate_hosts.cloud.power.base import PowerTrouble
+from climate_hosts.cloud.power.base import PowerError
 from climate_hosts.domain import hosts
 from climate_hosts.operations import host_power
 from tests.support.hosts import promise
@@ -200,7 +200,7 @@ def test_tool_is_told_to_switch_a_host_on_again_that_was_never_off(one, monkeypa
 
     def switch_on(_name):
         if down:
-            raise PowerTrouble('it does not answer')
+            raise PowerError('it does not answer')
         told.append('on')
 
     monkeypatch.setattr(one.machines, 'switch_on', switch_on)
