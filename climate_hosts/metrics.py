@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of hosts that sleep, where hosts do."""
+"""Metrics of the power states of hosts."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from climate_hosts.domain import power
 
 
 class PowerCollector(CachedCollector[host_power.PowerCounts]):
-    """Count the hosts that sleep, and for how long they did."""
+    """Count the hosts by power state, and the time for which they were off."""
 
     def __init__(self, database: Database, seconds: float) -> None:
         super().__init__(seconds)

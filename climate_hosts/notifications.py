@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the notifications of hosts that are put to sleep and woken."""
+"""Create the notifications of hosts that are powered off and on."""
 
 import datetime
 from typing import Any, Final
@@ -10,20 +10,20 @@ from climate_hosts.domain import power
 from climate_hosts.domain.hosts import Host
 
 PREFIX: Final = 'host.power.'
-#: Of a host that did not wake.
+#: The event type of a host that did not wake.
 FAILED: Final = f'{PREFIX}failed'
 
 
 def state_changed(
     host: Host, state: power.PowerState | None, now: datetime.datetime
 ) -> tuple[str, dict[str, Any]]:
-    """Write that a host comes into a power state; None: it is awake."""
+    """Create the notification of a host that enters a power state; None: it is on."""
     name = str(state or power.AWAKE)
     return f'{PREFIX}{name}', _payload(host, name, None, now)
 
 
 def wake_failed(host: Host, reason: str, now: datetime.datetime) -> tuple[str, dict[str, Any]]:
-    """Write that a host did not wake in time."""
+    """Create the notification of a host that did not wake in time."""
     return FAILED, _payload(host, str(power.PowerState.WAKING), reason, now)
 
 

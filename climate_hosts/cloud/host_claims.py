@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take all of an empty host in Placement, so that no server comes to it, and give it back.
+"""Claim all of an empty host in Placement, so that no server enters it, and release it.
 
-A hold is an allocation of all memory of a host. Placement refuses it while anything is there, and
-refuses everything else while it is there. Where no single allocation may be so large it is
-several, which are made at once. Ids are derived from that of the host: any number of managers may
-do the same.
+The claim is an allocation of all memory of the host. Placement rejects it while anything is there,
+and rejects everything else while it exists. Where no single allocation may be so large the claim
+is several allocations, in one request. Their ids are derived from the id of the host: any number
+of managers may do the same.
 """
 
 import uuid
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 _NAMESPACE: Final = uuid.UUID('3d8a4b0e-5a43-5f0e-8a0f-0f5b7e6f1c52')
 _CLASS: Final = 'MEMORY_MB'
 _TYPE: Final = 'CLIMATE_HOLD'
-#: The most allocations of a hold. One that was released in part has any of these ids.
-_MOST: Final = 4096
+#: The maximum number of allocations of a claim, which limits the ids that are released.
+_MAX_ALLOCATIONS: Final = 4096
 
 
 def take(conn: 'connections.Connection', provider_id: str) -> bool:
-    """Hold a host; tell whether it is held, which proves that nothing else is there.
+    """Claim a host; return whether it is claimed, which proves that nothing else is there.
 
-    One that has no memory in Placement, as a node of Ironic, cannot be held; nor one of which
-    more than 4096 allocations would be needed.
+    A host without memory in Placement, as a node of Ironic, cannot be claimed; nor can a host that
+    would need more than 4096 allocations.
 
     :raises climate_core.cloud.errors.Gone: there is no such provider
     """
@@ -39,15 +39,15 @@ def take(conn: 'connections.Connection', provider_id: str) -> bool:
     wanted = {
         _id(provider_id, number): amount for number, amount in enumerate(_amounts(inventory))
     }
-    if not 0 < len(wanted) <= _MOST:
+    if not 0 < len(wanted) <= _MAX_ALLOCATIONS:
         return False
     there = placement.read_allocations(conn, provider_id)
     if there.keys() - wanted.keys():
         release(conn, provider_id)
         return False
-    if _is_held(there, wanted):
+    if _is_claimed(there, wanted):
         return True
-    # Delete the hold of an earlier inventory.
+    # Delete the claim of an earlier inventory.
     for each in there:
         _delete(conn, each)
     owner = {
@@ -63,17 +63,17 @@ def take(conn: 'connections.Connection', provider_id: str) -> bool:
     response = PLACEMENT.send(conn, 'POST', '/allocations', body)
     if response.status_code != 409:
         errors.check_response(response, PLACEMENT.name)
-    # Of claims at the same moment Placement may have accepted both.
-    if _is_held(placement.read_allocations(conn, provider_id), wanted):
+    # Placement may have accepted both of two concurrent claims.
+    if _is_claimed(placement.read_allocations(conn, provider_id), wanted):
         return True
     release(conn, provider_id)
     return False
 
 
 def release(conn: 'connections.Connection', provider_id: str) -> None:
-    """Give a host back; one that is not held is fine."""
+    """Release a host, if it is claimed."""
     there = placement.list_consumers(conn, provider_id)
-    ours = {_id(provider_id, number) for number in range(_MOST)} if there else set()
+    ours = {_id(provider_id, number) for number in range(_MAX_ALLOCATIONS)} if there else set()
     for consumer in sorted(ours.intersection(there)):
         _delete(conn, consumer)
 
@@ -85,16 +85,16 @@ def _delete(conn: 'connections.Connection', consumer: str) -> None:
 
 
 def _id(provider_id: str, number: int) -> str:
-    """Return the id of one consumer of the hold on a host."""
+    """Return the id of a consumer of the claim of a host."""
     return str(uuid.uuid5(_NAMESPACE, f'{provider_id}|{number}'))
 
 
-def _is_held(there: Mapping[str, Mapping[str, int]], wanted: Mapping[str, int]) -> bool:
+def _is_claimed(there: Mapping[str, Mapping[str, int]], wanted: Mapping[str, int]) -> bool:
     return {each: found.get(_CLASS) for each, found in there.items()} == dict(wanted)
 
 
 def _amounts(inventory: Mapping[str, Any]) -> Sequence[int]:
-    """Return all of an inventory in amounts that one allocation may have."""
+    """Split an inventory into amounts that an allocation may have."""
     total = int((inventory['total'] - inventory['reserved']) * inventory['allocation_ratio'])
     most = min(inventory['max_unit'], total)
     if most <= 0:

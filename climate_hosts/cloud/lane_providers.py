@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The calls to Placement about lanes, the child providers by which servers enter hosts.
 
-See :mod:`climate_common.lanes`. The slots of a lane are what servers of one reservation take;
-while all of them are reserved the lane is closed. What is said of the functions of
-:mod:`climate_core.cloud.placement` holds for these.
+See :mod:`climate_common.lanes`. Servers of one reservation take the slots of a lane;
+while all of them are reserved the lane is closed. The functions have the contract of those of
+:mod:`climate_core.cloud.placement`.
 """
 
 import dataclasses
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 #: Sets aggregates without a generation, which each claim of a server changes.
 _WITHOUT_GENERATION: Final = '1.18'
-#: The most that a database keeps of an inventory: a lane for servers of any size and number.
+#: The maximum of an inventory in the database: a lane for servers of any size and number.
 MAX_SLOTS: Final = 2**31 - 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LaneAccess:
-    """Hold whose servers may enter a lane when it is open.
+    """The access to a lane: the aggregates of the servers that may enter when it is open.
 
-    :param generation: of the lane when that was read
+    :param generation: of the lane when they were read
     """
 
     generation: int
@@ -35,7 +35,7 @@ class LaneAccess:
 
 
 def create_names(conn: 'connections.Connection') -> None:
-    """Make the resource classes and the trait of lanes."""
+    """Create the resource classes and the trait of lanes."""
     for name in (lanes.SLOT, lanes.HOST):
         PLACEMENT.request(conn, 'PUT', f'/resource_classes/{name}')
     PLACEMENT.request(conn, 'PUT', f'/traits/{lanes.TRAIT}')
@@ -47,10 +47,10 @@ def create_lane(
     number: int,
     lane_id: str | None = None,
 ) -> str:
-    """Make a lane of a host, closed, or find it as it is; return its id.
+    """Create a lane of a host, closed, or find it as it is; return its id.
 
-    :param lane_id: that of one which is made; None: a new one
-    :raises climate_core.exceptions.Permanent: its name is that of another host's lane
+    :param lane_id: the id of a lane that is created; None: a new id
+    :raises climate_core.exceptions.Permanent: a lane of another host has its name
     """
     name = lanes.lane_name(root.name, number)
     lane = placement.find_provider(conn, name)
@@ -61,7 +61,7 @@ def create_lane(
             body['uuid'] = lane_id
         response = PLACEMENT.send(conn, 'POST', '/resource_providers', body)
         if response.status_code == 409:
-            # Another process has just made it.
+            # Another process has just created it.
             lane = placement.find_provider(conn, name)
         else:
             row = errors.read_response(response, PLACEMENT.name)
@@ -78,11 +78,11 @@ def create_lane(
 def _complete_lane(conn: 'connections.Connection', lane_id: str, generation: int | None) -> None:
     """Create the inventory, trait and aggregates that a lane lacks.
 
-    :param generation: that of one that was just made and has nothing; None: look what it has
+    :param generation: of a lane that was just created and has nothing; None: read what it has
     """
 
     def slots(found: Mapping[str, Any]) -> dict[str, Any] | None:
-        # A lane that was made before may be open, and stays so.
+        # A lane that existed before may be open, and stays open.
         made = lanes.SLOT in found['inventories'] and lanes.HOST in found['inventories']
         return None if made else {'inventories': _lane_inventories(1, is_open=False)}
 
@@ -105,7 +105,7 @@ def read_access(conn: 'connections.Connection', lane_id: str) -> LaneAccess:
 def set_lane_aggregates(
     conn: 'connections.Connection', lane_id: str, aggregates: Collection[str]
 ) -> None:
-    """Set the aggregates of a lane, which name the reservation that may enter; empty: none may."""
+    """Set the aggregates of a lane: the reservation that may enter; empty: none may."""
     path = f'/resource_providers/{lane_id}/aggregates'
     response = PLACEMENT.send(
         conn, 'PUT', path, sorted(aggregates), microversion=_WITHOUT_GENERATION
@@ -114,7 +114,7 @@ def set_lane_aggregates(
 
 
 def is_open(conn: 'connections.Connection', lane_id: str) -> bool:
-    """Tell whether anybody's servers may take slots of a lane."""
+    """Return whether any servers may take slots of a lane."""
     inventories = PLACEMENT.read(conn, f'/resource_providers/{lane_id}/inventories', 'inventories')
     slots = inventories.get(lanes.SLOT, {})
     return slots.get('reserved', 0) < slots.get('total', 0) or bool(
@@ -134,9 +134,9 @@ def set_slots(
 
     Servers that have slots keep them, also when there are fewer than that now.
 
-    :param generation: that of the lane if it is known, which saves the look at it; if it is
-        another one by now, the lane is looked at
-    :returns: the generation that it has now
+    :param generation: of the lane if it is known, which saves a read; if it has changed, the lane
+        is read
+    :returns: the present generation
     """
     wanted = _lane_inventories(slots, is_open)
     known = None if generation is None else {GENERATION: generation, 'inventories': {}}
@@ -159,7 +159,7 @@ def open_lane(
     """Open a closed lane to servers; one request if it was prepared.
 
     :param found: as it is, or as :func:`prepare_lane` left it
-    :returns: False: it is not as it was found, and nobody was let in
+    :returns: False: it has changed, and was not opened
     """
     access = _give_lane(conn, lane_id, aggregates, found)
     return access is not None and _put_slots(conn, lane_id, slots, True, access) is not None
@@ -170,7 +170,7 @@ def prepare_lane(
 ) -> int | None:
     """Set the aggregates of a lane to those of a reservation; leave it closed until the start.
 
-    :returns: the generation that it has then; None: it is open, in use or gone, and left alone
+    :returns: the generation after that; None: it is open, in use or gone, and left alone
     """
     path = f'/resource_providers/{lane_id}'
     try:
@@ -179,7 +179,7 @@ def prepare_lane(
         closed = slot.get('reserved') == slot.get('total')
         if not closed or any(PLACEMENT.read(conn, f'{path}/usages', 'usages').values()):
             return None
-        # No other process opens it meanwhile: that would change its generation.
+        # No other process opens it concurrently: that would change its generation.
         access = _put_slots(
             conn, lane_id, slots, False, LaneAccess(found[GENERATION], frozenset())
         )
@@ -223,10 +223,10 @@ def close_lane(conn: 'connections.Connection', lane_id: str) -> list[str]:
 
 
 def drain_lane(conn: 'connections.Connection', lane_id: str, reservation_id: str) -> list[str]:
-    """Close a lane to servers of a reservation; return the ids of those that are in it.
+    """Close a lane to servers of a reservation; return the ids of the servers that are in it.
 
-    The lane stays the reservation's, and no other one may open it, until this is called and finds
-    it empty. A lane that is another reservation's, or gone, is left alone and has none.
+    The lane stays the reservation's, and no other reservation may open it, until this is called
+    and finds it empty. A lane of another reservation, or that is gone, is left alone: no servers.
     """
     ended = lanes.ended_aggregate(reservation_id)
     own = {ended, lanes.reservation_aggregate(reservation_id)}
@@ -237,7 +237,7 @@ def drain_lane(conn: 'connections.Connection', lane_id: str, reservation_id: str
         left = placement.list_consumers(conn, lane_id) if closed else []
         if closed and not left:
             _release_lane(conn, lane_id, ended, closed[1].generation)
-        # Another manager may have released it, and others may be in it by now.
+        # Another manager may have released it, and other servers may be in it by now.
         if left and read_access(conn, lane_id).aggregates != {ended}:
             return []
     except errors.Gone:
@@ -253,15 +253,15 @@ def _close_if(
     *,
     always_write: bool,
 ) -> tuple[LaneAccess, LaneAccess] | None:
-    """Close a lane and set its aggregates; None: it is another one's.
+    """Close a lane and set its aggregates; None: it is another reservation's.
 
-    Nothing is written if the lane has changed since it was read: it may be another one's by now.
-    The slots go first, for claims are judged by them.
+    Nothing is written if the lane has changed since it was read: another reservation may have it
+    by now. The slots go first, for they decide about claims.
 
     :param should_close: see :func:`clear_lane_if`
-    :param always_write: also one that is closed, so that no one who has read it before can open it
-    :returns: as it was, and as it is
-    :raises climate_core.cloud.errors.Busy: others were always faster
+    :param always_write: also if it is closed, so that no process that has read it can open it
+    :returns: the access before and after
+    :raises climate_core.cloud.errors.Busy: other processes always changed it first
     """
     for _ in range(placement.TRIES):
         found = read_access(conn, lane_id)
@@ -294,12 +294,12 @@ def clear_lane_if(
 ) -> frozenset[str] | None:
     """Close a lane and remove its aggregates, whether or not servers are in it.
 
-    What another one does with it meanwhile is left as it is.
+    Concurrent changes by other processes are left as they are.
 
-    :param should_clear: tells by its aggregates whether it is to be done; it is asked after each
-        look at the lane, and nothing is written if the lane has changed since that look
-    :returns: the aggregates that it had; None: it was not done
-    :raises climate_core.cloud.errors.Busy: others were always faster
+    :param should_clear: decides by the aggregates of the lane; it is called after each read of the
+        lane, and nothing is written if the lane has changed since
+    :returns: the aggregates that it had; None: it was left alone
+    :raises climate_core.cloud.errors.Busy: other processes always changed it first
     """
     cleared = _close_if(conn, lane_id, should_clear, (), always_write=True)
     return cleared and cleared[0].aggregates
@@ -318,7 +318,7 @@ def _close_slots(conn: 'connections.Connection', lane_id: str) -> None:
 def _release_lane(
     conn: 'connections.Connection', lane_id: str, ended: str, generation: int
 ) -> None:
-    """Remove the aggregates of a closed lane, unless it has been given to a reservation since."""
+    """Remove the aggregates of a closed lane, unless a reservation has got it since."""
 
     def aggregates(found: Mapping[str, Any]) -> dict[str, Any] | None:
         return {'aggregates': []} if found['aggregates'] == [ended] else None
@@ -335,7 +335,7 @@ def _lane_inventories(slots: int, is_open: bool) -> dict[str, dict[str, int]]:
 
 
 def _has(found: Mapping[str, Any], wanted: Mapping[str, Mapping[str, int]]) -> bool:
-    """Tell whether inventories are as they shall be; what is not said is 0."""
+    """Return whether inventories are as wanted; missing values are 0."""
     present = found['inventories']
     return present.keys() == wanted.keys() and all(
         {'reserved': 0, **each}.items() <= present[name].items() for name, each in wanted.items()

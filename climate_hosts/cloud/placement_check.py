@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Try whether Placement gives more away than there is to claims that are made at once.
+"""Check whether Placement overbooks an inventory under concurrent claims.
 
-Placement 16 repeats a claim that others were faster than inside of one transaction, without a
-rollback, and takes the rows of its own failed try for what its consumer had before
+Placement 16 repeats a claim that lost a race inside of one transaction, without a rollback, and
+takes the rows of its own failed try for the previous allocations of its consumer
 (placement/handlers/allocation.py, placement/objects/allocation.py). With ``[placement]
-allocation_conflict_retry_count = 1`` in placement.conf it answers 409 instead, and Nova tries
-again. The capacity of reservations is only as firm as that.
+allocation_conflict_retry_count = 1`` in placement.conf it answers 409 instead, and Nova retries.
+The capacity of reservations is only as firm as that.
 """
 
 import concurrent.futures
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 _NAME: Final = 'climate-check'
 _SLOTS: Final = 2
 _CLAIMS: Final = 8
-#: One of them hardly ever ends well if Placement has the bug.
+#: A single round hardly ever passes if Placement has the bug.
 _ROUNDS: Final = 10
 
 
 def overbooks(conn: 'connections.Connection') -> bool:
-    """Claim slots of a provider of our own, many at once, and tell whether too many were given.
+    """Claim slots of a dedicated provider concurrently; return whether too many were accepted.
 
     The provider is deleted afterwards, or by the next check if this one is killed; hosts and
-    servers are not touched. Let one check run at a time: they have the same provider.
+    servers are not affected. Only one check may run at a time: all have the same provider.
 
-    :param conn: the rights of the service
+    :param conn: with the rights of the service
     """
     create_names(conn)
     _remove(conn)
@@ -57,7 +57,7 @@ def overbooks(conn: 'connections.Connection') -> bool:
 
 
 def _remove(conn: 'connections.Connection') -> None:
-    """Delete the provider of a check with its claims, also of one that was cut off."""
+    """Delete the provider of a check with its claims, also of an interrupted check."""
     query = {'name': _NAME}
     for each in PLACEMENT.read(conn, '/resource_providers', 'resource_providers', query):
         path = f'/resource_providers/{each["uuid"]}'
@@ -68,7 +68,7 @@ def _remove(conn: 'connections.Connection') -> None:
 
 
 def _given(conn: 'connections.Connection', provider_id: str) -> int:
-    """Return how many of the claims of a round were accepted; they are given back."""
+    """Return the number of accepted claims of a round, and release them."""
     consumers = [uuidutils.generate_uuid() for _ in range(_CLAIMS)]
     try:
         with concurrent.futures.ThreadPoolExecutor(_CLAIMS) as pool:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Switch machines on and off: one driver a module, found by their entry points."""
+"""Switch machines on and off: one driver per module, loaded by its entry point."""

@@ -26,34 +26,34 @@ from climate_core.exceptions import Transient
 LOG = log.getLogger(__name__)
 
 NAMESPACE: Final = 'climate.power.drivers'
-#: A machine is not switched off so many seconds after that was wanted: it may be wanted on then.
+#: A machine is not switched off later than this after the request: it may be needed by then.
 _OFF_SECONDS: Final = 20.0
 _OTHERS: Final = stat.S_IROTH | stat.S_IWOTH
 
 
 class PowerError(Transient):
-    """A machine could not be asked or switched; it is tried again. The message has no secrets."""
+    """A machine could not be read or switched; it is retried. The message has no secrets."""
 
 
 def check_in_time(name: str, seconds: float) -> None:
-    """Refuse to switch a machine off so late that it may be wanted on by now.
+    """Reject to switch a machine off so late that it may be needed by now.
 
-    :param seconds: since that was wanted
-    :raises PowerTrouble: it is too late
+    :param seconds: since the request
+    :raises PowerError: it is too late
     """
     if seconds > _OFF_SECONDS:
         raise PowerError(f'The controller of {name} is too slow to switch it off safely')
 
 
 class BadPowerSettings(Exception):
-    """Section ``[power]``, or a file that it names, makes no sense: the manager does not start."""
+    """Section ``[power]``, or a file that it names, is invalid: the manager does not start."""
 
 
 class PowerDriver(abc.ABC):
-    """Switch machines on and off; several threads call it at once.
+    """Switch machines on and off; several threads call it concurrently.
 
-    Each call may be repeated, also by another manager at the same time, and returns at once: that
-    the machine is on or off by now is asked later.
+    Each call may be repeated, also by another manager at the same time, and returns immediately:
+    whether the machine is on or off by now is read later.
 
     :param conf: the configuration, with section ``[power]``
     :raises BadPowerSettings: what the driver needs is missing
@@ -64,36 +64,36 @@ class PowerDriver(abc.ABC):
 
     @abc.abstractmethod
     def knows(self, name: str) -> bool:
-        """Tell whether it can switch a host.
+        """Return whether it can switch a host.
 
         :param name: the ``hypervisor_hostname``
         """
 
     @abc.abstractmethod
     def is_on(self, name: str) -> bool | None:
-        """Tell whether a machine is on; None if that cannot be known.
+        """Return whether a machine is on; None: unknown.
 
-        :raises PowerTrouble: it did not answer
+        :raises PowerError: it did not answer
         """
 
     @abc.abstractmethod
     def switch_on(self, name: str) -> None:
-        """Switch a machine on; one that is on is fine.
+        """Switch a machine on, if it is off.
 
-        :raises PowerTrouble: it did not answer, or refused
+        :raises PowerError: it did not answer, or refused
         """
 
     @abc.abstractmethod
     def switch_off(self, name: str, force: bool) -> None:
-        """Switch a machine off; one that is off is fine.
+        """Switch a machine off, if it is on.
 
         :param force: whether to cut its power; else its operating system is asked to shut down
-        :raises PowerTrouble: it did not answer, or refused
+        :raises PowerError: it did not answer, or refused
         """
 
 
 def load_driver(conf: cfg.ConfigOpts) -> PowerDriver:
-    """Make the driver of ``[power] driver``.
+    """Load the driver of ``[power] driver``.
 
     :raises BadPowerSettings: there is none of this name, or it cannot be used
     """
@@ -110,16 +110,16 @@ def load_driver(conf: cfg.ConfigOpts) -> PowerDriver:
 
 
 class BadOption(Exception):
-    """An option of a machine makes no sense.
+    """An option of a machine is invalid.
 
     :param option: its name
-    :param told: what must be instead, after the name; without the value, which may be secret
+    :param expected: what is accepted, after the name; without the value, which may be secret
     """
 
-    def __init__(self, option: str, told: str) -> None:
-        super().__init__(option, told)
+    def __init__(self, option: str, expected: str) -> None:
+        super().__init__(option, expected)
         self.option = option
-        self.told = told
+        self.expected = expected
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,9 +132,9 @@ class Machine:
 
     @classmethod
     def read(cls, options: Mapping[str, str]) -> Self:
-        """Make a machine of the options of its section, whose names are those of the fields.
+        """Create a machine from the options of its section, which are named as the fields.
 
-        :raises BadOption: one makes no sense
+        :raises BadOption: one is invalid
         """
         return cls(**options)
 
@@ -146,8 +146,8 @@ class MachinesFile(Generic[M]):
     """The machines of a file, which is read again when it has changed.
 
     :param path: of the file
-    :param kind: how the driver knows a machine
-    :raises BadPowerSettings: there is none, others may read it, or it makes no sense
+    :param kind: the class of the machines of the driver
+    :raises BadPowerSettings: there is no file, all users may read it, or it is invalid
     """
 
     def __init__(self, path: str | None, kind: type[M]) -> None:
@@ -158,13 +158,13 @@ class MachinesFile(Generic[M]):
         self._lock = threading.Lock()
         self._seen = self._look()
         self._machines = self._read()
-        #: What is wrong with the file, if that is logged already.
+        #: The error of the file, if it is logged already.
         self._complaint: str | None = None
 
     def names(self) -> Mapping[str, M]:
         """Return the machines by the names of their hosts.
 
-        What is wrong with a file that was changed is logged once; what was read before counts.
+        An error of a file that was changed is logged once; the machines read before stay.
         """
         with self._lock:
             try:
@@ -182,7 +182,7 @@ class MachinesFile(Generic[M]):
     def get(self, name: str) -> M:
         """Return the machine of a host.
 
-        :raises PowerTrouble: there is none
+        :raises PowerError: there is none
         """
         found = self.names().get(name)
         if found is None:
@@ -226,11 +226,11 @@ class MachinesFile(Generic[M]):
             )
         try:
             if '@' in section['address']:
-                # A password before it would be in what libraries say of it.
+                # A password before it would be in the messages of libraries.
                 told = 'must have no "@": say username and password beside it.'
                 raise BadOption('address', told)
             return self._kind.read(dict(section))
         except BadOption as exc:
             raise BadPowerSettings(
-                f'[power] machines_file: {exc.option} of section [{section.name}] {exc.told}'
+                f'[power] machines_file: {exc.option} of section [{section.name}] {exc.expected}'
             ) from None

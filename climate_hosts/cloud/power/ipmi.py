@@ -40,7 +40,7 @@ _PASSWORD_BYTES: Final = 20
 _PORT: Final = 623
 #: Those below them cannot switch.
 _LEVELS: Final = ('OPERATOR', 'ADMINISTRATOR')
-#: 0 would let anybody in.
+#: 0 would need no password.
 _CIPHER_SUITES: Final = range(1, 18)
 _HOST: Final = re.compile(r'[\w.:%-]+')
 _REFUSED: Final = re.compile(r'^Set Chassis Power Control to \S+ failed: ([\w ,()-]+)$', re.M)
@@ -114,7 +114,7 @@ class IpmiDriver(PowerDriver):
         return state[1] == 'on'
 
     def switch_on(self, name: str) -> None:
-        # A controller may refuse to switch on what is on.
+        # A controller may refuse to switch a machine on that is on.
         if not self.is_on(name):
             self._ask(name, 'on')
 
@@ -126,9 +126,9 @@ class IpmiDriver(PowerDriver):
         self._ask(name, 'off' if force else 'soft')
 
     def _ask(self, name: str, wanted: str) -> str:
-        """Run ``chassis power`` and return what it printed.
+        """Run ``chassis power`` and return its output.
 
-        :raises PowerTrouble: it failed
+        :raises PowerError: it failed
         """
         machine = self._machines.get(name)
         host, port = machine.host_and_port()
@@ -167,9 +167,9 @@ class IpmiDriver(PowerDriver):
 
 
 def _reason(name: str, text: str) -> str:
-    """Say what is wrong with a controller without its address and password.
+    """Describe the error of a controller without its address and password.
 
-    :param text: what ipmitool 1.8.19 printed
+    :param text: the output of ipmitool 1.8.19
     """
     refused = _REFUSED.search(text)
     if refused:

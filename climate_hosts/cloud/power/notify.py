@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Only tell which machines are to be switched, for a tool that does it: the driver ``notify``.
+"""Only notify a tool which machines are to be switched: the driver ``notify``.
 
-Each step is told by a notification in any case. With ``[power] notify_url`` the tool is sent an
-HTTP request by each manager as well, again and again until nova-compute says that it was done.
+Each step emits a notification with every driver. With ``[power] notify_url`` each manager also
+sends an HTTP request to the tool, repeatedly until nova-compute reports the wanted state.
 """
 
 import threading
@@ -15,13 +15,13 @@ from oslo_config import cfg
 
 from climate_hosts.cloud.power.base import PowerDriver, PowerError
 
-#: Seconds between two requests for the same.
+#: Seconds until the same request is repeated.
 _REPEAT: Final = 60.0
 _TIMEOUT: Final = 10.0
 
 
 class NotifyDriver(PowerDriver):
-    """Tell what is wanted.
+    """Send the wanted state of machines.
 
     :param clock: returns seconds that only grow
     """
@@ -30,7 +30,7 @@ class NotifyDriver(PowerDriver):
         super().__init__(conf)
         self._clock = clock
         self._lock = threading.Lock()
-        #: When what was told of a machine last.
+        #: The last request of a machine, and its time.
         self._told: dict[str, tuple[str, float]] = {}
 
     def knows(self, name: str) -> bool:  # noqa: ARG002

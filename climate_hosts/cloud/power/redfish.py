@@ -33,7 +33,7 @@ _READ_SECONDS: Final = 30
 class RedfishMachine(Machine):
     """A controller that speaks Redfish.
 
-    :param system: the path of the system; None: the only one that there is
+    :param system: the path of the system; None: the only one
     :param verify: whether its certificate is verified, or the file of the certificates to trust
     """
 
@@ -60,7 +60,7 @@ class RedfishDriver(PowerDriver):
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
         self._machines = MachinesFile(conf.power.machines_file, RedfishMachine)
-        # It logs the addresses of controllers; what it raises is logged here without them.
+        # It logs the addresses of controllers; its errors are logged here without them.
         logging.getLogger('sushy').setLevel(logging.CRITICAL)
 
     def knows(self, name: str) -> bool:
@@ -116,7 +116,7 @@ class RedfishDriver(PowerDriver):
 
 @contextlib.contextmanager
 def _answered(name: str) -> Iterator[None]:
-    """Say what is wrong with a controller without its address and password."""
+    """Report errors of a controller without its address and password."""
     try:
         yield
     except exceptions.HTTPError as exc:
