@@ -22,31 +22,31 @@ from climate_hosts.domain.power import AWAKE, PowerState
 #: The kind of the units of hosts.
 KIND: Final = 'host'
 DEFAULT_POOL: Final = 'default'
-#: The reason of a shared host that an operator has disabled without one.
+#: The reason of a shared host that an operator has disabled without a reason.
 DISABLED: Final = 'The host is disabled.'
-#: The reason of a host that was refused to be taken out when that was done in part.
+#: The reason of a host whose removal was rejected when it was done in part.
 STAYING: Final = 'The host was not taken out of its pool: it has servers.'
 
 
 class State(enum.StrEnum):
-    """The state of a host of a pool. It takes promises only if it is ENROLLED."""
+    """The state of a host of a pool. It takes allocations only if it is ENROLLED."""
 
-    #: It is put into its pool.
+    #: It is being added to its pool.
     ENROLLING = 'enrolling'
-    #: That failed, and it could not be given back yet.
+    #: That failed, and it could not be returned to ordinary servers yet.
     NOT_ENROLLED = 'not_enrolled'
     ENROLLED = 'enrolled'
     #: Its nova-compute is down, or it is up again and not empty yet.
     FAILED = 'failed'
-    #: Its servers leave it: for a lease if it is a shared host, else so that it is in its pool.
+    #: It is being evacuated for a lease if it is a shared host, else drained to be in its pool.
     EMPTYING = 'emptying'
-    #: A shared host is given back to ordinary servers.
+    #: A shared host is being returned to ordinary servers.
     RETURNING = 'returning'
-    #: It is taken out of its pool.
+    #: It is being removed from its pool.
     LEAVING = 'leaving'
 
 
-#: Why a host takes no promises in a state, unless that says more.
+#: Why a host takes no allocations in states that need no details.
 _REASONS: Final = {
     State.ENROLLING: 'The host is being enrolled.',
     State.NOT_ENROLLED: 'The host could not be enrolled.',
@@ -59,7 +59,7 @@ _REASONS: Final = {
 class Pool:
     """A pool of hosts.
 
-    :param hosts: how many it has
+    :param hosts: the number of its hosts
     :param project_ids: with those of ``domain_ids`` the projects that may use it; none: all
     :param generation: counts the changes of who may use it
     """
@@ -76,18 +76,18 @@ class Host(Node):
     """A host of a pool.
 
     :param id: of its unit in the calendar
-    :param available: whether it takes new promises
+    :param available: whether it takes new allocations
     :param provider_id: the root provider in Placement
     :param lane_ids: its lanes in Placement, in the order of their numbers
-    :param extra: the properties that the operator gave it, as they were given
-    :param disabled_reason: what its operator said when it was disabled, or why it failed
+    :param extra: the properties that the operator set, as they were sent
+    :param disabled_reason: the reason of its operator for disabling it, or why it failed
     :param emptied_for: the id of the lease for which its servers leave it
     :param open_to_unreserved: whether ordinary servers may run on a shared host now, because no
         lease has it; None: it is not shared, and they may not
-    :param power: None: it is awake
+    :param power: None: it is on
     :param power_since: when it came into this state
-    :param kept_on: whether an operator wants it to stay awake
-    :param wake_seconds: how long it took to wake; None: that was not measured
+    :param kept_on: whether an operator wants it to stay on
+    :param wake_seconds: how long it takes to wake; None: not measured
     """
 
     id: int
@@ -109,7 +109,7 @@ class Host(Node):
 
     @property
     def reason(self) -> str | None:
-        """Return why it takes no promises; None: it takes some, or the reason is not known."""
+        """Return why it takes no allocations; None: it takes some, or the reason is unknown."""
         match self.state:
             case State.ENROLLED:
                 return self.disabled_reason
@@ -123,12 +123,12 @@ class Host(Node):
 
     @property
     def power_state(self) -> str:
-        """Return its power state, for people."""
+        """Return its power state as the API shows it."""
         return str(self.power or AWAKE)
 
     @property
     def is_leaving(self) -> bool:
-        """Return whether it is being taken out of its pool."""
+        """Return whether it is being removed from its pool."""
         return self.state is State.LEAVING
 
     @property
@@ -138,12 +138,12 @@ class Host(Node):
 
     @property
     def is_half_enrolled(self) -> bool:
-        """Return whether a request is putting it into a pool, was cut off at that, or failed."""
+        """Return whether its enrolment is in progress, was interrupted, or has failed."""
         return self.state in (State.ENROLLING, State.NOT_ENROLLED)
 
     @property
     def is_draining(self) -> bool:
-        """Return whether its servers leave it so that it is in its pool."""
+        """Return whether its servers are moved away so that it is in its pool."""
         return self.state is State.EMPTYING and self.emptied_for is None
 
     @property
@@ -154,13 +154,13 @@ class Host(Node):
 
     @property
     def is_enabled(self) -> bool:
-        """Return whether it takes promises, now or once no ordinary servers run there."""
+        """Return whether it takes allocations, now or once no ordinary servers run there."""
         enabled = self.state is State.ENROLLED and self.disabled_reason is None
         return self.available or (bool(self.open_to_unreserved) and enabled)
 
     @property
     def is_returning(self) -> bool:
-        """Return whether it is being given back to ordinary servers."""
+        """Return whether it is being returned to ordinary servers."""
         return self.state is State.RETURNING
 
     @property
@@ -170,7 +170,7 @@ class Host(Node):
 
     @property
     def failed(self) -> bool:
-        """Return whether it takes no promises because it failed, not because it is disabled."""
+        """Return whether it takes no allocations because it failed, not because it is disabled."""
         return self.state is State.FAILED
 
     @property
@@ -180,14 +180,14 @@ class Host(Node):
         return is_usable and self.power is None and not self.kept_on
 
     def knows(self, known: Node) -> bool:
-        """Tell whether it is as Nova and Placement know it."""
+        """Return whether it matches its description by Nova and Placement."""
         return all(
             getattr(self, each.name) == getattr(known, each.name)
             for each in dataclasses.fields(Node)
         )
 
 
-#: What the API shows of a host, or its clients send, by other means than an extra property.
+#: The fields of a host in the API, and of its clients, that are no extra properties.
 OWN_FIELDS: Final = frozenset(
     {
         *NODE_FACTS,
@@ -215,7 +215,7 @@ OWN_FIELDS: Final = frozenset(
 
 
 def check_disabled_reason(reason: str | None, available: bool) -> None:
-    """Refuse a reason for which a host is disabled if it is not.
+    """Reject a reason for disabling a host if it is not disabled.
 
     :raises climate_core.exceptions.BadRequest: naming the field
     """
@@ -227,9 +227,9 @@ def check_disabled_reason(reason: str | None, available: bool) -> None:
 
 
 def check_not_evacuating(host: Host) -> None:
-    """Refuse to change a host while its servers leave it for a lease.
+    """Reject a change of a host while it is evacuated for a lease.
 
-    :raises climate_core.exceptions.HostChanging: they do
+    :raises climate_core.exceptions.HostChanging: it is
     """
     if host.emptied_for is not None:
         raise exceptions.HostChanging(
@@ -239,7 +239,7 @@ def check_not_evacuating(host: Host) -> None:
 
 
 def draining_error(host: Host) -> exceptions.HostChanging:
-    """Return the error for a host whose servers leave it so that it is in its pool."""
+    """Return the error for a host that is being drained to be in its pool."""
     return exceptions.HostChanging(
         f'Host {host.hypervisor_hostname} is being emptied, and is enrolled after that. Wait for '
         'it, or delete the host to give it up.'
@@ -247,11 +247,11 @@ def draining_error(host: Host) -> exceptions.HostChanging:
 
 
 def check_awake(host: Host) -> None:
-    """Refuse to take out a host that sleeps: nobody would switch it on afterwards.
+    """Reject the removal of a host that is off: it would stay off afterwards.
 
-    One that did not wake in time may be taken out.
+    A host that did not wake in time may be removed.
 
-    :raises climate_core.exceptions.HostChanging: it does
+    :raises climate_core.exceptions.HostChanging: it is
     """
     if host.power is not None and not has_failed_to_wake(host):
         raise exceptions.HostChanging(
@@ -262,12 +262,12 @@ def check_awake(host: Host) -> None:
 
 
 def has_failed_to_wake(host: Host) -> bool:
-    """Tell whether a host did not wake in time, also one that is being taken out since then."""
+    """Return whether a host did not wake in time, also if it is being removed since then."""
     return host.power is PowerState.WAKING and (host.failed or host.is_leaving)
 
 
 def check_extra(extra: Mapping[str, Any]) -> None:
-    """Refuse extra properties whose names are no names, or those of something else.
+    """Reject extra properties with invalid names, or with the names of fields of the API.
 
     :raises climate_core.exceptions.BadRequest: naming the field
     """
@@ -298,23 +298,22 @@ def find_failure(
 
 
 def is_service_up(service: Mapping[str, Any] | None) -> bool:
-    """Tell whether a host is certain to be there."""
+    """Return whether a host is certain to be up."""
     return service is not None and service.get('state') == 'up' and not service.get('forced_down')
 
 
 def find_outage(
     services: Mapping[str, Mapping[str, Any]], names: Collection[str], share: float
 ) -> str | None:
-    """Return the reason to believe that Nova failed, and not its hosts; None if it did not.
+    """Return why Nova itself has failed, and not its hosts; None if it has not.
 
-    One that is silent counts at once, and not only when it has failed: in an outage all of them
-    fall silent within seconds, and the first must not be replaced before the last has failed. One
-    that is forced down does not count: the operator who did that knows the host.
+    A silent service counts immediately, and not only when its host has failed: in an outage all
+    services fall silent within seconds, and the first host must not be replaced before the last
+    has failed. A service that is forced down does not count: its operator has decided about it.
 
     :param services: as Nova shows them, by their names
     :param names: of the services whose hosts have not failed yet; a service may have several
-    :param share: how many of them may look down; two are always needed
-    :returns: None if it is not so
+    :param share: of the services that may be down; at least two must be
     """
     every = {*names}
     down = {each for each in every if _looks_down(services.get(each))}

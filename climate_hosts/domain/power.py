@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decide which hosts of the pools may sleep, and which must wake: pure.
+"""Decide which hosts of the pools may be powered off, and which must be powered on: pure.
 
-A host that sleeps is switched off. It keeps its place in the calendar, and is switched on in time
+A host that is asleep is powered off. It keeps its place in the calendar, and is powered on in time
 before it is needed. Each step of the way is a :class:`PowerState` in the database; a host without
-one is awake.
+a power state is on.
 """
 
 import dataclasses
@@ -13,34 +13,34 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-#: What is shown of a host that has no power state.
+#: The power state that the API shows of a host without one.
 AWAKE: Final = 'awake'
-#: The reason of a nova-compute that is disabled because its host sleeps.
+#: The reason of a nova-compute that is disabled because its host is powered off.
 DISABLED_REASON: Final = 'climate: the host sleeps until a lease needs it'
 
 
 class PowerState(enum.StrEnum):
-    """The step at which a host is on its way to sleep and back."""
+    """The step of a host that is being powered off, is off, or is being powered on."""
 
-    #: It is closed and switched off.
+    #: It is claimed and switched off.
     FALLING_ASLEEP = 'falling_asleep'
     ASLEEP = 'asleep'
-    #: It is switched on, and its nova-compute is waited for.
+    #: It is switched on, and its nova-compute is not up yet.
     WAKING = 'waking'
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PowerHost:
-    """A host of a pool, as far as its power goes.
+    """A host of a pool, with what decides about its power.
 
-    :param state: None: it is awake
-    :param since: when it came into this state; None: it never slept
-    :param slept_at: when it was put to sleep last
-    :param kept_on: whether an operator wants it to stay awake
-    :param wake_seconds: how long it took to wake; None: that was not measured
-    :param usable: whether it takes promises, and no ordinary servers
-    :param failed: whether it is written that it has failed
-    :param need: when what is promised of it begins, or began; None: nothing is promised
+    :param state: None: it is on
+    :param since: when it entered this state; None: it was never off
+    :param slept_at: when it was last powered off
+    :param kept_on: whether an operator wants it to stay on
+    :param wake_seconds: how long it takes to wake; None: not measured
+    :param usable: whether it takes allocations, and no ordinary servers
+    :param failed: whether it is marked as failed
+    :param need: when its first allocation starts, or started; None: it has none
     """
 
     id: int
@@ -60,13 +60,13 @@ class PowerHost:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PowerTerms:
-    """The options of section ``[power]`` by which is decided.
+    """The options of section ``[power]`` that decide about the power of hosts.
 
-    :param sleep_after: a host sleeps if nothing is promised of it for so long
+    :param sleep_after: a host is powered off if nothing is allocated of it for this time
     :param wake: how long a host takes to wake for which that was not measured
-    :param slack: how much earlier than that a host is woken
-    :param min_awake: how many hosts of each pool stay awake that nothing is promised of
-    :param min_cycle: the shortest time from one sleep of a host to the next
+    :param slack: how much earlier than that a host is powered on
+    :param min_awake: the number of hosts of each pool without allocations that stay on
+    :param min_cycle: the shortest time from one power off of a host to the next
     """
 
     sleep_after: timedelta
@@ -76,17 +76,17 @@ class PowerTerms:
     min_cycle: timedelta
 
     def wake_before(self, host: PowerHost) -> timedelta:
-        """Return how long before it is needed a host is woken."""
+        """Return how long before it is needed a host is powered on."""
         measured = host.wake_seconds
         return self.slack + (self.wake if measured is None else timedelta(seconds=measured))
 
     def is_late(self, host: PowerHost, now: datetime) -> bool:
-        """Tell whether a host that wakes should be there by now."""
+        """Return whether a host that is being powered on should be up by now."""
         return host.since is not None and now >= host.since + self.wake_before(host)
 
 
 class PowerDecision(NamedTuple):
-    """The ids of the hosts to put to sleep, and of those to wake."""
+    """The ids of the hosts to power off, and of those to power on."""
 
     sleep: Sequence[int]
     wake: Sequence[int]
@@ -95,11 +95,11 @@ class PowerDecision(NamedTuple):
 def decide(
     hosts: Iterable[PowerHost], able: Collection[int], terms: PowerTerms, now: datetime
 ) -> PowerDecision:
-    """Choose the hosts to put to sleep, and those to wake.
+    """Choose the hosts to power off, and those to power on.
 
-    All managers decide the same of the same hosts.
+    All managers decide the same for the same hosts.
 
-    :param able: the ids of hosts that can be put to sleep: empty, up, and with a driver
+    :param able: the ids of hosts that can be powered off: empty, up, and with a driver
     """
     pools: dict[str, list[PowerHost]] = defaultdict(list)
     for host in hosts:
@@ -124,20 +124,20 @@ def _must_wake(host: PowerHost, terms: PowerTerms, now: datetime) -> bool:
 
 
 def _is_spare(host: PowerHost, terms: PowerTerms, now: datetime) -> bool:
-    """Tell whether a host is awake, or soon is, for a lease that is not known yet."""
+    """Return whether a host is on, or soon is, for leases that are created later."""
     is_on = host.state in (None, PowerState.WAKING)
     return is_on and host.usable and is_idle(host.need, terms.sleep_after, now)
 
 
 def _may_sleep(host: PowerHost, terms: PowerTerms, now: datetime) -> bool:
-    """Tell whether a spare host can sleep; one that would be woken at once cannot."""
+    """Return whether a spare host can be powered off, and would not be needed soon."""
     is_rested = host.slept_at is None or now >= host.slept_at + terms.min_cycle
     has_time = host.need is None or host.need > now + 2 * terms.wake_before(host)
     return host.state is None and not host.kept_on and is_rested and has_time
 
 
 def _by_need(host: PowerHost) -> tuple[bool, float, int]:
-    """Order hosts so that those that are needed last come first."""
+    """Return the sort key by which hosts that are needed last come first."""
     need = host.need
     return need is not None, -need.timestamp() if need else 0.0, host.id
 
@@ -145,7 +145,7 @@ def _by_need(host: PowerHost) -> tuple[bool, float, int]:
 def _wake_more(
     pool: Iterable[PowerHost], needed: Collection[int], terms: PowerTerms, lacking: int
 ) -> list[int]:
-    """Return hosts that are woken because too few are awake, the quickest first."""
+    """Return hosts to power on because too few are on, the quickest first."""
     asleep = [
         each
         for each in pool
@@ -164,14 +164,14 @@ def is_idle(need: datetime | None, idle: timedelta, now: datetime) -> bool:
 
 
 def smooth_wake_seconds(before: int | None, seconds: float) -> int:
-    """Return how long a host takes to wake, after it took so long.
+    """Return how long a host takes to wake, with a new measurement.
 
-    It grows at once and falls slowly, so that one quick start does not make the next one late.
+    It grows immediately and falls slowly, so that a quick start does not delay the next start.
     """
     taken = round(seconds)
     return taken if before is None else max(taken, round((3 * before + taken) / 4))
 
 
 def saved_kwh(hours: float, watts: float | None) -> float | None:
-    """Return the energy that hosts saved which slept for so many hours; None: not known."""
+    """Return the energy that was saved in a number of hours; None: unknown."""
     return None if watts is None else round(hours * watts / 1000, 6)

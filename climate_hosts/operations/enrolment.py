@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Enrol a host in a pool.
 
-The row of a host says what is being done with it, before it is done: one that is being enrolled or
-taken out (:mod:`climate_hosts.operations.hosts`) takes no promises. Its aggregate in
-Placement follows the row, see :mod:`climate_hosts.watch.isolation`. So two requests at
-once, or one after another that was cut off, end with a host that is in a pool as a whole or not at
-all. Lanes are kept when a host leaves: nova-compute remembers them, and refuses every server of
-its host for minutes when one is gone.
+The row of a host states what is being done with it, before it is done: a host that is being
+enrolled or removed (:mod:`climate_hosts.operations.hosts`) takes no allocations. Its aggregate in
+Placement follows the row, see :mod:`climate_hosts.watch.isolation`. So two concurrent requests, or
+a request after an interrupted request, end with a host that is in a pool as a whole or not at all.
+Lanes stay when a host leaves: nova-compute remembers them, and rejects every server of its host
+for minutes when a lane is gone.
 """
 
 import contextlib
@@ -51,8 +51,8 @@ def enrol(
 ) -> int:
     """Enrol a host in a pool.
 
-    :param values: as ``HostOperations.create_host`` takes them, which says what is raised
-    :param pause: waits so many seconds
+    :param values: of ``HostOperations.create_host``, which raises the same errors
+    :param pause: waits a number of seconds
     :returns: the id of the host
     """
     node = _choose(hypervisors.find(conn, values['name']), values['name'])
@@ -69,10 +69,10 @@ def enrol(
             _check_movable(conf, database, conn, node)
     except (exceptions.UnknownHost, exceptions.HostInUse):
         if before is not None:
-            # Else what an enrolment that was cut off has left would keep ordinary servers off.
-            _give_up(database, conn, before.id, name, before.provider_id)
+            # Else the rest of an interrupted enrolment would keep ordinary servers off.
+            _abandon(database, conn, before.id, name, before.provider_id)
         raise
-    lane_ids = _make_lanes(conf, conn, node)
+    lane_ids = _create_lanes(conf, conn, node)
     known = read_node(conn, [node], provider_id)
     if known is None:
         raise errors.Gone(f'Placement does not have host {name} any more.')
@@ -82,7 +82,7 @@ def enrol(
         raise _taken_over(name) from exc
     try:
         if isolation.update_isolation(database, conn, provider_id):
-            # One that was scheduled before claims the host a moment later.
+            # A server that was scheduled before claims the host a moment later.
             pause(conf.hosts.enrol_seconds)
             if not empty:
                 check_empty(conn, provider_id)
@@ -90,7 +90,7 @@ def enrol(
             raise _taken_over(name)
         database.write(_complete, host_id, name, values)
     except Exception as exc:
-        completed = _give_up(database, conn, host_id, name, provider_id)
+        completed = _abandon(database, conn, host_id, name, provider_id)
         if not (completed and isinstance(exc, DATABASE_ERRORS)):
             raise
         # The transaction was committed; only the answer to its COMMIT was lost.
@@ -98,7 +98,7 @@ def enrol(
 
 
 def _choose(found: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    """Return the one node that a name means.
+    """Return the only node with a name.
 
     :raises climate_core.exceptions.UnknownHost: there is none, or there are several
     """
@@ -113,13 +113,13 @@ def _choose(found: list[dict[str, Any]], name: str) -> dict[str, Any]:
 
 
 def _is_repeated(host: hosts.Host, values: Mapping[str, Any]) -> bool:
-    """Tell whether a request has been made before by which a host is being emptied now."""
+    """Return whether the same request is draining the host now."""
     asked = values.get('pool', hosts.DEFAULT_POOL), _extra(values)
     return host.is_draining and bool(values.get('empty')) and asked == (host.pool, host.extra)
 
 
 def _check_half_enrolled(host: hosts.Host) -> None:
-    """Refuse to begin anew with a host unless its enrolment was cut off, or is under way.
+    """Reject a new enrolment unless the previous one was interrupted, or is in progress.
 
     :raises climate_core.exceptions.HostExists: it is in a pool
     :raises climate_core.exceptions.HostChanging: it is being emptied
@@ -145,7 +145,7 @@ def _taken_over(name: str) -> exceptions.HostExists:
 
 
 def check_empty_request(values: Mapping[str, Any]) -> None:
-    """Refuse to empty a host that is shared or disabled.
+    """Reject a request to drain a host that is shared or disabled.
 
     :raises climate_core.exceptions.BadRequest: naming the field
     """
@@ -163,7 +163,7 @@ def _check_movable(
     conn: 'connections.Connection',
     node: Mapping[str, Any],
 ) -> None:
-    """Refuse a host whose servers cannot be moved, or do not fit on other hosts."""
+    """Reject a host whose servers cannot be moved, or do not fit on other hosts."""
     host = SharedHost(0, node['hypervisor_hostname'], node['service']['host'], node['id'])
     moving = [
         each for each in database.read(db_shared.list_evacuating) if each.provider_id != node['id']
@@ -185,7 +185,7 @@ def _check_movable(
 def _check_ready(
     conn: 'connections.Connection', name: str, provider_id: str, may_have_servers: bool
 ) -> None:
-    """Refuse a host that Placement has not yet, or that has servers and may have none."""
+    """Reject a host that Placement lacks yet, or that has servers and may have none."""
     if not placement.has_provider(conn, provider_id):
         raise exceptions.UnknownHost(
             f'name: Placement does not know {name} yet. Try again when its nova-compute has '
@@ -197,7 +197,7 @@ def _check_ready(
 
 
 def check_empty(conn: 'connections.Connection', provider_id: str) -> None:
-    """Refuse a host that has servers; one that is gone has none."""
+    """Reject a host that has servers; a host that is gone has none."""
     try:
         found = placement.list_consumers(conn, provider_id)
     except errors.Gone:
@@ -209,7 +209,7 @@ def check_empty(conn: 'connections.Connection', provider_id: str) -> None:
         )
 
 
-def _make_lanes(
+def _create_lanes(
     conf: cfg.ConfigOpts, conn: 'connections.Connection', node: Mapping[str, Any]
 ) -> tuple[str, ...]:
     lane_providers.create_names(conn)
@@ -258,20 +258,20 @@ def _extra(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _complete(session: orm.Session, host_id: int, name: str, values: Mapping[str, Any]) -> None:
-    """Mark a host as enrolled, so that it takes promises, unless another request has it by now."""
+    """Mark a host as enrolled, to take allocations, unless another request has it by now."""
     if not _is_enrolling(session, host_id):
         raise _taken_over(name)
     available, reason = values.get('available', True), values.get('disabled_reason')
     if values.get('shared'):
-        # Nothing is promised of it while ordinary servers may run there.
+        # Nothing is allocated of it while ordinary servers may run there.
         available, reason = False, None if available else reason or hosts.DISABLED
     state = hosts.State.ENROLLED
     if values.get('empty'):
-        # It takes promises when it is empty.
+        # It takes allocations when it is empty.
         available, state = False, hosts.State.EMPTYING
         signal(session, db_shared.EMPTYING)
     unit = {'available': available}
-    # Nobody has changed it yet.
+    # No operator has changed it yet.
     host = {'state': state, 'disabled_reason': reason, 'updated_at': None}
     db.update(session, host_id, unit, host)
 
@@ -283,7 +283,7 @@ def _is_enrolling(session: orm.Session, host_id: int) -> bool:
     return False
 
 
-def _give_up(
+def _abandon(
     database: Database, conn: 'connections.Connection', host_id: int, name: str, provider_id: str
 ) -> bool:
     """Let ordinary servers onto a host again, unless it is enrolled or another request has it.

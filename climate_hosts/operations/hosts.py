@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do what operators ask of hosts: enrol them in pools, change them, and take them out.
+"""Enrol hosts in pools, change them, and remove them, on request of operators.
 
 A host of a pool takes no ordinary servers: its root provider in Placement is in the aggregate of
-the pools. Servers of reservations enter by its lanes, see :mod:`climate_common.lanes`. All of it
-is done with the service's own rights. Each step may be done again, so a request that was cut off
-is finished by the same one again.
+the pools. Servers of reservations enter by its lanes, see :mod:`climate_common.lanes`. Nova and
+Placement are called with the rights of the service. Each step may be repeated, so an interrupted
+request is finished by the same request again.
 """
 
 import contextlib
@@ -44,13 +44,13 @@ _RELEASED: Final = 'A lease that runs gave it up. It is looked at for servers th
 
 @dataclasses.dataclass
 class HostOperations:
-    """Do what operators ask of hosts.
+    """Manage the hosts of the pools for operators.
 
     All operations raise :class:`climate_core.exceptions.ServiceUnavailable` if Nova or Placement
     does not answer or does not let the service user do it, and
     :class:`climate_core.exceptions.HostNotFound` when there is no host with an id.
 
-    :param pause: waits so many seconds
+    :param pause: waits a number of seconds
     """
 
     conf: cfg.ConfigOpts
@@ -88,7 +88,7 @@ class HostOperations:
         host_id: int,
         values: Mapping[str, Any],
     ) -> int:
-        """Change what the operator says of a host, and read again what Nova and Placement say.
+        """Change a host, and read its description from Nova and Placement again.
 
         :param values: any of ``pool``, ``available``, ``disabled_reason``, ``kept_on`` (whether it
             never sleeps), ``extra`` (properties by name; None takes one away)
@@ -118,7 +118,7 @@ class HostOperations:
         return host_id
 
     def delete_host(self, context: RequestContext, host_id: int) -> None:  # noqa: ARG002
-        """Take a host out of its pool, and give it back to ordinary servers.
+        """Remove a host from its pool, and return it to ordinary servers.
 
         :raises climate_core.exceptions.HostInUse: it has servers, or is promised to reservations;
             it stays as it is
@@ -187,7 +187,7 @@ def _update(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> ho
         and not (host.available or host.open_to_unreserved)
         and _may_have_left(session, host)
     ):
-        # What looks after hosts that failed puts it into use when it is up and empty.
+        # The watch of failures puts it into use when it is up and empty.
         unit['available'] = False
         left = host.disabled_reason if host.failed else _RELEASED
         told |= {'state': hosts.State.FAILED, 'disabled_reason': left}
@@ -199,14 +199,14 @@ def _update(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> ho
 
 
 def _may_have_left(session: orm.Session, host: hosts.Host) -> bool:
-    """Tell whether servers may be there of leases that gave a host up, because it had failed."""
+    """Return whether servers of leases that released the host when it failed may be left."""
     return host.failed or any(
         each.released for each in host_reservations.list_reserved(session, [host.id])
     )
 
 
 def _check_settled(host: hosts.Host) -> None:
-    """Refuse to change a host that is being put into a pool, or taken out of it."""
+    """Reject a change of a host that is being added to a pool, or removed from it."""
     name = host.hypervisor_hostname
     if host.is_leaving:
         raise exceptions.HostChanging(
@@ -228,12 +228,12 @@ def _check_settled(host: hosts.Host) -> None:
 
 
 def remove_host(database: Database, conn: 'connections.Connection', host: hosts.Host) -> None:
-    """Take a host out of its pool; ``HostOperations.delete_host`` says what is raised."""
+    """Remove a host from its pool; raises the errors of ``HostOperations.delete_host``."""
     hosts.check_awake(host)
     if hosts.has_failed_to_wake(host):
         with contextlib.suppress(errors.Gone):
             host_claims.release(conn, host.provider_id)
-    # Ordinary servers may have come to one that was given back, or that never was in a pool.
+    # Ordinary servers may be on a host that was returned, or that never was in a pool.
     must_be_empty = not host.is_new and (host.is_isolated or _is_isolated(conn, host))
     if must_be_empty and host.is_leaving:
         # An earlier request was cut off.
@@ -258,7 +258,7 @@ def remove_host(database: Database, conn: 'connections.Connection', host: hosts.
 def _check_may_leave(
     database: Database, conn: 'connections.Connection', before: hosts.Host
 ) -> None:
-    """Refuse to take out a host that has servers, and restore its row."""
+    """Reject the removal of a host that has servers, and restore its row."""
     try:
         enrolment.check_empty(conn, before.provider_id)
     except exceptions.HostInUse:
@@ -275,7 +275,7 @@ def _is_isolated(conn: 'connections.Connection', host: hosts.Host) -> bool:
 
 
 def _mark_leaving(session: orm.Session, host_id: int) -> hosts.Host:
-    """Mark a host as leaving, so that it takes no promises; refuse if it has any.
+    """Mark a host as leaving, so that it takes no allocations; reject if it has any.
 
     :returns: the host as it was
     """
@@ -318,7 +318,7 @@ def _restore(session: orm.Session, before: hosts.Host) -> bool:
 
 
 def _delete(session: orm.Session, host_id: int) -> None:
-    """Delete a host that is taken out; one that is gone is fine.
+    """Delete a host that is being removed; it may be gone already.
 
     :raises climate_core.exceptions.HostChanging: another request had it stay meanwhile
     """

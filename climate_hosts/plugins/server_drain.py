@@ -17,7 +17,7 @@ has hosts again. Nova schedules an unshelved server like a new one: its schedule
 the reservation, whose lanes are open again by then. Climate respects what a user did with a
 server in between: one that was deleted, or runs, is forgotten.
 
-Of a host that failed servers are evacuated to the other hosts of the lease.
+Servers of a host that failed are evacuated to the other hosts of the lease.
 """
 
 import dataclasses
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
 LOG = log.getLogger(__name__)
 
-#: Seconds until the next look at servers that are on their way.
+#: Seconds until the next poll of servers that are leaving.
 POLL_SECONDS: Final = 1.0
-#: The longest wait between two looks while servers have their grace.
+#: The longest time between two polls while servers have their grace.
 _GRACE_POLL_SECONDS: Final = 60.0
 DELETE: Final = 'delete'
 MIGRATE: Final = 'migrate'
-#: Of a lease that is preempted, see :mod:`.shelved_servers`.
+#: The end action of a lease that is preempted, see :func:`unshelve`.
 SHELVE: Final = 'shelve'
 _SERVERS: Final = 'servers'
 _BEGAN: Final = 'began'
@@ -55,18 +55,18 @@ _ACTION: Final = 'action'
 _MOVING: Final = frozenset(
     {'migrating', 'resize_prep', 'resize_migrating', 'resize_migrated', 'resize_finish'}
 )
-#: How many servers a reason names.
+#: The number of servers that a reason names.
 _MAX_NAMED: Final = 3
-#: What is kept of them: the ids, with how often each was asked to wake.
+#: The key of shelved servers in the progress: their ids, with the number of requests to unshelve.
 _SHELVED: Final = 'shelved'
-#: Seconds until the next look at servers that wake.
+#: Seconds until the next poll of servers that are being unshelved.
 _UNSHELVE_POLL_SECONDS: Final = 2.0
-#: How often a server is asked to wake; its owner may do so afterwards.
+#: The number of requests to unshelve a server; its owner may do so afterwards.
 _MAX_UNSHELVE_REQUESTS: Final = 5
 _SHELVED_STATUSES: Final = frozenset({'SHELVED', 'SHELVED_OFFLOADED'})
-#: Seconds until the next look at servers that are being evacuated.
+#: Seconds until the next poll of servers that are being evacuated.
 _EVACUATION_POLL_SECONDS: Final = 5.0
-#: So many servers that cannot be evacuated are named.
+#: The number of servers that cannot be evacuated that a reason names.
 _MAX_NAMED_REFUSALS: Final = 3
 
 
@@ -75,8 +75,8 @@ class DrainTerms:
     """The terms on which the servers of a reservation leave.
 
     :param on_end: ``delete``, ``migrate`` or ``shelve``
-    :param grace: how long they stay before they are deleted, or are tried to be moved
-    :param unmovable: the end action for what could not be moved: ``shelve`` or ``delete``
+    :param grace: how long they stay before they are deleted, or while they are moved
+    :param unmovable: the end action for servers that could not be moved: ``shelve`` or ``delete``
     """
 
     on_end: str
@@ -90,9 +90,9 @@ def list_projects(lease: 'Lease', reservation: 'Reservation') -> frozenset[str]:
 
 
 class ServerDrain:
-    """The servers of one reservation that leave, and what was asked for each of them.
+    """Drain the servers of a reservation, with the progress of each of them.
 
-    :param context: of the reservation; the rights are those of the service
+    :param context: of the reservation, with the rights of the service
     """
 
     def __init__(self, context: EndContext, terms: DrainTerms) -> None:
@@ -122,7 +122,7 @@ class ServerDrain:
         unknown = {*left} - self._servers.keys()
         self._servers |= dict.fromkeys(sorted(unknown))
         if unknown and self._terms.on_end != DELETE:
-            # A manager that dies after the request leaves the ids to the next one.
+            # If this manager dies after the request, the next manager has the ids.
             return PollAgain(0.0, None, self._dump())
         action = self._terms.on_end
         if action == MIGRATE and rest <= 0:
@@ -147,7 +147,7 @@ class ServerDrain:
     def _steps(self, left: set[str]) -> Iterator[PollAgain]:
         for server_id in sorted(self._servers):
             try:
-                wait = self._look(server_id, server_id in left)
+                wait = self._step_or_wait(server_id, server_id in left)
             except (exceptions.Transient, exceptions.Permanent) as exc:
                 wait = self._failed(server_id, exc)
             if wait is None and server_id not in left:
@@ -157,7 +157,7 @@ class ServerDrain:
             self._servers[server_id] = wait.progress
             yield wait
 
-    def _look(self, consumer_id: str, is_inside: bool) -> PollAgain | None:
+    def _step_or_wait(self, consumer_id: str, is_inside: bool) -> PollAgain | None:
         try:
             return self._leave(consumer_id, is_inside)
         except errors.Gone:
@@ -166,10 +166,10 @@ class ServerDrain:
     def _wait_for_migration(self, consumer_id: str) -> PollAgain:
         """Wait for a migration, which has a slot by its own id; it ends with its server.
 
-        Nova forgets the slot of one that broke off. Whether its guest has left the host is not to
-        be seen from here, so that is for an administrator to say.
+        Nova forgets the slot of a migration that broke off. Whether its guest has left the
+        host is unknown to Climate, so an administrator must decide.
         """
-        context = self._of(consumer_id).observe('migration')
+        context = self._context_of(consumer_id).observe('migration')
         wait = stuck_action_repair.wait_for_operator(
             context,
             f'The server or migration {consumer_id} is gone, and has had a slot',
@@ -205,14 +205,12 @@ class ServerDrain:
                 'migrate it.'
             )
         task = server.get('OS-EXT-STS:task_state')
-        context = self._of(server_id)
+        context = self._context_of(server_id)
         if task in _MOVING:
             # While a guest is copied its progress changes, and with it the time of the change.
             moved = server.get('progress'), server.get('updated')
-            return task_recovery.wait_for_task(
-                context.observe(server['status'], task, *moved), server
-            )
-        # One whose state was reset in the middle of a migration may still be where it was.
+            return task_recovery.wait_for_task(context.observe(server['status'], task, *moved), server)
+        # A server whose state was reset during a migration may still be on its host.
         was_reset = context.progress.asked == task_recovery.RESET_REQUEST
         is_moved = task is None and server['status'] != 'VERIFY_RESIZE' and not was_reset
         if not is_inside and is_moved:
@@ -220,8 +218,8 @@ class ServerDrain:
             return None
         return end_steps.take_end_step(context, server)
 
-    def _of(self, server_id: str) -> EndContext:
-        """Return the look at one server, of which the reservation knows nothing itself."""
+    def _context_of(self, server_id: str) -> EndContext:
+        """Return the context of a server, which the reservation does not store itself."""
         outer = self._context
         own = dataclasses.replace(
             outer.reservation,
@@ -239,13 +237,13 @@ class ServerDrain:
 
 
 def record_servers(reservation: 'Reservation', inside: Iterable[str]) -> dict[str, Any]:
-    """Return what is kept of the servers that are, or were, in the lanes of a reservation."""
+    """Return the progress with the servers that are, or were, in the lanes of a reservation."""
     known = _recorded(reservation)
     return {_SHELVED: {**dict.fromkeys(sorted(inside), 0), **known}}
 
 
 def carry_over(reservation: 'Reservation') -> Done | None:
-    """Return what the next start of a reservation is to know; None if there was no server."""
+    """Return the servers that the next start of a reservation unshelves; None: no servers."""
     known = _recorded(reservation)
     return Done({_SHELVED: known}) if known else None
 
@@ -253,14 +251,14 @@ def carry_over(reservation: 'Reservation') -> Done | None:
 def find_shelved(
     conn: 'connections.Connection', reservation: 'Reservation', projects: Collection[str]
 ) -> set[str]:
-    """Return the ids of those of some projects that are still shelved."""
+    """Return the ids of the recorded servers of some projects that are still shelved."""
     return {each for each in _recorded(reservation) if _is_shelved(conn, each, projects)}
 
 
 def unshelve(
     conn: 'connections.Connection', reservation: 'Reservation', projects: Collection[str]
 ) -> PollAgain | None:
-    """Unshelve those of some projects that are shelved; None if all run, or cannot."""
+    """Unshelve the recorded servers of some projects; None if all run, or cannot."""
     left: dict[str, int] = {}
     for server_id, tries in sorted(_recorded(reservation).items()):
         try:
@@ -302,10 +300,10 @@ def _recorded(reservation: 'Reservation') -> Mapping[str, int]:
 def evacuate(
     conn: 'connections.Connection', left: Mapping[str, str], projects: Collection[str]
 ) -> PollAgain | None:
-    """Evacuate servers, also after one that Nova refuses; wait for those that are still there.
+    """Evacuate servers, also after a rejection of Nova; wait for servers that are still there.
 
     :param left: server -> the host that failed
-    :param projects: those whose servers are evacuated; others stay
+    :param projects: the projects whose servers are evacuated; other servers stay
     :raises climate_core.exceptions.PluginFailure: the first refusal, once nothing else is left
     """
     there: list[str] = []
@@ -330,7 +328,7 @@ def evacuate(
 def _evacuate_one(
     conn: 'connections.Connection', server_id: str, host: str, projects: Collection[str]
 ) -> bool:
-    """Evacuate a server from a host that failed; tell whether it is still there."""
+    """Evacuate a server from a host that failed; return whether it is still there."""
     try:
         server = servers.get(conn, server_id)
         if server['OS-EXT-SRV-ATTR:host'] != host:
