@@ -170,6 +170,30 @@ def delete_pool(backend: Backend, request: Request, pool_name: str) -> webob.Res
     return answer(204)
 
 
+def show_usage(backend: Backend, request: Request) -> webob.Response:
+    """Show for how many hours of a period each host slept, and the energy that saved.
+
+    Hosts that are in no pool any more are shown, too. The energy is known where the operator has
+    set ``[power] watts``.
+    """
+    policy.authorize(backend.enforcer, request.context, rules.GET_USAGE, {})
+    watts = backend.conf.power.watts
+    with backend.database.reader() as session:
+        period = lease_usage.period(session, request.parameters)
+        found = host_power.read_sleep_hours(session, period)
+    shown = [
+        {
+            'hypervisor_hostname': name,
+            'start': dates.serialize(period.begin),
+            'end': dates.serialize(period.end),
+            'asleep_hours': round(hours, 6),
+            'saved_kwh': power.saved_kwh(hours, watts),
+        }
+        for name, hours in found.items()
+    ]
+    return answer(200, {'usage': shown})
+
+
 def _check_pool(name: str) -> None:
     """Refuse a name that no pool can have."""
     validation.check(name, schema.POOL_NAME, 'pool_name')
@@ -212,27 +236,3 @@ def _normal(body: Mapping[str, Any]) -> dict[str, Any]:
     if flags:
         normal['available'] = flags.get('reservable', not flags.get('disabled'))
     return {**normal, 'extra': given}
-
-
-def show_usage(backend: Backend, request: Request) -> webob.Response:
-    """Show for how many hours of a period each host slept, and the energy that saved.
-
-    Hosts that are in no pool any more are shown, too. The energy is known where the operator has
-    set ``[power] watts``.
-    """
-    policy.authorize(backend.enforcer, request.context, rules.GET_USAGE, {})
-    watts = backend.conf.power.watts
-    with backend.database.reader() as session:
-        period = lease_usage.period(session, request.parameters)
-        found = host_power.read_sleep_hours(session, period)
-    shown = [
-        {
-            'hypervisor_hostname': name,
-            'start': dates.serialize(period.begin),
-            'end': dates.serialize(period.end),
-            'asleep_hours': round(hours, 6),
-            'saved_kwh': power.saved_kwh(hours, watts),
-        }
-        for name, hours in found.items()
-    ]
-    return answer(200, {'usage': shown})

@@ -37,17 +37,6 @@ class WatchedHost(NamedTuple):
         return self.state == hosts.State.FAILED
 
 
-class ReservedHost(NamedTuple):
-    """A live reservation that has a host, or released it while its lease was active."""
-
-    unit_id: int
-    reservation_id: str
-    lease_id: str
-    lease_status: str
-    start: datetime.datetime
-    released: bool
-
-
 def list_watched(session: orm.Session) -> tuple[list[WatchedHost], datetime.datetime]:
     """Read all hosts, and the time."""
     query = sa.select(
@@ -64,6 +53,23 @@ def list_watched(session: orm.Session) -> tuple[list[WatchedHost], datetime.date
     found = session.execute(query.order_by(_UNIT.c.id)).all()
     now = found[0].now if found else sql.read_time(session)
     return [WatchedHost(*row[:-1]) for row in found], now
+
+
+class ReservedHost(NamedTuple):
+    """A live reservation that has a host, or released it while its lease was active."""
+
+    unit_id: int
+    reservation_id: str
+    lease_id: str
+    lease_status: str
+    start: datetime.datetime
+    released: bool
+
+
+def get_name(session: orm.Session, host_id: int) -> str:
+    """Read the name of a host."""
+    query = sa.select(_HOST.c.hypervisor_hostname).where(_HOST.c.unit_id == host_id)
+    return str(session.scalar(query))
 
 
 def list_reserved(session: orm.Session, unit_ids: Collection[int]) -> list[ReservedHost]:
@@ -96,12 +102,6 @@ def _list_reserved(session: orm.Session, *where: sa.ColumnElement[bool]) -> list
         .order_by(_RESERVATION.c.id, _ALLOCATION.c.unit_id)
     )
     return [ReservedHost(*row) for row in session.execute(query)]
-
-
-def get_name(session: orm.Session, host_id: int) -> str:
-    """Read the name of a host."""
-    query = sa.select(_HOST.c.hypervisor_hostname).where(_HOST.c.unit_id == host_id)
-    return str(session.scalar(query))
 
 
 class ReservedLane(NamedTuple):

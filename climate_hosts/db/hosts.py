@@ -166,6 +166,29 @@ def refresh(session: orm.Session, host_id: int, known: unit_properties.Node) -> 
     )
 
 
+def mark_failed(session: orm.Session, host_id: int, reason: str) -> bool:
+    """Set the state of a host to FAILED, unless it takes no allocations for another reason.
+
+    :returns: whether anything was written
+    """
+    host = get(session, host_id, lock=True)
+    if not host.available and (not host.failed or host.disabled_reason == reason):
+        return False
+    failed = {'state': hosts.State.FAILED, 'disabled_reason': reason}
+    update(session, host_id, {'available': False}, failed)
+    return True
+
+
+def mark_recovered(session: orm.Session, host_id: int) -> bool:
+    """Let a host that failed take allocations again; return whether anything was written."""
+    host = get(session, host_id, lock=True)
+    if not host.failed:
+        return False
+    enrolled = {'state': hosts.State.ENROLLED, 'disabled_reason': None}
+    update(session, host_id, {'available': True}, enrolled)
+    return True
+
+
 def delete(session: orm.Session, host_id: int) -> None:
     """Delete a host with its unit and its allocations; it may be gone already."""
     mine = sa.delete(_UNIT).where(_UNIT.c.id == host_id, _UNIT.c.kind == hosts.KIND)
@@ -209,6 +232,16 @@ def list_page(session: orm.Session, query: HostQuery) -> tuple[list[hosts.Host],
     select = _ALL.where(_UNIT.c.id > query.marker, *where).order_by(_UNIT.c.id)
     found = session.execute(select.limit(query.limit + 1)).mappings().all()
     return [_read(row) for row in found[: query.limit]], len(found) > query.limit
+
+
+def iterate_all(database: Database) -> Iterator[hosts.Host]:
+    """Yield all hosts, page by page."""
+    query = HostQuery()
+    more = True
+    while more:
+        page, more = database.read(list_page, query)
+        yield from page
+        query = dataclasses.replace(query, marker=page[-1].id) if page else query
 
 
 def exist(session: orm.Session) -> bool:
@@ -258,16 +291,6 @@ def list_allocations(
     if reservation_id is not None:
         query = query.where(_RESERVATION.c.id == reservation_id)
     return [HostAllocation(*row) for row in session.execute(query)]
-
-
-def iterate_all(database: Database) -> Iterator[hosts.Host]:
-    """Yield all hosts, page by page."""
-    query = HostQuery()
-    more = True
-    while more:
-        page, more = database.read(list_page, query)
-        yield from page
-        query = dataclasses.replace(query, marker=page[-1].id) if page else query
 
 
 def lock_pool_access(session: orm.Session, pool: str) -> dict[str, Any] | None:
@@ -368,26 +391,3 @@ def _read_pool(name: str, count: int, row: sa.Row[Any] | None) -> hosts.Pool:
     if row is None:
         return hosts.Pool(name, count)
     return hosts.Pool(name, count, generation=row.generation, **(row.access or {}))
-
-
-def mark_failed(session: orm.Session, host_id: int, reason: str) -> bool:
-    """Set the state of a host to FAILED, unless it takes no allocations for another reason.
-
-    :returns: whether anything was written
-    """
-    host = get(session, host_id, lock=True)
-    if not host.available and (not host.failed or host.disabled_reason == reason):
-        return False
-    failed = {'state': hosts.State.FAILED, 'disabled_reason': reason}
-    update(session, host_id, {'available': False}, failed)
-    return True
-
-
-def mark_recovered(session: orm.Session, host_id: int) -> bool:
-    """Let a host that failed take allocations again; return whether anything was written."""
-    host = get(session, host_id, lock=True)
-    if not host.failed:
-        return False
-    enrolled = {'state': hosts.State.ENROLLED, 'disabled_reason': None}
-    update(session, host_id, {'available': True}, enrolled)
-    return True

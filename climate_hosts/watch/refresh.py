@@ -30,47 +30,6 @@ LOG = log.getLogger(__name__)
 _FIRST_SECONDS = 60.0
 
 
-def read_nodes(
-    conn: 'connections.Connection',
-    listed: Iterable[Mapping[str, Any]],
-    capacities: Mapping[str, placement.HostCapacity],
-    units: Mapping[str, Mapping[str, Sequence[int]]],
-) -> dict[str, unit_properties.Node]:
-    """Describe hosts, by the id of the root provider; two calls.
-
-    :param units: the units of the inventories of each host, by the same id
-    :param listed: hypervisors as Nova lists them
-    :param capacities: what Placement has of hosts with lanes; other nodes are left out
-    """
-    services = hypervisors.list_services(conn)
-    aggregates = hypervisors.list_aggregates(conn)
-    return {
-        node['id']: unit_properties.describe_node(
-            node,
-            services.get(node['service']['host'], {}),
-            aggregates.get(node['service']['host'], ()),
-            capacities[node['id']].capacity,
-            capacities[node['id']].traits,
-            capacities[node['id']].root_traits,
-            capacities[node['id']].divided,
-            units.get(node['id'], {}),
-        )
-        for node in listed
-        if node['id'] in capacities
-    }
-
-
-def read_node(
-    conn: 'connections.Connection', listed: Iterable[Mapping[str, Any]], provider_id: str
-) -> unit_properties.Node | None:
-    """Describe one host; None if Placement does not have it."""
-    capacities = placement.read_host_capacities(conn, provider_id)
-    units = {
-        each: placement.read_unit_limits(conn, capacity) for each, capacity in capacities.items()
-    }
-    return read_nodes(conn, listed, capacities, units).get(provider_id)
-
-
 class HostRefresher(PeriodicWorker):
     """Refresh all hosts of the pools periodically, in a dedicated thread.
 
@@ -180,3 +139,42 @@ class HostRefresher(PeriodicWorker):
             )
         elif capacity.has_only_ordinary and host.emptied_for is None and host.power is None:
             yield f'Host {name} has servers that came by no lease'
+
+
+def read_nodes(
+    conn: 'connection.Connection',
+    listed: Iterable[Mapping[str, Any]],
+    capacities: Mapping[str, placement.HostRoom],
+    units: Mapping[str, Mapping[str, Sequence[int]]],
+) -> dict[str, nodes.Node]:
+    """Describe hosts, by the id of the root provider; two calls.
+
+    :param units: the units of the inventories of each host, by the same id
+    :param listed: hypervisors as Nova lists them
+    :param capacities: what Placement has of hosts with lanes; other nodes are left out
+    """
+    services = hypervisors.list_services(conn)
+    aggregates = hypervisors.list_aggregates(conn)
+    return {
+        node['id']: nodes.describe(
+            node,
+            services.get(node['service']['host'], {}),
+            aggregates.get(node['service']['host'], ()),
+            capacities[node['id']].capacity,
+            capacities[node['id']].traits,
+            capacities[node['id']].root_traits,
+            capacities[node['id']].divided,
+            units.get(node['id'], {}),
+        )
+        for node in listed
+        if node['id'] in capacities
+    }
+
+
+def read_node(
+    conn: 'connection.Connection', listed: Iterable[Mapping[str, Any]], provider_id: str
+) -> nodes.Node | None:
+    """Describe one host; None if Placement does not have it."""
+    capacities = placement.find_rooms(conn, provider_id)
+    units = {each: placement.find_units(conn, capacity) for each, capacity in capacities.items()}
+    return read_nodes(conn, listed, capacities, units).get(provider_id)
