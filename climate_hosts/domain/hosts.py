@@ -182,8 +182,8 @@ class Host(Node):
     def knows(self, known: Node) -> bool:
         """Return whether it matches its description by Nova and Placement."""
         return all(
-            getattr(self, each.name) == getattr(known, each.name)
-            for each in dataclasses.fields(Node)
+            getattr(self, field.name) == getattr(known, field.name)
+            for field in dataclasses.fields(Node)
         )
 
 
@@ -316,7 +316,7 @@ def find_outage(
     :param share: of the services that may be down; at least two must be
     """
     every = {*names}
-    down = {each for each in every if _looks_down(services.get(each))}
+    down = {name for name in every if _looks_down(services.get(name))}
     if len(down) < 2 or len(down) <= share * len(every):
         return None
     return f'{len(down)} of {len(every)} nova-computes of the pools look down at once'

@@ -107,12 +107,12 @@ def decide(
     sleep: list[int] = []
     wake: list[int] = []
     for pool in pools.values():
-        needed = [each.id for each in pool if _must_wake(each, terms, now)]
-        spare = [each for each in pool if _is_spare(each, terms, now)]
+        needed = [host.id for host in pool if _must_wake(host, terms, now)]
+        spare = [host for host in pool if _is_spare(host, terms, now)]
         lacking = terms.min_awake - len(spare)
         wake += [*needed, *_wake_more(pool, {*needed}, terms, lacking)]
-        idle = [each for each in spare if each.id in able and _may_sleep(each, terms, now)]
-        sleep += [each.id for each in sorted(idle, key=_by_need)[: max(0, -lacking)]]
+        idle = [host for host in spare if host.id in able and _may_sleep(host, terms, now)]
+        sleep += [host.id for host in sorted(idle, key=_by_need)[: max(0, -lacking)]]
     return PowerDecision(sorted(sleep), sorted(wake))
 
 
@@ -147,12 +147,12 @@ def _wake_more(
 ) -> list[int]:
     """Return hosts to power on because too few are on, the quickest first."""
     asleep = [
-        each
-        for each in pool
-        if each.state is PowerState.ASLEEP and each.usable and each.id not in needed
+        host
+        for host in pool
+        if host.state is PowerState.ASLEEP and host.usable and host.id not in needed
     ]
-    asleep.sort(key=lambda each: (each.need is not None, terms.wake_before(each), each.id))
-    return [each.id for each in asleep[: max(0, lacking)]]
+    asleep.sort(key=lambda host: (host.need is not None, terms.wake_before(host), host.id))
+    return [host.id for host in asleep[: max(0, lacking)]]
 
 
 def is_idle(need: datetime | None, idle: timedelta, now: datetime) -> bool:

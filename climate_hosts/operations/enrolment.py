@@ -105,7 +105,7 @@ def _choose(found: list[dict[str, Any]], name: str) -> dict[str, Any]:
     if not found:
         raise exceptions.UnknownHost(f'name: Nova has no hypervisor {name}.', field='name')
     if len(found) > 1:
-        listed = ', '.join(sorted(each['hypervisor_hostname'] for each in found))
+        listed = ', '.join(sorted(node['hypervisor_hostname'] for node in found))
         raise exceptions.UnknownHost(
             f'name: {name} has several nodes, and each is a host: {listed}.', field='name'
         )
@@ -166,7 +166,7 @@ def _check_movable(
     """Reject a host whose servers cannot be moved, or do not fit on other hosts."""
     host = SharedHost(0, node['hypervisor_hostname'], node['service']['host'], node['id'])
     moving = [
-        each for each in database.read(db_shared.list_evacuating) if each.provider_id != node['id']
+        host for host in database.read(db_shared.list_evacuating) if host.provider_id != node['id']
     ]
     try:
         server_placement.choose_hosts(

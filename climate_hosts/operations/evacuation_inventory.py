@@ -50,11 +50,11 @@ class Hypervisors:
 
     def __init__(self, conn: 'connections.Connection') -> None:
         self._conn = conn
-        self._found = {each['id']: each for each in hypervisors.list_all(conn)}
+        self._found = {node['id']: node for node in hypervisors.list_all(conn)}
 
     def emptiest_first(self, found: Iterable[SharedHost]) -> list[SharedHost]:
         """Return the hosts that are up, those with the fewest servers first."""
-        up = (each for each in found if self.is_up(each.provider_id))
+        up = (host for host in found if self.is_up(host.provider_id))
         return sorted(up, key=self._load)
 
     def is_up(self, provider_id: str) -> bool:
@@ -73,7 +73,8 @@ class Hypervisors:
         A shared host may take the servers of another shared host, as long as it is not chosen.
         """
         zones = {
-            host: each.get('zone') for host, each in hypervisors.list_services(self._conn).items()
+            host: service.get('zone')
+            for host, service in hypervisors.list_services(self._conn).items()
         }
         for root, room in placement.read_ordinary_capacities(self._conn).items():
             if self.is_up(root):
@@ -102,7 +103,10 @@ def read_candidate(conn: 'connections.Connection', host: SharedHost) -> Candidat
     """
     held = placement.read_allocations(conn, host.provider_id)
     known = servers.list_on_host(conn, host.service_name) if held else {}
-    found = [_describe_server(each, amounts, known.get(each)) for each, amounts in held.items()]
+    found = [
+        _describe_server(server_id, amounts, known.get(server_id))
+        for server_id, amounts in held.items()
+    ]
     return CandidateHost(id=host.id, name=host.name, servers=found)
 
 
@@ -145,7 +149,7 @@ def _find_binding(server: Mapping[str, Any]) -> str | None:
     # A server that was booted from a volume has '' for its image.
     image = server.get('image') or {}
     asked = {**(image.get('properties') or {}), **(server['flavor'].get('extra_specs') or {})}
-    if any(asked.get(each) for each in _TPM) and asked.get(_TPM_SECURITY) != 'host':
+    if any(asked.get(name) for name in _TPM) and asked.get(_TPM_SECURITY) != 'host':
         return 'with an emulated TPM'
     for name, what in _BINDINGS.items():
         if str(asked.get(name) or '').lower() not in _FALSE:

@@ -36,12 +36,8 @@ LOG = log.getLogger(__name__)
 
 NAMESPACE: Final = 'climate.migration.strategies'
 _STRATEGIES: Final[Mapping[str, server_placement.Strategy]] = {
-    each.__name__: each
-    for each in (
-        server_placement.fewest_servers,
-        server_placement.least_memory,
-        server_placement.oldest_first,
-    )
+    function.__name__: function
+    for function in (server_placement.fewest_servers, server_placement.least_memory, server_placement.oldest_first)
 }
 #: Candidates are read in batches of this size, or of twice the requested number; two calls each.
 _BATCH_SIZE: Final = 10
@@ -102,7 +98,7 @@ class EvacuationPlanner:
             seconds = round(draft.request.lasts.total_seconds())
             lease = dataclasses.replace(lease, duration=seconds)
         try:
-            return tuple(each.id for each in self.choose(lease, draft.now))
+            return tuple(candidate.id for candidate in self.choose(lease, draft.now))
         except CannotDrainHosts as exc:
             message = f'{exc} {refused.message}'
             raise exceptions.NotEnough(message, refused.field, refused.available_from) from exc
@@ -136,12 +132,12 @@ class EvacuationPlanner:
         """
         missing, would_do = self.allocation_service.count_shortage(lease, now)
         present = [
-            each
-            for each in self.database.read(db_shared.list_available)
-            if each.id in would_do and each.id not in without
+            host
+            for host in self.database.read(db_shared.list_available)
+            if host.id in would_do and host.id not in without
         ]
         emptied = self.database.read(db_shared.list_evacuating)
-        count = max(0, missing - sum(each.emptied_for == lease.id for each in emptied))
+        count = max(0, missing - sum(host.emptied_for == lease.id for host in emptied))
         if count > len(present) or not count:
             return server_placement.choose_hosts(
                 [CandidateHost(id=e.id, name='') for e in present], count, ()

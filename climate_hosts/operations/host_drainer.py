@@ -68,9 +68,9 @@ class HostDrainer(Worker):
         :returns: the seconds until the next pass
         """
         found = [
-            each
-            for each in self._database.read(db_shared.list_evacuating)
-            if each.emptied_for is None
+            host
+            for host in self._database.read(db_shared.list_evacuating)
+            if host.emptied_for is None
         ]
         if not found:
             return None
@@ -88,8 +88,8 @@ class HostDrainer(Worker):
             if self._database.write(_complete, host.id):
                 LOG.info('%s is empty, and in its pool', host.name)
             return
-        idle = [each.id for each in left if each.obstacle is None]
-        moving = sum(each.status == evacuation_inventory.MOVING for each in left)
+        idle = [server.id for server in left if server.obstacle is None]
+        moving = sum(server.status == evacuation_inventory.MOVING for server in left)
         for server_id in idle[: max(0, self._conf.queue.migrations - moving)]:
             evacuation_inventory.live_migrate(conn, server_id)
         self._database.write(_update_progress, host.id, _describe(left))
@@ -98,10 +98,14 @@ class HostDrainer(Worker):
 def _describe(left: Sequence[RunningServer]) -> str:
     """Return which servers are left on a host, and what an operator has to do."""
     told = f'{words.counted(len(left), "server")} left.'
-    stuck = [each for each in left if each.obstacle and each.status != evacuation_inventory.MOVING]
+    stuck = [
+        server
+        for server in left
+        if server.obstacle and server.status != evacuation_inventory.MOVING
+    ]
     if not stuck:
         return told
-    named = ', '.join(f'{each.id} {each.obstacle}' for each in stuck[:3])
+    named = ', '.join(f'{server.id} {server.obstacle}' for server in stuck[:3])
     return f'{told} Nova cannot live-migrate {named}: move or delete them.'
 
 

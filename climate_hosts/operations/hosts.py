@@ -201,7 +201,7 @@ def _update(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> ho
 def _may_have_left(session: orm.Session, host: hosts.Host) -> bool:
     """Return whether servers of leases that released the host when it failed may be left."""
     return host.failed or any(
-        each.released for each in host_reservations.list_reserved(session, [host.id])
+        row.released for row in host_reservations.list_reserved(session, [host.id])
     )
 
 

@@ -63,8 +63,8 @@ def take_all_for_lease(session: orm.Session, host_ids: Iterable[int], lease_id: 
     """Mark shared hosts as being evacuated for a lease, if the lease still waits for them."""
     lease = leases.find(session, lease_id, lock=True, parts=())
     if lease is not None and lease.status == states.LeaseStatus.IN_PROGRESS:
-        for each in host_ids:
-            take_for_lease(session, each, lease_id)
+        for host_id in host_ids:
+            take_for_lease(session, host_id, lease_id)
 
 
 def release_from_lease(session: orm.Session, host_id: int, lease_id: str) -> None:

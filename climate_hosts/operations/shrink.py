@@ -84,20 +84,22 @@ class LeaseShrinker:
         """
         lease, now = self.database.read(leases.get, lease_id), self.clock.now()
         check_generation(lease, generation)
-        fewer = self.allocation_service.find_shrinking(lease, change(lease, now).lease, now, {})
-        chosen = [lease.get_reservation(each) for each in fewer]
+        fewer = self.allocation_service.find_shrinking(lease, change(lease, now).lease, now)
+        chosen = [lease.get_reservation(reservation_id) for reservation_id in fewer]
         _check_awake(lease, chosen)
         less = {}
         with for_user():
-            for each in chosen:
-                plugin = self.plugins[each.resource_type]
-                left = plugin.choose_retained(each, fewer[each.id])
-                less[each.id] = RetainedAllocation(left, plugin.cleaning(each))
+            for reservation in chosen:
+                plugin = self.plugins[reservation.resource_type]
+                left = plugin.choose_retained(reservation, fewer[reservation.id])
+                less[reservation.id] = RetainedAllocation(left, plugin.cleaning(reservation))
         generations = self.database.write(self._announce, lease, less)
         try:
             with for_user():
-                for each in chosen:
-                    self.plugins[each.resource_type].close_released(each, less[each.id].left)
+                for reservation in chosen:
+                    self.plugins[reservation.resource_type].close_released(
+                        reservation, less[reservation.id].left
+                    )
             yield ClosedUnits(less, generations)
         except Exception:
             self._undo(lease_id, less)
@@ -115,11 +117,14 @@ class LeaseShrinker:
     ) -> Mapping[str, int]:
         """Add events that open the closed units later, unless the change is written first."""
         lease, now = leases.get(session, seen.id, lock=True), self.clock.now()
-        chosen = [lease.get_reservation(each) for each in less]
+        chosen = [lease.get_reservation(reservation_id) for reservation_id in less]
         _check_awake(lease, chosen)
-        if any(each.allocations != seen.get_reservation(each.id).allocations for each in chosen):
+        if any(
+            reservation.allocations != seen.get_reservation(reservation.id).allocations
+            for reservation in chosen
+        ):
             raise exceptions.InvalidState(BUSY)
-        units = sum(len(each.left) for each in less.values())
+        units = sum(len(kept.left) for kept in less.values())
         later = now + datetime.timedelta(seconds=UNDO_SECONDS + units)
         after = reallocation.add_reallocations(lease, less, now, later)
         store.save(session, lease, Change(after), now, _CAUSE)
@@ -138,9 +143,9 @@ class LeaseShrinker:
 def _generations(lease: model.Lease, reservation_ids: Iterable[str]) -> dict[str, int]:
     """Return the generations of events that are due later and not claimed."""
     return {
-        each: event.generation
-        for each in reservation_ids
-        for event in lease.events_of(model.REALLOCATE, reservation_id=each)
+        reservation_id: event.generation
+        for reservation_id in reservation_ids
+        for event in lease.events_of(model.REALLOCATE, reservation_id=reservation_id)
         if event.status == states.EventStatus.UNDONE
     }
 
@@ -152,9 +157,9 @@ def _check_awake(lease: model.Lease, reservations: Iterable[model.Reservation]) 
             f'The lease is {lease.status}: what it has can be given back in part while it is '
             'ACTIVE, or before its start.'
         )
-    for each in reservations:
-        follows = lease.events_of(model.REALLOCATE, reservation_id=each.id)
+    for reservation in reservations:
+        follows = lease.events_of(model.REALLOCATE, reservation_id=reservation.id)
         # Until it has followed the calendar, one of its lanes may be another reservation's.
         busy = any(event.open for event in follows)
-        if busy or each.status != states.ReservationStatus.ACTIVE:
+        if busy or reservation.status != states.ReservationStatus.ACTIVE:
             raise exceptions.InvalidState(BUSY)

@@ -22,7 +22,7 @@ OPTIONS: Final[Sequence[cfg.Opt]] = (
     cfg.StrOpt(
         'order',
         default=str(Order.FIT),
-        choices=[str(each) for each in Order],
+        choices=[str(order) for order in Order],
         help='Which of the hosts that are free are taken first: those whose gap in the calendar '
         'is the smallest (fit), those with the least (pack) or the most (spread) room left, or '
         'any (random).',

@@ -141,7 +141,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
             'matches': matches,
             'names': wanted.names,
             'unknown': exceptions.UnknownProperty,
-            'lacking': lambda units: wanted.lacking([each.properties for each in units]),
+            'lacking': lambda units: wanted.lacking([unit.properties for unit in units]),
             'order': Order(self.conf[self.resource_type].order),
             'pool': pool or None,
             'admits': admits,
@@ -163,10 +163,10 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
         conn = self.cloud.service()
         aggregates = self._aggregates(lease, reservation)
         prepared = _prepared(reservation)
-        for each in reservation.allocations:
-            lane_id = lane_of(each)
+        for allocation in reservation.allocations:
+            lane_id = lane_of(allocation)
             prepared[lane_id] = lane_providers.prepare_lane(
-                conn, lane_id, self._slots(each), aggregates
+                conn, lane_id, self._slots(allocation), aggregates
             )
         return Done({_PREPARED: prepared})
 
@@ -190,14 +190,14 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
         conn = self.cloud.service()
         aggregates = self._aggregates(lease, reservation)
         waits = []
-        for each in reservation.allocations:
-            lane_id, slots = lane_of(each), self._slots(each)
+        for allocation in reservation.allocations:
+            lane_id, slots = lane_of(allocation), self._slots(allocation)
             if opened.get(lane_id) == slots:
                 continue
             wait = (
-                self._wait_for_unit(lease, each, _HOST_NOT_FREE.format(_name(each)))
-                or _wait_for_power(each)
-                or self._open(conn, reservation, each, aggregates)
+                self._wait_for_unit(lease, allocation, _HOST_NOT_FREE.format(_name(allocation)))
+                or _wait_for_power(allocation)
+                or self._open(conn, reservation, allocation, aggregates)
             )
             if wait is None:
                 opened[lane_id] = slots
@@ -266,8 +266,8 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
         Servers on a host that was released stay there, or are evacuated to the other hosts.
         """
         conn = self.cloud.service()
-        kept = {lane_of(each) for each in reservation.allocations}
-        released = {lane_of(each): each for each in reservation.released}
+        kept = {lane_of(allocation) for allocation in reservation.allocations}
+        released = {lane_of(allocation): allocation for allocation in reservation.released}
         left = {
             server_id: str(released[lane_id].unit['service_name'])
             for lane_id in sorted(released.keys() - kept)
@@ -286,7 +286,10 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
         self._shrink(reservation).close(left, self._slots, reservation.id)
 
     def _shrink(self, reservation: 'Reservation') -> lane_shrink.LaneShrink:
-        parts = [lane_shrink.ReservedPart(each, lane_of(each)) for each in reservation.allocations]
+        parts = [
+            lane_shrink.ReservedPart(allocation, lane_of(allocation))
+            for allocation in reservation.allocations
+        ]
         is_whole = self._demand(reservation.params).piece is None
         return lane_shrink.LaneShrink(self.cloud.service(), parts, is_whole, self.most_field)
 
@@ -349,9 +352,9 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
     def used_units(self, reservation: 'Reservation') -> Collection[int]:
         used = (reservation.progress or {}).get(_USED)
         return {
-            each.unit_id
-            for each in reservation.allocations
-            if used is None or lane_of(each) in used
+            allocation.unit_id
+            for allocation in reservation.allocations
+            if used is None or lane_of(allocation) in used
         }
 
 
@@ -372,7 +375,7 @@ def _wait_for_power(allocation: 'Allocation') -> PollAgain | None:
 
 
 def _lanes_of(reservation: 'Reservation') -> set[str]:
-    return {lane_of(each) for each in reservation.allocations}
+    return {lane_of(allocation) for allocation in reservation.allocations}
 
 
 def _prepared(reservation: 'Reservation') -> dict[str, int | None]:
@@ -406,15 +409,15 @@ def find_conflict(
     """
     if not any(host.capacity.values()):
         return WITHHELD
-    others = [each for key, each in host.lanes.items() if key != lane_id]
+    others = [lane for key, lane in host.lanes.items() if key != lane_id]
     if piece is None:
-        in_use, is_open = any(host.used.values()), any(each.slots for each in others)
+        in_use, is_open = any(host.used.values()), any(lane.slots for lane in others)
     else:
         free = {name: host.capacity[name] - used for name, used in host.used.items()}
         capacity = unit_properties.unit_amounts(free)
-        short = any(capacity[name] < each * pieces for name, each in piece.items())
-        in_use = short and any(each.used and not each.slots for each in others)
-        is_open = any(each.slots == lane_providers.MAX_SLOTS for each in others)
+        short = any(capacity[name] < amount * pieces for name, amount in piece.items())
+        in_use = short and any(lane.used and not lane.slots for lane in others)
+        is_open = any(lane.slots == lane_providers.MAX_SLOTS for lane in others)
     if in_use or host.lanes[lane_id].used:
         return IN_USE
     return OPEN if is_open else None

@@ -68,11 +68,11 @@ class LaneShrink:
         :raises climate_core.exceptions.InvalidState: more are in use
         """
         used = self._used(self.parts)
-        own = {each.unit_id: each.allocation.pieces for each in self.parts}
+        own = {part.unit_id: part.allocation.pieces for part in self.parts}
         try:
             return reclaim.choose_retained(own, used, most)
         except reclaim.PiecesInUse as exc:
-            names = [each.name for each in self.parts if used[each.unit_id]]
+            names = [part.name for part in self.parts if used[part.unit_id]]
             told = _refusal(_join(names), sum(own.values()), exc.count, self)
             raise exceptions.InvalidState(told, field=self.field) from None
 
@@ -84,16 +84,16 @@ class LaneShrink:
         :param slots: returns the number of servers that may be in the lane of an allocation
         :raises climate_core.exceptions.InvalidState: more servers entered until then
         """
-        closed = [each for each in self.parts if left[each.unit_id] < each.allocation.pieces]
-        for each in closed:
-            pieces = left[each.unit_id]
+        closed = [part for part in self.parts if left[part.unit_id] < part.allocation.pieces]
+        for part in closed:
+            pieces = left[part.unit_id]
             if not pieces:
-                lane_providers.drain_lane(self.conn, each.lane_id, reservation_id)
+                lane_providers.drain_lane(self.conn, part.lane_id, reservation_id)
             else:
-                smaller = dataclasses.replace(each.allocation, pieces=pieces)
-                lane_providers.set_slots(self.conn, each.lane_id, slots(smaller), is_open=True)
+                smaller = dataclasses.replace(part.allocation, pieces=pieces)
+                lane_providers.set_slots(self.conn, part.lane_id, slots(smaller), is_open=True)
         used = self._used(closed)
-        came = [each.name for each in closed if used[each.unit_id] > left[each.unit_id]]
+        came = [part.name for part in closed if used[part.unit_id] > left[part.unit_id]]
         if came:
             raise exceptions.InvalidState(
                 f'Servers came to {_join(came)} while that was given back. Ask again: others '
@@ -103,22 +103,22 @@ class LaneShrink:
 
     def _used(self, parts: Sequence[ReservedPart]) -> dict[int, int]:
         """Return the number of pieces of units in use; one request for each, or for the pools."""
-        ids = [each.allocation.unit['provider_id'] for each in parts]
+        ids = [part.allocation.unit['provider_id'] for part in parts]
         capacities: dict[str, placement.HostCapacity] = {}
         for provider_id in ids if len(ids) <= _MAX_SINGLE_READS else [None]:
             capacities |= placement.read_host_capacities(self.conn, provider_id)
         found = {}
-        for each in parts:
-            capacity = capacities.get(each.allocation.unit['provider_id'])
-            lane = capacity.lanes.get(each.lane_id) if capacity else None
+        for part in parts:
+            capacity = capacities.get(part.allocation.unit['provider_id'])
+            lane = capacity.lanes.get(part.lane_id) if capacity else None
             if capacity is None or lane is None:
                 # The servers of a host that Placement does not have are unknown.
-                used = each.allocation.pieces
+                used = part.allocation.pieces
             elif self.is_whole:
                 used = int(lane.used > 0 or any(capacity.used.values()))
             else:
                 used = lane.used
-            found[each.unit_id] = used
+            found[part.unit_id] = used
         return found
 
 

@@ -132,16 +132,16 @@ class ServerDrain:
             self._servers = dict.fromkeys(self._servers)
             self._action = action
         waits = list(self._steps({*left}))
-        reasons = [each.reason for each in waits if each.reason]
+        reasons = [wait.reason for wait in waits if wait.reason]
         number = words.counted(len(left), 'server')
         told = f'Waiting for {number} to leave the hosts of the reservation.'
         if len(reasons) > _MAX_NAMED:
             reasons[_MAX_NAMED:] = [f'And {len(reasons) - _MAX_NAMED} more.']
         return PollAgain(
-            min(each.seconds for each in waits),
+            min(wait.seconds for wait in waits),
             ' '.join([told, *reasons]),
             self._dump(),
-            next((each.repair for each in waits if each.repair), None),
+            next((wait.repair for wait in waits if wait.repair), None),
         )
 
     def _steps(self, left: set[str]) -> Iterator[PollAgain]:
@@ -252,7 +252,9 @@ def find_shelved(
     conn: 'connections.Connection', reservation: 'Reservation', projects: Collection[str]
 ) -> set[str]:
     """Return the ids of the recorded servers of some projects that are still shelved."""
-    return {each for each in _recorded(reservation) if _is_shelved(conn, each, projects)}
+    return {
+        server_id for server_id in _recorded(reservation) if _is_shelved(conn, server_id, projects)
+    }
 
 
 def unshelve(
@@ -317,7 +319,8 @@ def evacuate(
     if there:
         told = f'Evacuating {words.counted(len(there), "server")} from hosts that failed.'
         more = ''.join(
-            f' Server {each} cannot be: {exc}' for each, exc in refused[:_MAX_NAMED_REFUSALS]
+            f' Server {server_id} cannot be: {exc}'
+            for server_id, exc in refused[:_MAX_NAMED_REFUSALS]
         )
         return PollAgain(_EVACUATION_POLL_SECONDS, told + more)
     if refused:

@@ -145,7 +145,7 @@ class HostWatch(PeriodicWorker):
         if not services:
             LOG.warning('Nova names no nova-compute at all; it is not known which hosts failed')
             return
-        awake = [each for each in watched if not self._is_left(each)]
+        awake = [host for host in watched if not self._is_left(host)]
         if self._is_outage(awake, services):
             return
         failed: dict[int, str] = {}
@@ -156,9 +156,9 @@ class HostWatch(PeriodicWorker):
                 why = self._judge(host, services.get(host.service_name), now)
             if why is not None:
                 failed[host.id] = why
-        names = {each.id: each.name for each in watched}
-        disabled = {each.id for each in watched if not (each.available or each.failed)}
-        self._read_capacities({each.id: each.capacity for each in watched})
+        names = {host.id: host.name for host in watched}
+        disabled = {host.id for host in watched if not (host.available or host.failed)}
+        self._read_capacities({host.id: host.capacity for host in watched})
         small = {key: loss for key, loss in self._find_small().items() if key[0] not in failed}
         self._replace(names, failed, disabled, small)
         self._complete(failed, {reservation_id for _, reservation_id in small})
@@ -172,7 +172,7 @@ class HostWatch(PeriodicWorker):
     ) -> bool:
         """Return whether Nova itself has failed, and not its hosts."""
         share = self._conf.hosts.max_down_share
-        names = {each.service_name for each in watched if each.available}
+        names = {host.service_name for host in watched if host.available}
         why = hosts.find_outage(services, names, share)
         self._tell_outage(why is not None)
         if why is not None:
@@ -207,9 +207,9 @@ class HostWatch(PeriodicWorker):
         if not is_up:
             return why
         rows = self._database.read(db.list_reserved, [host.id])
-        in_use = any(each.start <= now and not each.released for each in rows)
+        in_use = any(row.start <= now and not row.released for row in rows)
         if not in_use:
-            left = self._empty(host, [each for each in rows if each.released])
+            left = self._empty(host, [row for row in rows if row.released])
             if left:
                 why = _NOT_EMPTY.format(left)
                 self._database.write(db_hosts.mark_failed, host.id, why)
@@ -222,9 +222,9 @@ class HostWatch(PeriodicWorker):
         """Remove the aggregates of the lanes of a host; return the number of servers left."""
         conn = self._cloud.service()
         known = self._database.read(db_hosts.get, host.id)
-        for each in rows:
+        for row in rows:
             for lane_id in known.lane_ids:
-                lane_providers.drain_lane(conn, lane_id, each.reservation_id)
+                lane_providers.drain_lane(conn, lane_id, row.reservation_id)
         return len(placement.list_consumers(conn, known.provider_id))
 
     def _read_capacities(self, capacities: dict[int, str]) -> None:
@@ -236,10 +236,12 @@ class HostWatch(PeriodicWorker):
     def _find_small(self) -> dict[tuple[int, str], Loss]:
         """Find the hosts and reservations of allocations that no longer fit on their hosts."""
         found = {}
-        for each in self._calendar.find_overcommits(hosts.KIND):
-            has = ', '.join(f'{name}={short[0]}' for name, short in each.short.items())
-            need = ', '.join(f'{name}={short[1]}' for name, short in each.short.items())
-            found[each.unit_id, each.reservation_id] = Loss(_TOO_SMALL.format(has, need))
+        for overcommit in self._calendar.find_overcommits(hosts.KIND):
+            has = ', '.join(f'{name}={short[0]}' for name, short in overcommit.short.items())
+            need = ', '.join(f'{name}={short[1]}' for name, short in overcommit.short.items())
+            found[overcommit.unit_id, overcommit.reservation_id] = Loss(
+                _TOO_SMALL.format(has, need)
+            )
         return found
 
     def _replace(
@@ -253,16 +255,16 @@ class HostWatch(PeriodicWorker):
         out = failed.keys() | disabled | {unit_id for unit_id, _ in small}
         rows = self._database.read(db.list_reserved, out) if out else []
         units: dict[tuple[str, str], dict[int, Loss]] = defaultdict(dict)
-        for each in rows:
-            if each.released:
+        for row in rows:
+            if row.released:
                 continue
-            loss = small.get((each.unit_id, each.reservation_id))
-            if each.unit_id in failed:
-                loss = Loss(_NO_REPLACEMENT.format(failed[each.unit_id]), True)
-            elif each.unit_id in disabled and each.lease_status == states.LeaseStatus.PENDING:
+            loss = small.get((row.unit_id, row.reservation_id))
+            if row.unit_id in failed:
+                loss = Loss(_NO_REPLACEMENT.format(failed[row.unit_id]), True)
+            elif row.unit_id in disabled and row.lease_status == states.LeaseStatus.PENDING:
                 loss = loss or Loss()
             if loss is not None:
-                units[each.lease_id, each.reservation_id][each.unit_id] = loss
+                units[row.lease_id, row.reservation_id][row.unit_id] = loss
         for (lease_id, reservation_id), lost in units.items():
             self._write(lease_id, reservation_id, lost, names)
 
@@ -271,11 +273,11 @@ class HostWatch(PeriodicWorker):
 
         :param small: the ids of the reservations that have hosts which are too small for them
         """
-        types = [kind for kind, each in self._plugins.items() if each.has_lanes]
+        types = [kind for kind, plugin in self._plugins.items() if plugin.has_lanes]
         units: dict[tuple[str, str], set[int]] = defaultdict(set)
-        for each in self._database.read(db.list_incomplete, types):
-            if each.reservation_id not in small:
-                units[each.lease_id, each.reservation_id].add(each.unit_id)
+        for row in self._database.read(db.list_incomplete, types):
+            if row.reservation_id not in small:
+                units[row.lease_id, row.reservation_id].add(row.unit_id)
         for (lease_id, reservation_id), present in units.items():
             if present.isdisjoint(failed):
                 self._write(lease_id, reservation_id, {}, {})
@@ -343,8 +345,8 @@ class HostWatch(PeriodicWorker):
             new = self._calendar.replace_unit(session, wanted, unit_id)
         except TransactionRejected:
             return None
-        return sorted(db.get_name(session, each.unit_id) for each in new)
+        return sorted(db.get_name(session, allocation.unit_id) for allocation in new)
 
 
 def _has(reservation: model.Reservation, unit_id: int) -> bool:
-    return any(each.unit_id == unit_id for each in reservation.allocations)
+    return any(allocation.unit_id == unit_id for allocation in reservation.allocations)

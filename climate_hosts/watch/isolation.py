@@ -164,7 +164,7 @@ def _find_without_aggregate(
 def _find_in_configuration(files: Sequence[str] | None) -> Iterator[str]:
     if files is None:
         files = cfg.find_config_files(project='nova', prog='nova-scheduler')
-    readable = [each for each in files if os.access(each, os.R_OK)]
+    readable = [file for file in files if os.access(file, os.R_OK)]
     if not readable:
         return
     conf = cfg.ConfigOpts()
@@ -188,7 +188,7 @@ def _find_in_configuration(files: Sequence[str] | None) -> Iterator[str]:
 
 def _has_filter(conf: cfg.ConfigOpts) -> bool:
     group = conf.filter_scheduler
-    is_loaded = any(each.rpartition('.')[2] == _POOL_FILTER for each in group.available_filters)
+    is_loaded = any(name.rpartition('.')[2] == _POOL_FILTER for name in group.available_filters)
     return is_loaded and _POOL_FILTER in group.enabled_filters
 
 

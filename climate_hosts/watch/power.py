@@ -135,10 +135,10 @@ class HostPower(PeriodicWorker):
             self._database.write(host_power.start_sleep, host_id, self._terms.sleep_after)
         if decision.wake or decision.sleep:
             hosts, now = self._database.read(db.list_all)
-        on_way = [each for each in hosts if each.state is not None]
+        on_way = [host for host in hosts if host.state is not None]
         self._step_all(conn, on_way, services, now)
         interval = self.next_poll()
-        moving = any(each.state is not PowerState.ASLEEP for each in on_way)
+        moving = any(host.state is not PowerState.ASLEEP for host in on_way)
         return min(interval, _POLL_SECONDS) if moving else interval
 
     def _find_able(
@@ -148,27 +148,27 @@ class HostPower(PeriodicWorker):
         services: Mapping[str, _Service],
     ) -> set[int]:
         """Return the ids of the hosts that can be powered off."""
-        nodes = collections.Counter(each.service_name for each in hosts)
+        nodes = collections.Counter(host.service_name for host in hosts)
         awake = [
-            each
-            for each in hosts
-            if each.state is None
-            and nodes[each.service_name] == 1
-            and each.usable
-            and not each.kept_on
-            and _is_ready(services.get(each.service_name))
-            and self._can_switch(each)
+            host
+            for host in hosts
+            if host.state is None
+            and nodes[host.service_name] == 1
+            and host.usable
+            and not host.kept_on
+            and _is_ready(services.get(host.service_name))
+            and self._can_switch(host)
         ]
         if not awake:
             return set()
         capacities = placement.read_host_capacities(conn)
-        for each in awake:
-            if _may_be_claimed(capacities.get(each.provider_id)) and self._is_awake(each):
+        for host in awake:
+            if _may_be_claimed(capacities.get(host.provider_id)) and self._is_awake(host):
                 # A manager that stood still may have claimed it after it was woken.
-                host_claims.release(conn, each.provider_id)
-        empty = [each for each in awake if _is_empty(capacities.get(each.provider_id))]
+                host_claims.release(conn, host.provider_id)
+        empty = [host for host in awake if _is_empty(capacities.get(host.provider_id))]
         with_volumes = volumes.list_service_hosts(conn) if empty else set()
-        return {each.id for each in empty if not _labels(each) & with_volumes}
+        return {host.id for host in empty if not _labels(host) & with_volumes}
 
     def _can_switch(self, host: PowerHost) -> bool:
         try:

@@ -176,5 +176,7 @@ def read_node(
 ) -> nodes.Node | None:
     """Describe one host; None if Placement does not have it."""
     capacities = placement.find_rooms(conn, provider_id)
-    units = {each: placement.find_units(conn, capacity) for each, capacity in capacities.items()}
+    units = {
+        root_id: placement.find_units(conn, capacity) for root_id, capacity in capacities.items()
+    }
     return read_nodes(conn, listed, capacities, units).get(provider_id)

@@ -71,7 +71,7 @@ class HostRepair:
     def run(self) -> Iterator[RepairResult]:
         """Compare, and repair everything that is wrong."""
         # A row is written before its host is put into the aggregate.
-        members = {each.id: each.name for each in placement.list_pool(self._conn)}
+        members = {provider.id: provider.name for provider in placement.list_pool(self._conn)}
         present = {host.provider_id: host for host in db.iterate_all(self._database)}
         for provider_id in sorted(members.keys() - present.keys()):
             yield self._return_host(provider_id, f'no pool has the host {members[provider_id]}')
@@ -127,7 +127,7 @@ class HostRepair:
                     self._conn,
                     lane.id,
                 )
-        ids = {each.id: each.name for each in found}
+        ids = {lane.id: lane.name for lane in found}
         for host in present.values():
             for lane_id, kept in find_unexplained_lanes(self._database, self._conn, host):
                 yield self._do(
@@ -194,15 +194,15 @@ def close_stale_lanes(
     live = database.read(
         host_reservations.list_reserved_lanes, {unit_id for unit_id, _ in mine}, True
     )
-    stray = mine.keys() - {(each.unit_id, each.lane) for each in live}
+    stray = mine.keys() - {(lane.unit_id, lane.lane) for lane in live}
     if not stray:
         return
     over: dict[tuple[int, int], set[str]] = {key: set() for key in stray}
-    for each in database.read(
+    for lane in database.read(
         host_reservations.list_reserved_lanes, {unit_id for unit_id, _ in stray}, False
     ):
-        if (each.unit_id, each.lane) in stray:
-            over[each.unit_id, each.lane].add(each.reservation_id)
+        if (lane.unit_id, lane.lane) in stray:
+            over[lane.unit_id, lane.lane].add(lane.reservation_id)
     for (unit_id, number), reservation_ids in sorted(over.items()):
         closed_to = _clear_lane(conn, mine[unit_id, number], reservation_ids)
         if closed_to is not None:
@@ -214,12 +214,15 @@ def _clear_lane(
     conn: 'connections.Connection', lane_id: str, reservation_ids: Collection[str]
 ) -> str | None:
     """Close a lane if it is open to one of some reservations; return its id."""
-    ids = {lanes.reservation_aggregate(each): each for each in reservation_ids}
+    ids = {
+        lanes.reservation_aggregate(reservation_id): reservation_id
+        for reservation_id in reservation_ids
+    }
     try:
         had = lane_providers.clear_lane(conn, lane_id, ids)
     except errors.Gone:
         return None
-    return next((ids[each] for each in had or () if each in ids), None)
+    return next((ids[aggregate] for aggregate in had or () if aggregate in ids), None)
 
 
 def find_unexplained_lanes(
@@ -241,8 +244,8 @@ def find_unexplained_lanes(
             else []
         )
         own = {
-            aggregate(each.reservation_id)
-            for each in live
+            aggregate(lane.reservation_id)
+            for lane in live
             for aggregate in (lanes.reservation_aggregate, lanes.ended_aggregate)
         }
         if found and found.isdisjoint(own):
@@ -271,11 +274,11 @@ def _record_lanes(
     if lane_ids != [*host.lane_ids]:
         db.update(session, host.id, {}, {'lane_ids': lane_ids})
     now = sql.read_time(session)
-    for each in host_reservations.list_reserved_lanes(session, [host.id], live=True):
-        lease = leases.find(session, each.lease_id, lock=True) if each.lane in lost else None
+    for lane in host_reservations.list_reserved_lanes(session, [host.id], live=True):
+        lease = leases.find(session, lane.lease_id, lock=True) if lane.lane in lost else None
         # A start that is in progress polls again itself.
         if lease is not None and lease.status == states.LeaseStatus.ACTIVE:
-            change = Change(reallocation.add_reallocations(lease, [each.reservation_id], now))
+            change = Change(reallocation.add_reallocations(lease, [lane.reservation_id], now))
             store.save(session, lease, change, now, _CAUSE)
 
 
@@ -293,7 +296,7 @@ def repair_flavors(
 
     :param yes: whether to delete them
     """
-    for each in find_stale_flavors(database, conn):
+    for flavor_id in find_stale_flavors(database, conn):
         yield repair_remote(
-            f'flavor {each}', STALE_FLAVOR, 'delete it', yes, flavors.delete, conn, each
+            f'flavor {flavor_id}', STALE_FLAVOR, 'delete it', yes, flavors.delete, conn, flavor_id
         )
