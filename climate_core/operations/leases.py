@@ -30,6 +30,7 @@ from climate_core.operations.provisioning import OwnerTrusts, Provisioner
 from climate_core.operations.quota import Quota
 from climate_core.operations.server_preemption import ServerPreemption
 from climate_core.operations.services import Services
+from climate_core.operations.shrink import LeaseShrinker
 from climate_core.operations.update import LeaseUpdater, RequestedChange
 from climate_core.operations.wait_queue import WaitQueue
 from climate_core.plugins.base import PollAgain
@@ -37,7 +38,6 @@ from climate_core.policies import leases as lease_rules
 from climate_core.policies import reservations as reservation_rules
 from climate_hosts.operations.evacuation_planner import EvacuationPlanner
 from climate_hosts.operations.host_evacuation import HostEvacuation
-from climate_hosts.operations.shrink import LeaseShrinker
 
 
 class LeaseOperations:

@@ -32,10 +32,10 @@ from climate_core.operations.draft import check_owner, check_stored_bytes
 from climate_core.operations.draft_builder import check_allowed, check_generation, webhook_rules
 from climate_core.operations.quota import Quota, count_added
 from climate_core.operations.services import Services
+from climate_core.operations.shrink import BUSY, ClosedUnits, LeaseShrinker
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.policies import leases as lease_rules
 from climate_core.policies import reservations as reservation_rules
-from climate_hosts.operations.shrink import BUSY, ClosedUnits, LeaseShrinker
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

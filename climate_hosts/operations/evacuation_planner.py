@@ -37,7 +37,11 @@ LOG = log.getLogger(__name__)
 NAMESPACE: Final = 'climate.migration.strategies'
 _STRATEGIES: Final[Mapping[str, server_placement.Strategy]] = {
     function.__name__: function
-    for function in (server_placement.fewest_servers, server_placement.least_memory, server_placement.oldest_first)
+    for function in (
+        server_placement.fewest_servers,
+        server_placement.least_memory,
+        server_placement.oldest_first,
+    )
 }
 #: Candidates are read in batches of this size, or of twice the requested number; two calls each.
 _BATCH_SIZE: Final = 10

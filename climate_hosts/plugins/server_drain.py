@@ -209,7 +209,9 @@ class ServerDrain:
         if task in _MOVING:
             # While a guest is copied its progress changes, and with it the time of the change.
             moved = server.get('progress'), server.get('updated')
-            return task_recovery.wait_for_task(context.observe(server['status'], task, *moved), server)
+            return task_recovery.wait_for_task(
+                context.observe(server['status'], task, *moved), server
+            )
         # A server whose state was reset during a migration may still be on its host.
         was_reset = context.progress.asked == task_recovery.RESET_REQUEST
         is_moved = task is None and server['status'] != 'VERIFY_RESIZE' and not was_reset

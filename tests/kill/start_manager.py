@@ -28,11 +28,12 @@ from climate_core.context import RequestContext
 from climate_core.db.engine import Clock, Database
 from climate_core.delivery import webhooks
 from climate_core.engine import start_preparation
+from climate_core.operations import shrink
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
 from climate_core.plugins import loading, prebuilt_plugin, provisioned_plugin, step_context
 from climate_core.repair import cleanup, reconciliation
-from climate_hosts.operations import host_evacuation, shrink
+from climate_hosts.operations import host_evacuation
 from climate_hosts.operations.hosts import HostOperations
 from climate_hosts.plugins import lane_plugin, server_drain
 from climate_hosts.watch import failures as host_watch
