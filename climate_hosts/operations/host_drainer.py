@@ -97,16 +97,16 @@ class HostDrainer(Worker):
 
 def _describe(left: Sequence[RunningServer]) -> str:
     """Return which servers are left on a host, and what an operator has to do."""
-    told = f'{words.counted(len(left), "server")} left.'
+    message = f'{words.counted(len(left), "server")} left.'
     stuck = [
         server
         for server in left
         if server.obstacle and server.status != evacuation_inventory.MOVING
     ]
     if not stuck:
-        return told
+        return message
     named = ', '.join(f'{server.id} {server.obstacle}' for server in stuck[:3])
-    return f'{told} Nova cannot live-migrate {named}: move or delete them.'
+    return f'{message} Nova cannot live-migrate {named}: move or delete them.'
 
 
 def _complete(session: orm.Session, host_id: int) -> bool:
@@ -119,10 +119,10 @@ def _complete(session: orm.Session, host_id: int) -> bool:
     return True
 
 
-def _update_progress(session: orm.Session, host_id: int, told: str) -> None:
+def _update_progress(session: orm.Session, host_id: int, message: str) -> None:
     host = _lock_draining(session, host_id)
-    if host is not None and host.disabled_reason != told:
-        db.update(session, host_id, {}, {'disabled_reason': told})
+    if host is not None and host.disabled_reason != message:
+        db.update(session, host_id, {}, {'disabled_reason': message})
 
 
 def _lock_draining(session: orm.Session, host_id: int) -> hosts.Host | None:

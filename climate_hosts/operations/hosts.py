@@ -180,8 +180,8 @@ def _update(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> ho
         unit['access'] = db.lock_pool_access(session, unit['pool'])
     if host.open_to_unreserved:
         reason = reason or hosts.DISABLED
-    told = {'extra': extra, 'disabled_reason': None if available else reason}
-    told['kept_on'] = values.get('kept_on', host.kept_on)
+    columns = {'extra': extra, 'disabled_reason': None if available else reason}
+    columns['kept_on'] = values.get('kept_on', host.kept_on)
     if (
         available
         and not (host.available or host.open_to_unreserved)
@@ -190,11 +190,11 @@ def _update(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> ho
         # The watch of failures puts it into use when it is up and empty.
         unit['available'] = False
         left = host.disabled_reason if host.failed else _RELEASED
-        told |= {'state': hosts.State.FAILED, 'disabled_reason': left}
+        columns |= {'state': hosts.State.FAILED, 'disabled_reason': left}
     elif host.failed and values.keys() & {'available', 'disabled_reason'}:
         # The host is disabled by its operator from now on, and not because it failed.
-        told['state'] = hosts.State.ENROLLED
-    db.update(session, host_id, unit, told)
+        columns['state'] = hosts.State.ENROLLED
+    db.update(session, host_id, unit, columns)
     return host
 
 

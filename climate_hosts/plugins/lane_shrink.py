@@ -73,8 +73,8 @@ class LaneShrink:
             return reclaim.choose_retained(own, used, most)
         except reclaim.PiecesInUse as exc:
             names = [part.name for part in self.parts if used[part.unit_id]]
-            told = _refusal(_join(names), sum(own.values()), exc.count, self)
-            raise exceptions.InvalidState(told, field=self.field) from None
+            message = _refusal(_join(names), sum(own.values()), exc.count, self)
+            raise exceptions.InvalidState(message, field=self.field) from None
 
     def close(
         self, left: Mapping[int, int], slots: Callable[['Allocation'], int], reservation_id: str

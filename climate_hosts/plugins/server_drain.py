@@ -115,10 +115,10 @@ class ServerDrain:
         until = self._began + self._terms.grace
         rest = (until - self._context.now).total_seconds()
         if self._terms.on_end != MIGRATE and rest > 0:
-            told = (
+            message = (
                 f'{words.counted(len(left), "server")} will be deleted at {dates.sentence(until)}.'
             )
-            return PollAgain(min(rest, _GRACE_POLL_SECONDS), told, self._dump())
+            return PollAgain(min(rest, _GRACE_POLL_SECONDS), message, self._dump())
         unknown = {*left} - self._servers.keys()
         self._servers |= dict.fromkeys(sorted(unknown))
         if unknown and self._terms.on_end != DELETE:
@@ -134,12 +134,12 @@ class ServerDrain:
         waits = list(self._steps({*left}))
         reasons = [wait.reason for wait in waits if wait.reason]
         number = words.counted(len(left), 'server')
-        told = f'Waiting for {number} to leave the hosts of the reservation.'
+        message = f'Waiting for {number} to leave the hosts of the reservation.'
         if len(reasons) > _MAX_NAMED:
             reasons[_MAX_NAMED:] = [f'And {len(reasons) - _MAX_NAMED} more.']
         return PollAgain(
             min(wait.seconds for wait in waits),
-            ' '.join([told, *reasons]),
+            ' '.join([message, *reasons]),
             self._dump(),
             next((wait.repair for wait in waits if wait.repair), None),
         )
@@ -319,12 +319,12 @@ def evacuate(
         except errors.EXPECTED as exc:
             refused.append((server_id, exc))
     if there:
-        told = f'Evacuating {words.counted(len(there), "server")} from hosts that failed.'
+        message = f'Evacuating {words.counted(len(there), "server")} from hosts that failed.'
         more = ''.join(
             f' Server {server_id} cannot be: {exc}'
             for server_id, exc in refused[:_MAX_NAMED_REFUSALS]
         )
-        return PollAgain(_EVACUATION_POLL_SECONDS, told + more)
+        return PollAgain(_EVACUATION_POLL_SECONDS, message + more)
     if refused:
         raise refused[0][1]
     return None

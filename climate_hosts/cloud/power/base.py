@@ -219,16 +219,16 @@ class MachinesFile(Generic[M]):
         known = {each.name for each in dataclasses.fields(self._kind)}
         wrong = sorted({*section} - known)
         if wrong or not section.get('address'):
-            told = f'has {", ".join(wrong)}' if wrong else 'has no address'
+            message = f'has {", ".join(wrong)}' if wrong else 'has no address'
             raise BadPowerSettings(
-                f'[power] machines_file: section [{section.name}] {told}. It has address, and '
+                f'[power] machines_file: section [{section.name}] {message}. It has address, and '
                 f'may have {", ".join(sorted(known - {"address"}))}.'
             )
         try:
             if '@' in section['address']:
                 # A password before it would be in the messages of libraries.
-                told = 'must have no "@": say username and password beside it.'
-                raise BadOption('address', told)
+                message = 'must have no "@": say username and password beside it.'
+                raise BadOption('address', message)
             return self._kind.read(dict(section))
         except BadOption as exc:
             raise BadPowerSettings(

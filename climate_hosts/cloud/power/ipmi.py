@@ -82,8 +82,8 @@ class IpmiMachine(Machine):
         except ValueError:
             host, port = '', 0
         if not _HOST.fullmatch(host) or not netutils.is_valid_port(port):
-            told = 'must be a host name or an IP address, with a port if that is not 623'
-            raise BadOption('address', f'{told}, as 10.0.0.14 or 10.0.0.14:6230')
+            message = 'must be a host name or an IP address, with a port if that is not 623'
+            raise BadOption('address', f'{message}, as 10.0.0.14 or 10.0.0.14:6230')
         return host, port
 
 
@@ -157,8 +157,8 @@ class IpmiDriver(PowerDriver):
                 start_new_session=True,
             )
         except subprocess.TimeoutExpired:
-            told = f'The controller of {name} did not answer in {_TIMEOUT} seconds'
-            raise PowerError(told) from None
+            message = f'The controller of {name} did not answer in {_TIMEOUT} seconds'
+            raise PowerError(message) from None
         except OSError as exc:
             raise PowerError(f'ipmitool cannot be run: {exc.strerror}') from None
         if done.returncode:

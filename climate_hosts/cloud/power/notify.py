@@ -31,7 +31,7 @@ class NotifyDriver(PowerDriver):
         self._clock = clock
         self._lock = threading.Lock()
         #: The last request of a machine, and its time.
-        self._told: dict[str, tuple[str, float]] = {}
+        self._sent: dict[str, tuple[str, float]] = {}
 
     def knows(self, name: str) -> bool:  # noqa: ARG002
         return True
@@ -40,12 +40,12 @@ class NotifyDriver(PowerDriver):
         return None
 
     def switch_on(self, name: str) -> None:
-        self._tell(name, 'on')
+        self._send(name, 'on')
 
     def switch_off(self, name: str, force: bool) -> None:  # noqa: ARG002
-        self._tell(name, 'off')
+        self._send(name, 'off')
 
-    def _tell(self, name: str, wanted: str) -> None:
+    def _send(self, name: str, wanted: str) -> None:
         url = self.conf.power.notify_url
         if not url or not self._is_due(name, wanted):
             return
@@ -58,9 +58,9 @@ class NotifyDriver(PowerDriver):
         if answer.status_code >= 300:
             raise PowerError(f'[power] notify_url answered {answer.status_code}')
         with self._lock:
-            self._told[name] = wanted, self._clock()
+            self._sent[name] = wanted, self._clock()
 
     def _is_due(self, name: str, wanted: str) -> bool:
         with self._lock:
-            before = self._told.get(name)
+            before = self._sent.get(name)
         return before is None or before[0] != wanted or self._clock() - before[1] >= _REPEAT
