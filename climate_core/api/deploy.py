@@ -16,6 +16,7 @@ from oslo_serialization import jsonutils
 from climate_core import exceptions
 from climate_core.api import auth, errors, handler, requestlog, routes
 from climate_core.api.request import Backend
+from climate_core.api.route import is_public
 from climate_core.concurrency import ReservingLimit
 from climate_core.db.engine import Database
 from climate_core.lease import feeds
@@ -111,7 +112,9 @@ _PIPELINE: tuple[Callable[[Any, cfg.ConfigOpts], Any], ...] = (
     lambda application, conf: Fork(_is_health, healthcheck.Healthcheck(None, conf), application),
     sizelimit.RequestBodySizeLimiter,
     lambda application, conf: Fork(
-        routes.is_public, application, _authenticated(_filtered(application, conf), conf)
+        functools.partial(is_public, routes.ROUTES),
+        application,
+        _authenticated(_filtered(application, conf), conf),
     ),
 )
 

@@ -7,7 +7,7 @@ from typing import Any
 from climate_core import exceptions
 from climate_core.api import errors, known_properties, microversion, query, routes
 from climate_core.api.request import PARAMETERS, Backend, Request
-from climate_core.api.route import Route
+from climate_core.api.route import Route, find_route
 
 
 class Application:
@@ -35,7 +35,7 @@ class Application:
 
 
 def _route(request: Request) -> tuple[Route, dict[str, str]]:
-    found = routes.find(request.path_info)
+    found = find_route(routes.ROUTES, request.path_info)
     if found is None:
         raise errors.PathNotFound(f'There is nothing at {request.path_info}.')
     methods, variables = found

@@ -110,13 +110,11 @@ def _schemas(plugins: Mapping[str, type[base.ResourcePlugin]]) -> dict[str, Any]
 
 
 def _operation(path: str, method: str, route: Route, links: Mapping[str, Any]) -> dict[str, Any]:
-    handler = route.handler
-    noun = handler.__module__.rpartition('.')[2]
-    summary, _, more = (handler.__doc__ or '').strip().partition('\n')
+    summary, _, more = (route.handler.__doc__ or '').strip().partition('\n')
     answers = {route.status: route.response_schema, **route.also}
     operation: dict[str, Any] = {
-        'operationId': f'{noun}.{handler.__name__.rstrip("_")}',
-        'tags': [noun],
+        'operationId': route.operation_id,
+        'tags': [route.operation_id.partition('.')[0]],
         'summary': summary,
         'description': _about(' '.join(more.split()), route.policy),
         'parameters': list(_parameters(path, route)),

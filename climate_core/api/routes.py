@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole API as one table. The reference in the documents is made from it too."""
 
-import re
-from collections.abc import Mapping
-
 from climate_core.api import etag
 from climate_core.api.handlers import (
     availability,
@@ -48,13 +45,13 @@ from climate_networks.api import floatingip_schemas, floatingips, network_schema
 from climate_networks.policies import floatingips as floatingip_rules
 from climate_networks.policies import networks as network_rules
 
-#: The variables of paths that are no ids, and what they look like.
-VARIABLES: Mapping[str, str] = {'property_name': r'[0-9A-Za-z_.:-]+?'}
-_ID = '[0-9A-Za-z-]+'
-
 ROUTES: Table = {
-    '/': {'GET': Route(root.versions, 300, response_schema=version.MANY)},
-    '/v1': {'GET': Route(root.version, 200, response_schema=version.ONE)},
+    '/': {
+        'GET': Route(root.versions, 300, response_schema=version.MANY, operation='root.versions')
+    },
+    '/v1': {
+        'GET': Route(root.version, 200, response_schema=version.ONE, operation='root.version')
+    },
     '/v1/leases': {
         'GET': Route(
             lease_list.list_,
@@ -62,6 +59,7 @@ ROUTES: Table = {
             lease_rules.GET,
             response_schema=lease.MANY,
             query=lease_query.MANY,
+            operation='lease_list.list',
         ),
         'POST': Route(
             leases.create,
@@ -105,6 +103,7 @@ ROUTES: Table = {
             lease_rules.HISTORY,
             response_schema=history_schema.MANY,
             query=history_schema.QUERY,
+            operation='history.list',
         ),
     },
     '/v1/leases/{lease_id}/reservations': {
@@ -154,6 +153,7 @@ ROUTES: Table = {
             host_rules.GET_USAGE,
             response_schema=host_schemas.USAGE,
             query=host_schemas.USAGE_QUERY,
+            operation='host_usage.get',
         ),
     },
     '/v1/os-hosts/properties': {
@@ -273,6 +273,7 @@ ROUTES: Table = {
             availability_rules.GET,
             response_schema=availability_schema.MANY,
             query=availability_schema.QUERY,
+            operation='availability.get',
         ),
     },
     '/v1/calendar': {
@@ -310,6 +311,7 @@ ROUTES: Table = {
             limits_rules.GET,
             response_schema=limits_schema.ONE,
             query=limits_schema.QUERY,
+            operation='limits.get',
         ),
     },
     '/v1/usage': {
@@ -322,45 +324,20 @@ ROUTES: Table = {
         ),
     },
     '/v1/plugins': {
-        'GET': Route(plugins.list_, 200, plugin_rules.GET, response_schema=plugin.MANY)
+        'GET': Route(
+            plugins.list_,
+            200,
+            plugin_rules.GET,
+            response_schema=plugin.MANY,
+            operation='plugins.list',
+        )
     },
 }
 
 
 #: The OpenAPI document describes its own route, too.
 ROUTES['/v1/openapi.json'] = {
-    'GET': Route(openapi.describe(ROUTES), 200, response_schema={'type': 'object'})
+    'GET': Route(
+        openapi.describe(ROUTES), 200, response_schema={'type': 'object'}, operation='openapi.show'
+    )
 }
-
-
-def _pattern(path: str) -> re.Pattern[str]:
-    def named(variable: re.Match[str]) -> str:
-        return f'(?P<{variable[1]}>{VARIABLES.get(variable[1], _ID)})'
-
-    found = re.sub(r'\{(\w+)\}', named, path.replace('.', r'\.').rstrip('/'))
-    return re.compile(found + r'(\.json|/)?')
-
-
-_PATTERNS = [(_pattern(path), methods) for path, methods in ROUTES.items()]
-
-
-def find(path: str) -> tuple[Mapping[str, Route], dict[str, str]] | None:
-    """Find a path; ``.json`` or a slash at its end change nothing.
-
-    :returns: what is done for each method, and the variables of the path, ids in small letters;
-        None if it is not there
-    """
-    for pattern, methods in _PATTERNS:
-        match = pattern.fullmatch(path)
-        if match:
-            found = match.groupdict()
-            return methods, {
-                name: text if name in VARIABLES else text.lower() for name, text in found.items()
-            }
-    return None
-
-
-def is_public(path: str) -> bool:
-    """Tell whether a path is open to everybody."""
-    found = find(path)
-    return found is not None and all(route.policy is None for route in found[0].values())

@@ -19,17 +19,16 @@ from climate_networks.policies import floatingips, networks
 
 def list_rules() -> list[policy.RuleDefault]:
     """Return every default, for the enforcer and for the tools of oslo.policy."""
-    nouns = (
-        leases,
-        reservations,
-        policies,
-        floatingips,
-        networks,
-        availability,
-        calendar,
-        feeds,
-        plugins,
-        usage,
-        limits,
-    )
-    return [rule for noun in nouns for rule in noun.RULES]
+    return [
+        *leases.RULES,
+        *reservations.RULES,
+        *policies.RULES,
+        *floatingips.RULES,
+        *networks.RULES,
+        *availability.RULES,
+        *calendar.RULES,
+        *feeds.RULES,
+        *plugins.RULES,
+        *usage.RULES,
+        *limits.RULES,
+    ]

@@ -11,9 +11,10 @@ from climate_core import exceptions
 from climate_core.api import paging, policy
 from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import history as schema
-from climate_core.db import history as db
-from climate_core.db import leases
-from climate_core.lease import history, webhook
+from climate_core.db import history as history_db
+from climate_core.db import leases as db
+from climate_core.lease import webhook
+from climate_core.lease.history import HistoryEntry
 from climate_core.policies import leases as rules
 
 
@@ -22,20 +23,20 @@ def list_(backend: Backend, request: Request, lease_id: str) -> webob.Response:
 
     :raises climate_core.exceptions.LeaseNotFound: there is none, or its user may not see it
     """
-    lease = backend.database.read(leases.find, lease_id, parts=())
+    lease = backend.database.read(db.find, lease_id, parts=())
     if lease is None:
         raise exceptions.LeaseNotFound(f'Lease {lease_id} was not found.')
     policy.authorize_lease(backend.enforcer, request.context, rules.HISTORY, lease)
     limit = paging.limit(backend, request)
     after = request.parameters.get('marker')
     newest_first = request.parameters.get('sort') == schema.NEWEST_FIRST
-    found, more = backend.database.read(db.page, lease_id, after, limit, newest_first)
+    found, more = backend.database.read(history_db.page, lease_id, after, limit, newest_first)
     entries = [_serialize(number, each) for number, each in found]
     links = paging.links(request, str(found[-1][0])) if more else None
     return answer(200, paging.body('history', entries, links))
 
 
-def _serialize(number: int, entry: history.HistoryEntry) -> dict[str, Any]:
+def _serialize(number: int, entry: HistoryEntry) -> dict[str, Any]:
     shown = {'id': number, **dataclasses.asdict(entry), 'time': dates.serialize(entry.time)}
     del shown['lease_id']
     if 'webhook' in entry.changes:

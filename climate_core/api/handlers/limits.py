@@ -6,7 +6,7 @@ import webob
 from climate_core import exceptions
 from climate_core.api import policy
 from climate_core.api.request import Backend, Request, answer
-from climate_core.db import usage as db
+from climate_core.db import usage as limits_db
 from climate_core.lease import limits
 from climate_core.policies import limits as rules
 
@@ -25,7 +25,7 @@ def get(backend: Backend, request: Request) -> webob.Response:
             'project_id: must be given, since the token has no project.', 'project_id'
         )
     most = backend.limits.of(project_id) or {}
-    used = backend.database.read(db.count_used, project_id)
+    used = backend.database.read(limits_db.used, project_id)
     shown = {
         name: {'limit': most.get(name, limits.UNLIMITED), 'used': used[name]}
         for name in limits.NAMES

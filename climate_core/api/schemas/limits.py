@@ -3,9 +3,9 @@
 
 from typing import Any
 
-from climate_common.limits import NAME_LENGTH, TEXT_PATTERN, json_pattern
+from climate_common import limits
 from climate_core.api.schemas import common
-from climate_core.lease import limits
+from climate_core.lease.limits import NAMES
 
 _ONE: dict[str, Any] = common.closed(
     {
@@ -14,14 +14,14 @@ _ONE: dict[str, Any] = common.closed(
     },
     ('limit', 'used'),
 )
-SHOWN: dict[str, Any] = common.closed(dict.fromkeys(limits.NAMES, _ONE), limits.NAMES)
+SHOWN: dict[str, Any] = common.closed(dict.fromkeys(NAMES, _ONE), NAMES)
 ONE: dict[str, Any] = common.envelope('limits', SHOWN)
 QUERY: dict[str, dict[str, Any]] = {
     'project_id': {
         'type': 'string',
         'minLength': 1,
-        'maxLength': NAME_LENGTH,
-        'pattern': json_pattern(TEXT_PATTERN),
+        'maxLength': limits.NAME_LENGTH,
+        'pattern': limits.json_pattern(limits.TEXT_PATTERN),
         'description': 'The limits of this project. Without it: of the own one.',
     },
 }
